@@ -1,0 +1,156 @@
+package defaulting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Request is one pod at creation.
+type Request struct {
+	// Pod as it was received. It is never changed.
+	Pod *corev1.Pod
+	// Namespace of the request: the pod's own may still be empty.
+	Namespace Namespace
+	// User who creates the pod.
+	User authenticationv1.UserInfo
+	// DryRun says that nothing will be stored.
+	DryRun bool
+}
+
+// Namespace is what policies may select by.
+type Namespace struct {
+	Name string
+	// Labels of the namespace; meaningless where Unknown.
+	Labels map[string]string
+	// Unknown says that the namespace could not be looked up. Policies with a namespaceSelector then match nothing, and
+	// the pod's creator is warned.
+	Unknown bool
+}
+
+// Operation is what a Change does, in the words of JSON patch (RFC 6902).
+type Operation string
+
+// The operations of a Change. OperationAdd also replaces a field that is there.
+const (
+	OperationAdd    Operation = "add"
+	OperationRemove Operation = "remove"
+)
+
+// Change is one field of the pod that is to be changed.
+type Change struct {
+	// Section of the policy that the change follows from: priority, topologySpread, gracePeriod or node.
+	Section string
+	// Operation to do at Path.
+	Operation Operation
+	// Path is the JSON pointer (RFC 6901) of the field in the pod.
+	Path string
+	// Value to put there, as encoding/json marshals it; nil for OperationRemove.
+	Value any
+	// Why, for a person: the policy and the reason.
+	Why string
+}
+
+// Warning is a remark for the person who creates the pod, by the rules of the API server's warnings: one line, at most
+// 256 bytes.
+type Warning string
+
+// Denial says why a pod is refused.
+type Denial struct {
+	// Reason in one word, for metrics and audit.
+	Reason string
+	// Message for the person: what is wrong, by which policy, and what to do instead.
+	Message string
+}
+
+// Result is what was decided about one pod.
+type Result struct {
+	Changes  []Change
+	Warnings []Warning
+	Denials  []Denial
+}
+
+func (r *Result) change(section string, op Operation, path string, value any, why string, args ...any) {
+	r.Changes = append(r.Changes, Change{Section: section, Operation: op, Path: path, Value: value, Why: fmt.Sprintf(why, args...)})
+}
+
+func (r *Result) warn(format string, args ...any) {
+	w := shorten(fmt.Sprintf(format, args...))
+	if !slices.Contains(r.Warnings, w) {
+		r.Warnings = append(r.Warnings, w)
+	}
+}
+
+func (r *Result) deny(reason, format string, args ...any) {
+	r.Denials = append(r.Denials, Denial{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// maxWarning is the length in bytes over which the API server truncates a warning
+// (apiserver/pkg/admission/plugin/webhook: AdmissionResponse.warnings).
+const maxWarning = 256
+
+func shorten(s string) Warning {
+	if len(s) <= maxWarning {
+		return Warning(s)
+	}
+	const dots = "..."
+	return Warning(strings.ToValidUTF8(s[:maxWarning-len(dots)], "") + dots)
+}
+
+// rule is one part of the decision. Rules read the pod as it was received and change different fields, so that their
+// order matters only for the order of what they say.
+type rule struct {
+	apply    func(Request, *Effective, Facts, *Result)
+	validate func(Request, *Effective, Facts, *Result)
+}
+
+var rules = []rule{
+	{applyPriority, validatePriority},
+	{applyTopologySpread, nil},
+	{applyGracePeriod, validateGracePeriod},
+	{applyEnforcement, validateEnforcement},
+}
+
+// Apply decides what to change in a pod that is being created. A pod that the kubelet mirrors is left alone.
+func (e *Effective) Apply(req Request, facts Facts) Result {
+	return e.run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.apply })
+}
+
+// Validate judges the final pod: what Apply would have to change is refused or warned about, because then the mutating
+// webhook was not called or somebody changed the pod after it.
+func (e *Effective) Validate(req Request, facts Facts) Result {
+	return e.run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.validate })
+}
+
+func (e *Effective) run(req Request, facts Facts, step func(rule) func(Request, *Effective, Facts, *Result)) Result {
+	var result Result
+	if e.Excluded {
+		return result
+	}
+	for _, w := range e.warnings {
+		result.warn("%s", w)
+	}
+	for _, r := range rules {
+		if f := step(r); f != nil {
+			f(req, e, facts, &result)
+		}
+	}
+	return result
+}
+
+// isMirror says whether the pod is the API server's image of a static pod. The annotation alone can be forged, so the
+// requester must be a kubelet as well; NodeRestriction keeps kubelets to mirror pods of their own node.
+func isMirror(req Request) bool {
+	_, annotated := req.Pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return annotated && slices.Contains(req.User.Groups, nodesGroup)
+}
+
+// nodesGroup is the group of every kubelet (k8s.io/apiserver/pkg/authentication/user.NodesGroup).
+const nodesGroup = "system:nodes"
+
+// controllerOf returns the pod's controller, or nil.
+func controllerOf(pod *corev1.Pod) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(pod) }

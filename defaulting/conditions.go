@@ -1,0 +1,91 @@
+package defaulting
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/google/cel-go/common/types"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+)
+
+// conditions are a policy's match conditions, compiled by the API server's own code, so that an expression means here
+// what it means in a webhook configuration: the same variables, functions and cost limits.
+type conditions struct {
+	names     []string
+	evaluator plugincel.ConditionEvaluator
+}
+
+// compiler is built when the first policy with match conditions is: its environment takes some MiB.
+var compiler = sync.OnceValue(func() plugincel.ConditionCompiler {
+	return plugincel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+})
+
+func compileConditions(list []admissionregistrationv1.MatchCondition, path *field.Path) (*conditions, field.ErrorList) {
+	var errs field.ErrorList
+	c := &conditions{}
+	accessors := make([]plugincel.ExpressionAccessor, 0, len(list))
+	for i := range list {
+		expression := matchconditions.MatchCondition(list[i])
+		accessors = append(accessors, &expression)
+		c.names = append(c.names, list[i].Name)
+	}
+	// One at a time, because the errors of a whole compilation don't say which expression they are about.
+	for i, a := range accessors {
+		for _, err := range compiler().CompileCondition([]plugincel.ExpressionAccessor{a}, plugincel.OptionalVariableDeclarations{}, environment.StoredExpressions).CompilationErrors() {
+			errs = append(errs, field.Invalid(path.Index(i).Child("expression"), list[i].Expression, err.Error()))
+		}
+	}
+	c.evaluator = compiler().CompileCondition(accessors, plugincel.OptionalVariableDeclarations{}, environment.StoredExpressions)
+	return c, errs
+}
+
+// match evaluates all conditions. One that is false decides; else one that failed makes the answer uncertain.
+func (c *conditions) match(req Request) (matching, error) {
+	results, err := c.evaluate(req)
+	if err != nil {
+		return matchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
+	}
+	var failed error
+	for i, r := range results {
+		switch {
+		case r.Error != nil && failed == nil:
+			failed = fmt.Errorf("%w: %s: %w", errUncertain, c.names[i], r.Error)
+		case r.Error == nil && r.EvalResult != types.True:
+			return matchNo, nil
+		}
+	}
+	if failed != nil {
+		return matchUncertain, failed
+	}
+	return matchYes, nil
+}
+
+func (c *conditions) evaluate(req Request) ([]plugincel.EvaluationResult, error) {
+	pods := corev1.SchemeGroupVersion.WithResource("pods")
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	review := &admissionv1.AdmissionRequest{
+		Kind:      metav1.GroupVersionKind{Version: kind.Version, Kind: kind.Kind},
+		Resource:  metav1.GroupVersionResource{Version: pods.Version, Resource: pods.Resource},
+		Name:      req.Pod.Name,
+		Namespace: req.Namespace.Name,
+		Operation: admissionv1.Create,
+		UserInfo:  req.User,
+		DryRun:    ptr.To(req.DryRun),
+	}
+	attributes := admission.NewAttributesRecord(req.Pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: req.Pod}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace.Name, Labels: req.Namespace.Labels}}
+	results, _, err := c.evaluator.ForInput(context.Background(), versioned, review, plugincel.OptionalVariableBindings{}, namespace, apiservercel.RuntimeCELCostBudgetMatchConditions)
+	return results, err
+}

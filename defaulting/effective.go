@@ -1,0 +1,187 @@
+package defaulting
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Effective is what all matching policies together ask for one pod.
+type Effective struct {
+	// Policies that match, the heaviest first.
+	Policies []string
+	// Excluded says that no policy may touch the pod: it is a mirror pod, or in kube-system or Podgrace's own namespace.
+	Excluded bool
+
+	class    from[string]
+	grace    from[int64]
+	spread   from[*v1alpha1.TopologySpreadSection]
+	node     from[*v1alpha1.Enforcement]
+	skip     map[v1alpha1.Section]bool
+	allowed  *allowList
+	minGrace from[int64]
+	maxGrace from[int64]
+	margin   from[int64]
+	removal  *removal
+	warnings []string
+
+	needs Needs
+}
+
+// from is a value and the policy that it comes from; the policy is nil where no policy gives the value.
+type from[T any] struct {
+	value  T
+	policy *Policy
+}
+
+func (f from[T]) given() bool { return f.policy != nil }
+
+// name of the policy for messages.
+func (f from[T]) name() string { return f.policy.Name }
+
+// allowList is the intersection of the lists of all matching policies.
+type allowList struct {
+	names    []string
+	policies []string
+}
+
+func (a *allowList) permits(class string) bool {
+	return a == nil || class == "" || slices.Contains(a.names, class)
+}
+
+// removal is the strictest of every field of the matching policies' removal sections.
+type removal struct {
+	protectAll bool
+	zeroGrace  from[v1alpha1.GraceAction]
+}
+
+// For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
+func (ps Policies) For(req Request, ownNamespace string) *Effective {
+	e := &Effective{}
+	if isMirror(req) || req.Namespace.Name == neverMatched || ownNamespace != "" && req.Namespace.Name == ownNamespace {
+		e.Excluded = true
+		return e
+	}
+	for _, p := range ps {
+		m, err := p.match(req)
+		if err != nil {
+			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: %v: its limits hold for this pod, its defaults do not", p.Name, err))
+		}
+		if m == matchNo {
+			continue
+		}
+		e.Policies = append(e.Policies, p.Name)
+		e.addLimits(p)
+		if m == matchYes {
+			e.addDefaults(p)
+		}
+	}
+	if req.Namespace.Unknown && slices.ContainsFunc(ps, func(p *Policy) bool { return p.namespaces != nil && !p.namespaces.Empty() }) {
+		e.warnings = append(e.warnings, fmt.Sprintf("namespace %s could not be looked up: policies with a namespaceSelector were not applied to this pod", req.Namespace.Name))
+	}
+	e.addSkips(req.Pod)
+	e.addNeeds(req.Pod)
+	return e
+}
+
+// Needs names the facts that Apply and Validate depend on.
+func (e *Effective) Needs() Needs { return e.needs }
+
+func (e *Effective) addDefaults(p *Policy) {
+	s := p.Spec
+	if name := className(s); name != "" && !e.class.given() {
+		e.class = from[string]{name, p}
+	}
+	if seconds := defaultGrace(s); seconds != nil && !e.grace.given() {
+		e.grace = from[int64]{*seconds, p}
+	}
+	if s.TopologySpread != nil && !e.spread.given() {
+		e.spread = from[*v1alpha1.TopologySpreadSection]{s.TopologySpread, p}
+	}
+	if s.Node != nil && !e.node.given() {
+		e.node = from[*v1alpha1.Enforcement]{s.Node, p}
+	}
+}
+
+func (e *Effective) addLimits(p *Policy) {
+	if s := p.Spec.Priority; s != nil && len(s.AllowedClassNames) > 0 {
+		if e.allowed == nil {
+			e.allowed = &allowList{names: slices.Clone(s.AllowedClassNames)}
+		} else {
+			e.allowed.names = slices.DeleteFunc(e.allowed.names, func(n string) bool { return !slices.Contains(s.AllowedClassNames, n) })
+		}
+		e.allowed.policies = append(e.allowed.policies, p.Name)
+	}
+	if g := p.Spec.GracePeriod; g != nil {
+		e.minGrace = stricter(e.minGrace, g.MinSeconds, p, func(a, b int64) bool { return a > b })
+		e.maxGrace = stricter(e.maxGrace, g.MaxSeconds, p, func(a, b int64) bool { return a < b })
+		e.margin = stricter(e.margin, g.PreStopMarginSeconds, p, func(a, b int64) bool { return a > b })
+	}
+	if r := p.Spec.Removal; r != nil {
+		if e.removal == nil {
+			e.removal = &removal{}
+		}
+		e.removal.protectAll = e.removal.protectAll || r.Protect == v1alpha1.ProtectAll
+		if !e.removal.zeroGrace.given() || r.ZeroGrace == v1alpha1.GraceDeny && e.removal.zeroGrace.value != v1alpha1.GraceDeny {
+			e.removal.zeroGrace = from[v1alpha1.GraceAction]{r.ZeroGrace, p}
+		}
+	}
+}
+
+func stricter(have from[int64], value *int64, p *Policy, than func(a, b int64) bool) from[int64] {
+	if value != nil && (!have.given() || than(*value, have.value)) {
+		return from[int64]{*value, p}
+	}
+	return have
+}
+
+// addSkips reads the annotation by which a pod declines defaults. Only the policy that gives a default may permit that.
+func (e *Effective) addSkips(pod *corev1.Pod) {
+	e.skip = map[v1alpha1.Section]bool{}
+	text, ok := pod.Annotations[v1alpha1.AnnotationSkip]
+	if !ok {
+		return
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		section := v1alpha1.Section(strings.TrimSpace(part))
+		var giver *Policy
+		switch section {
+		case v1alpha1.SectionPriority:
+			giver = e.class.policy
+		case v1alpha1.SectionTopologySpread:
+			giver = e.spread.policy
+		case v1alpha1.SectionGracePeriod:
+			giver = e.grace.policy
+		case "":
+			continue
+		default:
+			e.warnings = append(e.warnings, fmt.Sprintf("annotation %s: %q is none of priority, topologySpread, gracePeriod: ignored", v1alpha1.AnnotationSkip, section))
+			continue
+		}
+		switch {
+		case giver == nil:
+		case slices.Contains(giver.Spec.AllowSkip, section):
+			e.skip[section] = true
+		default:
+			e.warnings = append(e.warnings, fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section))
+		}
+	}
+}
+
+func (e *Effective) addNeeds(pod *corev1.Pod) {
+	if e.spread.given() && wantsSpread(pod, e) == "" {
+		e.needs.Selectors = true
+		for _, c := range e.spread.value.Constraints {
+			hard := c.WhenUnsatisfiable == corev1.DoNotSchedule
+			e.needs.Nodes = e.needs.Nodes || hard
+			e.needs.Pods = e.needs.Pods || hard && c.MinDomains != nil && *c.MinDomains > 1
+		}
+	}
+	if e.removal != nil && !e.removal.protectAll && graceOf(pod) == 0 {
+		e.needs.Claims = len(claimNames(pod)) > 0
+	}
+}

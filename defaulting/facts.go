@@ -1,0 +1,61 @@
+package defaulting
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Facts are what is known about the cluster at the moment of the decision. What Effective.Needs does not name may be
+// left empty.
+type Facts struct {
+	// PriorityClasses of the cluster by name.
+	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// GlobalDefault is the class that the API server gives to pods that name none; nil where there is none.
+	GlobalDefault *schedulingv1.PriorityClass
+	// ServiceSelectors are the selectors of the Services in the pod's namespace that have one.
+	ServiceSelectors []map[string]string
+	// OwnerSelector is the selector of the pod's controller, where that is a ReplicationController, ReplicaSet or
+	// StatefulSet; nil where it is of another kind or was not found.
+	OwnerSelector *metav1.LabelSelector
+	// Nodes of the cluster, with labels and taints. None at all: feasibility is not judged.
+	Nodes []*corev1.Node
+	// Pods of the pod's namespace that are bound to a node and not terminating. nil: unknown.
+	Pods []PodOnNode
+	// Claims gives the access modes of the pod's PersistentVolumeClaims by claim name. A claim that is missing is unknown.
+	Claims map[string][]corev1.PersistentVolumeAccessMode
+}
+
+// PodOnNode is a pod that is already there, as the scheduler counts it.
+type PodOnNode struct {
+	Node   string
+	Labels map[string]string
+}
+
+// GlobalDefaultOf returns the class that counts as the global default: the one with the lowest value, as the in-tree
+// Priority plugin has it (plugin/pkg/admission/priority/admission.go, 1.36.3); of equal values the first by name. It is
+// nil where no class is marked.
+func GlobalDefaultOf(classes map[string]*schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+	var found *schedulingv1.PriorityClass
+	for _, c := range classes {
+		if !c.GlobalDefault {
+			continue
+		}
+		if found == nil || c.Value < found.Value || c.Value == found.Value && c.Name < found.Name {
+			found = c
+		}
+	}
+	return found
+}
+
+// Needs names the facts that a decision depends on, so that the caller looks up no more.
+type Needs struct {
+	// Selectors: ServiceSelectors and OwnerSelector.
+	Selectors bool
+	// Nodes.
+	Nodes bool
+	// Pods.
+	Pods bool
+	// Claims.
+	Claims bool
+}

@@ -1,0 +1,123 @@
+package defaulting
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// infeasible says which hard constraints no node can meet at this moment, by index, and why. It follows the scheduler's
+// PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread/filtering.go, 1.36.3): a domain counts if a node
+// with all the keys of the hard constraints is in it and passes the constraint's inclusion policies; with fewer domains
+// than minDomains the global minimum is 0.
+//
+// One domain is not infeasible: its skew is 0 or 1 more than itself. Without a single node nothing is judged.
+func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, facts Facts) map[int]string {
+	hard := make([]string, 0, len(constraints))
+	for _, c := range constraints {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			hard = append(hard, c.TopologyKey)
+		}
+	}
+	if len(hard) == 0 || len(facts.Nodes) == 0 {
+		return nil
+	}
+	problems := map[int]string{}
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	for i, c := range constraints {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		domains, nodeDomain := domainsOf(pod, c, hard, affinity, facts.Nodes)
+		if problem := unmet(pod, c, domains, nodeDomain, facts.Pods); problem != "" {
+			problems[i] = problem
+		}
+	}
+	return problems
+}
+
+// domainsOf returns the domains that count for a constraint, and each counting node's.
+func domainsOf(pod *corev1.Pod, c corev1.TopologySpreadConstraint, keys []string, affinity nodeaffinity.RequiredNodeAffinity, nodes []*corev1.Node) (sets.Set[string], map[string]string) {
+	domains, nodeDomain := sets.New[string](), map[string]string{}
+	for _, n := range nodes {
+		if !hasAll(n.Labels, keys) || !included(pod, c, affinity, n) {
+			continue
+		}
+		domain := n.Labels[c.TopologyKey]
+		domains.Insert(domain)
+		nodeDomain[n.Name] = domain
+	}
+	return domains, nodeDomain
+}
+
+func unmet(pod *corev1.Pod, c corev1.TopologySpreadConstraint, domains sets.Set[string], nodeDomain map[string]string, pods []PodOnNode) string {
+	if len(domains) == 0 {
+		return fmt.Sprintf("no node that the pod may use has the label %s", c.TopologyKey)
+	}
+	if c.MinDomains == nil || len(domains) >= int(*c.MinDomains) || pods == nil {
+		return ""
+	}
+	selector, self := countedBy(pod, c)
+	counts := map[string]int32{}
+	for _, p := range pods {
+		if domain, ok := nodeDomain[p.Node]; ok && selector.Matches(labels.Set(p.Labels)) {
+			counts[domain]++
+		}
+	}
+	for domain := range domains {
+		if counts[domain]+self <= c.MaxSkew {
+			return ""
+		}
+	}
+	return fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, len(domains), c.MaxSkew)
+}
+
+// countedBy returns the selector as it is after the API server merged matchLabelKeys into it, and how much the pod itself
+// adds to its domain.
+func countedBy(pod *corev1.Pod, c corev1.TopologySpreadConstraint) (labels.Selector, int32) {
+	merged := c.LabelSelector.DeepCopy()
+	for _, key := range c.MatchLabelKeys {
+		if value, ok := pod.Labels[key]; ok {
+			merged.MatchExpressions = append(merged.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+		}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(merged)
+	if err != nil {
+		return labels.Nothing(), 0
+	}
+	if selector.Matches(labels.Set(pod.Labels)) {
+		return selector, 1
+	}
+	return selector, 0
+}
+
+func hasAll(have map[string]string, keys []string) bool {
+	for _, key := range keys {
+		if _, ok := have[key]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// included applies nodeAffinityPolicy (default Honor) and nodeTaintsPolicy (default Ignore).
+func included(pod *corev1.Pod, c corev1.TopologySpreadConstraint, affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) bool {
+	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor {
+		if ok, err := affinity.Match(node); err == nil && !ok {
+			return false // one that can't be parsed is the scheduler's to report
+		}
+	}
+	if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor {
+		_, untolerated := schedulingcorev1.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+		}, true)
+		return !untolerated
+	}
+	return true
+}

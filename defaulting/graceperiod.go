@@ -1,0 +1,260 @@
+package defaulting
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// unsetGrace is what the API server writes where the user wrote nothing, in pods and in stored templates
+// (pkg/apis/core/v1/defaults.go SetDefaults_PodSpec, 1.36.3). Nobody can tell it from a chosen 30.
+const unsetGrace = int64(corev1.DefaultTerminationGracePeriodSeconds)
+
+const gracePath = "/spec/terminationGracePeriodSeconds"
+
+// graceOf returns the pod's grace period in seconds as the API server would store it.
+func graceOf(pod *corev1.Pod) int64 {
+	switch g := pod.Spec.TerminationGracePeriodSeconds; {
+	case g == nil:
+		return unsetGrace
+	case *g < 0:
+		return 1 // pkg/apis/core/v1/conversion.go, 1.36.3
+	default:
+		return *g
+	}
+}
+
+// applyGracePeriod gives the default where nothing was chosen, then holds the limits.
+func applyGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
+	have := graceOf(req.Pod)
+	stops := stopsOf(req.Pod)
+	if have == 0 && e.zeroGraceRefused(req, facts) {
+		denyZeroGrace(e, req, facts, out)
+		return
+	}
+	want, why := e.settle(have, stops, have == 0 && e.removal != nil && isProtected(req, e, facts))
+	if want != have {
+		out.change(string(v1alpha1.SectionGracePeriod), OperationAdd, gracePath, want, "%s", why.text)
+		if !why.isDefault {
+			out.warn("terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
+		}
+	}
+	e.remarkStops(req.Pod, want, stops, out)
+}
+
+// reasonWhy is why a grace period was changed.
+type reasonWhy struct {
+	text      string
+	isDefault bool
+}
+
+// settle returns the grace period that the policies give to a pod that has one of the given seconds. Settling twice
+// gives the same: a value that was moved to a bound of exactly 30 can't be told from an unset one on the next call, so it
+// takes the default at once.
+func (e *Effective) settle(have int64, stops preStops, raiseZero bool) (int64, reasonWhy) {
+	value, why := have, reasonWhy{}
+	if have == 0 && raiseZero {
+		value, why = unsetGrace, reasonWhy{text: "PodPolicy " + e.removal.zeroGrace.name() + ": with 0 every delete of this protected pod would be a force delete"}
+	}
+	for range 2 {
+		if value == unsetGrace && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
+			value = e.grace.value
+			if why.text == "" {
+				why = reasonWhy{text: "PodPolicy " + e.grace.name() + ": default, the pod chose nothing (30 counts as unset)", isDefault: true}
+			}
+		}
+		bounded, reason := e.bound(value, stops)
+		if bounded != value {
+			// A default that a limit moves is still no choice of the user's: nobody needs a warning.
+			why = reasonWhy{text: reason, isDefault: why.isDefault}
+		}
+		value = bounded
+	}
+	return value, why
+}
+
+// bound holds the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
+// period put below a preStop sleep, because the API server refuses such a pod with less clear words than
+// validateGracePeriod has.
+func (e *Effective) bound(value int64, stops preStops) (int64, string) {
+	low, high, why := int64(0), int64(0), ""
+	if e.margin.given() && stops.known > 0 {
+		low, why = stops.known+e.margin.value, "PodPolicy "+e.margin.name()+": "+stops.describe()+" plus a margin of "+seconds(e.margin.value)
+	}
+	if e.maxGrace.given() {
+		high = e.maxGrace.value
+		if low > high {
+			low, why = high, "PodPolicy "+e.maxGrace.name()+": maximum, although "+stops.describe()
+		}
+	}
+	if e.minGrace.given() {
+		if e.minGrace.value > low {
+			low, why = e.minGrace.value, "PodPolicy "+e.minGrace.name()+": minimum"
+		}
+		high = max(high, low)
+	}
+	switch {
+	case value < low:
+		return low, why
+	case e.maxGrace.given() && value > max(high, stops.sleep):
+		return max(high, stops.sleep), "PodPolicy " + e.maxGrace.name() + ": maximum"
+	}
+	return value, ""
+}
+
+// remarkStops warns about what is not known or will not fit.
+func (e *Effective) remarkStops(pod *corev1.Pod, grace int64, stops preStops, out *Result) {
+	if e.margin.given() {
+		if len(stops.unknown) > 0 {
+			out.warn("preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
+				strings.Join(stops.unknown, ", "), seconds(grace), e.margin.name(), seconds(e.margin.value))
+		}
+		if stops.known+e.margin.value > grace && stops.known > 0 {
+			out.warn("%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
+		}
+	}
+	if !e.managesGrace() {
+		return
+	}
+	for _, c := range longerProbes(pod, grace) {
+		out.warn("container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops the container more slowly than a delete", c, seconds(grace))
+	}
+}
+
+func (e *Effective) managesGrace() bool {
+	return e.grace.given() || e.minGrace.given() || e.maxGrace.given() || e.margin.given()
+}
+
+// validateGracePeriod refuses what the limits would have moved: then the mutating webhook was not called, or another one
+// changed the pod after it.
+func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
+	have := graceOf(req.Pod)
+	if have == 0 && e.removal != nil && isProtected(req, e, facts) {
+		denyZeroGrace(e, req, facts, out)
+		return
+	}
+	stops := stopsOf(req.Pod)
+	if e.maxGrace.given() && stops.sleep > max(e.maxGrace.value, e.minGrace.value) {
+		out.deny("PreStopTooLong", "preStop of container %s sleeps %s, but PodPolicy %s allows a grace period of at most %s. Shorten the sleep", stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
+		return
+	}
+	if want, why := e.bound(have, stops); want != have {
+		out.deny("GracePeriodOutOfBounds", "terminationGracePeriodSeconds is %d but must be %d (%s). Podgrace sets that itself; it was not called, or another webhook changed the pod after it. Set it to %d, or try again", have, want, why, want)
+	}
+}
+
+func (e *Effective) zeroGraceRefused(req Request, facts Facts) bool {
+	return e.removal != nil && e.removal.zeroGrace.value == v1alpha1.GraceDeny && isProtected(req, e, facts)
+}
+
+func denyZeroGrace(e *Effective, req Request, facts Facts, out *Result) {
+	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s protects it (%s). Set it to at least 1, better to what the pod needs to stop",
+		e.removal.zeroGrace.name(), protectedBecause(req, e, facts))
+}
+
+// preStops is what is known about a pod's preStop hooks. The kubelet runs them all at once, those of sidecars too, before
+// anything is ordered, and takes each one's time out of its container's grace period
+// (pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, 1.36.3): the longest counts.
+type preStops struct {
+	known     int64  // seconds of the longest hook of known length
+	container string // whose it is
+	sleep     int64  // seconds of the longest sleep action, which the API server compares with the grace period
+	sleeper   string
+	unknown   []string // containers with a hook of unknown length
+}
+
+func (p preStops) describe() string { return "preStop of container " + p.container + " takes " + seconds(p.known) }
+
+func stopsOf(pod *corev1.Pod) preStops {
+	var p preStops
+	for _, c := range stoppable(pod) {
+		if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+			continue
+		}
+		took, known := preStopSeconds(c.Lifecycle.PreStop)
+		if !known {
+			p.unknown = append(p.unknown, c.Name)
+			continue
+		}
+		if took > p.known {
+			p.known, p.container = took, c.Name
+		}
+		if c.Lifecycle.PreStop.Sleep != nil && took > p.sleep {
+			p.sleep, p.sleeper = took, c.Name
+		}
+	}
+	return p
+}
+
+// stoppable returns the containers that run until the pod is stopped: the main ones, and the init containers that
+// restart always (sidecars).
+func stoppable(pod *corev1.Pod) []*corev1.Container {
+	all := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			all = append(all, c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		all = append(all, &pod.Spec.Containers[i])
+	}
+	return all
+}
+
+// maxPreStop is the longest known sleep in seconds, a week, as in PodPolicy: beyond it arithmetic could overflow.
+const maxPreStop = int64(7 * 24 * 3600)
+
+// shellSleep is the whole script of a shell that only sleeps.
+var shellSleep = regexp.MustCompile(`^\s*(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+([0-9]+)s?\s*;?\s*$`)
+
+// preStopSeconds returns how long a hook takes, where that can be known: a sleep action, or an exec of exactly sleep N,
+// directly or through a shell.
+func preStopSeconds(h *corev1.LifecycleHandler) (took int64, known bool) {
+	switch {
+	case h.Sleep != nil:
+		return h.Sleep.Seconds, h.Sleep.Seconds >= 0 && h.Sleep.Seconds <= maxPreStop
+	case h.Exec == nil:
+		return 0, false
+	}
+	var argument string
+	switch command := h.Exec.Command; {
+	case len(command) == 2 && isProgram(command[0], "sleep"):
+		argument = strings.TrimSuffix(command[1], "s")
+	case len(command) == 3 && isProgram(command[0], "sh", "bash", "dash", "ash") && command[1] == "-c":
+		if m := shellSleep.FindStringSubmatch(command[2]); m != nil {
+			argument = m[1]
+		}
+	}
+	n, err := strconv.ParseInt(argument, 10, 64)
+	return n, err == nil && n >= 0 && n <= maxPreStop
+}
+
+func isProgram(path string, names ...string) bool {
+	for _, name := range names {
+		if path == name || path == "/bin/"+name || path == "/usr/bin/"+name {
+			return true
+		}
+	}
+	return false
+}
+
+// longerProbes names the containers with a liveness or startup probe whose own grace period is longer than the pod's.
+func longerProbes(pod *corev1.Pod, grace int64) []string {
+	var names []string
+	for _, c := range stoppable(pod) {
+		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
+			if probe != nil && probe.TerminationGracePeriodSeconds != nil && *probe.TerminationGracePeriodSeconds > grace {
+				names = append(names, c.Name)
+				break
+			}
+		}
+	}
+	return names
+}
+
+func seconds(n int64) string { return strconv.FormatInt(n, 10) + " s" }

@@ -1,0 +1,222 @@
+package defaulting
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Policy is a PodPolicy made ready to decide with.
+type Policy struct {
+	// Name of the PodPolicy.
+	Name string
+	// Spec is shared with the object it was compiled from: read only.
+	Spec *v1alpha1.PodPolicySpec
+
+	namespaces labels.Selector // nil: every namespace
+	pods       labels.Selector // nil: every pod
+	conditions *conditions     // nil: none
+}
+
+// Policies are in the order in which they give defaults: the heaviest first, those of equal weight by name.
+type Policies []*Policy
+
+// Sort orders policies as Policies must be.
+func Sort(policies []*Policy) Policies {
+	slices.SortFunc(policies, func(a, b *Policy) int {
+		return cmp.Or(cmp.Compare(b.Spec.Weight, a.Spec.Weight), strings.Compare(a.Name, b.Name))
+	})
+	return policies
+}
+
+// Compile makes a policy ready, or says everything that is wrong with it. It checks what the schema of the CRD and its
+// CEL rules can't: selectors, label names and match conditions.
+func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
+	c := &Policy{Name: p.Name, Spec: &p.Spec}
+	var errs field.ErrorList
+	if m := p.Spec.Match; m != nil {
+		path := field.NewPath("spec", "match")
+		c.namespaces = compileSelector(m.NamespaceSelector, path.Child("namespaceSelector"), &errs)
+		c.pods = compileSelector(m.PodSelector, path.Child("podSelector"), &errs)
+		if len(m.MatchConditions) > 0 {
+			var bad field.ErrorList
+			c.conditions, bad = compileConditions(m.MatchConditions, path.Child("matchConditions"))
+			errs = append(errs, bad...)
+		}
+	}
+	if s := p.Spec.TopologySpread; s != nil {
+		errs = append(errs, checkSpread(s, field.NewPath("spec", "topologySpread"))...)
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return nil, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
+	}
+	return c, nil
+}
+
+func compileSelector(s *metav1.LabelSelector, path *field.Path, errs *field.ErrorList) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		*errs = append(*errs, field.Invalid(path, metav1.FormatLabelSelector(s), err.Error()))
+	}
+	return selector
+}
+
+func checkSpread(s *v1alpha1.TopologySpreadSection, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range s.Constraints {
+		at := path.Child("constraints").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
+		for j, key := range c.MatchLabelKeys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, at.Child("matchLabelKeys").Index(j))...)
+		}
+	}
+	for i, o := range s.OwnerRules {
+		for j, key := range o.LabelKeys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, path.Child("ownerRules").Index(i).Child("labelKeys").Index(j))...)
+		}
+	}
+	return errs
+}
+
+// Problem is what keeps a part of a policy from being applied, or a remark about it.
+type Problem struct {
+	// Reason is one of the Reason constants of api/v1alpha1.
+	Reason string
+	// Message for the person who wrote the policy.
+	Message string
+}
+
+// Problems says what in a compiled policy can't be applied in this cluster.
+func (p *Policy) Problems(facts Facts) []Problem {
+	if p.Spec.Priority == nil {
+		return nil
+	}
+	var problems []Problem
+	names := slices.Clone(p.Spec.Priority.AllowedClassNames)
+	if name := p.Spec.Priority.ClassName; name != "" && !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		class, known := facts.PriorityClasses[name]
+		switch {
+		case !known:
+			problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("PriorityClass %q does not exist: pods keep what they have until it does", name)})
+		case class.Value > highestUserPriority && name == p.Spec.Priority.ClassName:
+			problems = append(problems, Problem{v1alpha1.ReasonReservedPriorityClass, fmt.Sprintf("PriorityClass %q has value %d: values above %d are reserved for the system, it is not given to pods", name, class.Value, highestUserPriority)})
+		}
+	}
+	return problems
+}
+
+// Remarks are about a policy that works, but perhaps not as meant. All are the policies of the cluster.
+func (p *Policy) Remarks(all Policies) []string {
+	var remarks []string
+	for _, other := range all {
+		if other.Name != p.Name && other.Spec.Weight == p.Spec.Weight && sharesDefaults(p.Spec, other.Spec) {
+			first := min(p.Name, other.Name)
+			remarks = append(remarks, fmt.Sprintf("PodPolicy %s has the same weight %d and gives the same kind of default: where both match, the first by name decides (%s)", other.Name, p.Spec.Weight, first))
+		}
+	}
+	if s := p.Spec.TopologySpread; s != nil {
+		zone, host := spreadsOver(s, corev1.LabelTopologyZone), spreadsOver(s, corev1.LabelHostname)
+		if zone != host {
+			named, missing := corev1.LabelTopologyZone, corev1.LabelHostname
+			if host {
+				named, missing = missing, named
+			}
+			remarks = append(remarks, fmt.Sprintf("topologySpread names %s but not %s: one added constraint switches off the scheduler's own defaults for both, so the pods are no longer spread over %s", named, missing, missing))
+		}
+	}
+	return remarks
+}
+
+func spreadsOver(s *v1alpha1.TopologySpreadSection, key string) bool {
+	return slices.ContainsFunc(s.Constraints, func(c v1alpha1.TopologySpreadConstraint) bool { return c.TopologyKey == key })
+}
+
+func sharesDefaults(a, b *v1alpha1.PodPolicySpec) bool {
+	return className(a) != "" && className(b) != "" ||
+		a.TopologySpread != nil && b.TopologySpread != nil ||
+		defaultGrace(a) != nil && defaultGrace(b) != nil ||
+		a.Node != nil && b.Node != nil
+}
+
+func className(s *v1alpha1.PodPolicySpec) string {
+	if s.Priority == nil {
+		return ""
+	}
+	return s.Priority.ClassName
+}
+
+func defaultGrace(s *v1alpha1.PodPolicySpec) *int64 {
+	if s.GracePeriod == nil {
+		return nil
+	}
+	return s.GracePeriod.DefaultSeconds
+}
+
+// Summary tells in a few words a section what the policy does.
+func Summary(s *v1alpha1.PodPolicySpec) v1alpha1.PolicySummary {
+	var sum v1alpha1.PolicySummary
+	if p := s.Priority; p != nil {
+		sum.Priority = p.ClassName
+		if len(p.AllowedClassNames) > 0 {
+			sum.Priority = strings.TrimSpace(sum.Priority + " of " + strings.Join(p.AllowedClassNames, ","))
+		}
+	}
+	if t := s.TopologySpread; t != nil {
+		var keys []string
+		for _, c := range t.Constraints {
+			key := c.TopologyKey[strings.LastIndex(c.TopologyKey, "/")+1:]
+			if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+				key += "!"
+			}
+			keys = append(keys, key)
+		}
+		sum.TopologySpread = strings.Join(keys, ",")
+	}
+	if g := s.GracePeriod; g != nil {
+		sum.GracePeriod = summariseGrace(g)
+	}
+	if r := s.Removal; r != nil {
+		sum.Removal = fmt.Sprintf("%s %s", cmp.Or(r.ForceDelete, v1alpha1.RemovalDeny), cmp.Or(r.Protect, v1alpha1.ProtectStateful))
+	}
+	return sum
+}
+
+func summariseGrace(g *v1alpha1.GracePeriodSection) string {
+	var parts []string
+	if g.DefaultSeconds != nil {
+		parts = append(parts, fmt.Sprintf("%ds", *g.DefaultSeconds))
+	}
+	switch {
+	case g.MinSeconds != nil && g.MaxSeconds != nil:
+		parts = append(parts, fmt.Sprintf("in %d..%ds", *g.MinSeconds, *g.MaxSeconds))
+	case g.MinSeconds != nil:
+		parts = append(parts, fmt.Sprintf(">=%ds", *g.MinSeconds))
+	case g.MaxSeconds != nil:
+		parts = append(parts, fmt.Sprintf("<=%ds", *g.MaxSeconds))
+	}
+	if g.PreStopMarginSeconds != nil {
+		parts = append(parts, fmt.Sprintf("preStop+%ds", *g.PreStopMarginSeconds))
+	}
+	return strings.Join(parts, " ")
+}
+
+// errUncertain is wrapped where a match condition could not be evaluated for a pod.
+var errUncertain = errors.New("match condition could not be evaluated")

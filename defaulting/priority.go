@@ -1,0 +1,111 @@
+package defaulting
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// highestUserPriority is the highest value of a class that is not the system's
+// (pkg/apis/scheduling/types.go HighestUserDefinablePriority, 1.36.3).
+const highestUserPriority = int32(1000000000)
+
+// applyPriority gives a pod that chose no PriorityClass the policy's.
+//
+// The in-tree Priority plugin runs before us, so the pod arrives with the globalDefault class, if there is one; and again
+// after us, when it refuses a pod whose priority or preemptionPolicy disagrees with its class. So name, value and
+// preemptionPolicy change together, to the class's exact values, or not at all.
+func applyPriority(req Request, e *Effective, facts Facts, out *Result) {
+	if !e.class.given() || e.skip[v1alpha1.SectionPriority] || choseClass(req.Pod, facts) {
+		return
+	}
+	class := givable(e, facts, out)
+	spec := &req.Pod.Spec
+	if class == nil || class.Name == spec.PriorityClassName {
+		return
+	}
+	why := "the pod named no class"
+	if spec.PriorityClassName != "" {
+		why = "the pod has " + spec.PriorityClassName + ", the cluster's globalDefault, which counts as none chosen"
+	}
+	section := string(v1alpha1.SectionPriority)
+	out.change(section, OperationAdd, "/spec/priorityClassName", class.Name, "PodPolicy %s: %s", e.class.name(), why)
+	out.change(section, OperationAdd, "/spec/priority", class.Value, "PodPolicy %s: the value of %s", e.class.name(), class.Name)
+	switch {
+	case class.PreemptionPolicy != nil:
+		out.change(section, OperationAdd, "/spec/preemptionPolicy", string(*class.PreemptionPolicy), "PodPolicy %s: as %s says", e.class.name(), class.Name)
+	case spec.PreemptionPolicy != nil:
+		// It was written from the class that the pod no longer has; the new one leaves it to the scheduler's default.
+		out.change(section, OperationRemove, "/spec/preemptionPolicy", nil, "PodPolicy %s: %s says nothing", e.class.name(), class.Name)
+	}
+}
+
+// choseClass says whether the pod's class is its own choice.
+func choseClass(pod *corev1.Pod, facts Facts) bool {
+	name := pod.Spec.PriorityClassName
+	return name != "" && (facts.GlobalDefault == nil || name != facts.GlobalDefault.Name)
+}
+
+// givable returns the policy's class, or nil where it can't be given; the pod is then created as it is.
+func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass {
+	name := e.class.value
+	class, known := facts.PriorityClasses[name]
+	switch {
+	case !known:
+		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
+	case class.Value > highestUserPriority:
+		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
+	case !e.allowed.permits(name):
+		out.warn("PodPolicy %s would give PriorityClass %q, but PodPolicy %s does not allow it: the pod keeps the priority it has", e.class.name(), name, strings.Join(e.allowed.policies, ", "))
+	default:
+		return class
+	}
+	return nil
+}
+
+// validatePriority refuses a class that is not allowed, and a value or preemptionPolicy that is not the class's: after
+// the second pass of the in-tree plugin nobody else checks them.
+func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
+	spec := &req.Pod.Spec
+	if !e.allowed.permits(spec.PriorityClassName) {
+		out.deny("PriorityClassNotAllowed", "PriorityClass %q is not allowed here: PodPolicy %s allows %s. Name one of these in spec.priorityClassName, or ask the owner of the policy%s",
+			spec.PriorityClassName, strings.Join(e.allowed.policies, " and "), list(e.allowed.names), hintDefault(req.Pod, facts))
+	}
+	if spec.PriorityClassName == "" {
+		return
+	}
+	class, known := facts.PriorityClasses[spec.PriorityClassName]
+	if !known {
+		out.warn("PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
+		return
+	}
+	if ptr.Deref(spec.Priority, 0) != class.Value {
+		out.deny("PriorityMismatch", "spec.priority is %d but PriorityClass %q has value %d: something changed the pod after the API server resolved its class. Leave spec.priority out",
+			ptr.Deref(spec.Priority, 0), class.Name, class.Value)
+	}
+	if class.PreemptionPolicy != nil && ptr.Deref(spec.PreemptionPolicy, "") != *class.PreemptionPolicy {
+		out.deny("PreemptionPolicyMismatch", "spec.preemptionPolicy is %q but PriorityClass %q says %q: something changed the pod after the API server resolved its class. Leave spec.preemptionPolicy out",
+			ptr.Deref(spec.PreemptionPolicy, ""), class.Name, *class.PreemptionPolicy)
+	}
+}
+
+func hintDefault(pod *corev1.Pod, facts Facts) string {
+	if choseClass(pod, facts) || pod.Spec.PriorityClassName == "" {
+		return ""
+	}
+	return " (the class is the cluster's globalDefault, which the API server gives to pods that name none)"
+}
+
+// list names what is allowed, for messages.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none (the policies' lists have nothing in common)"
+	}
+	sorted := slices.Sorted(slices.Values(names))
+	return strings.Join(sorted, ", ")
+}

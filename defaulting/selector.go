@@ -1,0 +1,102 @@
+package defaulting
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// OwnerHasSelector says whether the scheduler derives a selector from a controller of this kind
+// (pkg/scheduler/framework/plugins/helper/spread.go DefaultSelector, 1.36.3).
+func OwnerHasSelector(owner *metav1.OwnerReference) bool {
+	switch schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind) {
+	case corev1.SchemeGroupVersion.WithKind("ReplicationController"),
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"):
+		return true
+	}
+	return false
+}
+
+// deriveSelector returns the selector that the scheduler would derive for its own default constraints: the selectors of
+// the Services that select the pod merged with that of its controller. For controllers that the scheduler does not know a
+// rule of the policy may name labels instead. nil means that nothing can be derived, and why says what is missing.
+func deriveSelector(pod *corev1.Pod, rules []v1alpha1.OwnerRule, facts Facts) (selector *metav1.LabelSelector, why string) {
+	selector = &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for _, s := range facts.ServiceSelectors {
+		if labels.SelectorFromSet(s).Matches(labels.Set(pod.Labels)) {
+			maps.Copy(selector.MatchLabels, s)
+		}
+	}
+	why = "no Service selects it and it has no controller"
+	if owner := controllerOf(pod); owner != nil {
+		why = addOwner(selector, pod, owner, rules, facts)
+	}
+	if len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0 {
+		return nil, why
+	}
+	return selector, ""
+}
+
+// addOwner merges what follows from the controller into the selector, or says why nothing does.
+func addOwner(selector *metav1.LabelSelector, pod *corev1.Pod, owner *metav1.OwnerReference, rules []v1alpha1.OwnerRule, facts Facts) string {
+	if OwnerHasSelector(owner) {
+		if facts.OwnerSelector == nil {
+			return fmt.Sprintf("%s %s, its controller, was not found", owner.Kind, owner.Name)
+		}
+		merge(selector, facts.OwnerSelector)
+		return fmt.Sprintf("%s %s, its controller, has an empty selector", owner.Kind, owner.Name)
+	}
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	for _, r := range rules {
+		if r.APIGroup != gvk.Group || r.Kind != gvk.Kind {
+			continue
+		}
+		for _, key := range r.LabelKeys {
+			value, ok := pod.Labels[key]
+			if !ok {
+				return fmt.Sprintf("ownerRules for %s name the label %s, which it does not have", owner.Kind, key)
+			}
+			merge(selector, &metav1.LabelSelector{MatchLabels: map[string]string{key: value}})
+		}
+		return ""
+	}
+	return fmt.Sprintf("its controller is a %s, for which the policy has no ownerRules", owner.Kind)
+}
+
+// merge adds all requirements of more. Two values for one key stay two requirements: together they match nothing, as the
+// scheduler has it.
+func merge(selector, more *metav1.LabelSelector) {
+	for _, key := range slices.Sorted(maps.Keys(more.MatchLabels)) {
+		value := more.MatchLabels[key]
+		if have, ok := selector.MatchLabels[key]; ok && have != value {
+			selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+			continue
+		}
+		selector.MatchLabels[key] = value
+	}
+	selector.MatchExpressions = append(selector.MatchExpressions, more.MatchExpressions...)
+}
+
+// stripKey takes a key out of the selector where the selector wants just the pod's own value of it; the caller puts it
+// into matchLabelKeys, since the API server refuses a constraint that names one key in both. It says whether it did.
+func stripKey(selector *metav1.LabelSelector, pod *corev1.Pod, key string) (*metav1.LabelSelector, bool) {
+	value, ok := pod.Labels[key]
+	if !ok || selector.MatchLabels[key] != value {
+		return selector, false
+	}
+	if slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
+		return selector, false
+	}
+	stripped := selector.DeepCopy()
+	delete(stripped.MatchLabels, key)
+	return stripped, true
+}

@@ -1,0 +1,129 @@
+package defaulting
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// applyTopologySpread gives the policy's constraints to a pod that has none.
+func applyTopologySpread(req Request, e *Effective, facts Facts, out *Result) {
+	if !e.spread.given() || wantsSpread(req.Pod, e) != "" {
+		return
+	}
+	section := e.spread.value
+	selector, why := deriveSelector(req.Pod, section.OwnerRules, facts)
+	if selector == nil {
+		out.warn("PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
+		return
+	}
+	constraints := build(req.Pod, section, selector)
+	if problems := infeasible(req.Pod, constraints, facts); len(problems) > 0 {
+		constraints = onInfeasible(e, constraints, problems, out)
+	}
+	if len(out.Denials) > 0 {
+		return
+	}
+	out.change(string(v1alpha1.SectionTopologySpread), OperationAdd, "/spec/topologySpreadConstraints", constraints,
+		"PodPolicy %s: the pod has no constraints; selector %s", e.spread.name(), metav1.FormatLabelSelector(selector))
+}
+
+// wantsSpread returns why a pod gets no constraints, or nothing if it does.
+func wantsSpread(pod *corev1.Pod, e *Effective) string {
+	owner := controllerOf(pod)
+	switch {
+	case e.skip[v1alpha1.SectionTopologySpread]:
+		return "skipped by annotation"
+	case len(pod.Spec.TopologySpreadConstraints) > 0:
+		return "has constraints of its own"
+	case pod.Spec.NodeName != "":
+		return "bound to a node already"
+	case owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String():
+		return "pinned to its node by a DaemonSet"
+	}
+	return ""
+}
+
+// build writes the constraints as core types, with the derived selector.
+func build(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *metav1.LabelSelector) []corev1.TopologySpreadConstraint {
+	selector, keys := splitRevision(pod, section, selector)
+	constraints := make([]corev1.TopologySpreadConstraint, 0, len(section.Constraints))
+	for _, c := range section.Constraints {
+		own, ownKeys := selector, slices.Clone(keys)
+		for _, key := range c.MatchLabelKeys {
+			stripped, ok := stripKey(own, pod, key)
+			if ok {
+				own = stripped
+			}
+			// A key that the selector names otherwise can't be in matchLabelKeys as well.
+			if !slices.Contains(ownKeys, key) && !names(own, key) {
+				ownKeys = append(ownKeys, key)
+			}
+		}
+		constraints = append(constraints, corev1.TopologySpreadConstraint{
+			MaxSkew:            c.MaxSkew,
+			TopologyKey:        c.TopologyKey,
+			WhenUnsatisfiable:  c.WhenUnsatisfiable,
+			LabelSelector:      own.DeepCopy(),
+			MinDomains:         c.MinDomains,
+			NodeAffinityPolicy: c.NodeAffinityPolicy,
+			NodeTaintsPolicy:   c.NodeTaintsPolicy,
+			MatchLabelKeys:     ownKeys,
+		})
+	}
+	return constraints
+}
+
+// splitRevision takes the revision out of the selector of a ReplicaSet's pod. With revisionAware it goes into
+// matchLabelKeys, which the API server merges back, so that the outcome is the scheduler's own default selector.
+func splitRevision(pod *corev1.Pod, section *v1alpha1.TopologySpreadSection, selector *metav1.LabelSelector) (*metav1.LabelSelector, []string) {
+	owner := controllerOf(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return selector, nil
+	}
+	stripped, ok := stripKey(selector, pod, appsv1.DefaultDeploymentUniqueLabelKey)
+	if !ok || len(stripped.MatchLabels)+len(stripped.MatchExpressions) == 0 {
+		return selector, nil // the revision is all there is: without it the selector would match the whole namespace
+	}
+	if ptr.Deref(section.RevisionAware, true) {
+		return stripped, []string{appsv1.DefaultDeploymentUniqueLabelKey}
+	}
+	return stripped, nil
+}
+
+func names(selector *metav1.LabelSelector, key string) bool {
+	_, ok := selector.MatchLabels[key]
+	return ok || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+}
+
+// onInfeasible does what the policy says about hard constraints that no node can meet now.
+func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, problems map[int]string, out *Result) []corev1.TopologySpreadConstraint {
+	action := e.spread.value.OnInfeasible
+	kept := make([]corev1.TopologySpreadConstraint, 0, len(constraints))
+	for i, c := range constraints {
+		problem, bad := problems[i]
+		if bad && action == v1alpha1.InfeasibleDeny {
+			out.deny("SpreadInfeasible", "PodPolicy %s: the hard spread constraint over %s can't be met now: %s. Make room (a node with that label, in enough domains), or give the pod constraints of its own", e.spread.name(), c.TopologyKey, problem)
+			return nil
+		}
+		if bad && action == v1alpha1.InfeasibleSoften {
+			out.warn("PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
+			c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
+			if slices.ContainsFunc(constraints, func(o corev1.TopologySpreadConstraint) bool {
+				return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == corev1.ScheduleAnyway
+			}) {
+				continue // the pair of key and whenUnsatisfiable must be unique in a pod
+			}
+		} else if bad {
+			out.warn("PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+

@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// assetsVariable names a folder with programs built elsewhere, as envtest does.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+// modulePath is the module whose go.mod marks the repository's root.
+const modulePath = "github.com/podgrace/podgrace"
+
+// program is one binary and the Go package that it is built from.
+type program struct{ name, pkg string }
+
+// programs in the order in which they are built: what is needed first comes first.
+var programs = []program{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
+	{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
+}
+
+// assetPrograms are what a folder named by KUBEBUILDER_ASSETS must have; the others may be absent.
+var assetPrograms = []string{"etcd", "kube-apiserver", "kubectl"}
+
+// Binaries returns the folder with the cluster's programs: KUBEBUILDER_ASSETS if it is set, else the cache,
+// into which it builds whatever is missing (minutes, once per version). Lines about that go to progress.
+func Binaries(ctx context.Context, progress io.Writer) (string, error) {
+	if dir := os.Getenv(assetsVariable); dir != "" {
+		if err := requirePrograms(dir, assetPrograms...); err != nil {
+			return "", fmt.Errorf("%s: %w", assetsVariable, err)
+		}
+		return dir, nil
+	}
+	module, err := kubernetesModule()
+	if err != nil {
+		return "", err
+	}
+	version, err := kubernetesVersion(module)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache folder: %w", err)
+	}
+	dir := filepath.Join(cache, "podgrace", "kubernetes-"+version)
+	if len(missing(dir, programNames()...)) == 0 {
+		return dir, nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("making the cache folder: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return dir, buildMissing(ctx, module, dir, version, progress)
+}
+
+// buildMissing builds into dir what another process has not put there while we waited for the lock.
+func buildMissing(ctx context.Context, module, dir, version string, progress io.Writer) error {
+	todo := missing(dir, programNames()...)
+	for i, p := range programs {
+		if !slices.Contains(todo, p.name) {
+			continue
+		}
+		fmt.Fprintf(progress, "building %s (%d of %d) ... ", p.name, i+1, len(programs))
+		start := time.Now()
+		if err := build(ctx, module, p, dir, version); err != nil {
+			fmt.Fprintln(progress, "failed")
+			return err
+		}
+		fmt.Fprintf(progress, "%ds\n", int(time.Since(start).Seconds()))
+	}
+	return nil
+}
+
+// build makes one program under a temporary name and renames it, so that a name in the cache means a whole file.
+func build(ctx context.Context, module string, p program, dir, version string) error {
+	temp, err := os.MkdirTemp(dir, ".build-")
+	if err != nil {
+		return fmt.Errorf("building %s: %w", p.name, err)
+	}
+	defer os.RemoveAll(temp)
+	out := filepath.Join(temp, p.name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", versionFlags(version), "-o", out, p.pkg)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s in %s: %w\n%s", p.name, module, err, tail(text, 20))
+	}
+	if err := os.Rename(out, filepath.Join(dir, p.name)); err != nil {
+		return fmt.Errorf("building %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// versionFlags stamps the programs: an unstamped API server reports v0.0.0, and clients compare versions.
+func versionFlags(version string) string {
+	const base = "k8s.io/component-base/version."
+	major, minor := majorMinor(version)
+	return fmt.Sprintf("-s -w -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s -X %[1]sgitTreeState=clean",
+		base, version, major, minor)
+}
+
+// majorMinor splits "v1.36.3" into "1" and "36".
+func majorMinor(version string) (major, minor string) {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ = strings.Cut(rest, ".")
+	return major, minor
+}
+
+// kubernetesVersion reads the pinned version, which stands in that go.mod and nowhere else.
+func kubernetesVersion(module string) (string, error) {
+	path := filepath.Join(module, "go.mod")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading Kubernetes' version: %w", err)
+	}
+	version, ok := requiredVersion(text, "k8s.io/kubernetes")
+	if !ok {
+		return "", fmt.Errorf("reading Kubernetes' version: %s does not require k8s.io/kubernetes", path)
+	}
+	return version, nil
+}
+
+// requiredVersion finds the version of one module in the require lines of a go.mod.
+func requiredVersion(gomod []byte, module string) (string, bool) {
+	lines := bufio.NewScanner(bytes.NewReader(gomod))
+	for lines.Scan() {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
+		if len(fields) >= 2 && fields[0] == module && fields[1] != "=>" {
+			return fields[1], true
+		}
+	}
+	return "", false
+}
+
+// kubernetesModule finds e2e/kubernetes: from the working directory upwards, which serves go run and go test
+// anywhere in the repository, else from where this file was compiled.
+func kubernetesModule() (string, error) {
+	starts := []string{}
+	if wd, err := os.Getwd(); err == nil {
+		starts = append(starts, wd)
+	}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		starts = append(starts, filepath.Dir(file))
+	}
+	for _, start := range starts {
+		if root, ok := repositoryRoot(start); ok {
+			return filepath.Join(root, "e2e", "kubernetes"), nil
+		}
+	}
+	return "", fmt.Errorf("no go.mod of %s above %s: run this inside the repository", modulePath, strings.Join(starts, " or "))
+}
+
+// repositoryRoot walks up from dir to the folder whose go.mod is the repository's.
+func repositoryRoot(dir string) (string, bool) {
+	for {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if first, _, _ := strings.Cut(string(text), "\n"); err == nil && strings.TrimSpace(first) == "module "+modulePath {
+			return dir, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+// lock takes an exclusive file lock, so that two processes do not build the same programs at the same time.
+func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	retry := time.NewTicker(200 * time.Millisecond)
+	defer retry.Stop()
+	for told := false; ; told = true {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil // closing releases the lock
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+		}
+		if !told {
+			fmt.Fprintln(progress, "another process is building the cluster's programs: waiting for it")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, ctx.Err()), file.Close())
+		case <-retry.C:
+		}
+	}
+}
+
+// requirePrograms says which of the named programs dir lacks.
+func requirePrograms(dir string, names ...string) error {
+	if absent := missing(dir, names...); len(absent) > 0 {
+		return fmt.Errorf("%s has no %s", dir, strings.Join(absent, ", "))
+	}
+	return nil
+}
+
+// missing lists the named files that dir does not have.
+func missing(dir string, names ...string) []string {
+	var absent []string
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			absent = append(absent, name)
+		}
+	}
+	return absent
+}
+
+func programNames() []string {
+	names := make([]string, 0, len(programs))
+	for _, p := range programs {
+		names = append(names, p.name)
+	}
+	return names
+}

@@ -1,0 +1,250 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// keepVariable, if set, keeps the cluster's folder after Stop: logs, audit log, kubeconfigs.
+const keepVariable = "KEEP"
+
+// Options say what runs in the cluster.
+type Options struct {
+	// ControllerManager runs the controllers. Service accounts then work as in a real cluster.
+	ControllerManager bool
+	// Scheduler runs the scheduler.
+	Scheduler bool
+	// SharedControllerCredentials makes all controllers act as system:kube-controller-manager, as some
+	// installers do, rather than each under its own service account.
+	SharedControllerCredentials bool
+	// AuditLog records writes of pods and workloads to the file Cluster.AuditLog.
+	AuditLog bool
+	// APIServerArgs are more flags, "--name=value"; a list-valued flag adds to what is set here.
+	APIServerArgs []string
+	// Log gets progress lines; nil is silent.
+	Log io.Writer
+	// Dir holds what the cluster writes. The default is a temporary folder, removed by Stop unless the
+	// environment variable KEEP is set.
+	Dir string
+}
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// Config is the administrator's client configuration.
+	Config *rest.Config
+	// Kubeconfig is the path of the administrator's kubeconfig; nothing in it refers to other files.
+	Kubeconfig string
+	// BinDir has the programs, Dir the cluster's files.
+	BinDir, Dir string
+	// AuditLog is the path of the audit log, one event a line; empty without Options.AuditLog. A line may
+	// come a moment after the response that it is about.
+	AuditLog string
+
+	options   Options
+	log       io.Writer
+	removeDir bool
+	authority *authority
+	env       *envtest.Environment
+	stopEnv   func() error
+	client    kubernetes.Interface
+
+	controllerManager, scheduler *process
+
+	mu         sync.Mutex
+	heartbeats map[string]context.CancelFunc
+	nodes      []*Node
+}
+
+// Start starts a control plane and returns when it is ready. The context bounds the start only: the cluster
+// runs until Stop, or until this process ends.
+func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
+	c := &Cluster{options: options, log: options.Log, heartbeats: map[string]context.CancelFunc{}}
+	if c.log == nil {
+		c.log = io.Discard
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	begin := time.Now()
+	for _, step := range []func(context.Context) error{
+		c.findPrograms, c.makeDir, c.startAPIServer, c.startControllerManager, c.startScheduler, c.waitReady,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, fmt.Errorf("starting a cluster: %w", err)
+		}
+	}
+	fmt.Fprintf(c.log, "control plane ready after %.1fs: %s\n", time.Since(begin).Seconds(), c.Kubeconfig)
+	return c, nil
+}
+
+// Stop ends everything that this cluster started, in the reverse order, and removes its files.
+func (c *Cluster) Stop() error {
+	c.mu.Lock()
+	for _, cancel := range c.heartbeats {
+		cancel()
+	}
+	nodes := c.nodes
+	c.nodes, c.heartbeats = nil, map[string]context.CancelFunc{}
+	c.mu.Unlock()
+	var errs []error
+	for _, node := range nodes {
+		errs = append(errs, node.Stop())
+	}
+	errs = append(errs, c.scheduler.stop(), c.controllerManager.stop())
+	if c.stopEnv != nil {
+		errs = append(errs, c.stopEnv())
+		c.stopEnv = nil
+	}
+	if c.removeDir && os.Getenv(keepVariable) == "" {
+		errs = append(errs, os.RemoveAll(c.Dir))
+	}
+	return errors.Join(errs...)
+}
+
+// User returns a client configuration for a user with these groups; system:authenticated comes by itself.
+func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
+	user, err := c.addUser(name, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return user.Config(), nil
+}
+
+// KubeconfigFor writes a kubeconfig for a user and returns its path.
+func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
+	added, err := c.addUser(user, groups...)
+	if err != nil {
+		return "", err
+	}
+	text, err := added.KubeConfig()
+	if err != nil {
+		return "", fmt.Errorf("making the kubeconfig of %s: %w", user, err)
+	}
+	path := filepath.Join(c.Dir, fileName(user)+".kubeconfig")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return "", fmt.Errorf("writing the kubeconfig of %s: %w", user, err)
+	}
+	return path, nil
+}
+
+// addUser issues the user's certificate. No client of a test should wait for its own rate limit.
+func (c *Cluster) addUser(name string, groups ...string) (*envtest.AuthenticatedUser, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{QPS: 1000, Burst: 2000})
+	if err != nil {
+		return nil, fmt.Errorf("adding user %s: %w", name, err)
+	}
+	return user, nil
+}
+
+// Kubectl runs kubectl as the administrator. The error, if any, has what kubectl wrote to standard error.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	var out, errOut bytes.Buffer
+	flags := []string{"--kubeconfig=" + c.Kubeconfig, "--cache-dir=" + filepath.Join(c.Dir, "kubectl-cache")}
+	cmd := exec.CommandContext(ctx, filepath.Join(c.BinDir, "kubectl"), append(flags, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err = cmd.Run(); err != nil {
+		err = fmt.Errorf("kubectl %q: %w: %s", args, err, tail(errOut.Bytes(), 5))
+	}
+	return out.String(), errOut.String(), err
+}
+
+func (c *Cluster) findPrograms(ctx context.Context) error {
+	dir, err := Binaries(ctx, c.log)
+	if err != nil {
+		return err
+	}
+	needed := []string{"etcd", "kube-apiserver", "kubectl"}
+	if c.options.ControllerManager {
+		needed = append(needed, "kube-controller-manager")
+	}
+	if c.options.Scheduler {
+		needed = append(needed, "kube-scheduler")
+	}
+	c.BinDir = dir
+	return requirePrograms(dir, needed...)
+}
+
+func (c *Cluster) makeDir(context.Context) (err error) {
+	c.Dir = c.options.Dir
+	if c.Dir == "" {
+		if c.Dir, err = os.MkdirTemp("", "podgrace-"); err != nil {
+			return fmt.Errorf("making the cluster's folder: %w", err)
+		}
+		c.removeDir = true
+	}
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	for _, sub := range []string{"pki", "etcd", "bin", "log"} {
+		if err := os.MkdirAll(filepath.Join(c.Dir, sub), 0o755); err != nil {
+			return fmt.Errorf("making the cluster's folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// waitReady returns when the API server is ready and, with controllers, pods can be created in namespace default.
+func (c *Cluster) waitReady(ctx context.Context) error {
+	err := until(ctx, "the API server", func(ctx context.Context) (bool, error) {
+		return c.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	})
+	if err != nil || !c.options.ControllerManager {
+		return err
+	}
+	return until(ctx, "the default service account", func(ctx context.Context) (bool, error) {
+		_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}, c.children()...)
+}
+
+// children are the processes that must be alive while the cluster is.
+func (c *Cluster) children() []*process {
+	var all []*process
+	for _, p := range []*process{c.controllerManager, c.scheduler} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// onThread runs start on a thread which lives until stop has run: see process.run for why. The thread's
+// goroutine runs both, one after the other.
+func onThread(start, stop func() error) (stopOnce func() error, err error) {
+	started, stopping, stopped := make(chan error), make(chan struct{}), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		started <- start()
+		<-stopping
+		stopped <- stop()
+	}()
+	err = <-started
+	return func() error { close(stopping); return <-stopped }, err
+}
+
+var notInFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// fileName turns a user such as system:node:a into a file's name.
+func fileName(user string) string { return notInFileName.ReplaceAllString(user, "-") }

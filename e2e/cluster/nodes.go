@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// heartbeatInterval is the kubelet's own; the node lifecycle controller gives up after about 50 s without one.
+const heartbeatInterval = 10 * time.Second
+
+// AddNode makes a ready Node that the scheduler binds pods to, though no kubelet serves it: its pods stay
+// Pending, and a deleted one stays Terminating. It returns when nothing but the given taints is on the node.
+// The node has no address, so that nobody tries to reach it.
+func (c *Cluster) AddNode(ctx context.Context, name string, labels map[string]string, taints ...corev1.Taint) error {
+	node := fakeNode(name, labels, taints, metav1.Now())
+	if _, err := c.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("adding node %s: %w", name, err)
+	}
+	if err := c.startHeartbeat(ctx, name); err != nil {
+		return err
+	}
+	// Admission gives each new node the taint not-ready, which the node lifecycle controller takes away.
+	if !c.options.ControllerManager {
+		if err := c.setTaints(ctx, name, taints); err != nil {
+			return err
+		}
+	}
+	return until(ctx, "node "+name+" to lose the taint not-ready", func(ctx context.Context) (bool, error) {
+		node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err == nil && !slices.ContainsFunc(node.Spec.Taints, isNotReady), err
+	}, c.children()...)
+}
+
+// StopHeartbeat stops renewing the node's lease, as a partition does. With a controller manager the node
+// becomes Unknown and is tainted unreachable after its grace period.
+func (c *Cluster) StopHeartbeat(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cancel, ok := c.heartbeats[name]; ok {
+		cancel()
+		delete(c.heartbeats, name)
+	}
+}
+
+// startHeartbeat creates the node's lease and renews it until StopHeartbeat or Stop.
+func (c *Cluster) startHeartbeat(ctx context.Context, name string) error {
+	err := until(ctx, "the lease of node "+name, func(ctx context.Context) (bool, error) {
+		_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, nodeLease(name), metav1.CreateOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil // the API server makes that namespace a moment after it is ready
+		}
+		return err == nil || apierrors.IsAlreadyExists(err), err
+	})
+	if err != nil {
+		return err
+	}
+	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, ok := c.heartbeats[name]; ok {
+		before()
+	}
+	c.heartbeats[name] = cancel
+	go c.beat(beating, name)
+	return nil
+}
+
+// beat renews a lease. A missed renewal is not an error: the next one follows within the grace period.
+func (c *Cluster) beat(ctx context.Context, name string) {
+	ticker := time.NewTicker(heartbeatInterval)
+	defer ticker.Stop()
+	leases := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	for {
+		if lease, err := leases.Get(ctx, name, metav1.GetOptions{}); err == nil {
+			lease.Spec.RenewTime = nodeLease(name).Spec.RenewTime
+			_, _ = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// setTaints does what no controller is there to do.
+func (c *Cluster) setTaints(ctx context.Context, name string, taints []corev1.Taint) error {
+	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("untainting node %s: %w", name, err)
+	}
+	node.Spec.Taints = taints
+	if _, err := c.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("untainting node %s: %w", name, err)
+	}
+	return nil
+}
+
+func isNotReady(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeNotReady }
+
+func nodeLease(name string) *coordinationv1.Lease {
+	now, seconds := metav1.NowMicro(), int32(40)
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: corev1.NamespaceNodeLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+}
+
+// fakeNode is a ready node of 8 CPUs and 32 GiB with the labels that every kubelet sets.
+func fakeNode(name string, labels map[string]string, taints []corev1.Taint, now metav1.Time) *corev1.Node {
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("8"),
+		corev1.ResourceMemory:           resource.MustParse("32Gi"),
+		corev1.ResourcePods:             resource.MustParse("110"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+	}
+	all := map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
+	for key, value := range labels {
+		all[key] = value
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
+		Spec:       corev1.NodeSpec{Taints: taints},
+		Status: corev1.NodeStatus{
+			Capacity:    resources,
+			Allocatable: resources,
+			Conditions: []corev1.NodeCondition{
+				condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", now),
+				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", now),
+				condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", now),
+				condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", now),
+			},
+			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", BootID: "boot-" + name},
+		},
+	}
+}
+
+func condition(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string, now metav1.Time) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+}

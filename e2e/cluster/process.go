@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a child has between SIGTERM and SIGKILL.
+const stopTimeout = 15 * time.Second
+
+// process is a child of ours with its log file.
+type process struct {
+	name    string
+	logPath string
+	cmd     *exec.Cmd
+	exited  chan struct{} // closed once the child is reaped; err is set before
+	err     error
+}
+
+// startProcess starts a program whose output goes to logPath.
+func startProcess(name, logPath, path string, args ...string) (*process, error) {
+	log, err := os.Create(logPath)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := &process{name: name, logPath: logPath, cmd: exec.Command(path, args...), exited: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go p.run(log, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// run starts the child and reaps it on one thread: the kernel sends the parent-death signal when the thread
+// that forked ends, not when the process does, so that thread must outlive the child.
+func (p *process) run(log *os.File, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer log.Close()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	p.err = p.cmd.Wait()
+	close(p.exited)
+}
+
+// failure describes a child that ended on its own.
+func (p *process) failure() error {
+	text, _ := os.ReadFile(p.logPath)
+	reason := p.err
+	if reason == nil {
+		reason = errors.New("exit status 0")
+	}
+	return fmt.Errorf("%s ended early: %w; the end of %s:\n%s", p.name, reason, p.logPath, tail(text, 15))
+}
+
+// stop ends the child: SIGTERM, then SIGKILL, to this pid and no other.
+func (p *process) stop() error {
+	if p == nil {
+		return nil
+	}
+	select {
+	case <-p.exited:
+		return nil
+	default:
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", p.name, err)
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(stopTimeout):
+	}
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	<-p.exited
+	return nil
+}
+
+// until polls done until it is true. It fails with ctx, with done's error, or when one of the children ends.
+func until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*process) error {
+	retry := time.NewTicker(50 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		ok, err := done(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+		if ok {
+			return nil
+		}
+		for _, child := range children {
+			select {
+			case <-child.exited:
+				return child.failure()
+			default:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+		case <-retry.C:
+		}
+	}
+}
+
+// dyingWithUs writes a script that runs a program with the parent-death signal set. envtest starts etcd and
+// the API server itself and does not set it, so both would outlive a test that panics or is killed. Without
+// setpriv (util-linux) the program is returned as it is.
+func dyingWithUs(dir, path string) (string, error) {
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		return path, nil
+	}
+	script := filepath.Join(dir, filepath.Base(path))
+	text := fmt.Sprintf("#!/bin/sh\nexec '%s' --pdeathsig KILL -- '%s' \"$@\"\n", setpriv, path)
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		return "", fmt.Errorf("writing the wrapper of %s: %w", path, err)
+	}
+	return script, nil
+}
+
+// freePort asks the kernel for a port that nobody listens on. Another process may take it before our child
+// does; the child then ends with an error that says so.
+func freePort(address string) (int, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port on %s: %w", address, err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail returns the last lines of a text.
+func tail(text []byte, lines int) []byte {
+	text = bytes.TrimRight(text, "\n")
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] == '\n' {
+			if lines--; lines == 0 {
+				return text[i+1:]
+			}
+		}
+	}
+	return text
+}
