@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // Request is one pod at creation.
@@ -79,7 +83,7 @@ func (r *Result) change(section string, op Operation, path string, value any, wh
 }
 
 func (r *Result) warn(format string, args ...any) {
-	w := shorten(fmt.Sprintf(format, args...))
+	w := Shorten(fmt.Sprintf(format, args...))
 	if !slices.Contains(r.Warnings, w) {
 		r.Warnings = append(r.Warnings, w)
 	}
@@ -93,7 +97,15 @@ func (r *Result) deny(reason, format string, args ...any) {
 // (apiserver/pkg/admission/plugin/webhook: AdmissionResponse.warnings).
 const maxWarning = 256
 
-func shorten(s string) Warning {
+// Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
+// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3).
+func Shorten(s string) Warning {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
 	if len(s) <= maxWarning {
 		return Warning(s)
 	}
@@ -154,3 +166,33 @@ const nodesGroup = "system:nodes"
 
 // controllerOf returns the pod's controller, or nil.
 func controllerOf(pod *corev1.Pod) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(pod) }
+
+// Patch returns a copy of the pod with the changes of Apply made, as the JSON patch would make them.
+func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
+	pod = pod.DeepCopy()
+	for _, c := range changes {
+		switch c.Path {
+		case "/spec/priorityClassName":
+			pod.Spec.PriorityClassName = c.Value.(string)
+		case "/spec/priority":
+			pod.Spec.Priority = ptr.To(c.Value.(int32))
+		case "/spec/preemptionPolicy":
+			pod.Spec.PreemptionPolicy = nil
+			if c.Operation == OperationAdd {
+				pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptionPolicy(c.Value.(string)))
+			}
+		case "/spec/topologySpreadConstraints":
+			pod.Spec.TopologySpreadConstraints = c.Value.([]corev1.TopologySpreadConstraint)
+		case gracePath:
+			pod.Spec.TerminationGracePeriodSeconds = ptr.To(c.Value.(int64))
+		case annotationsPath:
+			pod.Annotations = c.Value.(map[string]string)
+		case enforcementPath:
+			delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
+			if c.Operation == OperationAdd {
+				pod.Annotations[v1alpha1.AnnotationEnforcement] = c.Value.(string)
+			}
+		}
+	}
+	return pod
+}

@@ -3,6 +3,8 @@ package defaulting
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/common/types"
@@ -22,9 +24,14 @@ import (
 // conditions are a policy's match conditions, compiled by the API server's own code, so that an expression means here
 // what it means in a webhook configuration: the same variables, functions and cost limits.
 type conditions struct {
-	names     []string
+	names []string
+	// namespace says that an expression reads the namespace.
+	namespace bool
 	evaluator plugincel.ConditionEvaluator
 }
+
+// ownFields are what Podgrace writes into pods. A condition on one would make applying twice differ from once.
+var ownFields = regexp.MustCompile(`\b(?:priorityClassName|preemptionPolicy|terminationGracePeriodSeconds|topologySpreadConstraints)\b|\bspec\.\??priority\b|podgrace\.dev/enforcement`)
 
 // compiler is built when the first policy with match conditions is: its environment takes some MiB.
 var compiler = sync.OnceValue(func() plugincel.ConditionCompiler {
@@ -36,6 +43,10 @@ func compileConditions(list []admissionregistrationv1.MatchCondition, path *fiel
 	c := &conditions{}
 	accessors := make([]plugincel.ExpressionAccessor, 0, len(list))
 	for i := range list {
+		if m := ownFields.FindString(list[i].Expression); m != "" {
+			errs = append(errs, field.Invalid(path.Index(i).Child("expression"), list[i].Expression, fmt.Sprintf("%s is written by Podgrace: a condition on it would no longer match after it was applied, and the pod would be judged anew", m)))
+		}
+		c.namespace = c.namespace || strings.Contains(list[i].Expression, plugincel.NamespaceVarName)
 		expression := matchconditions.MatchCondition(list[i])
 		accessors = append(accessors, &expression)
 		c.names = append(c.names, list[i].Name)
@@ -52,6 +63,9 @@ func compileConditions(list []admissionregistrationv1.MatchCondition, path *fiel
 
 // match evaluates all conditions. One that is false decides; else one that failed makes the answer uncertain.
 func (c *conditions) match(req Request) (matching, error) {
+	if c.namespace && req.Namespace.Unknown {
+		return matchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
+	}
 	results, err := c.evaluate(req)
 	if err != nil {
 		return matchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
@@ -83,8 +97,10 @@ func (c *conditions) evaluate(req Request) ([]plugincel.EvaluationResult, error)
 		UserInfo:  req.User,
 		DryRun:    ptr.To(req.DryRun),
 	}
-	attributes := admission.NewAttributesRecord(req.Pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: req.Pod}
+	pod := *req.Pod
+	pod.SetGroupVersionKind(kind) // expressions may read object.kind
+	attributes := admission.NewAttributesRecord(&pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: &pod}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace.Name, Labels: req.Namespace.Labels}}
 	results, _, err := c.evaluator.ForInput(context.Background(), versioned, review, plugincel.OptionalVariableBindings{}, namespace, apiservercel.RuntimeCELCostBudgetMatchConditions)
 	return results, err

@@ -55,7 +55,7 @@ func (a *allowList) permits(class string) bool {
 
 // removal is the strictest of every field of the matching policies' removal sections.
 type removal struct {
-	protectAll bool
+	protectAll from[bool] // given: some policy protects all pods
 	zeroGrace  from[v1alpha1.GraceAction]
 }
 
@@ -69,7 +69,7 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 	for _, p := range ps {
 		m, err := p.match(req)
 		if err != nil {
-			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: %v: its limits hold for this pod, its defaults do not", p.Name, err))
+			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", p.Name, err))
 		}
 		if m == matchNo {
 			continue
@@ -125,7 +125,9 @@ func (e *Effective) addLimits(p *Policy) {
 		if e.removal == nil {
 			e.removal = &removal{}
 		}
-		e.removal.protectAll = e.removal.protectAll || r.Protect == v1alpha1.ProtectAll
+		if r.Protect == v1alpha1.ProtectAll && !e.removal.protectAll.given() {
+			e.removal.protectAll = from[bool]{true, p}
+		}
 		if !e.removal.zeroGrace.given() || r.ZeroGrace == v1alpha1.GraceDeny && e.removal.zeroGrace.value != v1alpha1.GraceDeny {
 			e.removal.zeroGrace = from[v1alpha1.GraceAction]{r.ZeroGrace, p}
 		}
@@ -146,29 +148,46 @@ func (e *Effective) addSkips(pod *corev1.Pod) {
 	if !ok {
 		return
 	}
+	var unknown []string
 	for part := range strings.SplitSeq(text, ",") {
 		section := v1alpha1.Section(strings.TrimSpace(part))
-		var giver *Policy
-		switch section {
-		case v1alpha1.SectionPriority:
-			giver = e.class.policy
-		case v1alpha1.SectionTopologySpread:
-			giver = e.spread.policy
-		case v1alpha1.SectionGracePeriod:
-			giver = e.grace.policy
-		case "":
-			continue
-		default:
-			e.warnings = append(e.warnings, fmt.Sprintf("annotation %s: %q is none of priority, topologySpread, gracePeriod: ignored", v1alpha1.AnnotationSkip, section))
-			continue
-		}
+		giver, known := e.giver(section)
 		switch {
-		case giver == nil:
+		case section == "":
+		case !known && len(unknown) < maxNamed:
+			unknown = append(unknown, fmt.Sprintf("%q", section))
+		case giver == nil || e.skip[section]:
 		case slices.Contains(giver.Spec.AllowSkip, section):
 			e.skip[section] = true
 		default:
-			e.warnings = append(e.warnings, fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section))
+			e.refuseSkip(giver, section)
 		}
+	}
+	if len(unknown) > 0 {
+		e.warnings = append(e.warnings, fmt.Sprintf("annotation %s: priority, topologySpread and gracePeriod can be skipped, not %s: ignored", v1alpha1.AnnotationSkip, strings.Join(unknown, ", ")))
+	}
+}
+
+// maxNamed is how many things of one sort a warning names: what a tenant can write may be long.
+const maxNamed = 5
+
+// giver returns the policy that gives the defaults of a section, and whether the section can be skipped at all.
+func (e *Effective) giver(section v1alpha1.Section) (policy *Policy, known bool) {
+	switch section {
+	case v1alpha1.SectionPriority:
+		return e.class.policy, true
+	case v1alpha1.SectionTopologySpread:
+		return e.spread.policy, true
+	case v1alpha1.SectionGracePeriod:
+		return e.grace.policy, true
+	}
+	return nil, false
+}
+
+func (e *Effective) refuseSkip(giver *Policy, section v1alpha1.Section) {
+	w := fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section)
+	if !slices.Contains(e.warnings, w) {
+		e.warnings = append(e.warnings, w)
 	}
 }
 
@@ -181,7 +200,7 @@ func (e *Effective) addNeeds(pod *corev1.Pod) {
 			e.needs.Pods = e.needs.Pods || hard && c.MinDomains != nil && *c.MinDomains > 1
 		}
 	}
-	if e.removal != nil && !e.removal.protectAll && graceOf(pod) == 0 {
-		e.needs.Claims = len(claimNames(pod)) > 0
+	if e.removal != nil && !e.removal.protectAll.given() && graceOf(pod) == 0 {
+		e.needs.Claims = len(ClaimNames(pod)) > 0
 	}
 }

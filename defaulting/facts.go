@@ -9,7 +9,7 @@ import (
 // Facts are what is known about the cluster at the moment of the decision. What Effective.Needs does not name may be
 // left empty.
 type Facts struct {
-	// PriorityClasses of the cluster by name.
+	// PriorityClasses of the cluster by name. nil: unknown.
 	PriorityClasses map[string]*schedulingv1.PriorityClass
 	// GlobalDefault is the class that the API server gives to pods that name none; nil where there is none.
 	GlobalDefault *schedulingv1.PriorityClass

@@ -2,6 +2,7 @@ package defaulting
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,27 +20,45 @@ import (
 //
 // One domain is not infeasible: its skew is 0 or 1 more than itself. Without a single node nothing is judged.
 func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, facts Facts) map[int]string {
-	hard := make([]string, 0, len(constraints))
-	for _, c := range constraints {
-		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
-			hard = append(hard, c.TopologyKey)
-		}
-	}
-	if len(hard) == 0 || len(facts.Nodes) == 0 {
+	if len(facts.Nodes) == 0 {
 		return nil
 	}
 	problems := map[int]string{}
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
-	for i, c := range constraints {
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
-			continue
-		}
-		domains, nodeDomain := domainsOf(pod, c, hard, affinity, facts.Nodes)
-		if problem := unmet(pod, c, domains, nodeDomain, facts.Pods); problem != "" {
-			problems[i] = problem
+	judge := func(together bool) {
+		keys := hardKeys(constraints, problems)
+		for i, c := range constraints {
+			if _, bad := problems[i]; bad || c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				continue
+			}
+			if !together {
+				keys = []string{c.TopologyKey}
+			}
+			domains, nodeDomain := domainsOf(pod, c, keys, affinity, facts.Nodes)
+			switch {
+			case len(domains) == 0:
+				problems[i] = "no node that the pod may use has the label " + strings.Join(keys, " and ")
+			case together && facts.Pods != nil && fewDomains(pod, c, domains, nodeDomain, facts.Pods):
+				problems[i] = fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, len(domains), c.MaxSkew)
+			}
 		}
 	}
+	// First each by itself, so that the one which no node can meet is named; then those that are left, together, because the
+	// scheduler looks only at nodes that have all of their keys.
+	judge(false)
+	judge(true)
 	return problems
+}
+
+// hardKeys returns the keys of the hard constraints that have no problem yet.
+func hardKeys(constraints []corev1.TopologySpreadConstraint, problems map[int]string) []string {
+	var keys []string
+	for i, c := range constraints {
+		if _, bad := problems[i]; !bad && c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			keys = append(keys, c.TopologyKey)
+		}
+	}
+	return keys
 }
 
 // domainsOf returns the domains that count for a constraint, and each counting node's.
@@ -56,12 +75,11 @@ func domainsOf(pod *corev1.Pod, c corev1.TopologySpreadConstraint, keys []string
 	return domains, nodeDomain
 }
 
-func unmet(pod *corev1.Pod, c corev1.TopologySpreadConstraint, domains sets.Set[string], nodeDomain map[string]string, pods []PodOnNode) string {
-	if len(domains) == 0 {
-		return fmt.Sprintf("no node that the pod may use has the label %s", c.TopologyKey)
-	}
-	if c.MinDomains == nil || len(domains) >= int(*c.MinDomains) || pods == nil {
-		return ""
+// fewDomains says whether there are fewer domains than minDomains and each has as many pods as maxSkew permits above the
+// global minimum of 0.
+func fewDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, domains sets.Set[string], nodeDomain map[string]string, pods []PodOnNode) bool {
+	if c.MinDomains == nil || len(domains) >= int(*c.MinDomains) {
+		return false
 	}
 	selector, self := countedBy(pod, c)
 	counts := map[string]int32{}
@@ -72,10 +90,10 @@ func unmet(pod *corev1.Pod, c corev1.TopologySpreadConstraint, domains sets.Set[
 	}
 	for domain := range domains {
 		if counts[domain]+self <= c.MaxSkew {
-			return ""
+			return false
 		}
 	}
-	return fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, len(domains), c.MaxSkew)
+	return true
 }
 
 // countedBy returns the selector as it is after the API server merged matchLabelKeys into it, and how much the pod itself

@@ -1,6 +1,7 @@
 package defaulting
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -58,50 +59,61 @@ type reasonWhy struct {
 func (e *Effective) settle(have int64, stops preStops, raiseZero bool) (int64, reasonWhy) {
 	value, why := have, reasonWhy{}
 	if have == 0 && raiseZero {
-		value, why = unsetGrace, reasonWhy{text: "PodPolicy " + e.removal.zeroGrace.name() + ": with 0 every delete of this protected pod would be a force delete"}
+		value = unsetGrace
+		why.add("PodPolicy " + e.removal.zeroGrace.name() + ": with 0 every delete of this protected pod would be a force delete")
 	}
 	for range 2 {
 		if value == unsetGrace && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
-			value = e.grace.value
-			if why.text == "" {
-				why = reasonWhy{text: "PodPolicy " + e.grace.name() + ": default, the pod chose nothing (30 counts as unset)", isDefault: true}
+			why.isDefault = why.text == ""
+			value = max(e.grace.value, stops.known)
+			why.add("PodPolicy " + e.grace.name() + ": default " + seconds(e.grace.value) + " (30 counts as unset)")
+			if value != e.grace.value {
+				why.add("raised because " + stops.describe())
 			}
 		}
 		bounded, reason := e.bound(value, stops)
 		if bounded != value {
 			// A default that a limit moves is still no choice of the user's: nobody needs a warning.
-			why = reasonWhy{text: reason, isDefault: why.isDefault}
+			why.add(reason)
 		}
 		value = bounded
 	}
 	return value, why
 }
 
+func (w *reasonWhy) add(text string) {
+	if w.text != "" {
+		w.text += "; "
+	}
+	w.text += text
+}
+
 // bound holds the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
 // period put below a preStop sleep, because the API server refuses such a pod with less clear words than
 // validateGracePeriod has.
 func (e *Effective) bound(value int64, stops preStops) (int64, string) {
-	low, high, why := int64(0), int64(0), ""
+	low, high, why := int64(0), int64(math.MaxInt64), ""
 	if e.margin.given() && stops.known > 0 {
 		low, why = stops.known+e.margin.value, "PodPolicy "+e.margin.name()+": "+stops.describe()+" plus a margin of "+seconds(e.margin.value)
 	}
+	maximum := ""
 	if e.maxGrace.given() {
-		high = e.maxGrace.value
+		high, maximum = e.maxGrace.value, "PodPolicy "+e.maxGrace.name()+": maximum "+seconds(e.maxGrace.value)
 		if low > high {
-			low, why = high, "PodPolicy "+e.maxGrace.name()+": maximum, although "+stops.describe()
+			low, why = high, maximum+", although "+stops.describe()
 		}
 	}
-	if e.minGrace.given() {
-		if e.minGrace.value > low {
-			low, why = e.minGrace.value, "PodPolicy "+e.minGrace.name()+": minimum"
+	if e.minGrace.given() && e.minGrace.value > low {
+		low, why = e.minGrace.value, "PodPolicy "+e.minGrace.name()+": minimum "+seconds(e.minGrace.value)
+		if low > high {
+			high, maximum = low, maximum+", but "+why
 		}
-		high = max(high, low)
 	}
 	switch {
 	case value < low:
 		return low, why
-	case e.maxGrace.given() && value > max(high, stops.sleep):
-		return max(high, stops.sleep), "PodPolicy " + e.maxGrace.name() + ": maximum"
+	case value > max(high, stops.sleep):
+		return max(high, stops.sleep), maximum
 	}
 	return value, ""
 }
@@ -120,8 +132,8 @@ func (e *Effective) remarkStops(pod *corev1.Pod, grace int64, stops preStops, ou
 	if !e.managesGrace() {
 		return
 	}
-	for _, c := range longerProbes(pod, grace) {
-		out.warn("container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops the container more slowly than a delete", c, seconds(grace))
+	if longer := longerProbes(pod, grace); len(longer) > 0 {
+		out.warn("container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
 	}
 }
 
@@ -152,7 +164,7 @@ func (e *Effective) zeroGraceRefused(req Request, facts Facts) bool {
 }
 
 func denyZeroGrace(e *Effective, req Request, facts Facts, out *Result) {
-	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s protects it (%s). Set it to at least 1, better to what the pod needs to stop",
+	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s refuses that (%s). Set it to at least 1, better to what the pod needs to stop",
 		e.removal.zeroGrace.name(), protectedBecause(req, e, facts))
 }
 
@@ -167,7 +179,9 @@ type preStops struct {
 	unknown   []string // containers with a hook of unknown length
 }
 
-func (p preStops) describe() string { return "preStop of container " + p.container + " takes " + seconds(p.known) }
+func (p preStops) describe() string {
+	return "preStop of container " + p.container + " takes " + seconds(p.known)
+}
 
 func stopsOf(pod *corev1.Pod) preStops {
 	var p preStops
@@ -210,7 +224,7 @@ func stoppable(pod *corev1.Pod) []*corev1.Container {
 const maxPreStop = int64(7 * 24 * 3600)
 
 // shellSleep is the whole script of a shell that only sleeps.
-var shellSleep = regexp.MustCompile(`^\s*(?:exec\s+)?(?:/usr)?(?:/bin/)?sleep\s+([0-9]+)s?\s*;?\s*$`)
+var shellSleep = regexp.MustCompile(`^[ \t\n]*(?:exec[ \t]+)?(?:(?:/usr)?/bin/)?sleep[ \t]+([0-9]+)s?[ \t]*;?[ \t\n]*$`)
 
 // preStopSeconds returns how long a hook takes, where that can be known: a sleep action, or an exec of exactly sleep N,
 // directly or through a shell.

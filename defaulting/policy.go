@@ -70,7 +70,7 @@ func compileSelector(s *metav1.LabelSelector, path *field.Path, errs *field.Erro
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		*errs = append(*errs, field.Invalid(path, metav1.FormatLabelSelector(s), err.Error()))
+		*errs = append(*errs, field.Invalid(path, s, err.Error()))
 	}
 	return selector
 }
@@ -114,6 +114,8 @@ func (p *Policy) Problems(facts Facts) []Problem {
 	for _, name := range names {
 		class, known := facts.PriorityClasses[name]
 		switch {
+		case !known && name != p.Spec.Priority.ClassName:
+			problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("allowedClassNames has %q, a PriorityClass that does not exist", name)})
 		case !known:
 			problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("PriorityClass %q does not exist: pods keep what they have until it does", name)})
 		case class.Value > highestUserPriority && name == p.Spec.Priority.ClassName:
@@ -132,17 +134,43 @@ func (p *Policy) Remarks(all Policies) []string {
 			remarks = append(remarks, fmt.Sprintf("PodPolicy %s has the same weight %d and gives the same kind of default: where both match, the first by name decides (%s)", other.Name, p.Spec.Weight, first))
 		}
 	}
+	for _, other := range all {
+		if c := conflict(p, other); c != "" && other.Name != p.Name {
+			remarks = append(remarks, c)
+		}
+	}
 	if s := p.Spec.TopologySpread; s != nil {
 		zone, host := spreadsOver(s, corev1.LabelTopologyZone), spreadsOver(s, corev1.LabelHostname)
-		if zone != host {
-			named, missing := corev1.LabelTopologyZone, corev1.LabelHostname
-			if host {
-				named, missing = missing, named
-			}
-			remarks = append(remarks, fmt.Sprintf("topologySpread names %s but not %s: one added constraint switches off the scheduler's own defaults for both, so the pods are no longer spread over %s", named, missing, missing))
+		for _, missing := range missingKeys(zone, host) {
+			remarks = append(remarks, fmt.Sprintf("topologySpread does not name %s: one added constraint switches off the scheduler's own defaults, so the pods are no longer spread over it", missing))
 		}
 	}
 	return remarks
+}
+
+// missingKeys are those of the scheduler's own default constraints that a policy does not have.
+func missingKeys(zone, host bool) []string {
+	var missing []string
+	if !zone {
+		missing = append(missing, corev1.LabelTopologyZone)
+	}
+	if !host {
+		missing = append(missing, corev1.LabelHostname)
+	}
+	return missing
+}
+
+// conflict says where a limit of another policy makes a part of this one idle wherever both match.
+func conflict(p, other *Policy) string {
+	if name := className(p.Spec); name != "" && other.Spec.Priority != nil {
+		if l := other.Spec.Priority.AllowedClassNames; len(l) > 0 && !slices.Contains(l, name) {
+			return fmt.Sprintf("PodPolicy %s does not allow PriorityClass %s: where both match it is not given", other.Name, name)
+		}
+	}
+	if g, o := p.Spec.GracePeriod, other.Spec.GracePeriod; g != nil && o != nil && g.MinSeconds != nil && o.MaxSeconds != nil && *g.MinSeconds > *o.MaxSeconds {
+		return fmt.Sprintf("minSeconds %d is above maxSeconds %d of PodPolicy %s: where both match the minimum holds", *g.MinSeconds, *o.MaxSeconds, other.Name)
+	}
+	return ""
 }
 
 func spreadsOver(s *v1alpha1.TopologySpreadSection, key string) bool {

@@ -56,6 +56,8 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	name := e.class.value
 	class, known := facts.PriorityClasses[name]
 	switch {
+	case facts.PriorityClasses == nil:
+		out.warn("PodPolicy %s gives PriorityClass %q, but the cluster's classes are not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !known:
 		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > highestUserPriority:

@@ -14,36 +14,49 @@ func isProtected(req Request, e *Effective, facts Facts) bool {
 }
 
 func protectedBecause(req Request, e *Effective, facts Facts) string {
-	if e.removal.protectAll {
-		return "all pods"
+	if e.removal.protectAll.given() {
+		return "PodPolicy " + e.removal.protectAll.name() + " protects all pods"
 	}
 	if owner := controllerOf(req.Pod); owner != nil && owner.Kind == "StatefulSet" {
 		return "it is a pod of StatefulSet " + owner.Name
 	}
-	for _, claim := range claimNames(req.Pod) {
-		modes, known := facts.Claims[claim]
-		if !known {
-			return fmt.Sprintf("the access mode of its claim %s is not known", claim)
-		}
-		for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
-			if slices.Contains(modes, mode) {
-				return fmt.Sprintf("its claim %s is %s", claim, mode)
+	for _, v := range req.Pod.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name := v.PersistentVolumeClaim.ClaimName
+			modes, known := facts.Claims[name]
+			if !known {
+				return fmt.Sprintf("the access mode of its claim %s is not known", name)
+			}
+			if mode, ok := exclusive(modes); ok {
+				return fmt.Sprintf("its claim %s is %s", name, mode)
+			}
+		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+			// The claim is made after the pod, with the modes that stand in the pod.
+			if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
+				return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
 			}
 		}
 	}
 	return ""
 }
 
-// claimNames returns the names of the PersistentVolumeClaims that the pod uses, generic ephemeral volumes included
-// (their claim is named after pod and volume, k8s.io/component-helpers/storage/ephemeral).
-func claimNames(pod *corev1.Pod) []string {
+// exclusive returns the access mode by which only one node or pod may use a volume.
+func exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
+	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
+		if slices.Contains(modes, mode) {
+			return mode, true
+		}
+	}
+	return "", false
+}
+
+// ClaimNames returns the names of the PersistentVolumeClaims that the pod names.
+func ClaimNames(pod *corev1.Pod) []string {
 	var names []string
 	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
+		if v.PersistentVolumeClaim != nil {
 			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			names = append(names, pod.Name+"-"+v.Name)
 		}
 	}
 	return names

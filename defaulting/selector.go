@@ -60,13 +60,15 @@ func addOwner(selector *metav1.LabelSelector, pod *corev1.Pod, owner *metav1.Own
 		if r.APIGroup != gvk.Group || r.Kind != gvk.Kind {
 			continue
 		}
+		named := map[string]string{}
 		for _, key := range r.LabelKeys {
 			value, ok := pod.Labels[key]
-			if !ok {
+			if !ok { // half a rule would count the pods of other controllers
 				return fmt.Sprintf("ownerRules for %s name the label %s, which it does not have", owner.Kind, key)
 			}
-			merge(selector, &metav1.LabelSelector{MatchLabels: map[string]string{key: value}})
+			named[key] = value
 		}
+		merge(selector, &metav1.LabelSelector{MatchLabels: named})
 		return ""
 	}
 	return fmt.Sprintf("its controller is a %s, for which the policy has no ownerRules", owner.Kind)

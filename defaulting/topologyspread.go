@@ -126,4 +126,3 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 	}
 	return kept
 }
-

@@ -281,13 +281,14 @@ type GracePeriodSection struct {
 	// +kubebuilder:validation:Maximum=604800
 	MinSeconds *int64 `json:"minSeconds,omitempty"`
 	// MaxSeconds is a limit: a longer grace period is lowered to it, with a warning. Of several policies the lowest holds.
-	// Where it contradicts a minimum, the minimum holds.
+	// Where it contradicts a minimum, the minimum holds; where preStop needs more, the maximum holds.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	MaxSeconds *int64 `json:"maxSeconds,omitempty"`
 	// PreStopMarginSeconds is a limit: what must be left of the grace period after the longest preStop hook. Known hooks are
-	// the sleep action and an exec of exactly "sleep N"; others are warned about. Of several policies the highest holds.
+	// the sleep action and an exec of exactly "sleep N"; others are warned about. Of several policies the highest holds, up to
+	// the maximum.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -381,13 +382,13 @@ type PodPolicyStatus struct {
 
 // PolicySummary tells in a few words a section what a policy does.
 type PolicySummary struct {
-	// Priority, such as "web-high of [web-high web-low]".
+	// Priority, such as "web-high of web-high,web-low".
 	// +optional
 	Priority string `json:"priority,omitempty"`
-	// TopologySpread, such as "zone,hostname".
+	// TopologySpread, such as "zone!,hostname", where ! marks a hard constraint.
 	// +optional
 	TopologySpread string `json:"topologySpread,omitempty"`
-	// GracePeriod, such as "45s in 10s..300s, preStop+5s".
+	// GracePeriod, such as "45s in 10..300s preStop+5s".
 	// +optional
 	GracePeriod string `json:"gracePeriod,omitempty"`
 	// Removal, such as "Deny Stateful".

@@ -101,9 +101,9 @@ func build(ctx context.Context, module string, p program, dir, version string) e
 	}
 	defer os.RemoveAll(temp)
 	out := filepath.Join(temp, p.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", versionFlags(version), "-o", out, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(version), "-o", out, p.pkg)
 	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s in %s: %w\n%s", p.name, module, err, tail(text, 20))
 	}
@@ -113,12 +113,16 @@ func build(ctx context.Context, module string, p program, dir, version string) e
 	return nil
 }
 
-// versionFlags stamps the programs: an unstamped API server reports v0.0.0, and clients compare versions.
+// versionFlags stamps the programs as a release is: an unstamped API server reports v0.0.0, and clients
+// compare versions. client-go has its own copy, which goes into the user agent.
 func versionFlags(version string) string {
-	const base = "k8s.io/component-base/version."
 	major, minor := majorMinor(version)
-	return fmt.Sprintf("-s -w -X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s -X %[1]sgitTreeState=clean",
-		base, version, major, minor)
+	flags := "-s -w"
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X %[1]s.gitTreeState=clean",
+			pkg, version, major, minor)
+	}
+	return flags
 }
 
 // majorMinor splits "v1.36.3" into "1" and "36".
@@ -187,7 +191,8 @@ func repositoryRoot(dir string) (string, bool) {
 	}
 }
 
-// lock takes an exclusive file lock, so that two processes do not build the same programs at the same time.
+// lock takes an exclusive file lock: one process at a time builds the programs, one has a node. The kernel
+// releases it if the process dies.
 func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -204,7 +209,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), 
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
 		}
 		if !told {
-			fmt.Fprintln(progress, "another process is building the cluster's programs: waiting for it")
+			fmt.Fprintf(progress, "waiting for another process, which has locked %s\n", path)
 		}
 		select {
 		case <-ctx.Done():

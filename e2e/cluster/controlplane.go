@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -20,10 +19,6 @@ const loopback = "127.0.0.1"
 
 // serviceCIDR is what ClusterIPs are taken from. Nothing serves them: there is no kube-proxy.
 const serviceCIDR = "10.96.0.0/16"
-
-// startTimeout bounds the start of etcd and of the API server, each. A loaded machine needs far more than
-// the few seconds of an idle one.
-const startTimeout = 2 * time.Minute
 
 // auditPolicy records who wrote pods and what makes pods, once per request.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -83,8 +78,8 @@ func (c *Cluster) environment(pki string) (*envtest.Environment, error) {
 	existing := false // whatever USE_EXISTING_CLUSTER says: we break what we are given
 	return &envtest.Environment{
 		UseExistingCluster:       &existing,
-		ControlPlaneStartTimeout: startTimeout,
-		ControlPlaneStopTimeout:  startTimeout,
+		ControlPlaneStartTimeout: waitTimeout,
+		ControlPlaneStopTimeout:  waitTimeout,
 		ControlPlane: envtest.ControlPlane{
 			Etcd: &envtest.Etcd{Path: etcd, DataDir: filepath.Join(c.Dir, "etcd")},
 			APIServer: &envtest.APIServer{

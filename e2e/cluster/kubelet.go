@@ -1,7 +1,311 @@
 package cluster
 
-// Node is a real node.
-type Node struct{}
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
 
-// Stop ends it.
-func (n *Node) Stop() error { return nil }
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// kubeletRoot is the kubelet's --root-dir.
+const kubeletRoot = nodeDir + "/kubelet"
+
+// cleanTimeout bounds the removal of what a node leaves.
+const cleanTimeout = time.Minute
+
+// KubeletOptions describe a real node.
+type KubeletOptions struct {
+	// Name of the Node object; the default is "node".
+	Name   string
+	Labels map[string]string
+	Taints []corev1.Taint
+	// Images are docker archives to import besides PauseImage; see BuildImage.
+	Images []string
+	// Config replaces top-level keys of the KubeletConfiguration, such as evictionHard.
+	Config map[string]any
+}
+
+// Node is a running kubelet with its own containerd.
+type Node struct {
+	Name string
+	// StaticPodDir is where the kubelet looks for manifests of static pods.
+	StaticPodDir string
+	// CgroupRoot is the kubelet's cgroupRoot, below which kubepods is; CgroupDriver is cgroupfs.
+	CgroupRoot string
+	// Address and Port are where the kubelet serves, Socket is containerd's.
+	Address string
+	Port    int
+	Socket  string
+	// KubeletLog and ContainerdLog are log files in the cluster's folder.
+	KubeletLog, ContainerdLog string
+
+	cluster             *Cluster
+	options             KubeletOptions
+	ports               kubeletPorts
+	kubelet, containerd *process
+	unlock              func()
+	stopOnce            sync.Once
+	stopErr             error
+}
+
+// StartKubelet starts a real node and returns when it is ready and its taints are the given ones. There can be one
+// on a machine at a time: it waits for another to stop. NodeSupported says whether the machine is fit.
+func (c *Cluster) StartKubelet(ctx context.Context, options KubeletOptions) (_ *Node, err error) {
+	if err := NodeSupported(); err != nil {
+		return nil, err
+	}
+	if options.Name == "" {
+		options.Name = "node"
+	}
+	n := &Node{
+		Name: options.Name, StaticPodDir: nodeDir + "/static", CgroupRoot: "/" + nodeCgroup, Address: nodeAddress.String(), Socket: nodeSocket,
+		KubeletLog: c.logPath("kubelet-" + options.Name), ContainerdLog: c.logPath("containerd-" + options.Name),
+		cluster: c, options: options,
+	}
+	begin := time.Now()
+	for _, step := range []func(context.Context) error{
+		n.takeHost, n.writeFiles, n.startContainerd, n.importImages, n.runKubelet, n.waitReady,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, fmt.Errorf("starting node %s: %w", n.Name, errors.Join(err, n.Stop()))
+		}
+	}
+	c.mu.Lock()
+	c.nodes = append(c.nodes, n)
+	c.mu.Unlock()
+	fmt.Fprintf(c.log, "node %s ready after %.1fs\n", n.Name, time.Since(begin).Seconds())
+	return n, nil
+}
+
+// Stop ends the node as a power cut does: kubelet, then containers, without their grace. The Node object stays.
+// It leaves nothing on the host. A second call does nothing.
+func (n *Node) Stop() error {
+	n.stopOnce.Do(func() { n.stopErr = n.stop() })
+	return n.stopErr
+}
+
+func (n *Node) stop() error {
+	if n.unlock == nil {
+		return nil // it never had the host
+	}
+	defer n.unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	errs := []error{n.kubelet.stop()}
+	if n.containerd != nil {
+		n.killTasks(ctx)
+	}
+	errs = append(errs, n.containerd.stop(), cleanNode(ctx))
+	return errors.Join(errs...)
+}
+
+// StopKubelet stops the kubelet only; its containers run on, as behind a crash or a partition.
+func (n *Node) StopKubelet() error { return n.kubelet.stop() }
+
+// RestartKubelet starts the kubelet again after StopKubelet, and waits until it is healthy.
+func (n *Node) RestartKubelet(ctx context.Context) error {
+	if err := n.kubelet.stop(); err != nil {
+		return err
+	}
+	return n.runKubelet(ctx)
+}
+
+// takeHost waits for the machine, removes what a killed node may have left, and makes network and cgroups.
+func (n *Node) takeHost(ctx context.Context) (err error) {
+	if err := os.MkdirAll(nodeHome, 0o700); err != nil {
+		return fmt.Errorf("making the node's folder: %w", err)
+	}
+	if n.unlock, err = lock(ctx, nodeHome+"/lock", n.cluster.log); err != nil {
+		return err
+	}
+	if err := cleanNode(ctx); err != nil {
+		return err
+	}
+	if err := rememberHost(); err != nil {
+		return err
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("reading the mounts: %w", err)
+	}
+	if err := makeCgroups(cgroupMounts(string(mountinfo))); err != nil {
+		return err
+	}
+	return makeNetwork(ctx)
+}
+
+// writeFiles writes the configuration of containerd, of the network and of the kubelet.
+func (n *Node) writeFiles(context.Context) (err error) {
+	for _, sub := range []string{"cni", "pki", "static", "kubelet", "logs"} {
+		if err := os.MkdirAll(filepath.Join(nodeDir, sub), 0o755); err != nil {
+			return fmt.Errorf("making the node's folder: %w", err)
+		}
+	}
+	for _, port := range []struct {
+		address string
+		number  *int
+	}{{n.Address, &n.ports.server}, {loopback, &n.ports.health}} {
+		if *port.number, err = freePort(port.address); err != nil {
+			return err
+		}
+	}
+	n.Port = n.ports.server
+	if err := n.writePKI(nodeDir + "/pki"); err != nil {
+		return err
+	}
+	network, err := networkConfig()
+	if err != nil {
+		return fmt.Errorf("encoding the network's configuration: %w", err)
+	}
+	config, err := yaml.Marshal(kubeletConfig(nodeDir+"/pki", n.ports, n.options.Taints, n.options.Config))
+	if err != nil {
+		return fmt.Errorf("encoding the kubelet's configuration: %w", err)
+	}
+	for name, text := range map[string][]byte{
+		"containerd.toml": []byte(containerdConfig(snapshotter(nodeDir))), "cni/10-bridge.conflist": network, "kubelet.yaml": config,
+	} {
+		if err := os.WriteFile(filepath.Join(nodeDir, name), text, 0o600); err != nil {
+			return fmt.Errorf("configuring the node: %w", err)
+		}
+	}
+	return nil
+}
+
+// writePKI issues the certificate that the kubelet serves with, and brings the authority that it trusts.
+func (n *Node) writePKI(dir string) error {
+	if err := n.cluster.authority.write(dir); err != nil {
+		return err
+	}
+	certPEM, keyPEM, err := n.cluster.authority.server(n.Name, nodeAddress)
+	if err != nil {
+		return err
+	}
+	return writePair(dir, "kubelet-server", certPEM, keyPEM)
+}
+
+func (n *Node) startContainerd(ctx context.Context) (err error) {
+	n.containerd, err = startProcess("containerd", n.ContainerdLog, "containerd", "--config", nodeDir+"/containerd.toml")
+	if err != nil {
+		return err
+	}
+	return until(ctx, "containerd", func(ctx context.Context) (bool, error) {
+		_, err := n.ctr(ctx, "version")
+		return err == nil, nil
+	}, n.containerd)
+}
+
+func (n *Node) importImages(ctx context.Context) error {
+	module, err := kubernetesModule()
+	if err != nil {
+		return err
+	}
+	pause := nodeDir + "/pause.tar"
+	if err := BuildImage(ctx, PauseImage, filepath.Join(filepath.Dir(module), "cluster", "pause"), pause); err != nil {
+		return err
+	}
+	for _, archive := range append([]string{pause}, n.options.Images...) {
+		if _, err := n.ctr(ctx, "images", "import", "--snapshotter", snapshotter(nodeDir), archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) runKubelet(ctx context.Context) error {
+	if err := requirePrograms(n.cluster.BinDir, "kubelet"); err != nil {
+		return err
+	}
+	kubeconfig, err := n.cluster.KubeconfigFor("system:node:"+n.Name, "system:nodes")
+	if err != nil {
+		return err
+	}
+	n.kubelet, err = startProcess("kubelet", n.KubeletLog, filepath.Join(n.cluster.BinDir, "kubelet"),
+		"--config="+nodeDir+"/kubelet.yaml", "--kubeconfig="+kubeconfig, "--root-dir="+kubeletRoot, "--cert-dir="+nodeDir+"/pki",
+		"--hostname-override="+n.Name, "--node-ip="+n.Address, "--v=2")
+	if err != nil {
+		return err
+	}
+	url := fmt.Sprintf("http://%s:%d/healthz", loopback, n.ports.health)
+	return until(ctx, "the kubelet", healthy(url), n.kubelet, n.containerd)
+}
+
+// waitReady labels the node as soon as it is there, since a kubelet may not set all labels itself, and returns
+// when pods can be bound to it.
+func (n *Node) waitReady(ctx context.Context) error {
+	nodes := n.cluster.client.CoreV1().Nodes()
+	if err := n.label(ctx); err != nil {
+		return err
+	}
+	return until(ctx, "node "+n.Name+" to be ready", func(ctx context.Context) (bool, error) {
+		node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil || !isReady(node) {
+			return false, err
+		}
+		tainted := slices.ContainsFunc(node.Spec.Taints, isNotReady)
+		if tainted && !n.cluster.options.ControllerManager {
+			return false, n.cluster.setTaints(ctx, n.Name, n.options.Taints)
+		}
+		return !tainted, nil
+	}, n.kubelet, n.containerd)
+}
+
+func (n *Node) label(ctx context.Context) error {
+	labels := map[string]any{"metadata": map[string]any{"labels": n.options.Labels}}
+	return until(ctx, "node "+n.Name+" to register", func(ctx context.Context) (bool, error) {
+		err := n.cluster.patchNode(ctx, n.Name, labels)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}, n.kubelet, n.containerd)
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// killTasks ends the containers through containerd, whose shims then end themselves. It does what it can: cleanNode
+// kills what is left.
+func (n *Node) killTasks(ctx context.Context) {
+	ids, err := n.ctr(ctx, "tasks", "list", "--quiet")
+	if err != nil {
+		return
+	}
+	for _, id := range strings.Fields(ids) {
+		_, _ = n.ctr(ctx, "tasks", "delete", "--force", id)
+	}
+}
+
+// ctr runs containerd's client on the kubelet's namespace.
+func (n *Node) ctr(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", n.Socket, "--namespace", "k8s.io"}, args...)...)
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, tail(text, 5))
+	}
+	return string(text), nil
+}
+
+// snapshotter chooses how layers are stacked: an overlay cannot stand on an overlay, which is what a container has.
+func snapshotter(dir string) string {
+	const overlayMagic = 0x794c7630
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(dir, &stat); err == nil && stat.Type == overlayMagic {
+		return "native"
+	}
+	return "overlayfs"
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // heartbeatInterval is the kubelet's own; the node lifecycle controller gives up after about 50 s without one.
@@ -93,13 +95,17 @@ func (c *Cluster) beat(ctx context.Context, name string) {
 
 // setTaints does what no controller is there to do.
 func (c *Cluster) setTaints(ctx context.Context, name string, taints []corev1.Taint) error {
-	node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	return c.patchNode(ctx, name, map[string]any{"spec": map[string]any{"taints": taints}})
+}
+
+// patchNode merges fields into a Node. A kubelet writes the same object, so that an update would conflict.
+func (c *Cluster) patchNode(ctx context.Context, name string, fields map[string]any) error {
+	patch, err := json.Marshal(fields)
 	if err != nil {
-		return fmt.Errorf("untainting node %s: %w", name, err)
+		return fmt.Errorf("patching node %s: %w", name, err)
 	}
-	node.Spec.Taints = taints
-	if _, err := c.client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("untainting node %s: %w", name, err)
+	if _, err := c.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("patching node %s: %w", name, err)
 	}
 	return nil
 }

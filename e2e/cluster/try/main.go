@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
@@ -18,49 +16,53 @@ func main() {
 	}
 }
 
+const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"terminationGracePeriodSeconds":5,"containers":[{"name":"c","image":"localhost/podgrace/pause:1","imagePullPolicy":"Never","resources":{"requests":{"cpu":"100m","memory":"32Mi"},"limits":{"memory":"64Mi"}}}]}}`
+const static = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"st","namespace":"default"},"spec":{"containers":[{"name":"c","image":"localhost/podgrace/pause:1","imagePullPolicy":"Never"}]}}`
+
 func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	t := time.Now()
 	lap := func(s string) { fmt.Printf("%6.2fs %s\n", time.Since(t).Seconds(), s) }
 	full := len(os.Args) > 1
-	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: full, Scheduler: full, AuditLog: true, Log: os.Stdout, APIServerArgs: []string{os.Getenv("ARG")}})
+	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: full, Scheduler: full, Log: os.Stdout})
 	if err != nil {
 		return err
 	}
 	lap("started")
 	defer func() { lap("stopping"); fmt.Println("stop:", c.Stop()); lap("stopped") }()
-	for _, n := range []string{"a", "b"} {
-		if err := c.AddNode(ctx, n, map[string]string{"topology.kubernetes.io/zone": "z" + n}, corev1.Taint{Key: "x", Effect: "PreferNoSchedule"}); err != nil {
-			return err
-		}
+	n, err := c.StartKubelet(ctx, cluster.KubeletOptions{Name: "k1", Labels: map[string]string{"node-role.kubernetes.io/x": "", "topology.kubernetes.io/zone": "a"}})
+	if err != nil {
+		return err
 	}
-	lap("nodes")
+	lap("node")
 	kc := func(args ...string) error {
 		o, e, err := c.Kubectl(ctx, args...)
 		lap(fmt.Sprint(args, "\n", o, e, err))
 		return err
 	}
-	kc("get", "nodes", "-o", "custom-columns=N:.metadata.name,T:.spec.taints")
-	kc("version")
-	u, err := c.User("alice", "devs")
-	if err != nil {
-		return err
+	kc("get", "nodes", "-o", "wide", "--show-labels")
+	os.WriteFile("/tmp/p.json", []byte(pod), 0o644)
+	kc("create", "-f", "/tmp/p.json")
+	if !full {
+		os.WriteFile("/tmp/b.json", []byte(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"apiVersion":"v1","kind":"Node","name":"k1"}}`), 0o644)
+		kc("create", "--raw", "/api/v1/namespaces/default/pods/p/binding", "-f", "/tmp/b.json")
 	}
-	_ = u
-	kc("auth", "whoami", "--as", "bob")
-	if full {
-		kc("create", "deployment", "web", "--image", "x", "--replicas", "4")
-		kc("wait", "--for=condition=PodScheduled", "pod", "--all", "--timeout=30s")
-		kc("get", "pods", "-o", "wide")
-		kc("get", "sa,cm")
-	}
+	os.WriteFile(n.StaticPodDir+"/st.json", []byte(static), 0o644)
+	kc("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
+	kc("wait", "--for=create", "pod/st-k1", "--timeout=60s")
+	kc("wait", "--for=condition=Ready", "pod/st-k1", "--timeout=60s")
+	kc("get", "pods", "-o", "wide")
+	kc("logs", "p")
+	kc("get", "--raw", "/api/v1/nodes/k1/proxy/configz")
 	if s := os.Getenv("WAIT"); s != "" {
 		d, _ := time.ParseDuration(s)
 		time.Sleep(d)
-		kc("get", "nodes")
 	}
-	b, _ := os.ReadFile(c.AuditLog)
-	fmt.Println("audit bytes", len(b), string(b[:min(len(b), 600)]))
+	if os.Getenv("DIE") != "" {
+		os.Exit(9)
+	}
+	kc("delete", "pod", "p")
+	kc("get", "events", "-o", "custom-columns=R:.reason,M:.message")
 	return nil
 }

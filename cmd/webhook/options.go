@@ -1,0 +1,94 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+// The ways to get a serving certificate.
+const (
+	certModeSelfManaged = "self-managed"
+	certModeFiles       = "files"
+)
+
+type options struct {
+	kubeconfig  string
+	policies    []string
+	bindAddress string
+	port        int
+	healthPort  int
+	metricsPort int
+	certMode    string
+	certDir     string
+	namespace   string
+	dnsNames    []string
+	leaderElect bool
+	verbosity   int
+}
+
+func defaultOptions() *options {
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, leaderElect: true}
+}
+
+// AddFlags declares the flags with the defaults that are set.
+func (o *options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
+	f.StringSliceVar(&o.policies, "policy", o.policies, "file or folder with PodPolicies, instead of those of the cluster (may be repeated)")
+	f.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "IP address to listen on")
+	f.IntVar(&o.port, "port", o.port, "port for the API server's reviews (HTTPS)")
+	f.IntVar(&o.healthPort, "health-port", o.healthPort, "port for /healthz and /readyz; 0: none")
+	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
+	f.StringVar(&o.certMode, "cert-mode", o.certMode, "serving certificate: self-managed (CA in a Secret, caBundle written by the leader) or files")
+	f.StringVar(&o.certDir, "cert-dir", o.certDir, "folder with tls.crt and tls.key, for --cert-mode=files; read again when they change")
+	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
+	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
+	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+}
+
+// Complete fills in what depends on the surroundings.
+func (o *options) Complete() error {
+	o.namespace = cmp.Or(o.namespace, os.Getenv("POD_NAMESPACE"), "podgrace-system")
+	if len(o.dnsNames) == 0 {
+		service := "podgrace-webhook." + o.namespace
+		o.dnsNames = []string{service + ".svc", service, service + ".svc.cluster.local"}
+	}
+	return nil
+}
+
+// Validate says all that is wrong with the options.
+func (o *options) Validate(args []string) error {
+	var errs []error
+	if len(args) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
+	}
+	if net.ParseIP(o.bindAddress) == nil {
+		errs = append(errs, fmt.Errorf("--bind-address: %q is not an IP address", o.bindAddress))
+	}
+	for _, p := range []struct {
+		name       string
+		port, from int
+	}{{"port", o.port, 1}, {"health-port", o.healthPort, 0}, {"metrics-port", o.metricsPort, 0}} {
+		if p.port < p.from || p.port > 65535 {
+			errs = append(errs, fmt.Errorf("--%s: %d is not in %d..65535", p.name, p.port, p.from))
+		}
+	}
+	switch o.certMode {
+	case certModeSelfManaged:
+		if o.certDir != "" {
+			errs = append(errs, errors.New("--cert-dir is for --cert-mode=files"))
+		}
+	case certModeFiles:
+		if o.certDir == "" {
+			errs = append(errs, errors.New("--cert-mode=files needs --cert-dir"))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("--cert-mode: %q is neither self-managed nor files", o.certMode))
+	}
+	return errors.Join(errs...)
+}

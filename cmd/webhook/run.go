@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// run serves until the context ends.
+func run(ctx context.Context, o *options) error {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity)))
+	klog.SetLogger(log)
+	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
+
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loadingRules(o.kubeconfig), nil).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("configure the API server's client: %w", err)
+	}
+	config.QPS = -1 // the API server's priority and fairness limits us, not this process
+	source, err := certificates(config, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, source, log)
+	if err != nil {
+		return err
+	}
+	if err := setUp(ctx, mgr, o, source, log); err != nil {
+		return err
+	}
+	log.Info("serving", "address", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)), "policies", policySource(o))
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+func loadingRules(kubeconfig string) *clientcmd.ClientConfigLoadingRules {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return rules
+}
+
+func certificates(config *rest.Config, o *options) (certs.Source, error) {
+	if o.certMode == certModeFiles {
+		return certs.Files(o.certDir)
+	}
+	return certs.SelfManaged(config, o.namespace, o.dnsNames), nil
+}
+
+func newManager(config *rest.Config, o *options, source certs.Source, log logr.Logger) (ctrl.Manager, error) {
+	cacheOptions := webhook.CacheOptions()
+	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.namespace: {}}}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: webhook.NewScheme(),
+		Logger: log,
+		Cache:  cacheOptions,
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
+			Host:    o.bindAddress,
+			Port:    o.port,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = source.GetCertificate }},
+		}),
+		HealthProbeBindAddress:        address(o.bindAddress, o.healthPort),
+		Metrics:                       metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "podgrace-webhook",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	return mgr, nil
+}
+
+// address of a listener; "0" means none to controller-runtime.
+func address(host string, port int) string {
+	if port == 0 {
+		return "0"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+func policySource(o *options) string {
+	if len(o.policies) > 0 {
+		return "files"
+	}
+	return "cluster"
+}
+
+// setUp adds everything that runs to the manager.
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, source certs.Source, log logr.Logger) error {
+	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader()}
+	store, synced, err := policies(ctx, mgr, o, log)
+	if err != nil {
+		return err
+	}
+	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Policies: synced}
+	engine := &webhook.Engine{
+		Policies:  store,
+		Lookup:    lookup,
+		Ready:     readiness.Ready,
+		Namespace: o.namespace,
+		Metrics:   webhook.NewMetrics(metrics.Registry),
+	}
+	engine.Register(mgr.GetWebhookServer())
+
+	errs := []error{
+		mgr.Add(source),
+		mgr.Add(readiness),
+		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
+		mgr.AddReadyzCheck("informers", readiness.Check),
+		mgr.AddReadyzCheck("certificate", func(*http.Request) error { _, err := source.GetCertificate(nil); return err }),
+		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
+	}
+	if len(o.policies) == 0 {
+		errs = append(errs, (&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr))
+	}
+	if o.certMode == certModeSelfManaged {
+		errs = append(errs, (&certs.CABundle{Client: mgr.GetClient(), Namespace: o.namespace}).SetUp(mgr))
+	}
+	return errors.Join(errs...)
+}
+
+// policies returns the store, and a function that says whether it is complete.
+func policies(ctx context.Context, mgr ctrl.Manager, o *options, log logr.Logger) (*webhook.PolicyStore, func() bool, error) {
+	var fromFiles []*v1alpha1.PodPolicy
+	if len(o.policies) > 0 {
+		var err error
+		if fromFiles, err = policyfile.Load(o.policies...); err != nil {
+			return nil, nil, err
+		}
+	}
+	store, err := webhook.NewPolicyStore(log, fromFiles...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(o.policies) > 0 {
+		return store, func() bool { return true }, nil
+	}
+	synced, err := store.Watch(ctx, mgr.GetCache())
+	return store, synced, err
+}

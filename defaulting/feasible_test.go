@@ -1,0 +1,147 @@
+package defaulting_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// TestInfeasible judges one hard constraint over the zone, with onInfeasible Deny so that the answer is one word.
+func TestInfeasible(t *testing.T) {
+	t.Parallel()
+	type constraint = v1alpha1.TopologySpreadConstraint
+	honorTaints := func(c *constraint) { c.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) }
+	ignoreAffinity := func(c *constraint) { c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore) }
+	ssd := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
+	tolerant := func(p *corev1.Pod) {
+		p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	}
+	const noNode = "SpreadInfeasible: …no node that the pod may use has the label topology.kubernetes.io/zone"
+	tests := []struct {
+		name       string
+		pod        *corev1.Pod
+		constraint constraint
+		facts      []factOption
+		want       string // nothing: feasible
+	}{
+		{name: "no nodes are known: not judged", constraint: hard(zone)},
+		{name: "one domain is feasible", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "web")}},
+		{name: "no node has the label", constraint: hard(zone), facts: []factOption{withNode("n1", host, "n1")}, want: noNode},
+		{name: "an empty value of the label is a domain", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "")}},
+		{name: "nodeSelector is honoured by default", pod: pod(ssd), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", "disk", "ssd")}, want: noNode},
+		{name: "nodeSelector that a node meets", pod: pod(ssd), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a", "disk", "ssd")}},
+		{name: "nodeAffinityPolicy Ignore", pod: pod(ssd), constraint: hard(zone, ignoreAffinity), facts: []factOption{withNode("n1", zone, "a")}},
+		{name: "taints are ignored by default", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), tainted}},
+		{name: "nodeTaintsPolicy Honor", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}, want: noNode},
+		{name: "nodeTaintsPolicy Honor, tolerated", pod: pod(tolerant), constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}},
+		{name: "a node affinity that can't be parsed is the scheduler's to report", pod: pod(func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Whatever"}}}},
+			}}}
+		}), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a")}},
+		{name: "minDomains met", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b"), withPod("n1", "app", "web"), withPod("n2", "app", "web")}},
+		{name: "minDomains not met, maxSkew not used up", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), noPods}},
+		{
+			name: "minDomains not met and maxSkew used up", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "web")},
+			want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist, and each already has maxSkew (1) pods",
+		},
+		{name: "minDomains not met, pods are not known: not judged", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a")}},
+		{name: "minDomains not met, one of two domains has room", constraint: hard(zone, minDomains(3)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b"), withPod("n1", "app", "web")}},
+		{name: "pods that the selector does not count", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "other"), withPod("n9", "app", "web")}},
+		{name: "pods of another revision are not counted", pod: pod(labelled(hash, "new")), constraint: hard(zone, minDomains(2), byLabels(hash)), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "web", hash, "old")}},
+		{
+			name: "pods of the same revision are", pod: pod(labelled(hash, "new")), constraint: hard(zone, minDomains(2), byLabels(hash)), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "web", hash, "new")},
+			want: "SpreadInfeasible: …minDomains is 2",
+		},
+		{name: "a matchLabelKey that the pod lacks is ignored", constraint: hard(zone, minDomains(2), byLabels("track")), facts: []factOption{withNode("n1", zone, "a"), noPods}},
+		{name: "a label value that no selector can hold is the API server's to refuse", pod: pod(labelled("track", "not a label!")), constraint: hard(zone, minDomains(2), byLabels("track")), facts: []factOption{withNode("n1", zone, "a"), withPod("n1", "app", "web")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := tt.pod
+			if p == nil {
+				p = pod()
+			}
+			s := scenario{pod: p, policies: one(policy("web", spreads(tt.constraint), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(append(tt.facts, service("app", "web"))...)}
+			got := compile(t, s.policies...).For(s.request(), ownNamespace).Apply(s.request(), s.facts)
+			var denials, want []string
+			for _, d := range got.Denials {
+				denials = append(denials, d.Reason+": "+d.Message)
+			}
+			if tt.want != "" {
+				want = []string{tt.want}
+			}
+			compareTexts(t, "denials", want, denials)
+			if (len(got.Changes) == 0) != (tt.want != "") {
+				t.Errorf("changes %q", render(t, got.Changes))
+			}
+		})
+	}
+}
+
+// TestInfeasibleTogether: the scheduler counts only nodes that have the keys of all hard constraints.
+func TestInfeasibleTogether(t *testing.T) {
+	t.Parallel()
+	racks := one(policy("web", spreads(hard(zone, minDomains(2)), hard("rack")), infeasible(v1alpha1.InfeasibleDeny)))
+	both := []string{addSpread + `[` + hardZone + byApp + `,"minDomains":2},` + `{"maxSkew":1,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule",` + byApp + `}]`}
+	testApply(t, []scenario{
+		{
+			name:     "a pod on a node without the other key is not counted",
+			pod:      pod(),
+			policies: racks,
+			facts:    facts(service("app", "web"), withNode("n1", zone, "a"), withNode("n2", zone, "a", "rack", "r"), withPod("n1", "app", "web")),
+			changes:  both,
+		},
+		{
+			name:     "a pod on a node with both keys is",
+			pod:      pod(),
+			policies: racks,
+			facts:    facts(service("app", "web"), withNode("n1", zone, "a"), withNode("n2", zone, "a", "rack", "r"), withPod("n2", "app", "web")),
+			denials:  []string{"SpreadInfeasible: …over topology.kubernetes.io/zone…minDomains is 2"},
+		},
+		{
+			name:     "each key is on some node, but no node has both",
+			pod:      pod(),
+			policies: racks,
+			facts:    facts(service("app", "web"), withNode("n1", zone, "a"), withNode("n2", "rack", "r"), noPods),
+			denials:  []string{"SpreadInfeasible: …no node…topology.kubernetes.io/zone…rack"},
+		},
+	})
+}
+
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	removing := removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise)
+	tests := []struct {
+		name   string
+		pod    *corev1.Pod
+		policy *v1alpha1.PodPolicy
+		want   defaulting.Needs
+	}{
+		{name: "nothing for limits and classes", pod: pod(), policy: policy("p", gives("high"), maxGrace(60), removing)},
+		{name: "soft constraints: selectors", pod: pod(), policy: policy("p", spreads(soft(zone))), want: defaulting.Needs{Selectors: true}},
+		{name: "hard constraints: nodes too", pod: pod(), policy: policy("p", spreads(hard(zone))), want: defaulting.Needs{Selectors: true, Nodes: true}},
+		{name: "minDomains: pods too", pod: pod(), policy: policy("p", spreads(soft(host), hard(zone, minDomains(2)))), want: defaulting.Needs{Selectors: true, Nodes: true, Pods: true}},
+		{name: "minDomains 1 is none", pod: pod(), policy: policy("p", spreads(hard(zone, minDomains(1)))), want: defaulting.Needs{Selectors: true, Nodes: true}},
+		{name: "own constraints: nothing", pod: pod(spreadItself), policy: policy("p", spreads(hard(zone)))},
+		{name: "skipped: nothing", pod: pod(skipping("topologySpread")), policy: policy("p", spreads(hard(zone)), permitsSkip(v1alpha1.SectionTopologySpread))},
+		{name: "grace 0 with a claim: claims", pod: pod(grace(0), claims("data")), policy: policy("p", removing), want: defaulting.Needs{Claims: true}},
+		{name: "grace 0 without a claim", pod: pod(grace(0)), policy: policy("p", removing)},
+		{name: "grace 0 with a claim where all are protected", pod: pod(grace(0), claims("data")), policy: policy("p", removal(v1alpha1.ProtectAll, ""))},
+		{name: "claims without removal", pod: pod(grace(0), claims("data")), policy: policy("p", maxGrace(60))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			req := scenario{pod: tt.pod}.request()
+			if got := compile(t, tt.policy).For(req, ownNamespace).Needs(); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,403 @@
+package defaulting_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+func setGrace(n int64) []string {
+	return []string{fmt.Sprintf("add /spec/terminationGracePeriodSeconds %d", n)}
+}
+
+var always = ptr.To(corev1.ContainerRestartPolicyAlways)
+
+func TestApplyGracePeriod(t *testing.T) {
+	t.Parallel()
+	testApply(t, []scenario{
+		{
+			name:     "30 counts as unset",
+			pod:      pod(),
+			policies: one(policy("web", defaultGrace(45))),
+			changes:  setGrace(45),
+		},
+		{
+			name:     "really unset, as in offline review",
+			pod:      pod(bare),
+			policies: one(policy("web", defaultGrace(45))),
+			changes:  setGrace(45),
+		},
+		{
+			name:     "a default of 30 for a pod without one needs no change",
+			pod:      pod(bare),
+			policies: one(policy("web", defaultGrace(30))),
+		},
+		{
+			name:     "chosen, without limits",
+			pod:      pod(grace(31)),
+			policies: one(policy("web", defaultGrace(45))),
+		},
+		{
+			name:     "a default below 30",
+			pod:      pod(),
+			policies: one(policy("web", defaultGrace(10))),
+			changes:  setGrace(10),
+		},
+		{
+			name:     "a default below 30 never makes a preStop sleep longer than the grace period: the API server would refuse the pod",
+			pod:      pod(stopping("proxy", sleep(20))),
+			policies: one(policy("web", defaultGrace(10))),
+			changes:  setGrace(20),
+		},
+		{
+			name:     "negative is 1",
+			pod:      pod(grace(-5)),
+			policies: one(policy("web", minGrace(1), defaultGrace(45))),
+		},
+		{
+			name:     "below the minimum",
+			pod:      pod(grace(5)),
+			policies: one(policy("web", minGrace(10))),
+			changes:  setGrace(10),
+			warnings: []string{"terminationGracePeriodSeconds is now 10, not 5: PodPolicy web: minimum"},
+		},
+		{
+			name:     "above the maximum",
+			pod:      pod(grace(500)),
+			policies: one(policy("web", maxGrace(60))),
+			changes:  setGrace(60),
+			warnings: []string{"terminationGracePeriodSeconds is now 60, not 500: PodPolicy web: maximum"},
+		},
+		{
+			name:     "between the limits what the user chose stays, the bounds included",
+			pod:      pod(grace(10)),
+			policies: one(policy("web", defaultGrace(45), minGrace(10), maxGrace(60))),
+		},
+		{
+			name:     "the highest minimum and the lowest maximum of several policies",
+			pod:      pod(grace(5)),
+			policies: []*v1alpha1.PodPolicy{policy("a", weight(9), minGrace(7), maxGrace(50)), policy("b", minGrace(20), maxGrace(40))},
+			changes:  setGrace(20),
+			warnings: []string{"is now 20, not 5: PodPolicy b: minimum"},
+		},
+		{
+			name:     "the lowest maximum of several policies",
+			pod:      pod(grace(500)),
+			policies: []*v1alpha1.PodPolicy{policy("a", weight(9), maxGrace(40)), policy("b", maxGrace(50))},
+			changes:  setGrace(40),
+			warnings: []string{"is now 40, not 500: PodPolicy a: maximum"},
+		},
+		{
+			name:     "a minimum above another policy's maximum: the minimum holds",
+			pod:      pod(grace(50)),
+			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(100)), policy("b", maxGrace(60))},
+			changes:  setGrace(100),
+			warnings: []string{"is now 100, not 50: PodPolicy a: minimum"},
+		},
+		{
+			name:     "a minimum above another policy's maximum bounds from above too",
+			pod:      pod(grace(300)),
+			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(100)), policy("b", maxGrace(60))},
+			changes:  setGrace(100),
+			warnings: []string{"is now 100, not 300: "},
+		},
+		{
+			name:     "a minimum of exactly 30 can't be told from unset on the next call, so the default comes at once",
+			pod:      pod(grace(20)),
+			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(30)), policy("b", defaultGrace(60))},
+			changes:  setGrace(60),
+			warnings: []string{"is now 60, not 20: "},
+		},
+		{
+			name:     "a maximum of exactly 30",
+			pod:      pod(grace(100)),
+			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(30)), policy("b", defaultGrace(20))},
+			changes:  setGrace(20),
+			warnings: []string{"is now 20, not 100: "},
+		},
+		{
+			name:     "a default outside another policy's limits is moved without a word to the user",
+			pod:      pod(),
+			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(40)), policy("b", defaultGrace(60))},
+			changes:  setGrace(40),
+		},
+		{
+			name:     "a default that a limit moves to 30 stays there",
+			pod:      pod(),
+			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(30)), policy("b", defaultGrace(60))},
+		},
+		{
+			name:     "30 without a default is moved with a warning: it may have been chosen",
+			pod:      pod(),
+			policies: one(policy("web", minGrace(60))),
+			changes:  setGrace(60),
+			warnings: []string{"is now 60, not 30: PodPolicy web: minimum"},
+		},
+		{
+			name:     "grace 0 of a pod that nobody protects is the user's choice",
+			pod:      pod(grace(0)),
+			policies: one(policy("web", defaultGrace(45), maxGrace(60))),
+		},
+	})
+}
+
+func TestApplyPreStop(t *testing.T) {
+	t.Parallel()
+	keeps := one(policy("web", margin(10)))
+	testApply(t, []scenario{
+		{
+			name:     "preStop and margin fit",
+			pod:      pod(stopping("proxy", sleep(20))),
+			policies: keeps,
+		},
+		{
+			name:     "preStop and margin do not fit",
+			pod:      pod(stopping("proxy", sleep(25))),
+			policies: keeps,
+			changes:  setGrace(35),
+			warnings: []string{"is now 35, not 30: PodPolicy web: preStop of container proxy takes 25 s plus a margin of 10 s"},
+		},
+		{
+			name:     "the longest counts, they run at once",
+			pod:      pod(stopping("a", sleep(25)), stopping("b", run("sleep", "40")), stopping("c", sleep(3))),
+			policies: keeps,
+			changes:  setGrace(50),
+			warnings: []string{"is now 50, not 30: PodPolicy web: preStop of container b takes 40 s"},
+		},
+		{
+			name:     "that of a sidecar",
+			pod:      pod(starting("mesh", always, sleep(25))),
+			policies: keeps,
+			changes:  setGrace(35),
+			warnings: []string{"preStop of container mesh takes 25 s"},
+		},
+		{
+			name:     "not that of an init container, which is over by then",
+			pod:      pod(starting("setup", nil, sleep(25))),
+			policies: keeps,
+		},
+		{
+			name:     "unknown preStop is said",
+			pod:      pod(stopping("a", run("/stop.sh")), stopping("b", callHTTP)),
+			policies: keeps,
+			warnings: []string{"preStop of a, b: how long it takes is not known…30 s (PodPolicy web"},
+		},
+		{
+			name:     "unknown beside known",
+			pod:      pod(stopping("a", run("/stop.sh")), stopping("b", sleep(25))),
+			policies: keeps,
+			changes:  setGrace(35),
+			warnings: []string{"is now 35, not 30: ", "preStop of a: how long it takes is not known…35 s"},
+		},
+		{
+			name:     "unknown without a margin is nobody's business",
+			pod:      pod(stopping("a", run("/stop.sh"))),
+			policies: one(policy("web", defaultGrace(45), maxGrace(60))),
+			changes:  setGrace(45),
+		},
+		{
+			name:     "a container without preStop and one with an empty hook",
+			pod:      pod(stopping("a", nil), stopping("b", &corev1.LifecycleHandler{})),
+			policies: keeps,
+			warnings: []string{"preStop of b: how long"},
+		},
+		{
+			name:     "the longest margin of several policies",
+			pod:      pod(stopping("a", sleep(25))),
+			policies: []*v1alpha1.PodPolicy{policy("a", margin(10)), policy("b", margin(20))},
+			changes:  setGrace(45),
+			warnings: []string{"PodPolicy b: …a margin of 20 s"},
+		},
+		{
+			name:     "a sleep of 0 needs no margin",
+			pod:      pod(grace(5), stopping("a", sleep(0))),
+			policies: keeps,
+		},
+		{
+			name:     "a margin of 0: what preStop takes",
+			pod:      pod(grace(5), stopping("a", run("sleep", "7"))),
+			policies: one(policy("web", margin(0))),
+			changes:  setGrace(7),
+			warnings: []string{"is now 7, not 5: "},
+		},
+		{
+			name:     "the default has room already",
+			pod:      pod(stopping("a", sleep(25))),
+			policies: one(policy("web", margin(10), defaultGrace(60))),
+			changes:  setGrace(60),
+		},
+		{
+			name:     "the default is too short for preStop: moved, no choice of the user's",
+			pod:      pod(stopping("a", sleep(55))),
+			policies: one(policy("web", margin(10), defaultGrace(60))),
+			changes:  setGrace(65),
+		},
+		{
+			name:     "conflict: the maximum wins over preStop and margin, and says what is left",
+			pod:      pod(stopping("a", sleep(35))),
+			policies: one(policy("web", margin(10), maxGrace(40))),
+			changes:  setGrace(40),
+			warnings: []string{"is now 40, not 30: PodPolicy web: maximum, although preStop of container a takes 35 s", "preStop of container a takes 35 s, which leaves 5 s of the grace period of 40 s"},
+		},
+		{
+			name:     "conflict: a minimum above that maximum wins over both",
+			pod:      pod(stopping("a", sleep(35))),
+			policies: []*v1alpha1.PodPolicy{policy("web", margin(10), maxGrace(40)), policy("min", minGrace(50))},
+			changes:  setGrace(50),
+			warnings: []string{"is now 50, not 30: PodPolicy min: minimum"},
+		},
+		{
+			name:     "conflict: preStop longer than the maximum: never lowered below the sleep, Validate says why it is refused",
+			pod:      pod(grace(90), stopping("a", sleep(50))),
+			policies: one(policy("web", maxGrace(40))),
+			changes:  setGrace(50),
+			warnings: []string{"is now 50, not 90: PodPolicy web: maximum"},
+		},
+		{
+			name:     "an exec of sleep longer than the maximum is not the API server's concern: lowered",
+			pod:      pod(grace(90), stopping("a", run("sleep", "50"))),
+			policies: one(policy("web", margin(5), maxGrace(40))),
+			changes:  setGrace(40),
+			warnings: []string{"is now 40, not 90: PodPolicy web: maximum", "preStop of container a takes 50 s, which leaves 0 s"},
+		},
+		{
+			name:     "a sleep beyond a week is not believed",
+			pod:      pod(stopping("a", sleep(604801)), stopping("b", sleep(-1)), stopping("c", run("sleep", "99999999999999999999"))),
+			policies: keeps,
+			warnings: []string{"preStop of a, b, c: how long it takes is not known"},
+		},
+		{
+			name:     "probe-level grace longer than the pod's",
+			pod:      pod(probed("a", 60), probed("b", 30), func(p *podT) { p.Spec.Containers[0].StartupProbe = p.Spec.Containers[1].LivenessProbe }),
+			policies: one(policy("web", maxGrace(100))),
+			warnings: []string{"a probe's terminationGracePeriodSeconds is longer than the pod's 30 s"},
+		},
+		{
+			name:     "probe-level grace is compared with the new grace period",
+			pod:      pod(probed("a", 60)),
+			policies: one(policy("web", defaultGrace(60))),
+			changes:  setGrace(60),
+		},
+		{
+			name:     "probes are nobody's business where no policy has a gracePeriod",
+			pod:      pod(probed("a", 60)),
+			policies: one(policy("web", allows("high"))),
+		},
+	})
+}
+
+// TestPreStopSpellings: which commands are known to be a sleep. With a margin of 100, a known one shows in the grace period.
+func TestPreStopSpellings(t *testing.T) {
+	t.Parallel()
+	const unknown = -1
+	tests := []struct {
+		command []string
+		want    int64
+	}{
+		{[]string{"sleep", "5"}, 5},
+		{[]string{"sleep", "5s"}, 5},
+		{[]string{"/bin/sleep", "5"}, 5},
+		{[]string{"/usr/bin/sleep", "5"}, 5},
+		{[]string{"sleep", "007"}, 7},
+		{[]string{"sh", "-c", "sleep 5"}, 5},
+		{[]string{"/bin/sh", "-c", "sleep 5"}, 5},
+		{[]string{"/usr/bin/bash", "-c", "exec sleep 5"}, 5},
+		{[]string{"ash", "-c", "sleep 5s;"}, 5},
+		{[]string{"dash", "-c", "  /bin/sleep\t5 ; \n"}, 5},
+		{[]string{"sh", "-c", "exec /usr/bin/sleep 5"}, 5},
+		{[]string{"sleep", "5m"}, unknown},
+		{[]string{"sleep", "5ss"}, unknown},
+		{[]string{"sleep", "0.5"}, unknown},
+		{[]string{"sleep", "-5"}, unknown},
+		{[]string{"sleep", "infinity"}, unknown},
+		{[]string{"sleep", ""}, unknown},
+		{[]string{"sleep"}, unknown},
+		{[]string{"sleep", "5", "6"}, unknown},
+		{[]string{"/opt/sleep", "5"}, unknown},
+		{[]string{"sh", "-c", "sleep 5 && nginx -s quit"}, unknown},
+		{[]string{"sh", "-c", "sleep 5; sleep 5"}, unknown},
+		{[]string{"sh", "-c", "sleep 5 &"}, unknown},
+		{[]string{"sh", "-c", "sleep $N"}, unknown},
+		{[]string{"sh", "-c", "sleep 5 6"}, unknown},
+		{[]string{"sh", "-c", "/usrsleep 5"}, unknown},
+		{[]string{"sh", "-c", "sleep\n5"}, unknown},
+		{[]string{"sh", "-c", "nosleep 5"}, unknown},
+		{[]string{"sh", "-ec", "sleep 5"}, unknown},
+		{[]string{"sh", "sleep 5"}, unknown},
+		{[]string{"python", "-c", "sleep 5"}, unknown},
+		{[]string{""}, unknown},
+		{nil, unknown},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%q", tt.command), func(t *testing.T) {
+			t.Parallel()
+			s := scenario{pod: pod(grace(31), stopping("a", run(tt.command...))), policies: one(policy("web", margin(100)))}
+			if tt.want == unknown {
+				s.warnings = []string{"how long it takes is not known"}
+			} else {
+				s.changes, s.warnings = setGrace(tt.want+100), []string{fmt.Sprintf("takes %d s plus", tt.want)}
+			}
+			s.compare(t, compile(t, s.policies...).For(s.request(), ownNamespace).Apply(s.request(), s.facts))
+		})
+	}
+}
+
+func TestApplyZeroGrace(t *testing.T) {
+	t.Parallel()
+	raise, refuse := one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny)))
+	const raised = "is now 30, not 0: PodPolicy safe: with 0 every delete of this protected pod would be a force delete"
+	ephemeral := func(mode corev1.PersistentVolumeAccessMode) podOption {
+		return func(p *podT) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}}},
+			}}}}
+		}
+	}
+	testApply(t, []scenario{
+		{name: "StatefulSet, raised", pod: pod(grace(0), ofStatefulSet), policies: raise, changes: setGrace(30), warnings: []string{raised}},
+		{name: "StatefulSet, refused", pod: pod(grace(0), ofStatefulSet), policies: refuse, denials: []string{"ZeroGracePeriod: …every delete of this pod would be a force delete…PodPolicy safe protects it (it is a pod of StatefulSet db). Set it to at least 1"}},
+		{name: "a StatefulSet of another group has an identity too", pod: pod(grace(0), ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db")), policies: raise, changes: setGrace(30), warnings: []string{raised}},
+		{name: "grace 1 is not 0", pod: pod(grace(1), ofStatefulSet), policies: refuse},
+		{name: "negative is stored as 1", pod: pod(grace(-1), ofStatefulSet), policies: refuse},
+		{name: "zeroGrace empty, as in a file without the CRD's defaults, raises", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal("", ""))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "RWO claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOnce"}},
+		{name: "RWOP claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOncePod)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOncePod"}},
+		{name: "RWX claim is not exclusive", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadOnlyMany))},
+		{name: "RWO among the modes of a claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: "}},
+		{name: "unknown claim counts as exclusive", pod: pod(grace(0), claims("shared", "data")), policies: refuse, facts: facts(claimed("shared", corev1.ReadWriteMany)), denials: []string{"ZeroGracePeriod: …the access mode of its claim data is not known"}},
+		{name: "ephemeral volume that is ReadWriteOnce", pod: pod(grace(0), ephemeral(corev1.ReadWriteOnce)), policies: refuse, denials: []string{"ZeroGracePeriod: …claim"}},
+		{name: "ephemeral volume that is ReadWriteMany: the pod itself says so, its claim does not exist yet", pod: pod(grace(0), ephemeral(corev1.ReadWriteMany)), policies: refuse},
+		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: refuse},
+		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(policy("safe", removal(v1alpha1.ProtectAll, v1alpha1.GraceRaise))), changes: setGrace(30), warnings: []string{raised}},
+		{
+			name: "of several policies the strictest: All from one, Deny from the other", pod: pod(grace(0)),
+			policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.GraceRaise)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny))},
+			denials:  []string{"ZeroGracePeriod: …(all pods)"},
+		},
+		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
+		{name: "raised no higher than the maximum", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: "}},
+		{name: "raised to what preStop needs", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: "}},
+	})
+}
+
+func TestValidateGracePeriod(t *testing.T) {
+	t.Parallel()
+	testValidate(t, []scenario{
+		{name: "within the limits", pod: pod(grace(20)), policies: one(policy("web", minGrace(10), maxGrace(60), defaultGrace(45)))},
+		{name: "unset is 30", pod: pod(bare), policies: one(policy("web", minGrace(10), maxGrace(60)))},
+		{name: "a default is no limit", pod: pod(), policies: one(policy("web", defaultGrace(45)))},
+		{name: "below the minimum", pod: pod(grace(5)), policies: one(policy("web", minGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
+		{name: "above the maximum", pod: pod(grace(61)), policies: one(policy("web", maxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
+		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(policy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
+		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(policy("web", maxGrace(40))), denials: []string{"PreStopTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
+		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(policy("web", maxGrace(40)))},
+		{name: "0, protected", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), denials: []string{"ZeroGracePeriod: "}},
+		{name: "0, not protected", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny)))},
+		{name: "0 without a removal section", pod: pod(grace(0), ofStatefulSet), policies: one(policy("web", maxGrace(60)))},
+		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
+	})
+}

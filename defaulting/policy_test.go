@@ -1,0 +1,152 @@
+package defaulting_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+func TestCompileErrors(t *testing.T) {
+	t.Parallel()
+	badSelector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles", Values: []string{"web"}}}}
+	tests := []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		want   []string
+	}{
+		{name: "nothing wrong", policy: policy("p", gives("high"), forPods("app", "web"), where("true"))},
+		{name: "namespace selector", policy: policy("p", func(s *v1alpha1.PodPolicySpec) { match(s).NamespaceSelector = badSelector }), want: []string{"PodPolicy p: ", "spec.match.namespaceSelector", `"Resembles"`}},
+		{name: "pod selector names what is bad", policy: policy("p", func(s *v1alpha1.PodPolicySpec) { match(s).PodSelector = badSelector }), want: []string{"spec.match.podSelector", `"Resembles"`, "!<error>"}},
+		{name: "pod selector with a value that is no label", policy: policy("p", forPods("app", "a b")), want: []string{"spec.match.podSelector", "a b"}},
+		{name: "CEL syntax", policy: policy("p", where("true", "object.metadata.")), want: []string{"spec.match.matchConditions[1].expression", "object.metadata.", "Syntax error"}},
+		{name: "CEL that is not a bool", policy: policy("p", where("'text'")), want: []string{"spec.match.matchConditions[0].expression", "bool"}},
+		{name: "CEL with an unknown variable", policy: policy("p", where("pod.metadata.name == 'x'")), want: []string{"spec.match.matchConditions[0].expression", "undeclared reference to 'pod'"}},
+		{name: "authorizer is not there", policy: policy("p", where("authorizer.group('').resource('pods').check('get').allowed()")), want: []string{"undeclared reference to 'authorizer'"}},
+		{name: "an empty expression", policy: policy("p", where("")), want: []string{"spec.match.matchConditions[0].expression"}},
+		{name: "topology key", policy: policy("p", spreads(soft(zone), soft("no label!"))), want: []string{"spec.topologySpread.constraints[1].topologyKey", "no label!"}},
+		{name: "empty topology key", policy: policy("p", spreads(soft(""))), want: []string{"spec.topologySpread.constraints[0].topologyKey"}},
+		{name: "matchLabelKeys", policy: policy("p", spreads(soft(zone, byLabels("app", "a/b/c")))), want: []string{"spec.topologySpread.constraints[0].matchLabelKeys[1]", "a/b/c"}},
+		{name: "ownerRules", policy: policy("p", ownerRule("batch", "Job", "ok", "-")), want: []string{"spec.topologySpread.ownerRules[0].labelKeys[1]"}},
+		{name: "all that is wrong, not the first", policy: policy("p", forPods("app", "a b"), where("1", "2"), spreads(soft("!"))), want: []string{"podSelector", "matchConditions[0]", "matchConditions[1]", "topologyKey"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := defaulting.Compile(tt.policy)
+			if (err != nil) != (len(tt.want) > 0) {
+				t.Fatalf("error is %v", err)
+			}
+			for _, want := range tt.want {
+				text, unwanted := strings.CutPrefix(want, "!")
+				if strings.Contains(err.Error(), text) == unwanted {
+					t.Errorf("error %q: want %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSort(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, p := range compile(t, policy("b"), policy("a"), policy("light", weight(-1)), policy("heavy", weight(2147483647)), policy("lightest", weight(-2147483648))) {
+		names = append(names, p.Name)
+	}
+	if diff := cmp.Diff([]string{"heavy", "a", "b", "light", "lightest"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	known := facts(classes(high, low, reserved, nodeCrit))
+	tests := []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		want   []string // "Reason: what the message contains"
+	}{
+		{name: "no priority section", policy: policy("p", defaultGrace(45))},
+		{name: "known classes", policy: policy("p", gives("high"), allows("high", "low"))},
+		{name: "unknown class", policy: policy("p", gives("gone")), want: []string{`UnknownPriorityClass: PriorityClass "gone" does not exist`}},
+		{name: "unknown classes in the list, each once and in order", policy: policy("p", gives("z"), allows("z", "low", "a")), want: []string{`UnknownPriorityClass: …"a"`, `UnknownPriorityClass: …"z"`}},
+		{name: "a value of the system", policy: policy("p", gives("reserved")), want: []string{`ReservedPriorityClass: PriorityClass "reserved" has value 1000000001: values above 1000000000 are reserved`}},
+		{name: "a system class may be allowed", policy: policy("p", allows("system-node-critical", "reserved"))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, p := range compile(t, tt.policy)[0].Problems(known) {
+				got = append(got, p.Reason+": "+p.Message)
+			}
+			compareTexts(t, "problems", tt.want, got)
+		})
+	}
+}
+
+func TestRemarks(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		others []*v1alpha1.PodPolicy
+		policy *v1alpha1.PodPolicy // named a
+		want   []string
+	}{
+		{name: "nothing", policy: policy("a", weight(3), gives("high"), spreads(soft(zone), hard(host)))},
+		{name: "equal weight, same default", policy: policy("a", weight(3), gives("high")), others: one(policy("b", weight(3), gives("low"))), want: []string{"PodPolicy b has the same weight 3…the first by name decides (a)"}},
+		{name: "equal weight, same default, the second by name", policy: policy("a", weight(3), gives("high")), others: one(policy("Z", weight(3), gives("low"))), want: []string{"PodPolicy Z has the same weight 3…the first by name decides (Z)"}},
+		{name: "equal weight, several of them", policy: policy("a", weight(3), defaultGrace(45), node(cpuWeight(1))), others: []*v1alpha1.PodPolicy{policy("b", weight(3), defaultGrace(50)), policy("c", weight(3), node(cpuWeight(1)))}, want: []string{"PodPolicy b", "PodPolicy c"}},
+		{name: "equal weight, other defaults", policy: policy("a", weight(3), gives("high")), others: one(policy("b", weight(3), defaultGrace(45)))},
+		{name: "equal weight, limits only", policy: policy("a", weight(3), allows("high"), maxGrace(60)), others: one(policy("b", weight(3), allows("low"), maxGrace(50)))},
+		{name: "other weight", policy: policy("a", weight(3), gives("high")), others: one(policy("b", weight(4), gives("low")))},
+		{name: "zone without hostname", policy: policy("a", spreads(soft(zone))), want: []string{"topologySpread names topology.kubernetes.io/zone but not kubernetes.io/hostname: one added constraint switches off"}},
+		{name: "hostname without zone", policy: policy("a", spreads(soft(host), soft("rack"))), want: []string{"topologySpread names kubernetes.io/hostname but not topology.kubernetes.io/zone"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			all := compile(t, append(tt.others, tt.policy)...)
+			for _, p := range all {
+				if p.Name == "a" {
+					compareTexts(t, "remarks", tt.want, p.Remarks(all))
+				}
+			}
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		policy *v1alpha1.PodPolicy
+		want   v1alpha1.PolicySummary
+	}{
+		{name: "nothing", policy: policy("p")},
+		{name: "class", policy: policy("p", gives("high")), want: v1alpha1.PolicySummary{Priority: "high"}},
+		{name: "class and list", policy: policy("p", gives("high"), allows("high", "low")), want: v1alpha1.PolicySummary{Priority: "high of high,low"}},
+		{name: "list", policy: policy("p", allows("high", "low")), want: v1alpha1.PolicySummary{Priority: "of high,low"}},
+		{name: "spread, hard ones marked", policy: policy("p", spreads(soft(zone), hard(host), soft("rack"))), want: v1alpha1.PolicySummary{TopologySpread: "zone,hostname!,rack"}},
+		{name: "grace: all", policy: policy("p", defaultGrace(45), minGrace(10), maxGrace(300), margin(5)), want: v1alpha1.PolicySummary{GracePeriod: "45s in 10..300s preStop+5s"}},
+		{name: "grace: minimum", policy: policy("p", minGrace(10)), want: v1alpha1.PolicySummary{GracePeriod: ">=10s"}},
+		{name: "grace: maximum", policy: policy("p", maxGrace(300)), want: v1alpha1.PolicySummary{GracePeriod: "<=300s"}},
+		{name: "grace: default", policy: policy("p", defaultGrace(45)), want: v1alpha1.PolicySummary{GracePeriod: "45s"}},
+		{name: "removal with the defaults of the CRD", policy: policy("p", removal("", "")), want: v1alpha1.PolicySummary{Removal: "Deny Stateful"}},
+		{name: "removal", policy: policy("p", func(s *v1alpha1.PodPolicySpec) {
+			s.Removal = &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}
+		}), want: v1alpha1.PolicySummary{Removal: "Warn All"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, defaulting.Summary(&tt.policy.Spec)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

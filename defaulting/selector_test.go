@@ -1,0 +1,180 @@
+package defaulting_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+func TestDerivedSelector(t *testing.T) {
+	t.Parallel()
+	spread := one(policy("web", spreads(soft(zone))))
+	const jobName = "batch.kubernetes.io/job-name"
+	testApply(t, []scenario{
+		{
+			name:     "a Service that selects the pod",
+			pod:      pod(),
+			policies: spread,
+			facts:    facts(service("app", "web")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
+			name:     "several Services: their selectors merged; those of other pods don't count",
+			pod:      pod(labelled("tier", "front", "track", "stable")),
+			policies: spread,
+			facts:    facts(service("app", "web"), service("tier", "front"), service("track", "canary")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","tier":"front"}}}]`},
+		},
+		{
+			name:     "Service and StatefulSet merged",
+			pod:      pod(ofStatefulSet, labelled("role", "db")),
+			policies: spread,
+			facts:    facts(service("app", "web"), ownerSelects("role", "db")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","role":"db"}}}]`},
+		},
+		{
+			name:     "ReplicationController",
+			pod:      pod(ownedBy("v1", "ReplicationController", "old")),
+			policies: spread,
+			facts:    facts(ownerSelects("app", "web")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
+			name:     "expressions of the controller's selector",
+			pod:      pod(ofStatefulSet),
+			policies: spread,
+			facts: facts(func(f *defaulting.Facts) {
+				f.OwnerSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "api"}}}}
+			}),
+			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["web","api"]}]}}]`},
+		},
+		{
+			name:     "Service and controller contradict each other: both requirements stay, as the scheduler has it",
+			pod:      pod(ofStatefulSet),
+			policies: spread,
+			facts:    facts(service("app", "web"), ownerSelects("app", "db")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"app","operator":"In","values":["db"]}]}}]`},
+		},
+		{
+			name:     "no selector: no Service and no controller",
+			pod:      pod(),
+			policies: spread,
+			facts:    facts(service("app", "other")),
+			warnings: []string{"PodPolicy web: no topology spread constraints added…no Service selects it and it has no controller"},
+		},
+		{
+			name:     "no selector: the controller was not found",
+			pod:      pod(ofReplicaSet),
+			policies: spread,
+			warnings: []string{"no topology spread constraints added…ReplicaSet web-abc, its controller, was not found"},
+		},
+		{
+			name:     "no selector: the controller's is empty",
+			pod:      pod(ofReplicaSet),
+			policies: spread,
+			facts:    facts(ownerSelects()),
+			warnings: []string{"no topology spread constraints added…ReplicaSet web-abc, its controller, has an empty selector"},
+		},
+		{
+			name:     "no selector: a controller of a kind without rules",
+			pod:      pod(ofJob),
+			policies: spread,
+			warnings: []string{"no topology spread constraints added…its controller is a Job, for which the policy has no ownerRules"},
+		},
+		{
+			name:     "an owner that is no controller does not count",
+			pod:      pod(ofReplicaSet, func(p *podT) { p.OwnerReferences[0].Controller = nil }),
+			policies: spread,
+			facts:    facts(ownerSelects("app", "web")),
+			warnings: []string{"no topology spread constraints added…it has no controller"},
+		},
+		{
+			name:     "a ReplicaSet of another API group is not the scheduler's",
+			pod:      pod(ownedBy("apps.example/v1", "ReplicaSet", "web")),
+			policies: spread,
+			facts:    facts(ownerSelects("app", "web")),
+			warnings: []string{"no topology spread constraints added…its controller is a ReplicaSet, for which"},
+		},
+		{
+			name:     "owner rule: a Job by its label",
+			pod:      pod(ofJob, labelled(jobName, "report")),
+			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"batch.kubernetes.io/job-name":"report"}}}]`},
+		},
+		{
+			name:     "owner rule of another group",
+			pod:      pod(ofJob, labelled(jobName, "report")),
+			policies: one(policy("web", spreads(soft(zone)), ownerRule("other", "Job", jobName), ownerRule("batch", "Cron", jobName))),
+			warnings: []string{"no topology spread constraints added…no ownerRules"},
+		},
+		{
+			name:     "owner rule: the pod lacks the label",
+			pod:      pod(ofJob),
+			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
+		},
+		{
+			name:     "owner rule: half of the labels is no selector",
+			pod:      pod(ofJob, labelled("app", "web")),
+			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", "app", jobName))),
+			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
+		},
+		{
+			name:     "owner rules are not for controllers that the scheduler knows",
+			pod:      pod(ofReplicaSet),
+			policies: one(policy("web", spreads(soft(zone)), ownerRule("apps", "ReplicaSet", "app"))),
+			warnings: []string{"no topology spread constraints added…was not found"},
+		},
+		{
+			name:     "a Service helps where the controller is unknown to the scheduler",
+			pod:      pod(ofJob),
+			policies: spread,
+			facts:    facts(service("app", "web")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
+			name:     "the hash in an expression can't be taken out, so it is not in matchLabelKeys",
+			pod:      pod(revision),
+			policies: spread,
+			facts: facts(func(f *defaulting.Facts) {
+				f.OwnerSelector = &metav1.LabelSelector{
+					MatchLabels:      map[string]string{hash: "abc", "app": "web"},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: hash, Operator: metav1.LabelSelectorOpExists}},
+				}
+			}),
+			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"abc"},"matchExpressions":[{"key":"pod-template-hash","operator":"Exists"}]}}]`},
+		},
+		{
+			name:     "another revision's hash in the selector stays there",
+			pod:      pod(revision),
+			policies: spread,
+			facts:    facts(ownerSelects("app", "web", hash, "xyz")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"xyz"}}}]`},
+		},
+	})
+}
+
+func TestOwnerHasSelector(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		apiVersion, kind string
+		want             bool
+	}{
+		{"apps/v1", "ReplicaSet", true},
+		{"apps/v1", "StatefulSet", true},
+		{"v1", "ReplicationController", true},
+		{"apps/v1", "DaemonSet", false},
+		{"batch/v1", "Job", false},
+		{"apps/v1beta1", "ReplicaSet", false},
+		{"apps.kruise.io/v1beta1", "StatefulSet", false},
+		{"a/b/c", "ReplicaSet", false},
+		{"", "", false},
+	}
+	for _, tt := range tests {
+		if got := defaulting.OwnerHasSelector(&metav1.OwnerReference{APIVersion: tt.apiVersion, Kind: tt.kind}); got != tt.want {
+			t.Errorf("%s %s: got %v", tt.apiVersion, tt.kind, got)
+		}
+	}
+}

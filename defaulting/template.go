@@ -1,0 +1,143 @@
+package defaulting
+
+import (
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+)
+
+// revisionPlaceholder stands for the hash that a Deployment's controller will compute.
+const revisionPlaceholder = "revision"
+
+// Template is a pod that a controller would create for a workload.
+type Template struct {
+	// Pod with the labels and the owner that the controller would give it.
+	Pod *corev1.Pod
+	// OwnerSelector is the selector of the pod's controller, as Facts wants it; nil for kinds without one.
+	OwnerSelector *metav1.LabelSelector
+}
+
+// PodOf returns the pod that a workload's controller would create. It is nil for a workload that another controller
+// manages (a Deployment's ReplicaSet, a CronJob's Job): the one above it was judged already.
+func PodOf(workload runtime.Object) (*Template, error) {
+	switch w := workload.(type) {
+	case *appsv1.Deployment:
+		return deploymentPod(w), nil
+	case *appsv1.ReplicaSet:
+		return owned(w, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), &w.Spec.Template, w.Spec.Selector), nil
+	case *appsv1.StatefulSet:
+		return owned(w, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), &w.Spec.Template, w.Spec.Selector), nil
+	case *appsv1.DaemonSet:
+		return owned(w, appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &w.Spec.Template, nil), nil
+	case *batchv1.Job:
+		return jobPod(w, &w.Spec.Template), nil
+	case *batchv1.CronJob:
+		return jobPod(w, &w.Spec.JobTemplate.Spec.Template), nil
+	}
+	return nil, fmt.Errorf("%T makes no pods that Podgrace knows", workload)
+}
+
+func deploymentPod(d *appsv1.Deployment) *Template {
+	selector := d.Spec.Selector.DeepCopy()
+	if selector == nil {
+		selector = &metav1.LabelSelector{}
+	}
+	selector.MatchLabels = with(selector.MatchLabels, appsv1.DefaultDeploymentUniqueLabelKey, revisionPlaceholder)
+	replicaSet := &metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name + "-" + revisionPlaceholder}
+	t := owned(replicaSet, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), &d.Spec.Template, selector)
+	t.Pod.Labels = with(t.Pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey, revisionPlaceholder)
+	return t
+}
+
+// jobPod adds the labels that the Job controller adds (pkg/registry/batch/job/strategy.go generateSelector, 1.36.3).
+func jobPod(o metav1.Object, template *corev1.PodTemplateSpec) *Template {
+	t := owned(o, batchv1.SchemeGroupVersion.WithKind("Job"), template, nil)
+	if t != nil {
+		t.Pod.Labels = with(t.Pod.Labels, batchv1.JobNameLabel, o.GetName())
+		t.Pod.Labels = with(t.Pod.Labels, batchv1.ControllerUidLabel, string(o.GetUID()))
+	}
+	return t
+}
+
+func owned(o metav1.Object, kind schema.GroupVersionKind, template *corev1.PodTemplateSpec, selector *metav1.LabelSelector) *Template {
+	if metav1.GetControllerOfNoCopy(o) != nil {
+		return nil
+	}
+	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+	pod.Namespace, pod.GenerateName = o.GetNamespace(), o.GetName()+"-"
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID(),
+		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+	}}
+	return &Template{Pod: pod, OwnerSelector: selector}
+}
+
+func with(labels map[string]string, key, value string) map[string]string {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	return labels
+}
+
+// ResolvePriority does to a pod what the in-tree Priority plugin does before any webhook sees it
+// (plugin/pkg/admission/priority/admission.go admitPod, 1.36.3). The error is the plugin's refusal.
+func ResolvePriority(pod *corev1.Pod, facts Facts) error {
+	class := facts.GlobalDefault
+	if name := pod.Spec.PriorityClassName; name != "" {
+		var known bool
+		if class, known = facts.PriorityClasses[name]; !known {
+			return fmt.Errorf("no PriorityClass with name %s was found", name)
+		}
+	}
+	value, preemption := int32(0), ptr.To(corev1.PreemptLowerPriority)
+	if class != nil {
+		pod.Spec.PriorityClassName, value, preemption = class.Name, class.Value, class.PreemptionPolicy
+	}
+	if have := pod.Spec.Priority; have != nil && *have != value {
+		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; it is %d by the PriorityClass", *have, value)
+	}
+	pod.Spec.Priority = ptr.To(value)
+	if preemption == nil {
+		return nil
+	}
+	if have := pod.Spec.PreemptionPolicy; have != nil && *have != *preemption {
+		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; it is %s by the PriorityClass", *have, *preemption)
+	}
+	pod.Spec.PreemptionPolicy = ptr.To(*preemption)
+	return nil
+}
+
+// Foresee says, all as warnings, what a pod that a controller would create will meet: a class that does not exist, and
+// what Apply and Validate would say. The pod in the request is resolved as the API server would, in a copy.
+func (e *Effective) Foresee(req Request, facts Facts) Result {
+	var out Result
+	if e.Excluded {
+		return out
+	}
+	pod := req.Pod.DeepCopy()
+	if err := ResolvePriority(pod, facts); err != nil {
+		out.warn("its pods will be refused: %v", err)
+		return out
+	}
+	req.Pod = pod
+	applied := e.Apply(req, facts)
+	out.Warnings = applied.Warnings
+	denials := applied.Denials
+	if len(denials) == 0 {
+		req.Pod = Patch(pod, applied.Changes)
+		denials = e.Validate(req, facts).Denials
+	}
+	for _, d := range denials {
+		out.warn("its pods will be refused: %s", d.Message)
+	}
+	return out
+}

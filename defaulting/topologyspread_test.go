@@ -1,0 +1,194 @@
+package defaulting_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Parts of the constraints as they are written into the patch.
+const (
+	addSpread = "add /spec/topologySpreadConstraints "
+	softZone  = `{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway",`
+	hardZone  = `{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule",`
+	softHost  = `{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"ScheduleAnyway",`
+	hardHost  = `{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule",`
+	byApp     = `"labelSelector":{"matchLabels":{"app":"web"}}`
+	byHash    = `"matchLabelKeys":["pod-template-hash"]`
+)
+
+// revision is a pod of a ReplicaSet of a Deployment.
+func revision(p *corev1.Pod) {
+	ofReplicaSet(p)
+	labelled(hash, "abc")(p)
+}
+
+func TestApplyTopologySpread(t *testing.T) {
+	t.Parallel()
+	selected := ownerSelects("app", "web", hash, "abc")
+	testApply(t, []scenario{
+		{
+			name:     "pod-template-hash moves from the selector to matchLabelKeys",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone), soft(host)))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `},` + softHost + byApp + `,` + byHash + `}]`},
+		},
+		{
+			name:     "revisionAware false: all revisions count together",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone)), revisionAware(false))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
+			name:     "revisionAware true is the default",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone)), revisionAware(true))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `}]`},
+		},
+		{
+			name:     "the hash is all there is: without it the whole namespace would count",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone)), revisionAware(false))),
+			facts:    facts(ownerSelects(hash, "abc")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"pod-template-hash":"abc"}}}]`},
+		},
+		{
+			name:     "the hash of a StatefulSet's pod is a label like others",
+			pod:      pod(ofStatefulSet, labelled(hash, "abc")),
+			policies: one(policy("web", spreads(soft(zone)))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"abc"}}}]`},
+		},
+		{
+			name:     "matchLabelKeys of the policy: never one key in selector and matchLabelKeys",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone, byLabels("app", hash, "track"))))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{},"matchLabelKeys":["pod-template-hash","app","track"]}]`},
+		},
+		{
+			name:     "matchLabelKeys are per constraint",
+			pod:      pod(revision),
+			policies: one(policy("web", spreads(soft(zone, byLabels("track")), soft(host)), revisionAware(false))),
+			facts:    facts(selected),
+			changes:  []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["track"]},` + softHost + byApp + `}]`},
+		},
+		{
+			name: "all other fields of the core constraint",
+			pod:  pod(),
+			policies: one(policy("web", spreads(hard(zone, minDomains(2), func(c *v1alpha1.TopologySpreadConstraint) {
+				c.MaxSkew, c.NodeAffinityPolicy, c.NodeTaintsPolicy = 3, ptr.To(corev1.NodeInclusionPolicyIgnore), ptr.To(corev1.NodeInclusionPolicyHonor)
+			})))),
+			facts:   facts(service("app", "web")),
+			changes: []string{addSpread + `[{"maxSkew":3,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule",` + byApp + `,"minDomains":2,"nodeAffinityPolicy":"Ignore","nodeTaintsPolicy":"Honor"}]`},
+		},
+		{
+			name:     "own constraints untouched",
+			pod:      pod(revision, spreadItself),
+			policies: one(policy("web", spreads(soft(zone)))),
+			facts:    facts(selected),
+		},
+		{
+			name:     "DaemonSet untouched",
+			pod:      pod(ofDaemonSet),
+			policies: one(policy("web", spreads(soft(zone)))),
+			facts:    facts(service("app", "web")),
+		},
+		{
+			name:     "a pod that names its node untouched",
+			pod:      pod(revision, bound),
+			policies: one(policy("web", spreads(soft(zone)))),
+			facts:    facts(selected),
+		},
+		{
+			name:     "the section of the heaviest policy only",
+			pod:      pod(),
+			policies: []*v1alpha1.PodPolicy{policy("a", spreads(soft(zone))), policy("b", weight(1), spreads(soft(host)))},
+			facts:    facts(service("app", "web")),
+			changes:  []string{addSpread + `[` + softHost + byApp + `}]`},
+		},
+	})
+}
+
+func TestApplyTopologySpreadInfeasible(t *testing.T) {
+	t.Parallel()
+	onlyHosts := []factOption{service("app", "web"), withNode("node-1", host, "node-1"), withNode("node-2", host, "node-2"), noPods}
+	testApply(t, []scenario{
+		{
+			name:     "warn keeps it",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone)))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + hardZone + byApp + `}]`},
+			warnings: []string{"PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label…Pending"},
+		},
+		{
+			name:     "soften",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+			warnings: []string{"softened to ScheduleAnyway"},
+		},
+		{
+			name:     "minDomains does not survive softening: the API allows it with DoNotSchedule only",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone, minDomains(3))), infeasible(v1alpha1.InfeasibleSoften))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+			warnings: []string{"softened to ScheduleAnyway"},
+		},
+		{
+			name:     "soften collides with the soft constraint over the same key",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone), soft(host), soft(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + softHost + byApp + `},` + softZone + byApp + `}]`},
+			warnings: []string{"softened to ScheduleAnyway"},
+		},
+		{
+			name:     "soften only what can't be met: the hostname is on all nodes",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone), hard(host)), infeasible(v1alpha1.InfeasibleSoften))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + softZone + byApp + `},` + hardHost + byApp + `}]`},
+			warnings: []string{"over topology.kubernetes.io/zone…softened"},
+		},
+		{
+			name:     "warn does not say of a label that all nodes have that none has it",
+			pod:      pod(),
+			policies: one(policy("web", spreads(hard(zone), hard(host)))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + hardZone + byApp + `},` + hardHost + byApp + `}]`},
+			warnings: []string{"over topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label topology.kubernetes.io/zone"},
+		},
+		{
+			name:     "deny",
+			pod:      pod(),
+			policies: one(policy("web", spreads(soft(host), hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			facts:    facts(onlyHosts...),
+			denials:  []string{"SpreadInfeasible: PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node…Make room"},
+		},
+		{
+			name:     "deny concerns the spread only: the other sections still speak",
+			pod:      pod(),
+			policies: one(policy("web", gives("high"), defaultGrace(60), spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			facts:    facts(append(onlyHosts, classes(high))...),
+			changes:  []string{giveHigh[0], giveHigh[1], giveHigh[2], "add /spec/terminationGracePeriodSeconds 60"},
+			denials:  []string{"SpreadInfeasible: "},
+		},
+		{
+			name:     "soft constraints are never infeasible",
+			pod:      pod(),
+			policies: one(policy("web", spreads(soft(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			facts:    facts(onlyHosts...),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+	})
+}

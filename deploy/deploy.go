@@ -1,0 +1,9 @@
+// Package deploy holds the manifests by which Podgrace is installed.
+package deploy
+
+import _ "embed"
+
+// PodPolicyCRD is the CustomResourceDefinition of PodPolicy, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_podpolicies.yaml
+var PodPolicyCRD []byte

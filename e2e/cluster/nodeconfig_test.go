@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestKubeletConfigOverrides(t *testing.T) {
+	overrides := map[string]any{"evictionHard": map[string]string{"memory.available": "1Gi"}, "maxPods": 5}
+	config := kubeletConfig("/pki", kubeletPorts{server: 1, health: 2}, nil, overrides)
+	if config["maxPods"] != 5 || config["evictionHard"].(map[string]string)["memory.available"] != "1Gi" {
+		t.Errorf("the overrides are not in %v", config)
+	}
+	if config["failCgroupV1"] != false || config["port"] != 1 || config["healthzPort"] != 2 {
+		t.Errorf("the defaults are not in %v", config)
+	}
+}
+
+func TestNetworkConfigKeepsPodsInside(t *testing.T) {
+	text, err := networkConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Plugins []struct {
+			IsGateway, IPMasq bool
+			IPAM              struct{ Routes []any }
+		}
+	}
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	if p := config.Plugins[0]; p.IsGateway || p.IPMasq || len(p.IPAM.Routes) != 0 {
+		t.Errorf("pods have a way out: %s", text)
+	}
+}
+
+func TestContainerdConfigIsOurOwn(t *testing.T) {
+	config := containerdConfig("native")
+	if !strings.Contains(config, `snapshotter = "native"`) {
+		t.Error("another snapshotter")
+	}
+	for _, path := range []string{"/run/containerd", "/var/lib/containerd", "/etc/"} {
+		if strings.Contains(config, path) {
+			t.Errorf("the host's %s is in %s", path, config)
+		}
+	}
+}
+
+func TestMissingPackages(t *testing.T) {
+	absent := func(paths ...string) func(string) bool {
+		return func(path string) bool { return !slices.Contains(paths, path) }
+	}
+	if got := missingPackages(absent("containerd", "ctr", "ip")); !slices.Equal(got, []string{"containerd", "iproute2"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := missingPackages(absent()); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestNodeProcesses(t *testing.T) {
+	proc := fakeProc(t, map[string][2]string{
+		"1": {"/sbin/init", "0::/\n"},
+		"2": {"/usr/bin/containerd-shim-runc-v2\x00-address\x00" + nodeSocket, "0::/\n"},
+		"3": {"/usr/bin/containerd-shim-runc-v2\x00-address\x00/run/containerd/containerd.sock", "0::/\n"},
+		"4": {"/program", "2:memory:/podgrace/kubepods/podx/c\n"},
+		"5": {"", "0::/podgrace\n"}, // reaped by nobody yet
+		"6": {"grep\x00" + nodeSocket, "0::/\n"},
+	})
+	got := nodeProcesses(proc)
+	slices.Sort(got)
+	if !slices.Equal(got, []int{2, 4}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestForeignKubelet(t *testing.T) {
+	ours := fakeProc(t, map[string][2]string{"7": {"/cache/kubelet\x00--root-dir=" + kubeletRoot, ""}})
+	if pid := foreignKubelet(ours); pid != 0 {
+		t.Errorf("our own kubelet %d is taken for another", pid)
+	}
+	theirs := fakeProc(t, map[string][2]string{"8": {"/usr/bin/kubelet\x00--config=/var/lib/kubelet/config.yaml", ""}})
+	if pid := foreignKubelet(theirs); pid != 8 {
+		t.Errorf("got %d", pid)
+	}
+}
+
+// fakeProc makes a /proc of command lines and cgroups by pid.
+func fakeProc(t *testing.T, processes map[string][2]string) string {
+	t.Helper()
+	proc := t.TempDir()
+	for pid, texts := range processes {
+		dir := filepath.Join(proc, pid)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for i, name := range []string{"cmdline", "cgroup"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(texts[i]), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return proc
+}

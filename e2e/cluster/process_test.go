@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestTail(t *testing.T) {
+	tests := []struct {
+		text, want string
+		lines      int
+	}{
+		{"", "", 2},
+		{"a\n", "a", 2},
+		{"a\nb\nc\n", "b\nc", 2},
+		{"a\nb\nc", "a\nb\nc", 3},
+		{"\n\na\n\n", "a", 1},
+	}
+	for _, test := range tests {
+		if got := string(tail([]byte(test.text), test.lines)); got != test.want {
+			t.Errorf("%q: got %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
+func TestFileName(t *testing.T) {
+	if got := fileName("system:node:a/b"); got != "system-node-a-b" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEarlyExitShowsTheLog(t *testing.T) {
+	p, err := startProcess("child", filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c", "echo no such flag; exit 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := func(context.Context) (bool, error) { return false, nil }
+	err = until(t.Context(), "a child", never, p)
+	if err == nil || !strings.Contains(err.Error(), "no such flag") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUntilEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	never := func(context.Context) (bool, error) { cancel(); return false, nil }
+	if err := until(ctx, "nothing", never); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	p, err := startProcess("sleep", filepath.Join(t.TempDir(), "log"), "/bin/sleep", "600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Kill(p.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the child is still there: %v", err)
+	}
+	if err := (*process)(nil).stop(); err != nil {
+		t.Errorf("nothing to stop: %v", err)
+	}
+}
+
+func TestStartProcessThatDoesNotExist(t *testing.T) {
+	if _, err := startProcess("ghost", filepath.Join(t.TempDir(), "log"), "/nonexistent"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDyingWithUsPassesArguments(t *testing.T) {
+	script, err := dyingWithUs(t.TempDir(), "/bin/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(script, "a b", "c").CombinedOutput()
+	if err != nil || string(out) != "a b c\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestOnThreadRunsBoth(t *testing.T) {
+	failure := errors.New("did not start")
+	stop, err := onThread(func() error { return failure }, func() error { return nil })
+	if !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

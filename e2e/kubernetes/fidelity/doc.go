@@ -1,0 +1,14 @@
+// Package fidelity compares Podgrace's defaulting with Kubernetes' own code of the same version, on random cases. What
+// the defaulting engine claims about the API server and the scheduler is claimed in comments; here it is asked of them:
+//
+//	priority      the in-tree Priority plugin accepts the pod after Podgrace, as one that named the class itself
+//	selector      the injected labelSelector is helper.DefaultSelector's, once the API server has merged matchLabelKeys
+//	validation    a pod that the API server accepts is still accepted after Podgrace, and a second call changes nothing
+//	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse
+//
+// A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask
+// for more with -rapid.checks, and give -timeout 0 with it. Each property says at its end how many of its cases mattered,
+// and fails where those are too few: a generator that makes nothing relevant can't find anything.
+//
+// Everything is in test files: the module exists for e2e only.
+package fidelity

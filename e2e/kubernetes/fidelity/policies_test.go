@@ -1,0 +1,248 @@
+package fidelity
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Policies are drawn valid by the rules of the CRD (TestPoliciesAreValid asks the CRD), either as the API server stores
+// them, with the CRD's defaults, or as a file has them, without.
+
+// sections says which parts a policy gets, each in so many of 16 cases.
+type sections struct{ match, priority, spread, grace, node, removal int }
+
+var allSections = sections{match: 4, priority: 9, spread: 10, grace: 11, node: 7, removal: 5}
+
+// drawPolicies makes one to three policies.
+func drawPolicies(s source, of sections) []*v1alpha1.PodPolicy {
+	count := pick(s, 1, 1, 1, 2, 2, 3)
+	policies := make([]*v1alpha1.PodPolicy, 0, count)
+	for i := range count {
+		policies = append(policies, drawPolicy(s, fmt.Sprintf("p%d", i), of))
+	}
+	return policies
+}
+
+func drawPolicy(s source, name string, of sections) *v1alpha1.PodPolicy {
+	p := &v1alpha1.PodPolicy{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodPolicy"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	stored := s.chance(8)
+	p.Spec.Weight = pick[int32](s, 0, 0, 10, -5)
+	p.Spec.AllowSkip = some(s, 9, v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod)
+	if s.chance(of.priority) {
+		p.Spec.Priority = drawPriority(s)
+	}
+	if s.chance(of.spread) {
+		p.Spec.TopologySpread = drawSpread(s, stored)
+	}
+	if s.chance(of.grace) {
+		p.Spec.GracePeriod = drawGrace(s)
+	}
+	if s.chance(of.node) {
+		p.Spec.Node = drawEnforcement(s)
+	}
+	if s.chance(of.removal) {
+		p.Spec.Removal = drawRemoval(s, stored)
+	}
+	if s.chance(of.match) {
+		p.Spec.Match = drawMatch(s, p.Spec.Removal != nil)
+	}
+	return p
+}
+
+// drawMatch mostly matches: a policy that is for another pod tests nothing.
+func drawMatch(s source, namespaceOnly bool) *v1alpha1.PodMatch {
+	m := &v1alpha1.PodMatch{}
+	if s.chance(6) {
+		m.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(s, "a", "a", "a", "b")}}
+	}
+	if namespaceOnly {
+		return m
+	}
+	if s.chance(4) {
+		m.PodSelector = drawSelector(s, map[string]string{"app": "a", "tier": "a"})
+	}
+	if s.chance(4) {
+		m.OwnerKinds = append(some(s, 10, v1alpha1.OwnerKind("ReplicaSet"), "StatefulSet", "ReplicationController"), v1alpha1.OwnerKindNone)
+	}
+	if s.chance(2) {
+		m.MatchConditions = pick(s, matchConditions...)
+	}
+	return m
+}
+
+// matchConditions are a few lists only: compiling CEL takes longer than a case may.
+var matchConditions = [][]admissionregistrationv1.MatchCondition{
+	{{Name: "always", Expression: "true"}},
+	{{Name: "labelled", Expression: "'app' in object.metadata.?labels.orValue({})"}},
+	{{Name: "unset-grace", Expression: "object.spec.terminationGracePeriodSeconds == 30"}},
+	{{Name: "uncertain", Expression: "object.metadata.labels['tier'] == 'a'"}, {Name: "namespace", Expression: "namespaceObject.metadata.labels['team'] == 'a'"}},
+}
+
+func drawPriority(s source) *v1alpha1.PrioritySection {
+	p := &v1alpha1.PrioritySection{}
+	if s.chance(13) {
+		p.ClassName = pick(s, "web", "batch", "critical", absentClass)
+	}
+	if p.ClassName == "" || s.chance(4) {
+		p.AllowedClassNames = some(s, 9, classNames...)
+		if name := pick(s, "web", "batch", absentClass); len(p.AllowedClassNames) == 0 {
+			p.AllowedClassNames = []string{name}
+		}
+		if p.ClassName != "" && !slices.Contains(p.AllowedClassNames, p.ClassName) {
+			p.AllowedClassNames = append(p.AllowedClassNames, p.ClassName)
+		}
+	}
+	return p
+}
+
+var topologyKeys = []string{corev1.LabelTopologyZone, corev1.LabelHostname, "example.org/rack"}
+
+func drawSpread(s source, stored bool) *v1alpha1.TopologySpreadSection {
+	section := &v1alpha1.TopologySpreadSection{RevisionAware: maybe(s, 8, true, false), OnInfeasible: pick(s, "", v1alpha1.InfeasibleWarn, v1alpha1.InfeasibleSoften, v1alpha1.InfeasibleDeny)}
+	for _, key := range topologyKeys {
+		for _, action := range some(s, 6, corev1.ScheduleAnyway, corev1.DoNotSchedule) {
+			section.Constraints = append(section.Constraints, drawConstraint(s, key, action))
+		}
+	}
+	if len(section.Constraints) == 0 {
+		section.Constraints = append(section.Constraints, drawConstraint(s, pick(s, topologyKeys...), pick(s, corev1.ScheduleAnyway, corev1.DoNotSchedule)))
+	}
+	if s.chance(4) {
+		section.OwnerRules = drawOwnerRules(s)
+	}
+	if stored {
+		section.RevisionAware = ptr.To(ptr.Deref(section.RevisionAware, true))
+		if section.OnInfeasible == "" {
+			section.OnInfeasible = v1alpha1.InfeasibleWarn
+		}
+	}
+	return section
+}
+
+func drawConstraint(s source, key string, action corev1.UnsatisfiableConstraintAction) v1alpha1.TopologySpreadConstraint {
+	c := v1alpha1.TopologySpreadConstraint{
+		MaxSkew:            pick[int32](s, 1, 1, 2, 3),
+		TopologyKey:        key,
+		WhenUnsatisfiable:  action,
+		NodeAffinityPolicy: maybe(s, 5, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
+		NodeTaintsPolicy:   maybe(s, 6, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
+	}
+	if s.chance(5) {
+		c.MatchLabelKeys = some(s, 6, append([]string{"nobody"}, labelKeys...)...)
+	}
+	if action == corev1.DoNotSchedule {
+		c.MinDomains = maybe[int32](s, 8, 1, 2, 2, 3, 3, 4)
+	}
+	return c
+}
+
+func drawOwnerRules(s source) []v1alpha1.OwnerRule {
+	var rules []v1alpha1.OwnerRule
+	for _, r := range []v1alpha1.OwnerRule{{APIGroup: "batch", Kind: "Job"}, {APIGroup: "example.org", Kind: "ReplicaSet"}, {APIGroup: "apps", Kind: "ReplicaSet"}} {
+		if s.chance(9) {
+			r.LabelKeys = append([]string{pick(s, labelKeys...)}, some(s, 2, "nobody")...)
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// drawGrace mostly gives bounds that some pods are outside of.
+func drawGrace(s source) *v1alpha1.GracePeriodSection {
+	g := &v1alpha1.GracePeriodSection{
+		MinSeconds:           maybe[int64](s, 6, 0, 1, 10, 30, 31, 45, 604800),
+		MaxSeconds:           maybe[int64](s, 6, 1, 20, 30, 60, 300, 604800),
+		PreStopMarginSeconds: maybe[int64](s, 7, 0, 1, 5, 10, 86400),
+	}
+	if g.MinSeconds != nil && g.MaxSeconds != nil && *g.MinSeconds > *g.MaxSeconds {
+		*g.MaxSeconds = *g.MinSeconds
+	}
+	if s.chance(9) || *g == (v1alpha1.GracePeriodSection{}) {
+		d := pick[int64](s, 45, 30, 20, 5, 60, 31, 300, 1, 604800)
+		if g.MinSeconds != nil {
+			d = max(d, *g.MinSeconds)
+		}
+		if g.MaxSeconds != nil {
+			d = min(d, *g.MaxSeconds)
+		}
+		g.DefaultSeconds = ptr.To(max(d, 1))
+		g.AllowShorterDefault = *g.DefaultSeconds < 30 || s.chance(2)
+	}
+	return g
+}
+
+func drawEnforcement(s source) *v1alpha1.Enforcement {
+	n := &v1alpha1.Enforcement{}
+	if s.chance(6) {
+		n.Memory = &v1alpha1.MemoryEnforcement{Protection: pick(s, v1alpha1.MemoryProtectionLow, v1alpha1.MemoryProtectionMin, v1alpha1.MemoryProtectionNone), ThrottlePercent: maybe[int32](s, 8, 1, 80, 100)}
+	}
+	if s.chance(5) {
+		n.CPU = &v1alpha1.WeightEnforcement{Weight: pick[int32](s, 100, 1, 10000)}
+	}
+	if s.chance(5) {
+		n.OOM = &v1alpha1.OOMEnforcement{Rank: pick[int32](s, 50, 0, 100)}
+	}
+	if s.chance(5) || *n == (v1alpha1.Enforcement{}) {
+		n.Eviction = &v1alpha1.EvictionEnforcement{Order: pick[int32](s, 50, 0, 100)}
+	}
+	return n
+}
+
+func drawRemoval(s source, stored bool) *v1alpha1.RemovalSection {
+	r := &v1alpha1.RemovalSection{Protect: pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: pick(s, "", v1alpha1.GraceRaise, v1alpha1.GraceDeny)}
+	if stored {
+		r.ForceDelete, r.EvictionWithoutGrace = v1alpha1.RemovalDeny, v1alpha1.GraceDeny
+		if r.ZeroGrace == "" {
+			r.ZeroGrace = v1alpha1.GraceRaise
+		}
+	}
+	return r
+}
+
+// compiled makes policies ready. Match conditions are compiled once a list.
+func compiled(t fataler, policies []*v1alpha1.PodPolicy) defaulting.Policies {
+	ready := make([]*defaulting.Policy, 0, len(policies))
+	for _, p := range policies {
+		var c *defaulting.Policy
+		var err error
+		if p.Spec.Match != nil && len(p.Spec.Match.MatchConditions) > 0 {
+			c, err = compiledWithConditions(p)
+		} else {
+			c, err = defaulting.Compile(p)
+		}
+		if err != nil {
+			t.Fatalf("the generator made a bad policy: %v\n%s", err, show(p))
+		}
+		ready = append(ready, c)
+	}
+	return defaulting.Sort(ready)
+}
+
+type fataler interface{ Fatalf(string, ...any) }
+
+// conditionCache holds one compiled policy for each list of match conditions and selectors.
+var conditionCache sync.Map
+
+func compiledWithConditions(p *v1alpha1.PodPolicy) (*defaulting.Policy, error) {
+	key := show(p.Spec.Match)
+	cached, ok := conditionCache.Load(key)
+	if !ok {
+		c, err := defaulting.Compile(p)
+		if err != nil {
+			return nil, err
+		}
+		cached, _ = conditionCache.LoadOrStore(key, c)
+	}
+	c := *cached.(*defaulting.Policy)
+	c.Name, c.Spec = p.Name, &p.Spec
+	return &c, nil
+}

@@ -1,0 +1,120 @@
+package fidelity
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/kubernetes/pkg/apis/core"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+type priorityCase struct {
+	Pod      *corev1.Pod
+	Policies []*v1alpha1.PodPolicy
+	Classes  map[string]*schedulingv1.PriorityClass
+}
+
+func (c *priorityCase) GoString() string { return show(c.Pod, c.Policies, c.Classes) }
+
+var priorityCases = drawn(func(s source) *priorityCase {
+	c := &priorityCase{Pod: drawPod(s), Policies: drawPolicies(s, sections{match: 1, priority: 15, grace: 4, node: 4}), Classes: drawClasses(s)}
+	addPriority(s, c.Pod, 2)
+	return c
+})
+
+// triple is what the in-tree plugin keeps consistent.
+type triple struct {
+	Class      string
+	Priority   *int32
+	Preemption *core.PreemptionPolicy
+}
+
+func tripleOf(pod *core.Pod) triple {
+	return triple{pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy}
+}
+
+// TestPriority: the in-tree Priority plugin runs before Podgrace and again after it. It must accept what Podgrace made,
+// and the result must be what it gives a pod that names the class by itself.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	server := newAPIServer(t)
+	wanted := []share{{"class given", 15}, {"class given over a globalDefault", 4}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}}
+	check(t, wanted, func(t *rapid.T, counts *tally) {
+		c := priorityCases.Draw(t, "case")
+		server.setClasses(t, c.Classes)
+		first := received(t, c.Pod)
+		if err := server.admit(first); err != nil {
+			counts.add("refused before Podgrace")
+			return
+		}
+		policies := compiled(t, c.Policies)
+		facts := defaulting.Facts{PriorityClasses: c.Classes, GlobalDefault: defaulting.GlobalDefaultOf(c.Classes)}
+		arrived := sent(t, first)
+		result := policies.For(request(arrived, authenticationv1.UserInfo{}), "").Apply(request(arrived, authenticationv1.UserInfo{}), facts)
+		if len(result.Denials) > 0 {
+			t.Fatalf("denied: %v\n%s", result.Denials, show(c))
+		}
+		second := received(t, patched(t, arrived, result.Changes))
+		if err := server.admit(second); err != nil {
+			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, show(result.Changes))
+		}
+		if want := wantedTriple(t, server, c.Pod, first, result.Changes, counts); !equality.Semantic.DeepEqual(tripleOf(second), want) {
+			t.Fatalf("the triple is not the one of a pod that names the class\n%s", show(tripleOf(second), want, result.Changes))
+		}
+		checkPriorityValidated(t, policies, facts, second, givesClass(result.Changes))
+	})
+}
+
+func givesClass(changes []defaulting.Change) string {
+	for _, c := range changes {
+		if c.Path == "/spec/priorityClassName" {
+			return c.Value.(string)
+		}
+	}
+	return ""
+}
+
+// wantedTriple is what the plugin alone says: for the class that Podgrace gave, or, where it gave none, what it said before.
+func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Pod, changes []defaulting.Change, counts *tally) triple {
+	class := givesClass(changes)
+	if class == "" {
+		counts.add("left alone")
+		return tripleOf(first)
+	}
+	counts.add("class given")
+	if first.Spec.PriorityClassName != "" {
+		counts.add("class given over a globalDefault")
+	}
+	if slices.ContainsFunc(changes, func(c defaulting.Change) bool { return c.Operation == defaulting.OperationRemove && strings.HasPrefix(c.Path, "/spec/") }) {
+		counts.add("preemptionPolicy removed")
+	}
+	fresh := pod.DeepCopy()
+	fresh.Spec.PriorityClassName, fresh.Spec.Priority, fresh.Spec.PreemptionPolicy = class, nil, nil
+	internal := received(t, fresh)
+	if err := server.admit(internal); err != nil {
+		t.Fatalf("the Priority plugin refuses a pod that names %s itself: %v", class, err)
+	}
+	return tripleOf(internal)
+}
+
+// checkPriorityValidated: Podgrace's own validation and a second call have nothing to add.
+func checkPriorityValidated(t *rapid.T, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod, given string) {
+	final := request(sent(t, internal), authenticationv1.UserInfo{})
+	effective := policies.For(final, "")
+	for _, d := range effective.Validate(final, facts).Denials {
+		if d.Reason == "PriorityMismatch" || d.Reason == "PreemptionPolicyMismatch" || given != "" && d.Reason == "PriorityClassNotAllowed" {
+			t.Fatalf("Podgrace refuses what it made itself: %+v", d)
+		}
+	}
+	if again := effective.Apply(final, facts); len(again.Changes) > 0 {
+		t.Fatalf("a second call changes the pod again\n%s", show(again.Changes))
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestTally(t *testing.T) {
+	tests := []struct {
+		name                    string
+		events                  string
+		passed, failed, skipped int
+		shown, hidden           string
+	}{
+		{"a passing test is silent", `{"Action":"output","Package":"p","Test":"A","Output":"chatter\n"}
+{"Action":"pass","Package":"p","Test":"A"}
+{"Action":"pass","Package":"p","Elapsed":0.5}`, 1, 0, 0, "ok    p  0.5s", "chatter"},
+		{"subtests count", `{"Action":"pass","Package":"p","Test":"A/b"}
+{"Action":"pass","Package":"p","Test":"A"}`, 2, 0, 0, "", ""},
+		{"a failing test shows its output", `{"Action":"output","Package":"p","Test":"A","Output":"got 1\n"}
+{"Action":"fail","Package":"p","Test":"A"}
+{"Action":"fail","Package":"p"}`, 0, 1, 0, "got 1\nFAIL  p", ""},
+		{"a skipped test", `{"Action":"skip","Package":"p","Test":"A"}`, 0, 0, 1, "", ""},
+		{"a package without tests is no skipped test", `{"Action":"output","Package":"p","Output":"?   p\n"}
+{"Action":"skip","Package":"p"}`, 0, 0, 0, "", "p"},
+		{"a package that does not build", `{"ImportPath":"p","Action":"build-output","Output":"x.go:1: syntax error\n"}
+{"ImportPath":"p","Action":"build-fail"}
+{"Action":"fail","Package":"p"}`, 0, 1, 0, "syntax error\nFAIL  p", ""},
+		{"a test that never ends explains its package", `{"Action":"output","Package":"p","Test":"A","Output":"panic: timed out\n"}
+{"Action":"fail","Package":"p"}`, 0, 1, 0, "panic: timed out\nFAIL  p", ""},
+		{"a line that is no event is shown", "fatal: out of memory", 0, 0, 0, "out of memory", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			counted, shown := newTally(), strings.Builder{}
+			if err := readEvents(strings.NewReader(test.events), func(e event) { shown.WriteString(counted.add(e)) }); err != nil {
+				t.Fatal(err)
+			}
+			if counted.passed != test.passed || counted.failed != test.failed || counted.skipped != test.skipped {
+				t.Errorf("got %d passed, %d failed, %d skipped", counted.passed, counted.failed, counted.skipped)
+			}
+			if !strings.Contains(shown.String(), test.shown) {
+				t.Errorf("%q does not show %q", shown.String(), test.shown)
+			}
+			if test.hidden != "" && strings.Contains(shown.String(), test.hidden) {
+				t.Errorf("%q shows %q", shown.String(), test.hidden)
+			}
+		})
+	}
+}

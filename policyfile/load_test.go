@@ -1,0 +1,86 @@
+package policyfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podgrace/podgrace/policyfile"
+)
+
+const head = "apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicy\nmetadata: {name: web}\n"
+
+func TestParseRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"typo in a field":           {head + "spec:\n  weigth: 3\n", `p.yaml:5: unknown field "spec.weigth"`},
+		"typo deep down":            {head + "spec:\n  topologySpread:\n    constraints:\n    - maxSkew: 1\n      topologyKey: zone\n      whenUnsatisfiable: DoNotSchedule\n      minDomain: 2\n", `p.yaml:10: unknown field "spec.topologySpread.constraints[0].minDomain"`},
+		"field twice":               {head + "spec:\n  weight: 3\n  weight: 4\n", `already defined at line 5`},
+		"wrong type":                {head + "spec:\n  weight: heavy\n", `p.yaml:5: spec.weight: Invalid value: "string"`},
+		"CEL: default below 30":     {head + "spec:\n  gracePeriod:\n    defaultSeconds: 10\n", `p.yaml:6: spec.gracePeriod.defaultSeconds: Invalid value: `},
+		"CEL: min above max":        {head + "spec:\n  gracePeriod:\n    minSeconds: 10\n    maxSeconds: 5\n", `p.yaml:6: spec.gracePeriod.minSeconds`},
+		"CEL: removal and pods":     {head + "spec:\n  match:\n    podSelector: {matchLabels: {a: b}}\n  removal: {forceDelete: Deny}\n", `p.yaml:5: spec.match: Invalid value`},
+		"CEL: system class":         {head + "spec:\n  priority:\n    className: system-node-critical\n", `p.yaml:6: spec.priority.className`},
+		"schema: unknown enum":      {head + "spec:\n  removal:\n    protect: Some\n", `p.yaml:6: spec.removal.protect: Unsupported value`},
+		"schema: two same keys":     {head + "spec:\n  topologySpread:\n    constraints:\n    - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}\n    - {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}\n", `p.yaml:8: spec.topologySpread.constraints[1]: Duplicate value`},
+		"CEL condition not compile": {head + "spec:\n  match:\n    matchConditions:\n    - {name: a, expression: 'object.metadata.name =='}\n", `matchConditions[0].expression`},
+		"bad selector":              {head + "spec:\n  match:\n    podSelector: {matchLabels: {'a b': c}}\n", `spec.match.podSelector`},
+		"no name":                   {strings.Replace(head, "web", "''", 1) + "spec: {}\n", `p.yaml:3: metadata.name: Required value`},
+		"other version":             {strings.Replace(head, "v1alpha1", "v9", 1) + "spec: {}\n", `p.yaml:1: apiVersion is podgrace.dev/v9`},
+		"half a document":           {head + "spec: {weight: \n", `p.yaml: yaml: line`},
+		"not an object":             {"- a\n", `p.yaml:1: not an object`},
+		"binary":                    {"\x00\x01\x02", `p.yaml: yaml:`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policies, err := policyfile.Parse("p.yaml", []byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %d policies, error %v, want %q", len(policies), err, tc.want)
+			}
+		})
+	}
+}
+
+func TestParseDefaultsAsTheAPIServerDoes(t *testing.T) {
+	text := "kind: ConfigMap\n---\n" + head + "spec:\n  topologySpread:\n    constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]\n"
+	policies, err := policyfile.Parse("p.yaml", []byte(text))
+	if err != nil || len(policies) != 1 {
+		t.Fatalf("got %v, %v", policies, err)
+	}
+	if s := policies[0].Spec.TopologySpread; s.RevisionAware == nil || !*s.RevisionAware || s.OnInfeasible != "Warn" {
+		t.Errorf("schema defaults are missing: %+v", s)
+	}
+}
+
+func TestLoadReportsAll(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.yaml": head + "spec: {}\n", "b.yaml": head + "spec: {}\n", "c.yml": head + "spec:\n  x: 1\n", "notes.txt": "no YAML: {"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policies, err := policyfile.Load(dir, filepath.Join(dir, "gone"))
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"PodPolicy web is in", "c.yml:5: unknown field", "gone: no such file"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error lacks %q: %v", want, err)
+		}
+	}
+	if len(policies) != 1 {
+		t.Errorf("got %d policies, want the good one", len(policies))
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(head + "spec: {weight: 3}\n"))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		policies, err := policyfile.Parse("f", text)
+		for _, p := range policies {
+			if p.Name == "" {
+				t.Errorf("a policy without name passed: %v", err)
+			}
+		}
+	})
+}

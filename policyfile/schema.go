@@ -1,0 +1,62 @@
+package policyfile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	schemadefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/deploy"
+)
+
+// rules are what the API server checks of a custom resource.
+type rules struct {
+	structural *structuralschema.Structural
+	schema     validation.SchemaValidator
+	cel        *schemacel.Validator
+}
+
+// podPolicyRules are those of the CustomResourceDefinition that this program was built with.
+var podPolicyRules = sync.OnceValues(func() (*rules, error) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(deploy.PodPolicyCRD, &crd); err != nil {
+		return nil, fmt.Errorf("decode the CustomResourceDefinition: %w", err)
+	}
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		return nil, fmt.Errorf("convert the schema: %w", err)
+	}
+	structural, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	schema, _, err := validation.NewSchemaValidator(&internal)
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema: %w", err)
+	}
+	return &rules{structural: structural, schema: schema, cel: schemacel.NewValidator(structural, true, apiservercel.PerCallLimit)}, nil
+})
+
+// applyDefaults writes the schema's defaults into the object.
+func (r *rules) applyDefaults(object map[string]any) { schemadefaulting.Default(object, r.structural) }
+
+// check says all that the API server would refuse.
+func (r *rules) check(object map[string]any) field.ErrorList {
+	errs := validation.ValidateCustomResource(nil, object, r.schema)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, object)...)
+	if len(errs) > 0 {
+		return errs // the CEL rules expect what the schema promises
+	}
+	errs, _ = r.cel.Validate(context.Background(), nil, r.structural, object, nil, apiservercel.RuntimeCELCostBudget)
+	return errs
+}

@@ -1,0 +1,49 @@
+package webhook
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Metrics of the decisions. A nil *Metrics counts nothing.
+type Metrics struct {
+	changes  *prometheus.CounterVec
+	warnings prometheus.Counter
+	denials  *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_pod_changes_total", Help: "Pods in which a section of a policy changed something, by section. Dry runs are not counted.",
+		}, []string{"section"}),
+		warnings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "podgrace_pod_warnings_total", Help: "Warnings given to the creators of pods. Dry runs are not counted.",
+		}),
+		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal. Dry runs are not counted.",
+		}, []string{"reason"}),
+	}
+	registry.MustRegister(m.changes, m.warnings, m.denials)
+	return m
+}
+
+func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
+	if m == nil || req.DryRun != nil && *req.DryRun {
+		return
+	}
+	last := ""
+	for _, c := range result.Changes { // changes of one section stand together
+		if c.Section != last {
+			m.changes.WithLabelValues(c.Section).Inc()
+		}
+		last = c.Section
+	}
+	m.warnings.Add(float64(len(result.Warnings)))
+	for _, d := range result.Denials {
+		m.denials.WithLabelValues(d.Reason).Inc()
+	}
+}

@@ -1,0 +1,81 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// errNotReady is the answer while the informers have not synced.
+var errNotReady = errors.New("this replica has just started and does not know the cluster yet")
+
+// Engine is what the handlers have in common.
+type Engine struct {
+	// Policies in force.
+	Policies interface{ Policies() defaulting.Policies }
+	// Lookup of the facts.
+	Lookup *Lookup
+	// Ready says whether policies and informers have synced.
+	Ready func() bool
+	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
+	Namespace string
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// MutatePods answers /mutate-pods.
+func (e *Engine) MutatePods(ctx context.Context, req admission.Request) admission.Response {
+	return e.pods(ctx, req, "defaults were not applied to this pod", (*defaulting.Effective).Apply)
+}
+
+// ValidatePods answers /validate-pods.
+func (e *Engine) ValidatePods(ctx context.Context, req admission.Request) admission.Response {
+	return e.pods(ctx, req, "this pod was not checked", (*defaulting.Effective).Validate)
+}
+
+func (e *Engine) pods(ctx context.Context, req admission.Request, otherwise string, decide func(*defaulting.Effective, defaulting.Request, defaulting.Facts) defaulting.Result) admission.Response {
+	pod, response := decodePod(req)
+	if pod == nil {
+		return response
+	}
+	if !e.Ready() {
+		return missed(otherwise, errNotReady)
+	}
+	request := defaulting.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
+	effective := e.Policies.Policies().For(request, e.Namespace)
+	facts, err := e.Lookup.Facts(ctx, effective.Needs(), req.Namespace, pod)
+	if err != nil {
+		return missed(otherwise, err)
+	}
+	result := decide(effective, request, facts)
+	e.Metrics.decided(req, result)
+	return answer(effective, result)
+}
+
+// decodePod returns the pod of a request that is for us, or the answer to one that is not.
+func decodePod(req admission.Request) (*corev1.Pod, admission.Response) {
+	if req.Kind.Group != "" || req.Kind.Kind != "Pod" {
+		return nil, badRequest("this path is for pods, got kind %s: check the rules of the webhook configuration", gvk(req))
+	}
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		// Changing a pod later would be refused by the API server, and on pods/ephemeralcontainers and pods/resize discarded.
+		return nil, admission.Allowed("").WithWarnings("podgrace: pods are decided at creation only: check the rules of the webhook configuration")
+	}
+	var pod corev1.Pod
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &pod); err != nil {
+		return nil, badRequest("decode the pod: %w", err)
+	}
+	return &pod, admission.Response{}
+}
+
+func gvk(req admission.Request) string {
+	return fmt.Sprintf("%s/%s %s", req.Kind.Group, req.Kind.Version, req.Kind.Kind)
+}

@@ -1,0 +1,102 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// PolicyStore holds the policies in force, compiled once each. Reading it takes no lock.
+type PolicyStore struct {
+	inForce atomic.Pointer[defaulting.Policies]
+
+	mu       sync.Mutex
+	compiled map[string]*defaulting.Policy
+	log      logr.Logger
+}
+
+// NewPolicyStore returns a store with the given policies, all of which must be valid.
+func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicyStore, error) {
+	s := &PolicyStore{compiled: map[string]*defaulting.Policy{}, log: log}
+	for _, p := range policies {
+		if _, twice := s.compiled[p.Name]; twice {
+			return nil, fmt.Errorf("PodPolicy %s is there twice", p.Name)
+		}
+		c, err := defaulting.Compile(p)
+		if err != nil {
+			return nil, err
+		}
+		s.compiled[p.Name] = c
+	}
+	s.publish()
+	return s, nil
+}
+
+// Policies returns the policies in force, the heaviest first.
+func (s *PolicyStore) Policies() defaulting.Policies { return *s.inForce.Load() }
+
+// Watch follows the PodPolicies of the cluster. A policy that does not compile is not in force; its status says why. The
+// function that it returns says whether the policies that exist now are in force.
+func (s *PolicyStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
+	informer, err := informers.GetInformer(ctx, &v1alpha1.PodPolicy{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch PodPolicies (is the CustomResourceDefinition podpolicies.podgrace.dev installed? kubectl apply -f deploy/crds): %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    s.set,
+		UpdateFunc: func(_, now any) { s.set(now) },
+		DeleteFunc: s.remove,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch PodPolicies: %w", err)
+	}
+	return registration.HasSynced, nil
+}
+
+func (s *PolicyStore) set(object any) {
+	p, ok := object.(*v1alpha1.PodPolicy)
+	if !ok {
+		return
+	}
+	c, err := defaulting.Compile(p.DeepCopy())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.log.Error(err, "policy is not in force", "podPolicy", p.Name)
+		delete(s.compiled, p.Name)
+	} else {
+		s.compiled[p.Name] = c
+	}
+	s.publish()
+}
+
+func (s *PolicyStore) remove(object any) {
+	if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = tombstone.Obj
+	}
+	p, ok := object.(*v1alpha1.PodPolicy)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.compiled, p.Name)
+	s.publish()
+}
+
+func (s *PolicyStore) publish() {
+	all := make([]*defaulting.Policy, 0, len(s.compiled))
+	for _, c := range s.compiled {
+		all = append(all, c)
+	}
+	sorted := defaulting.Sort(all)
+	s.inForce.Store(&sorted)
+}

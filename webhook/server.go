@@ -1,0 +1,82 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// The paths that the API server calls.
+const (
+	PathMutatePods        = "/mutate-pods"
+	PathValidatePods      = "/validate-pods"
+	PathValidateWorkloads = "/validate-workloads"
+)
+
+// Register puts the handlers on a server.
+func (e *Engine) Register(mux interface {
+	Register(path string, hook http.Handler)
+}) {
+	for path, handle := range map[string]admission.HandlerFunc{
+		PathMutatePods:        e.MutatePods,
+		PathValidatePods:      e.ValidatePods,
+		PathValidateWorkloads: e.ValidateWorkloads,
+	} {
+		mux.Register(path, &admission.Webhook{Handler: handle, LogConstructor: logAs(path)})
+	}
+}
+
+// logAs names the path and nothing of the request: a logger with the request's values would be made for every request.
+func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
+	return func(base logr.Logger, req *admission.Request) logr.Logger {
+		if req == nil {
+			return base.WithValues("path", path)
+		}
+		return base
+	}
+}
+
+// Readiness says whether this replica knows the cluster. It is a runnable of the manager: it starts the informers, waits
+// for them, and turns ready.
+type Readiness struct {
+	Cache cache.Cache
+	// Policies says whether the policies that exist have been compiled.
+	Policies func() bool
+
+	ready atomic.Bool
+}
+
+// Ready is for Engine.
+func (r *Readiness) Ready() bool { return r.ready.Load() && r.Policies() }
+
+// Check is for /readyz.
+func (r *Readiness) Check(*http.Request) error {
+	if !r.Ready() {
+		return errors.New("informers have not synced")
+	}
+	return nil
+}
+
+// Start waits for the informers.
+func (r *Readiness) Start(ctx context.Context) error {
+	for _, kind := range watched() {
+		if _, err := r.Cache.GetInformer(ctx, kind); err != nil {
+			return fmt.Errorf("start the informer for %s: %w", kindOf(kind), err)
+		}
+	}
+	if !r.Cache.WaitForCacheSync(ctx) {
+		return nil // told to stop
+	}
+	r.ready.Store(true)
+	<-ctx.Done()
+	return nil
+}
+
+// NeedLeaderElection is false: every replica answers.
+func (r *Readiness) NeedLeaderElection() bool { return false }

@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// statusOwner owns the status of PodPolicies.
+const statusOwner = client.FieldOwner("podgrace-status")
+
+// PolicyStatus tells in each PodPolicy's status whether it can be applied. It is the leader's.
+type PolicyStatus struct {
+	Client client.Client
+	Lookup *Lookup
+}
+
+// SetUp adds the controller to the manager. What is said of one policy depends on the others (equal weights) and on the
+// PriorityClasses, so that every event of either is about all policies.
+func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").
+		Watches(&v1alpha1.PodPolicy{}, all).
+		Watches(&schedulingv1.PriorityClass{}, all).
+		Complete(s)
+	if err != nil {
+		return fmt.Errorf("set up the status controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile writes the status of every policy that differs from what is true.
+func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var list v1alpha1.PodPolicyList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list PodPolicies: %w", err)
+	}
+	facts, err := s.Lookup.Facts(ctx, defaulting.Needs{}, "", nil)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var errs []error
+	for i, status := range statuses(list.Items, facts) {
+		if p := &list.Items[i]; !equality.Semantic.DeepEqual(p.Status, status) {
+			errs = append(errs, s.write(ctx, p, status))
+		}
+	}
+	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// statuses returns what is true of each policy.
+func statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
+	compiled := make([]*defaulting.Policy, len(policies))
+	wrong := make([]error, len(policies))
+	var good []*defaulting.Policy
+	for i := range policies {
+		if compiled[i], wrong[i] = defaulting.Compile(&policies[i]); wrong[i] == nil {
+			good = append(good, compiled[i])
+		}
+	}
+	inForce := defaulting.Sort(good)
+	all := make([]v1alpha1.PodPolicyStatus, len(policies))
+	for i := range policies {
+		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts)
+	}
+	return all
+}
+
+func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, inForce defaulting.Policies, facts defaulting.Facts) v1alpha1.PodPolicyStatus {
+	status := *p.Status.DeepCopy()
+	status.ObservedGeneration = p.Generation
+	status.Summary = defaulting.Summary(&p.Spec)
+	status.Warnings = nil
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
+	if wrong != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "not in force: "+wrong.Error()
+	} else {
+		status.Warnings = compiled.Remarks(inForce)
+		if problems := compiled.Problems(facts); len(problems) > 0 {
+			messages := make([]string, len(problems))
+			for i, problem := range problems {
+				messages[i] = problem.Message
+			}
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problems[0].Reason, strings.Join(messages, "; ")
+		}
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}
+
+func (s *PolicyStatus) write(ctx context.Context, p *v1alpha1.PodPolicy, status v1alpha1.PodPolicyStatus) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("status of PodPolicy %s: %w", p.Name, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodPolicy"))
+	u.SetName(p.Name)
+	u.SetUID(p.UID) // a policy that was deleted and made again is another one
+	err = s.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), statusOwner, client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the status of PodPolicy %s: %w", p.Name, err)
+	}
+	return nil
+}

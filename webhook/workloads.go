@@ -1,0 +1,78 @@
+package webhook
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// ValidateWorkloads answers /validate-workloads. It never refuses: it warns the person who applies a workload about what
+// its pods will meet, which otherwise only the events of a controller would tell.
+func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) admission.Response {
+	const otherwise = "this workload was not checked"
+	workload := newWorkload(req.Kind.Group, req.Kind.Kind)
+	if workload == nil {
+		return badRequest("this path is for workloads, got kind %s: check the rules of the webhook configuration", gvk(req))
+	}
+	if len(req.Object.Raw) == 0 || req.SubResource != "" {
+		return admission.Allowed("")
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, workload); err != nil {
+		return badRequest("decode the %s: %w", req.Kind.Kind, err)
+	}
+	if !e.Ready() {
+		return missed(otherwise, errNotReady)
+	}
+	result, err := e.foresee(ctx, req.Namespace, workload)
+	if err != nil {
+		return missed(otherwise, err)
+	}
+	response := admission.Allowed("")
+	for _, w := range result.Warnings {
+		response.Warnings = append(response.Warnings, string(w))
+	}
+	return response
+}
+
+// foresee says as warnings what the pods of a workload will meet at their creation.
+func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime.Object) (defaulting.Result, error) {
+	var none defaulting.Result
+	template, err := defaulting.PodOf(workload)
+	if err != nil || template == nil {
+		return none, err
+	}
+	request := defaulting.Request{Pod: template.Pod, Namespace: e.Lookup.Namespace(ctx, namespace), User: authenticationv1.UserInfo{}}
+	effective := e.Policies.Policies().For(request, e.Namespace)
+	needs := effective.Needs()
+	facts, err := e.Lookup.Facts(ctx, needs, namespace, template.Pod)
+	if err != nil {
+		return none, err
+	}
+	facts.OwnerSelector = template.OwnerSelector
+	return effective.Foresee(request, facts), nil
+}
+
+func newWorkload(group, kind string) runtime.Object {
+	switch group + "/" + kind {
+	case "apps/Deployment":
+		return &appsv1.Deployment{}
+	case "apps/ReplicaSet":
+		return &appsv1.ReplicaSet{}
+	case "apps/StatefulSet":
+		return &appsv1.StatefulSet{}
+	case "apps/DaemonSet":
+		return &appsv1.DaemonSet{}
+	case "batch/Job":
+		return &batchv1.Job{}
+	case "batch/CronJob":
+		return &batchv1.CronJob{}
+	}
+	return nil
+}
