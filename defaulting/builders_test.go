@@ -578,3 +578,7 @@ func patched(t fataler, p *corev1.Pod, changes []defaulting.Change) *corev1.Pod 
 
 // podT shortens options that are written in place.
 type podT = corev1.Pod
+
+type changeT = defaulting.Change
+
+type factsT = defaulting.Facts

@@ -21,6 +21,8 @@ import (
 type Policy struct {
 	// Name of the PodPolicy.
 	Name string
+	// Generation of the spec, 0 for a policy from a file.
+	Generation int64
 	// Spec is shared with the object it was compiled from: read only.
 	Spec *v1alpha1.PodPolicySpec
 
@@ -43,7 +45,7 @@ func Sort(policies []*Policy) Policies {
 // Compile makes a policy ready, or says everything that is wrong with it. It checks what the schema of the CRD and its
 // CEL rules can't: selectors, label names and match conditions.
 func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
-	c := &Policy{Name: p.Name, Spec: &p.Spec}
+	c := &Policy{Name: p.Name, Generation: p.Generation, Spec: &p.Spec}
 	var errs field.ErrorList
 	if m := p.Spec.Match; m != nil {
 		path := field.NewPath("spec", "match")

@@ -15,7 +15,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) *Metrics {
+func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_pod_changes_total", Help: "Pods in which a section of a policy changed something, by section. Dry runs are not counted.",
@@ -27,8 +27,24 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal. Dry runs are not counted.",
 		}, []string{"reason"}),
 	}
-	registry.MustRegister(m.changes, m.warnings, m.denials)
+	registry.MustRegister(m.changes, m.warnings, m.denials, inForce{policies})
 	return m
+}
+
+// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen.
+type inForce struct{ store *PolicyStore }
+
+var inForceDesc = prometheus.NewDesc("podgrace_pod_policy_in_force_generation",
+	"Generation of each PodPolicy that this replica decides by. A policy that is not in force is missing; one from a file has 0.", []string{"policy"}, nil)
+
+// Describe is for prometheus.Collector.
+func (inForce) Describe(ch chan<- *prometheus.Desc) { ch <- inForceDesc }
+
+// Collect is for prometheus.Collector.
+func (c inForce) Collect(ch chan<- prometheus.Metric) {
+	for _, p := range c.store.Policies() {
+		ch <- prometheus.MustNewConstMetric(inForceDesc, prometheus.GaugeValue, float64(p.Generation), p.Name)
+	}
 }
 
 func (m *Metrics) decided(req admission.Request, result defaulting.Result) {

@@ -122,7 +122,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, source certs.Sourc
 		Lookup:    lookup,
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
-		Metrics:   webhook.NewMetrics(metrics.Registry),
+		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}
 	engine.Register(mgr.GetWebhookServer())
 

@@ -77,6 +77,10 @@ func Binaries(ctx context.Context, progress io.Writer) (string, error) {
 
 // buildMissing builds into dir what another process has not put there while we waited for the lock.
 func buildMissing(ctx context.Context, module, dir, version string, progress io.Writer) error {
+	left, _ := filepath.Glob(filepath.Join(dir, ".build-*")) // by a build that was killed: we have the lock
+	for _, temp := range left {
+		_ = os.RemoveAll(temp)
+	}
 	todo := missing(dir, programNames()...)
 	for i, p := range programs {
 		if !slices.Contains(todo, p.name) {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -180,6 +182,11 @@ func (c *Cluster) startControllerManager(ctx context.Context) (err error) {
 	if !c.options.ControllerManager {
 		return nil
 	}
+	if c.options.SharedControllerCredentials {
+		if err := c.allowSharedCredentials(ctx); err != nil {
+			return err
+		}
+	}
 	pki := filepath.Join(c.Dir, "pki")
 	c.controllerManager, err = c.startComponent(ctx, "kube-controller-manager",
 		"--use-service-account-credentials="+strconv.FormatBool(!c.options.SharedControllerCredentials),
@@ -189,6 +196,20 @@ func (c *Cluster) startControllerManager(ctx context.Context) (err error) {
 		"--cluster-signing-key-file="+filepath.Join(pki, "ca.key"),
 	)
 	return err
+}
+
+// allowSharedCredentials gives the controller manager's own user what its controllers need. By default each
+// controller's role is bound to its service account only.
+func (c *Cluster) allowSharedCredentials(ctx context.Context) error {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "podgrace-shared-controllers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-controller-manager"}},
+	}
+	if _, err := c.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("allowing shared credentials: %w", err)
+	}
+	return nil
 }
 
 func (c *Cluster) startScheduler(ctx context.Context) (err error) {

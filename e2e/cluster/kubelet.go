@@ -262,9 +262,12 @@ func (n *Node) waitReady(ctx context.Context) error {
 }
 
 func (n *Node) label(ctx context.Context) error {
-	labels := map[string]any{"metadata": map[string]any{"labels": n.options.Labels}}
+	fields := map[string]any{}
+	if len(n.options.Labels) > 0 { // a null would remove the kubelet's own
+		fields["metadata"] = map[string]any{"labels": n.options.Labels}
+	}
 	return until(ctx, "node "+n.Name+" to register", func(ctx context.Context) (bool, error) {
-		err := n.cluster.patchNode(ctx, n.Name, labels)
+		err := n.cluster.patchNode(ctx, n.Name, fields)
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

@@ -6,15 +6,25 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that notes how it was ended.
+// recorder is a testing.TB that notes how it was ended first; it does not end the goroutine, as a real one does.
 type recorder struct {
 	testing.TB
 	ended string
 }
 
-func (r *recorder) Helper()                           {}
-func (r *recorder) Fatalf(format string, args ...any) { r.ended = "fatal: " + fmt.Sprintf(format, args...) }
-func (r *recorder) Skipf(format string, args ...any)  { r.ended = "skip: " + fmt.Sprintf(format, args...) }
+func (r *recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.end("fatal: " + fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Skipf(format string, args ...any) { r.end("skip: " + fmt.Sprintf(format, args...)) }
+
+func (r *recorder) end(how string) {
+	if r.ended == "" {
+		r.ended = how
+	}
+}
 
 func TestRequire(t *testing.T) {
 	reason := errors.New("not root")

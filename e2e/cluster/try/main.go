@@ -16,22 +16,19 @@ func main() {
 	}
 }
 
-const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"terminationGracePeriodSeconds":5,"containers":[{"name":"c","image":"localhost/podgrace/pause:1","imagePullPolicy":"Never","resources":{"requests":{"cpu":"100m","memory":"32Mi"},"limits":{"memory":"64Mi"}}}]}}`
-const static = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"st","namespace":"default"},"spec":{"containers":[{"name":"c","image":"localhost/podgrace/pause:1","imagePullPolicy":"Never"}]}}`
+const pod = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"p"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"p"}},"template":{"metadata":{"labels":{"a":"p"}},"spec":{"terminationGracePeriodSeconds":5,"containers":[{"name":"c","image":"localhost/podgrace/pause:1","imagePullPolicy":"Never","resources":{"requests":{"cpu":"100m","memory":"32Mi"},"limits":{"memory":"64Mi"}}}]}}}}`
 
 func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	t := time.Now()
 	lap := func(s string) { fmt.Printf("%6.2fs %s\n", time.Since(t).Seconds(), s) }
-	full := len(os.Args) > 1
-	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: full, Scheduler: full, Log: os.Stdout})
+	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: true, Scheduler: true, SharedControllerCredentials: true, AuditLog: true, Log: os.Stdout})
 	if err != nil {
 		return err
 	}
-	lap("started")
 	defer func() { lap("stopping"); fmt.Println("stop:", c.Stop()); lap("stopped") }()
-	n, err := c.StartKubelet(ctx, cluster.KubeletOptions{Name: "k1", Labels: map[string]string{"node-role.kubernetes.io/x": "", "topology.kubernetes.io/zone": "a"}})
+	n, err := c.StartKubelet(ctx, cluster.KubeletOptions{Config: map[string]any{"maxPods": 7}})
 	if err != nil {
 		return err
 	}
@@ -41,28 +38,23 @@ func run() error {
 		lap(fmt.Sprint(args, "\n", o, e, err))
 		return err
 	}
-	kc("get", "nodes", "-o", "wide", "--show-labels")
 	os.WriteFile("/tmp/p.json", []byte(pod), 0o644)
 	kc("create", "-f", "/tmp/p.json")
-	if !full {
-		os.WriteFile("/tmp/b.json", []byte(`{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p"},"target":{"apiVersion":"v1","kind":"Node","name":"k1"}}`), 0o644)
-		kc("create", "--raw", "/api/v1/namespaces/default/pods/p/binding", "-f", "/tmp/b.json")
+	kc("wait", "--for=condition=Available", "deploy/p", "--timeout=60s")
+	fmt.Println(n.StopKubelet())
+	lap("kubelet stopped")
+	kc("delete", "deploy", "p", "--wait=false")
+	kc("wait", "--for=delete", "pod", "-l", "a=p", "--timeout=3s")
+	fmt.Println(n.RestartKubelet(ctx))
+	lap("kubelet started")
+	kc("wait", "--for=delete", "pod", "-l", "a=p", "--timeout=60s")
+	kc("get", "pods")
+	kc("get", "nodes", "-o", "custom-columns=P:.status.capacity.pods,T:.spec.taints")
+	b, _ := os.ReadFile(c.AuditLog)
+	os.WriteFile("/tmp/audit.out", b, 0o644)
+	if os.Getenv("BLOCK") != "" {
+		os.WriteFile("/tmp/blocked", nil, 0o644)
+		time.Sleep(100 * time.Second)
 	}
-	os.WriteFile(n.StaticPodDir+"/st.json", []byte(static), 0o644)
-	kc("wait", "--for=condition=Ready", "pod/p", "--timeout=60s")
-	kc("wait", "--for=create", "pod/st-k1", "--timeout=60s")
-	kc("wait", "--for=condition=Ready", "pod/st-k1", "--timeout=60s")
-	kc("get", "pods", "-o", "wide")
-	kc("logs", "p")
-	kc("get", "--raw", "/api/v1/nodes/k1/proxy/configz")
-	if s := os.Getenv("WAIT"); s != "" {
-		d, _ := time.ParseDuration(s)
-		time.Sleep(d)
-	}
-	if os.Getenv("DIE") != "" {
-		os.Exit(9)
-	}
-	kc("delete", "pod", "p")
-	kc("get", "events", "-o", "custom-columns=R:.reason,M:.message")
 	return nil
 }

@@ -83,7 +83,7 @@ func drawMatch(s source, namespaceOnly bool) *v1alpha1.PodMatch {
 var matchConditions = [][]admissionregistrationv1.MatchCondition{
 	{{Name: "always", Expression: "true"}},
 	{{Name: "labelled", Expression: "'app' in object.metadata.?labels.orValue({})"}},
-	{{Name: "unset-grace", Expression: "object.spec.terminationGracePeriodSeconds == 30"}},
+	{{Name: "single", Expression: "object.spec.containers.size() == 1"}},
 	{{Name: "uncertain", Expression: "object.metadata.labels['tier'] == 'a'"}, {Name: "namespace", Expression: "namespaceObject.metadata.labels['team'] == 'a'"}},
 }
 

@@ -1,0 +1,110 @@
+package defaulting_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// TestHostilePods: pods reach us before the API server has validated them. None may panic, take long (the whole review has
+// a few seconds), or give so many warnings that those of others are lost (the API server keeps 4,096 characters).
+func TestHostilePods(t *testing.T) {
+	t.Parallel()
+	words := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "w%d,", i)
+		}
+		return b.String()
+	}
+	containers := func(n int) podOption {
+		return func(p *corev1.Pod) {
+			for i := range n {
+				stopping(fmt.Sprintf("hook-%d", i), run("/stop.sh"))(p)
+				probed(fmt.Sprintf("probe-%d", i), 600)(p)
+			}
+		}
+	}
+	tests := []struct {
+		name string
+		pod  *corev1.Pod
+	}{
+		{"500 containers", pod(containers(250))},
+		{"8 KiB of unknown words to skip", pod(skipping(words(1600)))},
+		{"1 MiB of unknown words to skip", pod(skipping(words(150000)))},
+		{"1 MiB of one permitted word", pod(skipping(strings.Repeat("priority,", 120000)))},
+		{"1 MiB of a word that is not permitted", pod(skipping(strings.Repeat("gracePeriod,", 90000)))},
+		{"8 KiB enforcement annotation", pod(enforced(strings.Repeat("x", 8192)))},
+		{"1 MiB of JSON that opens only", pod(enforced(strings.Repeat("[", 1<<20)))},
+		{"weird label values", pod(revision, labelled("app", "a\x00b\n", hash, strings.Repeat("ü", 5000), "", "-", "a/b/c", "!"))},
+		{"weird names", pod(ownedBy("a/b/c", "Kind\n", "na\x1bme"), stopping("con\ntainer", callHTTP), probed(strings.Repeat("n", 5000), 600))},
+		{"invalid UTF-8", pod(stopping("a\xff\xfe", callHTTP), skipping("\xff"))},
+		{"no containers", pod(func(p *corev1.Pod) { p.Spec.Containers = nil })},
+		{"an empty pod", &corev1.Pod{}},
+		{"10,000 claims", pod(grace(0), claims(make([]string, 10000)...))},
+	}
+	policies := compile(t, policy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "a/b/c")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
+		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise)))
+	known := facts(classes(high), service("app", "web"), ownerSelects("app", "web", hash, "abc"), withNode("n1", zone, "a", host, "n1"), withPod("n1", "app", "web"))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := scenario{pod: tt.pod}
+			start := time.Now()
+			effective := policies.For(s.request(), ownNamespace)
+			applied, validated := effective.Apply(s.request(), known), effective.Validate(s.request(), known)
+			foreseen := effective.Foresee(s.request(), known)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			said := sets.New(applied.Warnings...).Insert(validated.Warnings...)
+			if len(said) > 12 {
+				t.Errorf("%d warnings", len(said))
+			}
+			for _, w := range append(said.UnsortedList(), foreseen.Warnings...) {
+				if problem := unfit(w); problem != "" {
+					t.Errorf("warning %q %s", w, problem)
+				}
+			}
+		})
+	}
+}
+
+// TestHostileClusters: facts that are large or odd.
+func TestHostileClusters(t *testing.T) {
+	t.Parallel()
+	big := facts(service("app", "web"), noPods)
+	for i := range 5000 {
+		withNode(fmt.Sprintf("n%d", i), zone, fmt.Sprint(i%3), host, fmt.Sprintf("n%d", i))(&big)
+	}
+	for i := range 20000 {
+		withPod(fmt.Sprintf("n%d", i%5000), "app", "web")(&big)
+	}
+	many := facts()
+	for i := range 20000 {
+		service("app", "web", fmt.Sprint("k", i), "v")(&many)
+	}
+	for name, known := range map[string]struct {
+		facts factsT
+		pod   *corev1.Pod
+	}{
+		"5,000 nodes and 20,000 pods": {big, pod()},
+		"20,000 Services":             {many, pod()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scenario{pod: known.pod, facts: known.facts}
+			policies := compile(t, policy("p", spreads(hard(zone, minDomains(5)), hard(host), soft(zone))))
+			start := time.Now()
+			policies.For(s.request(), "").Apply(s.request(), s.facts)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,563 @@
+package defaulting_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Properties over random pods, policies and facts. Policies are such as the CRD's own rules let through; pods are as the
+// API server hands them to a webhook, so with a consistent class.
+
+// world is one random case.
+type world struct {
+	pod      *corev1.Pod
+	policies []*v1alpha1.PodPolicy
+	compiled defaulting.Policies
+	facts    defaulting.Facts
+}
+
+func drawWorld(t *rapid.T) world {
+	w := world{facts: drawFacts(t), policies: rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 0, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")}
+	w.pod = drawPod(t, w.facts)
+	w.compiled = compile(t, w.policies...)
+	return w
+}
+
+func (w world) request() defaulting.Request { return scenario{pod: w.pod}.request() }
+
+func (w world) apply() defaulting.Result {
+	return w.compiled.For(w.request(), ownNamespace).Apply(w.request(), w.facts)
+}
+
+func (w world) validate() defaulting.Result {
+	return w.compiled.For(w.request(), ownNamespace).Validate(w.request(), w.facts)
+}
+
+// after is the world with the pod that Apply makes.
+func (w world) after(t *rapid.T, r defaulting.Result) world {
+	w.pod = patched(t, w.pod, r.Changes)
+	return w
+}
+
+func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
+
+// rarely is true in one of ten cases.
+func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 9 }
+
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// graces are few and close to the interesting 0, 1 and 30, so that limits, defaults and choices meet.
+var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 31, 40, 60}), rapid.Int64Range(0, 100))
+
+var classNames = []string{"high", "low", "basic", "batch", "quiet", "reserved", "second"}
+
+func drawFacts(t *rapid.T) defaulting.Facts {
+	all := []*schedulingv1.PriorityClass{high, low, class("basic", 100), batch, quiet, reserved, class("second", 200)}
+	var known []*schedulingv1.PriorityClass
+	for _, c := range all {
+		c = c.DeepCopy()
+		c.GlobalDefault = c.Value <= 200 && rarely(t, "globalDefault")
+		if !rarely(t, "class is gone") {
+			known = append(known, c)
+		}
+	}
+	f := facts(classes(known...))
+	for range rapid.IntRange(0, 3).Draw(t, "services") {
+		f.ServiceSelectors = append(f.ServiceSelectors, drawLabels(t))
+	}
+	if chance(t, "owner found") {
+		f.OwnerSelector = &metav1.LabelSelector{MatchLabels: drawLabels(t)}
+		if rarely(t, "owner expression") {
+			f.OwnerSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: pick(t, "expression key", "app", hash), Operator: metav1.LabelSelectorOpExists}}
+		}
+	}
+	for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
+		n := fmt.Sprintf("n%d", i)
+		withNode(n)(&f)
+		for _, key := range []string{zone, host, "rack"} {
+			if !rarely(t, "node lacks "+key) {
+				f.Nodes[i].Labels[key] = pick(t, key, "a", "b")
+			}
+		}
+		if rarely(t, "taint") {
+			tainted(&f)
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "pods") {
+			f.Pods = append(f.Pods, defaulting.PodOnNode{Node: n, Labels: drawLabels(t)})
+		}
+	}
+	if chance(t, "claim known") {
+		claimed("data", pick(t, "mode", corev1.ReadWriteOnce, corev1.ReadWriteMany))(&f)
+	}
+	return f
+}
+
+func drawLabels(t *rapid.T) map[string]string {
+	l := map[string]string{}
+	for _, label := range [][]string{{"app", "web", "db", ""}, {"track", "stable", ""}, {hash, "abc", "xyz", ""}} {
+		if v := pick(t, label[0], label[1:]...); v != "" {
+			l[label[0]] = v
+		}
+	}
+	return l
+}
+
+func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
+	p := pod(grace(graces.Draw(t, "grace")))
+	p.Labels = drawLabels(t)
+	if chance(t, "grace unset") {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	}
+	arrive(t, p, f)
+	if chance(t, "owner") {
+		pick(t, "kind", ofReplicaSet, ofStatefulSet, ofDaemonSet, ofJob, ownedBy("v1", "ReplicationController", "rc"))(p)
+	}
+	if rarely(t, "own constraints") {
+		spreadItself(p)
+	}
+	if rarely(t, "claim") {
+		claims("data")(p)
+	}
+	if chance(t, "skip") {
+		skipping(pick(t, "skip text", "priority", "gracePeriod, topologySpread", "topologySpread", "nonsense,priority", ","))(p)
+	}
+	if rarely(t, "forged") {
+		enforced(pick(t, "enforcement text", weight500, "", "{", `{"cpu":{"weight":1}}`))(p)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "hooks") {
+		name := fmt.Sprintf("c%d", i)
+		hook := pick(t, "hook", sleep(graces.Draw(t, "sleep")), run("sleep", fmt.Sprint(graces.Draw(t, "exec"))), callHTTP)
+		pick(t, "where", stopping(name, hook), starting(name, always, hook), starting(name, nil, hook))(p)
+	}
+	if rarely(t, "probe") {
+		probed(rapid.String().Draw(t, "odd name"), graces.Draw(t, "probe grace"))(p)
+	}
+	return p
+}
+
+// arrive resolves the class as the in-tree Priority plugin does, which runs before us.
+func arrive(t *rapid.T, p *corev1.Pod, f defaulting.Facts) {
+	if name := pick(t, "class", append(classNames, "", "", "")...); f.PriorityClasses[name] != nil {
+		of(f.PriorityClasses[name])(p)
+	} else if f.GlobalDefault != nil {
+		of(f.GlobalDefault)(p)
+	}
+}
+
+func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
+	p := policy(pick(t, "name", "a", "b", "c", "d", "e", "f"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
+	s := &p.Spec
+	if chance(t, "permits skip") {
+		permitsSkip(v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod)(s)
+	}
+	if rarely(t, "pod selector") {
+		forPods("app", "web")(s)
+	}
+	if rarely(t, "condition") {
+		where(pick(t, "expression", "object.metadata.labels['app'] == 'web'", "false", "object.metadata.annotations['no'] == ''\n|| false"))(s)
+	}
+	if chance(t, "priority") {
+		drawPriority(t, s)
+	}
+	if chance(t, "gracePeriod") {
+		drawGrace(t, s)
+	}
+	if chance(t, "spread") {
+		drawSpread(t, s)
+	}
+	if rarely(t, "node") {
+		node(cpuWeight(rapid.Int32Range(1, 3).Draw(t, "cpu")))(s)
+	}
+	if s.Match == nil && chance(t, "removal") {
+		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.GraceDeny, v1alpha1.GraceRaise))(s)
+	}
+	return p
+}
+
+func drawPriority(t *rapid.T, s *v1alpha1.PodPolicySpec) {
+	if chance(t, "list") {
+		allows(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 5, rapid.ID).Draw(t, "allowed")...)(s)
+	}
+	switch {
+	case s.Priority == nil:
+		gives(pick(t, "default class", append(classNames, "unknown")...))(s)
+	case chance(t, "class of the list"):
+		gives(pick(t, "default class", s.Priority.AllowedClassNames...))(s)
+	}
+}
+
+func drawGrace(t *rapid.T, s *v1alpha1.PodPolicySpec) {
+	bounds := []int64{graces.Draw(t, "one"), graces.Draw(t, "two"), graces.Draw(t, "three")}
+	slices.Sort(bounds)
+	if chance(t, "minimum") {
+		minGrace(bounds[0])(s)
+	}
+	if chance(t, "default") && bounds[1] > 0 {
+		defaultGrace(bounds[1])(s)
+	}
+	if chance(t, "maximum") && bounds[2] > 0 {
+		maxGrace(bounds[2])(s)
+	}
+	if chance(t, "margin") || s.GracePeriod == nil {
+		margin(rapid.Int64Range(0, 20).Draw(t, "margin seconds"))(s)
+	}
+}
+
+func drawSpread(t *rapid.T, s *v1alpha1.PodPolicySpec) {
+	list := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) v1alpha1.TopologySpreadConstraint {
+		c := soft(pick(t, "key", zone, host, "rack"))
+		if chance(t, "hard") {
+			c.WhenUnsatisfiable = corev1.DoNotSchedule
+			if chance(t, "minDomains") {
+				minDomains(rapid.Int32Range(1, 4).Draw(t, "domains"))(&c)
+			}
+		}
+		c.MaxSkew = rapid.Int32Range(1, 2).Draw(t, "skew")
+		if chance(t, "keys") {
+			byLabels(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track", hash, "none"}), 0, 3, rapid.ID).Draw(t, "matchLabelKeys")...)(&c)
+		}
+		return c
+	}), 1, 4, func(c v1alpha1.TopologySpreadConstraint) string { return c.TopologyKey + string(c.WhenUnsatisfiable) }).Draw(t, "constraints")
+	spreads(list...)(s)
+	infeasible(pick(t, "onInfeasible", v1alpha1.InfeasibleWarn, v1alpha1.InfeasibleSoften, v1alpha1.InfeasibleDeny))(s)
+	revisionAware(chance(t, "revisionAware"))(s)
+	if chance(t, "rule") {
+		ownerRule("batch", "Job", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track"}), 1, 2, rapid.ID).Draw(t, "labelKeys")...)(s)
+	}
+}
+
+func reasons(r defaulting.Result) []string {
+	var list []string
+	for _, d := range r.Denials {
+		list = append(list, d.Reason)
+	}
+	return list
+}
+
+func TestApplyingTwiceEqualsOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		first := w.apply()
+		again := w.after(t, first)
+		if diff := cmp.Diff(again.pod, defaulting.Patch(w.pod, first.Changes), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("the JSON patch and Patch differ (-patch +Patch):\n%s", diff)
+		}
+		second := again.apply()
+		if len(second.Changes) > 0 {
+			t.Fatalf("first %+v\nsecond %+v", first.Changes, second.Changes)
+		}
+		for _, reason := range reasons(second) {
+			if !slices.Contains(reasons(first), reason) {
+				t.Fatalf("the second call denies: %+v", second.Denials)
+			}
+		}
+	})
+}
+
+// limits of all matching policies, computed here once more and in the plainest way.
+type limits struct {
+	low, high, margin int64 // -1: none
+	removal           bool
+}
+
+func limitsOf(policies []*v1alpha1.PodPolicy, names []string) limits {
+	l := limits{-1, -1, -1, false}
+	for _, p := range policies {
+		if !slices.Contains(names, p.Name) {
+			continue
+		}
+		l.removal = l.removal || p.Spec.Removal != nil
+		if g := p.Spec.GracePeriod; g != nil {
+			if g.MinSeconds != nil {
+				l.low = max(l.low, *g.MinSeconds)
+			}
+			if g.MaxSeconds != nil && (l.high < 0 || *g.MaxSeconds < l.high) {
+				l.high = *g.MaxSeconds
+			}
+			if g.PreStopMarginSeconds != nil {
+				l.margin = max(l.margin, *g.PreStopMarginSeconds)
+			}
+		}
+	}
+	return l
+}
+
+// hooksOf returns the longest sleep action and the longest known hook of a pod of drawPod.
+func hooksOf(p *corev1.Pod) (action, known int64) {
+	containers := slices.Clone(p.Spec.Containers)
+	for _, c := range p.Spec.InitContainers {
+		if c.RestartPolicy != nil {
+			containers = append(containers, c)
+		}
+	}
+	for _, c := range containers {
+		if c.Lifecycle == nil {
+			continue
+		}
+		switch h := c.Lifecycle.PreStop; {
+		case h.Sleep != nil:
+			action, known = max(action, h.Sleep.Seconds), max(known, h.Sleep.Seconds)
+		case h.Exec != nil:
+			var n int64
+			fmt.Sscan(h.Exec.Command[1], &n)
+			known = max(known, n)
+		}
+	}
+	return action, known
+}
+
+func TestDefaultsNeverOverrideAChoice(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		applied := w.apply()
+		after := w.after(t, applied).pod
+		have := *w.pod.Spec.TerminationGracePeriodSeconds
+		if c := w.pod.Spec.PriorityClassName; c != "" && (w.facts.GlobalDefault == nil || c != w.facts.GlobalDefault.Name) {
+			if diff := cmp.Diff([]any{c, w.pod.Spec.Priority, w.pod.Spec.PreemptionPolicy}, []any{after.Spec.PriorityClassName, after.Spec.Priority, after.Spec.PreemptionPolicy}); diff != "" {
+				t.Fatalf("a chosen class was changed: %s", diff)
+			}
+		}
+		if own := w.pod.Spec.TopologySpreadConstraints; len(own) > 0 && !cmp.Equal(own, after.Spec.TopologySpreadConstraints) {
+			t.Fatal("own constraints were changed")
+		}
+		l := limitsOf(w.policies, w.compiled.For(w.request(), ownNamespace).Policies)
+		_, known := hooksOf(w.pod)
+		within := have >= l.low && (l.high < 0 || have <= l.high) && (l.margin < 0 || known == 0 || have >= known+l.margin) && (have > 0 || !l.removal)
+		if have != 30 && within && *after.Spec.TerminationGracePeriodSeconds != have {
+			t.Fatalf("a chosen grace period of %d within the limits %+v became %d", have, l, *after.Spec.TerminationGracePeriodSeconds)
+		}
+	})
+}
+
+func TestLimitsHoldAndWarn(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		applied := w.apply()
+		have, got := *w.pod.Spec.TerminationGracePeriodSeconds, *w.after(t, applied).pod.Spec.TerminationGracePeriodSeconds
+		warned := slices.ContainsFunc(applied.Warnings, func(m defaulting.Warning) bool {
+			return strings.HasPrefix(string(m), fmt.Sprintf("terminationGracePeriodSeconds is now %d, not %d: PodPolicy ", got, have))
+		})
+		if have != 30 && got != have && !warned {
+			t.Fatalf("a chosen grace period of %d became %d without a warning: %q", have, got, applied.Warnings)
+		}
+		if len(applied.Denials) > 0 {
+			return
+		}
+		l := limitsOf(w.policies, w.compiled.For(w.request(), ownNamespace).Policies)
+		action, _ := hooksOf(w.pod)
+		if got < l.low || l.high >= 0 && got > max(l.high, l.low, action) {
+			t.Fatalf("grace period %d is outside of %+v", got, l)
+		}
+	})
+}
+
+// TestNoPatchMakesThePodInvalid: what the API server's own validation would refuse after our changes, but not before.
+func TestNoPatchMakesThePodInvalid(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		after := w.after(t, w.apply()).pod
+		action, _ := hooksOf(w.pod)
+		have, got := *w.pod.Spec.TerminationGracePeriodSeconds, *after.Spec.TerminationGracePeriodSeconds
+		if action <= have && action > got {
+			t.Fatalf("preStop.sleep %d fitted in %d, but not in %d", action, have, got)
+		}
+		if c := w.facts.PriorityClasses[after.Spec.PriorityClassName]; c != nil {
+			if *after.Spec.Priority != c.Value || c.PreemptionPolicy != nil && *after.Spec.PreemptionPolicy != *c.PreemptionPolicy {
+				t.Fatalf("class %s: priority %d, preemptionPolicy %v", c.Name, *after.Spec.Priority, after.Spec.PreemptionPolicy)
+			}
+		}
+		pairs := map[string]bool{}
+		for _, c := range after.Spec.TopologySpreadConstraints {
+			pair := c.TopologyKey + " " + string(c.WhenUnsatisfiable)
+			if pairs[pair] {
+				t.Fatalf("two constraints %s", pair)
+			}
+			pairs[pair] = true
+			if c.MinDomains != nil && c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				t.Fatalf("minDomains with %s", c.WhenUnsatisfiable)
+			}
+			if len(c.MatchLabelKeys) > 0 && c.LabelSelector == nil {
+				t.Fatal("matchLabelKeys without a labelSelector")
+			}
+			for _, key := range c.MatchLabelKeys {
+				if _, twice := c.LabelSelector.MatchLabels[key]; twice || slices.ContainsFunc(c.LabelSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
+					t.Fatalf("%s is in labelSelector and matchLabelKeys: %+v", key, c)
+				}
+			}
+		}
+	})
+}
+
+// byDefaults are denials that follow from defaults, which a heavier policy may replace, or from no policy at all.
+var byDefaults = []string{"EnforcementForged", "PriorityMismatch", "PreemptionPolicyMismatch"}
+
+// TestAddingAPolicyNeverLoosensALimit, with the two exceptions that follow from the order minimum, maximum, preStop in
+// which contradicting limits win:
+//
+//  1. A minimum above another policy's maximum lifts that maximum to itself, since no grace period satisfies both.
+//  2. A maximum below what preStop and margin need lowers that need to itself.
+func TestAddingAPolicyNeverLoosensALimit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		before := limitReasons(w.validate())
+		more := w
+		added := drawPolicy(t)
+		added.Name = "z"
+		more.policies = append(slices.Clone(w.policies), added)
+		more.compiled = compile(t, more.policies...)
+		if len(before) == 0 || len(limitReasons(more.validate())) > 0 {
+			return
+		}
+		l := limitsOf(more.policies, more.compiled.For(more.request(), ownNamespace).Policies)
+		_, known := hooksOf(w.pod)
+		switch {
+		case l.high >= 0 && l.low > l.high: // 1
+		case l.high >= 0 && l.margin >= 0 && known+l.margin > l.high: // 2
+		default:
+			t.Fatalf("was denied: %v\nwith %s it is not", before, describe(added.Spec))
+		}
+	})
+}
+
+// TestAddingAPolicyNeverWidensTheClasses, without exception.
+func TestAddingAPolicyNeverWidensTheClasses(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		added := drawPolicy(t)
+		added.Name = "z"
+		more := w
+		more.compiled = compile(t, append(slices.Clone(w.policies), added)...)
+		if slices.Contains(reasons(w.validate()), "PriorityClassNotAllowed") && !slices.Contains(reasons(more.validate()), "PriorityClassNotAllowed") {
+			t.Fatalf("class %s is allowed with %s", w.pod.Spec.PriorityClassName, describe(added.Spec))
+		}
+	})
+}
+
+func limitReasons(r defaulting.Result) []string {
+	return slices.DeleteFunc(reasons(r), func(reason string) bool { return slices.Contains(byDefaults, reason) })
+}
+
+func describe(s v1alpha1.PodPolicySpec) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// TestValidateAcceptsWhatApplyMakes, except for what Apply can't mend.
+func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
+	t.Parallel()
+	cantMend := []string{
+		"PriorityClassNotAllowed", // a chosen class is never replaced
+		"PreStopTooLong",          // nor is a sleep shortened
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		applied := w.apply()
+		for _, reason := range reasons(applied) {
+			if reason != "ZeroGracePeriod" && reason != "SpreadInfeasible" {
+				t.Fatalf("Apply denies for %s", reason)
+			}
+		}
+		if len(applied.Denials) > 0 {
+			return // there is no final pod
+		}
+		for _, d := range w.after(t, applied).validate().Denials {
+			if !slices.Contains(cantMend, d.Reason) {
+				t.Fatalf("%+v", d)
+			}
+		}
+	})
+}
+
+func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		other := w
+		other.compiled = compile(t, rapid.Permutation(w.policies).Draw(t, "order")...)
+		if diff := cmp.Diff(w.apply(), other.apply()); diff != "" {
+			t.Fatalf("Apply: %s", diff)
+		}
+		if diff := cmp.Diff(w.validate(), other.validate()); diff != "" {
+			t.Fatalf("Validate: %s", diff)
+		}
+	})
+}
+
+func TestWarningsReachTheUser(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		odd := rapid.String().Draw(t, "odd")
+		w.pod.Spec.Containers[0].Name = odd + strings.Repeat("ü", rapid.IntRange(0, 300).Draw(t, "long"))
+		w.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: callHTTP}
+		skipping(odd)(w.pod)
+		for _, r := range []defaulting.Result{w.apply(), w.validate(), w.compiled.For(w.request(), ownNamespace).Foresee(w.request(), w.facts)} {
+			for _, warning := range r.Warnings {
+				if problem := unfit(warning); problem != "" {
+					t.Fatalf("warning %q %s", warning, problem)
+				}
+			}
+			for _, d := range r.Denials {
+				if d.Reason == "" || !strings.Contains(d.Message, "PodPolicy ") && !slices.Contains(byDefaults, d.Reason) {
+					t.Fatalf("denial without a reason or a policy: %+v", d)
+				}
+			}
+		}
+	})
+}
+
+func TestInputIsNeverChanged(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		before := w.pod.DeepCopy()
+		specs := []*v1alpha1.PodPolicy{}
+		for _, p := range w.policies {
+			specs = append(specs, p.DeepCopy())
+		}
+		selector := w.facts.OwnerSelector.DeepCopy()
+		var services []string
+		for _, s := range w.facts.ServiceSelectors {
+			services = append(services, fmt.Sprint(s))
+		}
+		w.apply()
+		w.validate()
+		w.compiled.For(w.request(), ownNamespace).Foresee(w.request(), w.facts)
+		if diff := cmp.Diff(before, w.pod); diff != "" {
+			t.Fatalf("pod: %s", diff)
+		}
+		if diff := cmp.Diff(specs, w.policies); diff != "" {
+			t.Fatalf("policies: %s", diff)
+		}
+		if diff := cmp.Diff(selector, w.facts.OwnerSelector); diff != "" {
+			t.Fatalf("owner's selector: %s", diff)
+		}
+		for i, s := range w.facts.ServiceSelectors {
+			if fmt.Sprint(s) != services[i] {
+				t.Fatalf("Service's selector: %v, was %s", s, services[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package apiserver
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+func gives(g v1alpha1.GracePeriodSection) v1alpha1.PodPolicySpec {
+	return v1alpha1.PodPolicySpec{GracePeriod: &g, AllowSkip: []v1alpha1.Section{v1alpha1.SectionGracePeriod}}
+}
+
+// The API server writes 30 where nothing was chosen.
+func TestThirtyCountsAsUnset(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(45)), MinSeconds: ptr.To(int64(10)), MaxSeconds: ptr.To(int64(300))}))
+	for name, tc := range map[string]struct {
+		change  func(*corev1.Pod)
+		want    int64
+		warning string
+	}{
+		"nothing":           {func(*corev1.Pod) {}, 45, ""},
+		"30":                {grace(30), 45, ""},
+		"30, skipped":       {func(p *corev1.Pod) { grace(30)(p); p.Annotations = map[string]string{v1alpha1.AnnotationSkip: "gracePeriod"} }, 30, ""},
+		"between":           {grace(60), 60, ""},
+		"below the minimum": {grace(3), 10, "is now 10, not 3"},
+		"above the maximum": {grace(4000), 300, "is now 300, not 4000"},
+		"negative":          {grace(-7), 10, "is now 10, not 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, warnings := mustCreate(t, s, newPod(ns, tc.change))
+			if got := *p.Spec.TerminationGracePeriodSeconds; got != tc.want {
+				t.Errorf("got %d s, want %d s", got, tc.want)
+			}
+			if tc.warning != "" {
+				wantWarning(t, warnings, tc.warning)
+			} else if len(warnings) > 0 {
+				t.Errorf("unexpected warnings %q", warnings)
+			}
+			if err := s.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// The API server refuses a preStop sleep that is longer than the grace period, but only after the webhooks.
+func TestPreStopLongerThanGrace(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	if err := s.Client.Create(t.Context(), newPod(ns, sleeps(0, 60)), client.DryRunAll); err == nil {
+		t.Fatal("without a policy the API server should refuse the pod")
+	}
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{PreStopMarginSeconds: ptr.To(int64(5))}))
+	p, warnings := mustCreate(t, s, newPod(ns, sleeps(0, 60)))
+	if got := *p.Spec.TerminationGracePeriodSeconds; got != 65 {
+		t.Errorf("got %d s, want 65 s", got)
+	}
+	wantWarning(t, warnings, "preStop of container main takes 60 s plus a margin of 5 s")
+}
+
+func TestPreStopLongerThanTheMaximum(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{MaxSeconds: ptr.To(int64(20)), PreStopMarginSeconds: ptr.To(int64(5))}))
+	err := s.Client.Create(t.Context(), newPod(ns, sleeps(0, 60), grace(90)))
+	if err == nil || !strings.Contains(err.Error(), "preStop of container main sleeps 60 s") || !strings.Contains(err.Error(), "Shorten the sleep") {
+		t.Errorf("want a refusal that says what to do, got %v", err)
+	}
+}
+
+// With 0 every plain delete of the pod would be a force delete.
+func TestZeroGraceOfAProtectedPod(t *testing.T) {
+	s := shared.Get(t)
+	for action, check := range map[v1alpha1.GraceAction]func(*testing.T, *corev1.Pod, error){
+		v1alpha1.GraceRaise: func(t *testing.T, p *corev1.Pod, err error) {
+			if err != nil || *p.Spec.TerminationGracePeriodSeconds != 30 {
+				t.Errorf("got %v s, %v; want 30 s", p.Spec.TerminationGracePeriodSeconds, err)
+			}
+		},
+		v1alpha1.GraceDeny: func(t *testing.T, _ *corev1.Pod, err error) {
+			if err == nil || !strings.Contains(err.Error(), "terminationGracePeriodSeconds is 0") {
+				t.Errorf("want a refusal, got %v", err)
+			}
+		},
+	} {
+		t.Run(string(action), func(t *testing.T) {
+			ns := s.Namespace(t)
+			s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ZeroGrace: action}})
+			p := newPod(ns, grace(0))
+			check(t, p, s.Client.Create(t.Context(), p, client.DryRunAll))
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package podgrace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// user is the webhook's service account.
+const user = "system:serviceaccount:podgrace-system:podgrace-webhook"
+
+// Webhook is a running webhook.
+type Webhook struct {
+	// URL of the server, without a path.
+	URL string
+	// HealthURL serves /readyz, MetricsURL serves /metrics.
+	HealthURL, MetricsURL string
+	// LogPath is the file with what it logs.
+	LogPath string
+	// PID of the process.
+	PID int
+
+	child *cluster.Process
+}
+
+// Options of an installation.
+type Options struct {
+	// Args are more flags for the webhook.
+	Args []string
+	// Log gets progress lines; nil is silent.
+	Log io.Writer
+}
+
+// Build compiles the webhook into a folder and returns the program's path.
+func Build(ctx context.Context, dir string) (string, error) {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "webhook")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/webhook")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the webhook: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return program, nil
+}
+
+// Install applies what deploy has, starts one webhook and returns when the API server has its CA.
+func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook, error) {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}}); err != nil {
+		return nil, fmt.Errorf("install the CustomResourceDefinitions: %w", err)
+	}
+	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "rbac.yaml"), nil); err != nil {
+		return nil, err
+	}
+	program, err := Build(ctx, filepath.Join(c.Dir, "bin"))
+	if err != nil {
+		return nil, err
+	}
+	w, err := Start(ctx, c, program, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "configurations.yaml"), w.localise); err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
+	if err := waitCABundle(ctx, kube); err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
+	return w, nil
+}
+
+// Start starts one webhook process and returns when it is ready.
+func Start(ctx context.Context, c *cluster.Cluster, program string, options Options) (*Webhook, error) {
+	kubeconfig, err := c.KubeconfigFor(user, "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	w := &Webhook{
+		URL:        "https://localhost:" + ports[0],
+		HealthURL:  "http://127.0.0.1:" + ports[1],
+		MetricsURL: "http://127.0.0.1:" + ports[2],
+		LogPath:    filepath.Join(c.Dir, "log", "webhook-"+ports[0]+".log"),
+	}
+	args := append([]string{
+		"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--dns-names", "localhost",
+		"--port", ports[0], "--health-port", ports[1], "--metrics-port", ports[2],
+	}, options.Args...)
+	if w.child, err = cluster.StartProcess("webhook", w.LogPath, program, args...); err != nil {
+		return nil, err
+	}
+	w.PID = w.child.PID()
+	if err := w.waitReady(ctx); err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
+	return w, nil
+}
+
+// Stop ends the webhook.
+func (w *Webhook) Stop() error { return w.child.Stop() }
+
+func (w *Webhook) waitReady(ctx context.Context) error {
+	var last string
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if err := w.child.Exited(); err != nil {
+			return false, err
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.HealthURL+"/readyz?verbose", nil)
+		if err != nil {
+			return false, err
+		}
+		response, err := http.DefaultClient.Do(req)
+		if err != nil {
+			last = err.Error()
+			return false, nil
+		}
+		defer response.Body.Close() //nolint:errcheck // only read
+		body, _ := io.ReadAll(response.Body)
+		last = string(body)
+		return response.StatusCode == http.StatusOK, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the webhook to be ready: %w; it last said: %s", err, last)
+	}
+	return nil
+}
+
+// localise makes a webhook configuration call this process instead of a Service.
+func (w *Webhook) localise(o *unstructured.Unstructured) {
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+	for _, h := range hooks {
+		hook := h.(map[string]any)
+		path, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "path")
+		hook["clientConfig"] = map[string]any{"url": w.URL + path}
+	}
+	if hooks != nil {
+		o.Object["webhooks"] = hooks
+	}
+}
+
+// apply creates or updates every object of a file, as kubectl apply --server-side does.
+func apply(ctx context.Context, kube client.Client, file string, change func(*unstructured.Unstructured)) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
+	for {
+		var o unstructured.Unstructured
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("apply %s: %w", file, err)
+		}
+		if change != nil {
+			change(&o)
+		}
+		if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(&o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s %s of %s: %w", o.GetKind(), o.GetName(), file, err)
+		}
+	}
+}
+
+// waitCABundle returns when the webhook's leader has written its CA into both configurations.
+func waitCABundle(ctx context.Context, kube client.Client) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var m admissionregistrationv1.MutatingWebhookConfiguration
+		var v admissionregistrationv1.ValidatingWebhookConfiguration
+		key := client.ObjectKey{Name: certs.ConfigurationName}
+		if err := errors.Join(kube.Get(ctx, key, &m), kube.Get(ctx, key, &v)); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		for _, w := range m.Webhooks {
+			if len(w.ClientConfig.CABundle) == 0 {
+				return false, nil
+			}
+		}
+		for _, w := range v.Webhooks {
+			if len(w.ClientConfig.CABundle) == 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the leader to write caBundle: %w", err)
+	}
+	return nil
+}
+
+// freePorts returns ports of loopback that were free a moment ago.
+func freePorts(n int) ([]string, error) {
+	var ports []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() //nolint:errcheck // only its number was wanted
+		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	}
+	return ports, nil
+}
+

@@ -1,0 +1,229 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// Suite is a cluster with Podgrace in it.
+type Suite struct {
+	*cluster.Cluster
+	Webhook *podgrace.Webhook
+	// Client of the administrator; it keeps no warnings.
+	Client client.Client
+}
+
+// Main runs the tests of a package and ends the cluster that they may have started.
+func Main(m *testing.M, shared *Shared) {
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Shared is the suite of a test binary, started by the first test that wants it.
+type Shared struct {
+	// Tier is the name for a skip's reason.
+	Tier string
+	// Options of the cluster.
+	Options cluster.Options
+
+	once       sync.Once
+	suite      *Suite
+	unmet, err error
+}
+
+// Get returns the suite. Where this machine has no programs for it and can't build them the test is skipped, or fails where
+// all tiers are required. That the cluster or the webhook does not start is always a failure.
+func (s *Shared) Get(t testing.TB) *Suite {
+	t.Helper()
+	s.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+		defer cancel()
+		if _, s.unmet = cluster.Binaries(ctx, os.Stderr); s.unmet == nil {
+			s.suite, s.err = start(ctx, s.Options)
+		}
+	})
+	clustertest.Require(t, s.Tier, s.unmet)
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.suite
+}
+
+func (s *Shared) stop() error {
+	if s.suite == nil {
+		return nil
+	}
+	webhookErr := s.suite.Webhook.Stop()
+	if err := s.suite.Stop(); err != nil {
+		return err
+	}
+	return webhookErr
+}
+
+// buildTimeout is for the first run on a machine, which builds Kubernetes.
+const buildTimeout = 40 * time.Minute
+
+func start(ctx context.Context, options cluster.Options) (*Suite, error) {
+	options.Log = os.Stderr
+	c, err := cluster.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	w, err := podgrace.Install(ctx, c, podgrace.Options{Log: os.Stderr})
+	if err != nil {
+		_ = c.Stop()
+		return nil, err
+	}
+	kube, err := NewClient(c.Config)
+	if err != nil {
+		_ = w.Stop()
+		_ = c.Stop()
+		return nil, err
+	}
+	return &Suite{Cluster: c, Webhook: w, Client: kube}, nil
+}
+
+// NewClient returns a client that drops warnings.
+func NewClient(config *rest.Config) (client.Client, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{}
+	return client.New(config, client.Options{Scheme: webhook.NewScheme()})
+}
+
+// Warnings collects the warnings of one client.
+type Warnings struct {
+	mu   sync.Mutex
+	list []string
+}
+
+// HandleWarningHeader is for rest.WarningHandler.
+func (w *Warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.list = append(w.list, text)
+}
+
+// Take returns the warnings so far and forgets them.
+func (w *Warnings) Take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.list
+	w.list = nil
+	return taken
+}
+
+// Warned returns a client for a user, and the warnings that it gets. An empty name is the administrator.
+func (s *Suite) Warned(t testing.TB, user string, groups ...string) (client.Client, *Warnings) {
+	t.Helper()
+	config := s.Config
+	if user != "" {
+		var err error
+		if config, err = s.User(user, groups...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config = rest.CopyConfig(config)
+	warnings := &Warnings{}
+	config.WarningHandler = warnings
+	kube, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube, warnings
+}
+
+// Namespace makes a namespace for one test. It has the label podgrace.dev/e2e with its own name.
+func (s *Suite) Namespace(t testing.TB) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{}}}
+	s.Create(t, ns)
+	return ns.Name
+}
+
+// Create makes an object, and deletes it when the test ends.
+func (s *Suite) Create(t testing.TB, o client.Object) {
+	t.Helper()
+	if err := s.Client.Create(t.Context(), o); err != nil {
+		t.Fatalf("create %T: %v", o, err)
+	}
+	t.Cleanup(func() {
+		_ = s.Client.Delete(context.Background(), o, client.GracePeriodSeconds(0))
+	})
+}
+
+// Policy makes a policy for one namespace and returns when the webhook decides by it.
+func (s *Suite) Policy(t testing.TB, namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
+	t.Helper()
+	if spec.Match == nil {
+		spec.Match = &v1alpha1.PodMatch{}
+	}
+	spec.Match.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
+	s.Create(t, p)
+	s.WaitInForce(t, p)
+	return p
+}
+
+// WaitInForce returns when the webhook decides by this generation of the policy.
+func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
+	t.Helper()
+	want := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d", p.Name, p.Generation)
+	Eventually(t, "PodPolicy "+p.Name+" in force", func(ctx context.Context) (bool, error) {
+		text, err := s.Metrics(ctx)
+		return slices.Contains(strings.Split(text, "\n"), want), err
+	})
+}
+
+// Metrics returns what the webhook's /metrics says.
+func (s *Suite) Metrics(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Webhook.MetricsURL+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // only read
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+// Eventually polls until the condition holds. What it waits for is state that another process reaches on its own; it
+// repeats no action whose failure would be a finding.
+func Eventually(t testing.TB, what string, condition func(context.Context) (bool, error)) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var done bool
+		done, last = condition(ctx)
+		return done && last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("wait for %s: %v (last: %v)", what, err, last)
+	}
+}
