@@ -74,7 +74,12 @@ func (c *conditions) match(req Request) (matching, error) {
 	for i, r := range results {
 		switch {
 		case r.Error != nil && failed == nil:
-			failed = fmt.Errorf("%w: %s: %w", errUncertain, c.names[i], r.Error)
+			// The API server's words repeat the whole expression before the cause.
+			cause := r.Error.Error()
+			if _, after, found := strings.Cut(cause, "' resulted in error: "); found {
+				cause = after
+			}
+			failed = fmt.Errorf("%w: %s: %s", errUncertain, c.names[i], cause)
 		case r.Error == nil && r.EvalResult != types.True:
 			return matchNo, nil
 		}

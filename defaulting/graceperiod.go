@@ -65,10 +65,14 @@ func (e *Effective) settle(have int64, stops preStops, raiseZero bool) (int64, r
 	for range 2 {
 		if value == unsetGrace && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
 			why.isDefault = why.text == ""
-			value = max(e.grace.value, stops.known)
+			value = max(e.grace.value, stops.known, stops.sleep)
 			why.add("PodPolicy " + e.grace.name() + ": default " + seconds(e.grace.value) + " (30 counts as unset)")
-			if value != e.grace.value {
+			switch value {
+			case e.grace.value:
+			case stops.known:
 				why.add("raised because " + stops.describe())
+			default:
+				why.add("raised because " + stops.sleeper + " sleeps " + seconds(stops.sleep))
 			}
 		}
 		bounded, reason := e.bound(value, stops)
@@ -89,7 +93,7 @@ func (w *reasonWhy) add(text string) {
 }
 
 // bound holds the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
-// period put below a preStop sleep, because the API server refuses such a pod with less clear words than
+// period put below a sleep action, because the API server refuses such a pod with less clear words than
 // validateGracePeriod has.
 func (e *Effective) bound(value int64, stops preStops) (int64, string) {
 	low, high, why := int64(0), int64(math.MaxInt64), ""
@@ -151,7 +155,7 @@ func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	}
 	stops := stopsOf(req.Pod)
 	if e.maxGrace.given() && stops.sleep > max(e.maxGrace.value, e.minGrace.value) {
-		out.deny("PreStopTooLong", "preStop of container %s sleeps %s, but PodPolicy %s allows a grace period of at most %s. Shorten the sleep", stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
+		out.deny("SleepTooLong", "%s sleeps %s, but PodPolicy %s allows a grace period of at most %s. Shorten the sleep", stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
 		return
 	}
 	if want, why := e.bound(have, stops); want != have {
@@ -174,8 +178,8 @@ func denyZeroGrace(e *Effective, req Request, facts Facts, out *Result) {
 type preStops struct {
 	known     int64  // seconds of the longest hook of known length
 	container string // whose it is
-	sleep     int64  // seconds of the longest sleep action, which the API server compares with the grace period
-	sleeper   string
+	sleep     int64  // seconds of the longest sleep action of any hook: the API server wants it within the grace period
+	sleeper   string // which hook that is
 	unknown   []string // containers with a hook of unknown length
 }
 
@@ -186,7 +190,12 @@ func (p preStops) describe() string {
 func stopsOf(pod *corev1.Pod) preStops {
 	var p preStops
 	for _, c := range stoppable(pod) {
-		if c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+		if c.Lifecycle == nil {
+			continue
+		}
+		p.addSleep(c.Lifecycle.PreStop, "preStop of container "+c.Name)
+		p.addSleep(c.Lifecycle.PostStart, "postStart of container "+c.Name)
+		if c.Lifecycle.PreStop == nil {
 			continue
 		}
 		took, known := preStopSeconds(c.Lifecycle.PreStop)
@@ -197,11 +206,15 @@ func stopsOf(pod *corev1.Pod) preStops {
 		if took > p.known {
 			p.known, p.container = took, c.Name
 		}
-		if c.Lifecycle.PreStop.Sleep != nil && took > p.sleep {
-			p.sleep, p.sleeper = took, c.Name
-		}
 	}
 	return p
+}
+
+// addSleep keeps the longest sleep action (pkg/apis/core/validation/validation.go validateSleepAction, 1.36.3).
+func (p *preStops) addSleep(h *corev1.LifecycleHandler, whose string) {
+	if h != nil && h.Sleep != nil && h.Sleep.Seconds > p.sleep {
+		p.sleep, p.sleeper = h.Sleep.Seconds, whose
+	}
 }
 
 // stoppable returns the containers that run until the pod is stopped: the main ones, and the init containers that
@@ -223,6 +236,9 @@ func stoppable(pod *corev1.Pod) []*corev1.Container {
 // maxPreStop is the longest known sleep in seconds, a week, as in PodPolicy: beyond it arithmetic could overflow.
 const maxPreStop = int64(7 * 24 * 3600)
 
+// sleepSeconds is the operand of sleep: no sign, no fraction, no unit but seconds.
+var sleepSeconds = regexp.MustCompile(`^([0-9]+)s?$`)
+
 // shellSleep is the whole script of a shell that only sleeps.
 var shellSleep = regexp.MustCompile(`^[ \t\n]*(?:exec[ \t]+)?(?:(?:/usr)?/bin/)?sleep[ \t]+([0-9]+)s?[ \t]*;?[ \t\n]*$`)
 
@@ -238,7 +254,9 @@ func preStopSeconds(h *corev1.LifecycleHandler) (took int64, known bool) {
 	var argument string
 	switch command := h.Exec.Command; {
 	case len(command) == 2 && isProgram(command[0], "sleep"):
-		argument = strings.TrimSuffix(command[1], "s")
+		if m := sleepSeconds.FindStringSubmatch(command[1]); m != nil {
+			argument = m[1]
+		}
 	case len(command) == 3 && isProgram(command[0], "sh", "bash", "dash", "ash") && command[1] == "-c":
 		if m := shellSleep.FindStringSubmatch(command[2]); m != nil {
 			argument = m[1]

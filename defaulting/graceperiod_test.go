@@ -393,7 +393,7 @@ func TestValidateGracePeriod(t *testing.T) {
 		{name: "below the minimum", pod: pod(grace(5)), policies: one(policy("web", minGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
 		{name: "above the maximum", pod: pod(grace(61)), policies: one(policy("web", maxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
 		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(policy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
-		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(policy("web", maxGrace(40))), denials: []string{"PreStopTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
+		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(policy("web", maxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
 		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(policy("web", maxGrace(40)))},
 		{name: "0, protected", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), denials: []string{"ZeroGracePeriod: "}},
 		{name: "0, not protected", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny)))},

@@ -43,14 +43,14 @@ func TestHostilePods(t *testing.T) {
 		{"1 MiB of a word that is not permitted", pod(skipping(strings.Repeat("gracePeriod,", 90000)))},
 		{"8 KiB enforcement annotation", pod(enforced(strings.Repeat("x", 8192)))},
 		{"1 MiB of JSON that opens only", pod(enforced(strings.Repeat("[", 1<<20)))},
-		{"weird label values", pod(revision, labelled("app", "a\x00b\n", hash, strings.Repeat("ü", 5000), "", "-", "a/b/c", "!"))},
+		{"weird label values", pod(revision, labelled("app", "a\x00b\n", hash, strings.Repeat("ü", 5000), "", "-", "track", "!"))},
 		{"weird names", pod(ownedBy("a/b/c", "Kind\n", "na\x1bme"), stopping("con\ntainer", callHTTP), probed(strings.Repeat("n", 5000), 600))},
 		{"invalid UTF-8", pod(stopping("a\xff\xfe", callHTTP), skipping("\xff"))},
 		{"no containers", pod(func(p *corev1.Pod) { p.Spec.Containers = nil })},
 		{"an empty pod", &corev1.Pod{}},
 		{"10,000 claims", pod(grace(0), claims(make([]string, 10000)...))},
 	}
-	policies := compile(t, policy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "a/b/c")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
+	policies := compile(t, policy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "track")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
 		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise)))
 	known := facts(classes(high), service("app", "web"), ownerSelects("app", "web", hash, "abc"), withNode("n1", zone, "a", host, "n1"), withPod("n1", "app", "web"))
 	for _, tt := range tests {

@@ -249,4 +249,4 @@ func summariseGrace(g *v1alpha1.GracePeriodSection) string {
 }
 
 // errUncertain is wrapped where a match condition could not be evaluated for a pod.
-var errUncertain = errors.New("match condition could not be evaluated")
+var errUncertain = errors.New("a match condition could not be evaluated")

@@ -92,7 +92,7 @@ func merge(selector, more *metav1.LabelSelector) {
 // into matchLabelKeys, since the API server refuses a constraint that names one key in both. It says whether it did.
 func stripKey(selector *metav1.LabelSelector, pod *corev1.Pod, key string) (*metav1.LabelSelector, bool) {
 	value, ok := pod.Labels[key]
-	if !ok || selector.MatchLabels[key] != value {
+	if want, named := selector.MatchLabels[key]; !ok || !named || want != value {
 		return selector, false
 	}
 	if slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {

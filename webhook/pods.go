@@ -63,7 +63,7 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, otherwise stri
 // decodePod returns the pod of a request that is for us, or the answer to one that is not.
 func decodePod(req admission.Request) (*corev1.Pod, admission.Response) {
 	if req.Kind.Group != "" || req.Kind.Kind != "Pod" {
-		return nil, badRequest("this path is for pods, got kind %s: check the rules of the webhook configuration", gvk(req))
+		return nil, badRequest("this path is for pods, the request is for %s: check the rules of the webhook configuration", gvk(req))
 	}
 	if req.Operation != admissionv1.Create || req.SubResource != "" {
 		// Changing a pod later would be refused by the API server, and on pods/ephemeralcontainers and pods/resize discarded.
@@ -77,5 +77,8 @@ func decodePod(req admission.Request) (*corev1.Pod, admission.Response) {
 }
 
 func gvk(req admission.Request) string {
+	if req.Kind.Kind == "" {
+		return "no kind: is this an AdmissionReview?"
+	}
 	return fmt.Sprintf("%s/%s %s", req.Kind.Group, req.Kind.Version, req.Kind.Kind)
 }

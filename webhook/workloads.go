@@ -19,7 +19,7 @@ func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) a
 	const otherwise = "this workload was not checked"
 	workload := newWorkload(req.Kind.Group, req.Kind.Kind)
 	if workload == nil {
-		return badRequest("this path is for workloads, got kind %s: check the rules of the webhook configuration", gvk(req))
+		return badRequest("this path is for workloads, the request is for %s: check the rules of the webhook configuration", gvk(req))
 	}
 	if len(req.Object.Raw) == 0 || req.SubResource != "" {
 		return admission.Allowed("")

@@ -25,9 +25,12 @@ func TestThirtyCountsAsUnset(t *testing.T) {
 		want    int64
 		warning string
 	}{
-		"nothing":           {func(*corev1.Pod) {}, 45, ""},
-		"30":                {grace(30), 45, ""},
-		"30, skipped":       {func(p *corev1.Pod) { grace(30)(p); p.Annotations = map[string]string{v1alpha1.AnnotationSkip: "gracePeriod"} }, 30, ""},
+		"nothing": {func(*corev1.Pod) {}, 45, ""},
+		"30":      {grace(30), 45, ""},
+		"30, skipped": {func(p *corev1.Pod) {
+			grace(30)(p)
+			p.Annotations = map[string]string{v1alpha1.AnnotationSkip: "gracePeriod"}
+		}, 30, ""},
 		"between":           {grace(60), 60, ""},
 		"below the minimum": {grace(3), 10, "is now 10, not 3"},
 		"above the maximum": {grace(4000), 300, "is now 300, not 4000"},

@@ -18,7 +18,6 @@ var shared = &suite.Shared{Tier: "API server"}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
-
 // newPod is the least that the API server takes.
 func newPod(namespace string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{

@@ -242,7 +242,7 @@ func (n *Node) runKubelet(ctx context.Context) error {
 }
 
 // waitReady labels the node as soon as it is there, since a kubelet may not set all labels itself, and returns
-// when pods can be bound to it.
+// when pods can be bound to it. A Node object may be left from an earlier run of the same name: its port tells.
 func (n *Node) waitReady(ctx context.Context) error {
 	nodes := n.cluster.client.CoreV1().Nodes()
 	if err := n.label(ctx); err != nil {
@@ -250,7 +250,7 @@ func (n *Node) waitReady(ctx context.Context) error {
 	}
 	return until(ctx, "node "+n.Name+" to be ready", func(ctx context.Context) (bool, error) {
 		node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
-		if err != nil || !isReady(node) {
+		if err != nil || !isReady(node) || node.Status.DaemonEndpoints.KubeletEndpoint.Port != int32(n.Port) {
 			return false, err
 		}
 		tainted := slices.ContainsFunc(node.Spec.Taints, isNotReady)

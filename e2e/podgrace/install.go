@@ -235,4 +235,3 @@ func freePorts(n int) ([]string, error) {
 	}
 	return ports, nil
 }
-

@@ -39,13 +39,28 @@ var live = []string{"-count=1", "-p=1", "-timeout=30m"}
 
 // tiers in the order in which they run.
 var tiers = []tier{
-	{name: "unit", what: "pure decisions, handlers, programs", dir: ".", packages: []string{
-		"./api/...", "./certs/...", "./cmd/...", "./defaulting/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...",
-	}},
-	{name: "API server", what: "the webhooks behind a real API server", dir: ".", packages: []string{"./e2e/apiserver/..."}, args: live, programs: true},
-	{name: "cluster", what: "with the controllers and the scheduler", dir: ".", packages: []string{"./e2e/controlplane/..."}, args: live, programs: true},
-	{name: "node", what: "with a kubelet and containerd", dir: ".", packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: cluster.NodeSupported},
-	{name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/kubernetes", packages: []string{"./..."}, args: live, programs: true},
+	{
+		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
+		packages: []string{
+			"./api/...", "./certs/...", "./cmd/...", "./defaulting/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...",
+		},
+	},
+	{
+		name: "API server", what: "the webhooks behind a real API server", dir: ".",
+		packages: []string{"./e2e/apiserver/..."}, args: live, programs: true,
+	},
+	{
+		name: "cluster", what: "with the controllers and the scheduler", dir: ".",
+		packages: []string{"./e2e/controlplane/..."}, args: live, programs: true,
+	},
+	{
+		name: "node", what: "with a kubelet and containerd", dir: ".",
+		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: cluster.NodeSupported,
+	},
+	{
+		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/kubernetes",
+		packages: []string{"./..."}, args: live, programs: true,
+	},
 }
 
 // options are the command line and the environment.

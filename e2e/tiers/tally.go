@@ -43,7 +43,11 @@ func (t *tally) add(e event) string {
 	return ""
 }
 
+// keep keeps what a test said, without the lines by which go test says which test runs.
 func (t *tally) keep(e event) {
+	if strings.HasPrefix(e.Output, "=== ") {
+		return
+	}
 	key := [2]string{e.Package, e.Test}
 	if t.output[key] == nil {
 		t.output[key] = &strings.Builder{}

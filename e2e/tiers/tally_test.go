@@ -17,9 +17,10 @@ func TestTally(t *testing.T) {
 {"Action":"pass","Package":"p","Elapsed":0.5}`, 1, 0, 0, "ok    p  0.5s", "chatter"},
 		{"subtests count", `{"Action":"pass","Package":"p","Test":"A/b"}
 {"Action":"pass","Package":"p","Test":"A"}`, 2, 0, 0, "", ""},
-		{"a failing test shows its output", `{"Action":"output","Package":"p","Test":"A","Output":"got 1\n"}
+		{"a failing test shows its output", `{"Action":"output","Package":"p","Test":"A","Output":"=== RUN   A\n"}
+{"Action":"output","Package":"p","Test":"A","Output":"got 1\n"}
 {"Action":"fail","Package":"p","Test":"A"}
-{"Action":"fail","Package":"p"}`, 0, 1, 0, "got 1\nFAIL  p", ""},
+{"Action":"fail","Package":"p"}`, 0, 1, 0, "got 1\nFAIL  p", "==="},
 		{"a skipped test", `{"Action":"skip","Package":"p","Test":"A"}`, 0, 0, 1, "", ""},
 		{"a package without tests is no skipped test", `{"Action":"output","Package":"p","Output":"?   p\n"}
 {"Action":"skip","Package":"p"}`, 0, 0, 0, "", "p"},

@@ -46,7 +46,7 @@ func tripleOf(pod *core.Pod) triple {
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"class given", 15}, {"class given over a globalDefault", 4}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}}
+	wanted := []share{{"class given", 10}, {"class given over a globalDefault", 3}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := priorityCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)

@@ -225,8 +225,9 @@ func ruled(c *selectorCase, owner *metav1.OwnerReference) []string {
 
 // expressed says whether the owner names the revision in an expression, where Podgrace leaves it.
 func expressed(c *selectorCase) bool {
+	owner := metav1.GetControllerOfNoCopy(c.Pod)
 	for _, r := range c.Owned.ReplicaSets {
-		if r.Namespace == namespace && slices.ContainsFunc(r.Spec.Selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == revisionKey }) {
+		if defaulting.OwnerHasSelector(owner) && r.Namespace == namespace && slices.ContainsFunc(r.Spec.Selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == revisionKey }) {
 			return true
 		}
 	}

@@ -1,0 +1,166 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/policyfile"
+)
+
+// Each rule of the types, in the words of the API server; and the same YAML read as a file must meet the same rule.
+func TestPodPolicyValidation(t *testing.T) {
+	s := shared.Get(t)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"default below 30":                   {`gracePeriod: {defaultSeconds: 10}`, "a default below 30 would shorten a 30 that somebody chose"},
+		"default below 30 accepted":          {`gracePeriod: {defaultSeconds: 10, allowShorterDefault: true}`, ""},
+		"min above max":                      {`gracePeriod: {minSeconds: 10, maxSeconds: 5}`, "minSeconds must not be above maxSeconds"},
+		"default below min":                  {`gracePeriod: {minSeconds: 60, defaultSeconds: 40}`, "defaultSeconds must not be below minSeconds"},
+		"default above max":                  {`gracePeriod: {maxSeconds: 60, defaultSeconds: 90}`, "defaultSeconds must not be above maxSeconds"},
+		"empty section":                      {`gracePeriod: {}`, "should have at least 1 propert"},
+		"grace too long":                     {`gracePeriod: {maxSeconds: 604801}`, "should be less than or equal to 604800"},
+		"system class":                       {`priority: {className: system-node-critical}`, "system- classes are reserved"},
+		"default not in the list":            {`priority: {className: a, allowedClassNames: [b]}`, "className must be one of allowedClassNames"},
+		"class twice in the list":            {`priority: {allowedClassNames: [b, b]}`, "Duplicate value"},
+		"minDomains on a soft constraint":    {`topologySpread: {constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, minDomains: 2}]}`, "minDomains needs whenUnsatisfiable: DoNotSchedule"},
+		"maxSkew 0":                          {`topologySpread: {constraints: [{maxSkew: 0, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`, "should be greater than or equal to 1"},
+		"same key and action twice":          {`topologySpread: {constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}, {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`, "Duplicate value"},
+		"unknown onInfeasible":               {`topologySpread: {onInfeasible: Hope, constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`, "Unsupported value"},
+		"no constraints":                     {`topologySpread: {constraints: []}`, "should have at least 1 items"},
+		"removal selects pods":               {"match: {podSelector: {matchLabels: {a: b}}}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"removal selects owners":             {"match: {ownerKinds: [Job]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"removal selects by condition":       {"match: {matchConditions: [{name: a, expression: 'true'}]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"removal selects namespaces":         {"match: {namespaceSelector: {matchLabels: {a: b}}}\n  removal: {forceDelete: Deny}", ""},
+		"weight out of range of io":          {`node: {io: {weight: 0}}`, "should be greater than or equal to 1"},
+		"unknown memory protection":          {`node: {memory: {protection: Max}}`, "Unsupported value"},
+		"skip of what can't be skipped":      {`allowSkip: [removal]`, "Unsupported value"},
+		"unknown field":                      {`gracePeriods: {minSeconds: 1}`, "unknown field"},
+		"nothing at all is a policy as well": {`weight: 3`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicy\nmetadata: {name: invalid}\nspec:\n  " + tc.spec + "\n"
+			file := filepath.Join(t.TempDir(), "policy.yaml")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr, err := s.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "-f", file)
+			check(t, "API server", tc.want, fmt.Sprint(err, stderr), err)
+			_, err = policyfile.Load(file)
+			check(t, "file", tc.want, fmt.Sprint(err), err)
+		})
+	}
+}
+
+func check(t *testing.T, who, want, said string, err error) {
+	t.Helper()
+	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(said, want)) {
+		t.Errorf("%s: got %v, want %q", who, err, want)
+	}
+}
+
+// kubectl get tells at a glance what each policy does.
+func TestPrinterColumns(t *testing.T) {
+	s := shared.Get(t)
+	text := `
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: columns}
+spec:
+  match: {namespaceSelector: {matchLabels: {nowhere: "true"}}}
+  weight: 7
+  priority: {className: none-such, allowedClassNames: [none-such]}
+  topologySpread:
+    constraints:
+    - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
+    - {maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}
+  gracePeriod: {defaultSeconds: 45, minSeconds: 10, maxSeconds: 300, preStopMarginSeconds: 5}
+  removal: {protect: All}
+`
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Kubectl(t.Context(), "apply", "-f", file); err != nil {
+		t.Fatal(err)
+	}
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "columns"}}
+	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), p) })
+	var got string
+	suite.Eventually(t, "the columns filled", func(ctx context.Context) (bool, error) {
+		var err error
+		got, _, err = s.Kubectl(ctx, "get", "podpolicies", "columns")
+		return strings.Contains(got, "False"), err
+	})
+	want := regexp.MustCompile(`^NAME +WEIGHT +PRIORITY +SPREAD +GRACE +REMOVAL +READY +AGE
+columns +7 +none-such of none-such +zone!,hostname +45s in 10..300s preStop\+5s +Deny All +False +[0-9]+s
+$`)
+	if !want.MatchString(got) {
+		t.Errorf("got:\n%s", got)
+	}
+}
+
+func conditionsOf(expressions ...string) []admissionregistrationv1.MatchCondition {
+	var all []admissionregistrationv1.MatchCondition
+	for i, e := range expressions {
+		all = append(all, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: e})
+	}
+	return all
+}
+
+// Two policies of equal weight: the first by name decides, and both say so.
+func TestEqualWeights(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	var policies []*v1alpha1.PodPolicy
+	for name, seconds := range map[string]int64{ns + "-a": 50, ns + "-b": 60} {
+		p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: gives(v1alpha1.GracePeriodSection{DefaultSeconds: &seconds})}
+		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}}
+		s.Create(t, p)
+		s.WaitInForce(t, p)
+		policies = append(policies, p)
+	}
+	p, _ := mustCreate(t, s, newPod(ns))
+	if got := *p.Spec.TerminationGracePeriodSeconds; got != 50 {
+		t.Errorf("got %d s, want that of the first by name", got)
+	}
+	same := regexp.MustCompile(`has the same weight 0 .* the first by name decides \(` + ns + `-a\)`)
+	for _, policy := range policies {
+		suite.Eventually(t, "the remark on equal weights", func(ctx context.Context) (bool, error) {
+			err := s.Client.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+			return len(policy.Status.Warnings) > 0 && same.MatchString(policy.Status.Warnings[0]), err
+		})
+	}
+}
+
+// What only compiling can see shows in the status, and the policy is not in force.
+func TestPolicyThatDoesNotCompile(t *testing.T) {
+	s := shared.Get(t)
+	for name, match := range map[string]*v1alpha1.PodMatch{
+		"CEL":      {MatchConditions: conditionsOf("object.metadata.nam ==")},
+		"selector": {PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "broken-"}, Spec: v1alpha1.PodPolicySpec{Match: match}}
+			s.Create(t, p)
+			suite.Eventually(t, "Ready=False", func(ctx context.Context) (bool, error) {
+				err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
+				return len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Status == metav1.ConditionFalse &&
+					p.Status.Conditions[0].Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(p.Status.Conditions[0].Message, "spec.match"), err
+			})
+			text, err := s.Metrics(t.Context())
+			if err != nil || strings.Contains(text, p.Name) {
+				t.Errorf("a policy that does not compile is in force (%v)", err)
+			}
+		})
+	}
+}
