@@ -63,14 +63,14 @@ func TestApplyGracePeriod(t *testing.T) {
 			pod:      pod(grace(5)),
 			policies: one(policy("web", minGrace(10))),
 			changes:  setGrace(10),
-			warnings: []string{"terminationGracePeriodSeconds is now 10, not 5: PodPolicy web: minimum"},
+			warnings: []string{"terminationGracePeriodSeconds is now 10, not 5: PodPolicy web: minimum 10 s"},
 		},
 		{
 			name:     "above the maximum",
 			pod:      pod(grace(500)),
 			policies: one(policy("web", maxGrace(60))),
 			changes:  setGrace(60),
-			warnings: []string{"terminationGracePeriodSeconds is now 60, not 500: PodPolicy web: maximum"},
+			warnings: []string{"terminationGracePeriodSeconds is now 60, not 500: PodPolicy web: maximum 60 s"},
 		},
 		{
 			name:     "between the limits what the user chose stays, the bounds included",
@@ -103,21 +103,21 @@ func TestApplyGracePeriod(t *testing.T) {
 			pod:      pod(grace(300)),
 			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(100)), policy("b", maxGrace(60))},
 			changes:  setGrace(100),
-			warnings: []string{"is now 100, not 300: "},
+			warnings: []string{"is now 100, not 300: PodPolicy b: maximum 60 s, but PodPolicy a: minimum 100 s"},
 		},
 		{
 			name:     "a minimum of exactly 30 can't be told from unset on the next call, so the default comes at once",
 			pod:      pod(grace(20)),
 			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(30)), policy("b", defaultGrace(60))},
 			changes:  setGrace(60),
-			warnings: []string{"is now 60, not 20: "},
+			warnings: []string{"is now 60, not 20: PodPolicy a: minimum 30 s; PodPolicy b: default 60 s (30 counts as unset)"},
 		},
 		{
 			name:     "a maximum of exactly 30",
 			pod:      pod(grace(100)),
 			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(30)), policy("b", defaultGrace(20))},
 			changes:  setGrace(20),
-			warnings: []string{"is now 20, not 100: "},
+			warnings: []string{"is now 20, not 100: PodPolicy a: maximum 30 s; PodPolicy b: default 20 s"},
 		},
 		{
 			name:     "a default outside another policy's limits is moved without a word to the user",
@@ -241,7 +241,7 @@ func TestApplyPreStop(t *testing.T) {
 			pod:      pod(stopping("a", sleep(35))),
 			policies: one(policy("web", margin(10), maxGrace(40))),
 			changes:  setGrace(40),
-			warnings: []string{"is now 40, not 30: PodPolicy web: maximum, although preStop of container a takes 35 s", "preStop of container a takes 35 s, which leaves 5 s of the grace period of 40 s"},
+			warnings: []string{"is now 40, not 30: PodPolicy web: maximum 40 s, although preStop of container a takes 35 s", "preStop of container a takes 35 s, which leaves 5 s of the grace period of 40 s"},
 		},
 		{
 			name:     "conflict: a minimum above that maximum wins over both",
@@ -359,7 +359,7 @@ func TestApplyZeroGrace(t *testing.T) {
 	}
 	testApply(t, []scenario{
 		{name: "StatefulSet, raised", pod: pod(grace(0), ofStatefulSet), policies: raise, changes: setGrace(30), warnings: []string{raised}},
-		{name: "StatefulSet, refused", pod: pod(grace(0), ofStatefulSet), policies: refuse, denials: []string{"ZeroGracePeriod: …every delete of this pod would be a force delete…PodPolicy safe protects it (it is a pod of StatefulSet db). Set it to at least 1"}},
+		{name: "StatefulSet, refused", pod: pod(grace(0), ofStatefulSet), policies: refuse, denials: []string{"ZeroGracePeriod: …every delete of this pod would be a force delete…PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
 		{name: "a StatefulSet of another group has an identity too", pod: pod(grace(0), ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db")), policies: raise, changes: setGrace(30), warnings: []string{raised}},
 		{name: "grace 1 is not 0", pod: pod(grace(1), ofStatefulSet), policies: refuse},
 		{name: "negative is stored as 1", pod: pod(grace(-1), ofStatefulSet), policies: refuse},
@@ -376,11 +376,11 @@ func TestApplyZeroGrace(t *testing.T) {
 		{
 			name: "of several policies the strictest: All from one, Deny from the other", pod: pod(grace(0)),
 			policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.GraceRaise)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny))},
-			denials:  []string{"ZeroGracePeriod: …(all pods)"},
+			denials:  []string{"ZeroGracePeriod: …PodPolicy b refuses that (PodPolicy a protects all pods)"},
 		},
 		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
-		{name: "raised no higher than the maximum", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: "}},
-		{name: "raised to what preStop needs", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: "}},
+		{name: "raised no higher than the maximum", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
+		{name: "raised to what preStop needs", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
 	})
 }
 

@@ -57,8 +57,8 @@ func TestConditions(t *testing.T) {
 		{name: "true", pod: pod(), policies: given("object.metadata.labels['app'] == 'web'"), changes: matched},
 		{name: "false", pod: pod(grace(90)), policies: given("object.metadata.labels['app'] == 'db'")},
 		{name: "all must be true", pod: pod(grace(90)), policies: given("true", "false", "true")},
-		{name: "error: limits hold, defaults do not", pod: pod(grace(90)), policies: given(fails), changes: setGrace(60), warnings: []string{"PodPolicy p: match condition could not be evaluated: c0: …its limits hold", "is now 60, not 90"}},
-		{name: "error: no defaults", pod: pod(), policies: given(fails), warnings: []string{"PodPolicy p: match condition could not be evaluated"}},
+		{name: "error: limits hold, defaults do not", pod: pod(grace(90)), policies: given(fails), changes: setGrace(60), warnings: []string{"PodPolicy p: its limits hold for this pod, its defaults do not: a match condition could not be evaluated: c0: no such key: annotations", "is now 60, not 90"}},
+		{name: "error: no defaults", pod: pod(), policies: given(fails), warnings: []string{"PodPolicy p: its limits hold for this pod, its defaults do not"}},
 		{name: "false decides, whatever fails before or after", pod: pod(grace(90)), policies: given(fails, "false", fails)},
 		{name: "true does not make up for an error", pod: pod(), policies: given("true", fails), warnings: []string{"c1: "}},
 		{name: "error of a heavier policy: the next one gives the default", pod: pod(), policies: append(given(fails), policy("q", weight(-1), defaultGrace(50))), changes: setGrace(50), warnings: []string{"PodPolicy p: "}},
@@ -66,13 +66,13 @@ func TestConditions(t *testing.T) {
 			name:     "an expression over several lines: the API server would drop a warning with a line break",
 			pod:      pod(),
 			policies: given("object.metadata.annotations['absent']\n  == 'x'\n"),
-			warnings: []string{"PodPolicy p: match condition could not be evaluated"},
+			warnings: []string{"PodPolicy p: its limits hold for this pod, its defaults do not"},
 		},
 		{
 			name:     "the warning about a long expression still says what follows from it",
 			pod:      pod(),
 			policies: given(fails + ` || object.metadata.name == '` + strings.Repeat("a", 300) + `'`),
-			warnings: []string{"PodPolicy p: …limits hold…defaults do not"},
+			warnings: []string{"PodPolicy p: its limits hold…defaults do not…c0: no such key"},
 		},
 		{
 			name: "cost: an expression that would run for long is stopped, which is an error",
@@ -82,7 +82,7 @@ func TestConditions(t *testing.T) {
 				}
 			}),
 			policies: given("object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, a.name == b.name && b.name == c.name)))"),
-			warnings: []string{"PodPolicy p: match condition could not be evaluated: …limits hold"},
+			warnings: []string{"PodPolicy p: its limits hold…cost limit exceeded"},
 		},
 		{name: "request", pod: pod(), policies: given("request.userInfo.username == 'alice' && request.operation == 'CREATE' && request.namespace == 'shop' && !request.dryRun"), changes: matched},
 		{name: "namespaceObject", pod: pod(), policies: given("namespaceObject.metadata.name == 'shop' && namespaceObject.metadata.labels['team'] == 'shop'"), changes: matched},
@@ -108,6 +108,10 @@ func TestConditionsOnOwnFields(t *testing.T) {
 		"object.spec.terminationGracePeriodSeconds == 30",
 		"object.spec.?priorityClassName.orValue('') == ''",
 		"!has(object.spec.topologySpreadConstraints)",
+		"object.spec['priority'] == 0",
+		"object.spec.?preemptionPolicy.orValue('') == 'PreemptLowerPriority'",
+		"!('podgrace.dev/enforcement' in object.metadata.?annotations.orValue({}))",
+		"!has(object.metadata.annotations)",
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()

@@ -27,6 +27,8 @@ func TestCompileErrors(t *testing.T) {
 		{name: "CEL that is not a bool", policy: policy("p", where("'text'")), want: []string{"spec.match.matchConditions[0].expression", "bool"}},
 		{name: "CEL with an unknown variable", policy: policy("p", where("pod.metadata.name == 'x'")), want: []string{"spec.match.matchConditions[0].expression", "undeclared reference to 'pod'"}},
 		{name: "authorizer is not there", policy: policy("p", where("authorizer.group('').resource('pods').check('get').allowed()")), want: []string{"undeclared reference to 'authorizer'"}},
+		{name: "CEL on a field that Podgrace writes", policy: policy("p", where("object.spec.terminationGracePeriodSeconds == 30")), want: []string{"spec.match.matchConditions[0].expression", "terminationGracePeriodSeconds is written by Podgrace"}},
+		{name: "CEL on a field of a similar name", policy: policy("p", where("object.metadata.labels['priority'] == 'x'"))},
 		{name: "an empty expression", policy: policy("p", where("")), want: []string{"spec.match.matchConditions[0].expression"}},
 		{name: "topology key", policy: policy("p", spreads(soft(zone), soft("no label!"))), want: []string{"spec.topologySpread.constraints[1].topologyKey", "no label!"}},
 		{name: "empty topology key", policy: policy("p", spreads(soft(""))), want: []string{"spec.topologySpread.constraints[0].topologyKey"}},
@@ -73,7 +75,7 @@ func TestProblems(t *testing.T) {
 		{name: "no priority section", policy: policy("p", defaultGrace(45))},
 		{name: "known classes", policy: policy("p", gives("high"), allows("high", "low"))},
 		{name: "unknown class", policy: policy("p", gives("gone")), want: []string{`UnknownPriorityClass: PriorityClass "gone" does not exist`}},
-		{name: "unknown classes in the list, each once and in order", policy: policy("p", gives("z"), allows("z", "low", "a")), want: []string{`UnknownPriorityClass: …"a"`, `UnknownPriorityClass: …"z"`}},
+		{name: "unknown classes in the list, each once and in order", policy: policy("p", gives("z"), allows("z", "low", "a")), want: []string{`UnknownPriorityClass: allowedClassNames has "a", a PriorityClass that does not exist`, `UnknownPriorityClass: PriorityClass "z" does not exist: pods keep`}},
 		{name: "a value of the system", policy: policy("p", gives("reserved")), want: []string{`ReservedPriorityClass: PriorityClass "reserved" has value 1000000001: values above 1000000000 are reserved`}},
 		{name: "a system class may be allowed", policy: policy("p", allows("system-node-critical", "reserved"))},
 	}
@@ -104,8 +106,12 @@ func TestRemarks(t *testing.T) {
 		{name: "equal weight, other defaults", policy: policy("a", weight(3), gives("high")), others: one(policy("b", weight(3), defaultGrace(45)))},
 		{name: "equal weight, limits only", policy: policy("a", weight(3), allows("high"), maxGrace(60)), others: one(policy("b", weight(3), allows("low"), maxGrace(50)))},
 		{name: "other weight", policy: policy("a", weight(3), gives("high")), others: one(policy("b", weight(4), gives("low")))},
-		{name: "zone without hostname", policy: policy("a", spreads(soft(zone))), want: []string{"topologySpread names topology.kubernetes.io/zone but not kubernetes.io/hostname: one added constraint switches off"}},
-		{name: "hostname without zone", policy: policy("a", spreads(soft(host), soft("rack"))), want: []string{"topologySpread names kubernetes.io/hostname but not topology.kubernetes.io/zone"}},
+		{name: "zone without hostname", policy: policy("a", spreads(soft(zone))), want: []string{"topologySpread does not name kubernetes.io/hostname: one added constraint switches off"}},
+		{name: "hostname without zone", policy: policy("a", spreads(soft(host), soft("rack"))), want: []string{"topologySpread does not name topology.kubernetes.io/zone"}},
+		{name: "neither", policy: policy("a", spreads(soft("rack"))), want: []string{"does not name topology.kubernetes.io/zone", "does not name kubernetes.io/hostname"}},
+		{name: "another policy does not allow the class", policy: policy("a", gives("high")), others: one(policy("b", weight(1), allows("low"))), want: []string{"PodPolicy b does not allow PriorityClass high"}},
+		{name: "another policy allows the class", policy: policy("a", gives("high")), others: one(policy("b", weight(1), allows("low", "high")))},
+		{name: "minimum above another policy's maximum", policy: policy("a", minGrace(100)), others: []*v1alpha1.PodPolicy{policy("b", weight(1), maxGrace(60)), policy("c", maxGrace(100))}, want: []string{"minSeconds 100 is above maxSeconds 60 of PodPolicy b: where both match the minimum holds"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -469,7 +469,7 @@ func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
 	t.Parallel()
 	cantMend := []string{
 		"PriorityClassNotAllowed", // a chosen class is never replaced
-		"SleepTooLong",          // nor is a sleep shortened
+		"SleepTooLong",            // nor is a sleep shortened
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)

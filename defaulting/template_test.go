@@ -1,0 +1,134 @@
+package defaulting_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+func TestPodOf(t *testing.T) {
+	t.Parallel()
+	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}
+	managed := metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "x", Controller: ptr.To(true)}}}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: pod().Spec}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	tests := []struct {
+		name     string
+		workload runtime.Object
+		owner    string // kind of the pod's controller; empty: no pod
+		labels   map[string]string
+		selector map[string]string
+	}{
+		{"a Deployment's pods belong to a ReplicaSet", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{"app": "web", hash: "revision"}},
+		{"a Deployment without a selector", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{hash: "revision"}},
+		{"ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"a Deployment's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "", nil, nil},
+		{"StatefulSet", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, "DaemonSet", map[string]string{"app": "web"}, nil},
+		{"Job", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}}, "Job", map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u"}, nil},
+		{"a CronJob's Job", &batchv1.Job{ObjectMeta: managed, Spec: batchv1.JobSpec{Template: template}}, "", nil, nil},
+		{"CronJob", &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}, "Job", map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			before := tt.workload.DeepCopyObject()
+			got, err := defaulting.PodOf(tt.workload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(before, tt.workload); diff != "" {
+				t.Errorf("the workload was changed: %s", diff)
+			}
+			if got == nil || tt.owner == "" {
+				if got != nil || tt.owner != "" {
+					t.Errorf("got %+v", got)
+				}
+				return
+			}
+			if owner := metav1.GetControllerOf(got.Pod); owner == nil || owner.Kind != tt.owner || got.Pod.Namespace != "shop" || got.Pod.GenerateName == "" {
+				t.Errorf("owner %+v of pod %s/%s", owner, got.Pod.Namespace, got.Pod.GenerateName)
+			}
+			var selects map[string]string
+			if got.OwnerSelector != nil {
+				selects = got.OwnerSelector.MatchLabels
+			}
+			if diff := cmp.Diff([]map[string]string{tt.labels, tt.selector}, []map[string]string{got.Pod.Labels, selects}); diff != "" {
+				t.Errorf("labels and selector: %s", diff)
+			}
+		})
+	}
+	if _, err := defaulting.PodOf(&corev1.Pod{}); err == nil {
+		t.Error("a pod is no workload")
+	}
+}
+
+// TestResolvePriority: as the in-tree plugin, its refusals included.
+func TestResolvePriority(t *testing.T) {
+	t.Parallel()
+	named := func(name string) podOption { return func(p *podT) { bare(p); p.Spec.PriorityClassName = name } }
+	tests := []struct {
+		name  string
+		pod   *corev1.Pod
+		facts defaulting.Facts
+		want  *corev1.Pod
+		err   string
+	}{
+		{name: "no class and no globalDefault", pod: pod(bare), want: pod()},
+		{name: "globalDefault", pod: pod(bare), facts: facts(classes(basic)), want: pod(of(basic))},
+		{name: "a named class", pod: pod(named("batch")), facts: facts(classes(basic, batch)), want: pod(of(batch))},
+		{name: "unknown class", pod: pod(named("gone")), facts: facts(classes(basic)), err: "no PriorityClass with name gone was found"},
+		{name: "nil preemptionPolicy leaves the pod's alone", pod: pod(named("quiet"), func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), facts: facts(classes(quiet)), want: pod(of(class("quiet", 500, never)))},
+		{name: "another value", pod: pod(named("batch"), func(p *podT) { p.Spec.Priority = ptr.To(int32(7)) }), facts: facts(classes(batch)), err: "must not be provided"},
+		{name: "another preemptionPolicy", pod: pod(func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), err: "must not be provided"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := defaulting.ResolvePriority(tt.pod, tt.facts)
+			if err != nil || tt.err != "" {
+				if err == nil || !contains(err.Error(), tt.err) || tt.err == "" {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if diff := cmp.Diff([]any{tt.want.Spec.PriorityClassName, tt.want.Spec.Priority, tt.want.Spec.PreemptionPolicy}, []any{tt.pod.Spec.PriorityClassName, tt.pod.Spec.Priority, tt.pod.Spec.PreemptionPolicy}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestForesee: what the author of a workload is told. All of it is warnings.
+func TestForesee(t *testing.T) {
+	t.Parallel()
+	unknownClass := func(p *podT) { bare(p); p.Spec.PriorityClassName = "gone" }
+	tests := []scenario{
+		{name: "nothing to say", pod: pod(bare), policies: one(policy("p", gives("high"), defaultGrace(45))), facts: facts(classes(high))},
+		{name: "unknown class", pod: pod(unknownClass), policies: one(policy("p", gives("high"))), facts: facts(classes(high)), warnings: []string{"its pods will be refused: …gone"}},
+		{name: "grace too short for preStop", pod: pod(bare, stopping("a", sleep(28))), policies: one(policy("p", margin(10))), warnings: []string{"is now 38, not 30"}},
+		{name: "infeasible spread", pod: pod(bare), policies: one(policy("p", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(service("app", "web"), withNode("n1", host, "n1")), warnings: []string{"its pods will be refused: …topology.kubernetes.io/zone can't be met now"}},
+		{name: "a class that is not allowed", pod: pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: one(policy("p", allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
+		{name: "kube-system", pod: pod(unknownClass), namespace: defaulting.Namespace{Name: "kube-system"}, policies: one(policy("p", gives("high")))},
+		{name: "a missing annotation is nothing to foresee", pod: pod(bare), policies: one(policy("p", node(cpuWeight(500))))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			before := tt.pod.DeepCopy()
+			tt.compare(t, compile(t, tt.policies...).For(tt.request(), ownNamespace).Foresee(tt.request(), tt.facts))
+			if diff := cmp.Diff(before, tt.pod); diff != "" {
+				t.Errorf("Foresee changed its input: %s", diff)
+			}
+		})
+	}
+}
