@@ -9,7 +9,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -175,16 +174,16 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 		case "/spec/priorityClassName":
 			pod.Spec.PriorityClassName = c.Value.(string)
 		case "/spec/priority":
-			pod.Spec.Priority = ptr.To(c.Value.(int32))
+			pod.Spec.Priority = new(c.Value.(int32))
 		case "/spec/preemptionPolicy":
 			pod.Spec.PreemptionPolicy = nil
 			if c.Operation == OperationAdd {
-				pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptionPolicy(c.Value.(string)))
+				pod.Spec.PreemptionPolicy = new(corev1.PreemptionPolicy(c.Value.(string)))
 			}
 		case "/spec/topologySpreadConstraints":
 			pod.Spec.TopologySpreadConstraints = c.Value.([]corev1.TopologySpreadConstraint)
 		case gracePath:
-			pod.Spec.TerminationGracePeriodSeconds = ptr.To(c.Value.(int64))
+			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))
 		case annotationsPath:
 			pod.Annotations = c.Value.(map[string]string)
 		case enforcementPath:

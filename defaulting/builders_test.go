@@ -34,8 +34,8 @@ func pod(options ...podOption) *corev1.Pod {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
-			TerminationGracePeriodSeconds: ptr.To(int64(30)),
-			Priority:                      ptr.To(int32(0)),
+			TerminationGracePeriodSeconds: new(int64(30)),
+			Priority:                      new(int32(0)),
 			PreemptionPolicy:              ptr.To(corev1.PreemptLowerPriority),
 			Containers:                    []corev1.Container{{Name: "app", Image: "registry.example/app"}},
 		},
@@ -49,7 +49,7 @@ func pod(options ...podOption) *corev1.Pod {
 // of gives the pod a class as the in-tree Priority plugin does.
 func of(c *schedulingv1.PriorityClass) podOption {
 	return func(p *corev1.Pod) {
-		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = c.Name, ptr.To(c.Value), c.PreemptionPolicy
+		p.Spec.PriorityClassName, p.Spec.Priority, p.Spec.PreemptionPolicy = c.Name, new(c.Value), c.PreemptionPolicy
 	}
 }
 
@@ -82,7 +82,7 @@ var mirrored = annotated(corev1.MirrorPodAnnotationKey, "hash")
 
 func ownedBy(apiVersion, kind, name string) podOption {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "1", Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: "1", Controller: new(true)}}
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	apiservercel "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/utils/ptr"
 )
 
 // conditions are a policy's match conditions, compiled by the API server's own code, so that an expression means here
@@ -100,7 +99,7 @@ func (c *conditions) evaluate(req Request) ([]plugincel.EvaluationResult, error)
 		Namespace: req.Namespace.Name,
 		Operation: admissionv1.Create,
 		UserInfo:  req.User,
-		DryRun:    ptr.To(req.DryRun),
+		DryRun:    new(req.DryRun),
 	}
 	pod := *req.Pod
 	pod.SetGroupVersionKind(kind) // expressions may read object.kind

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
@@ -41,7 +39,7 @@ func TestApplyEnforcement(t *testing.T) {
 			name: "every field",
 			pod:  pod(annotated("a", "b")),
 			policies: one(policy("web", node(v1alpha1.Enforcement{
-				Memory:   &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionMin, ThrottlePercent: ptr.To(int32(80))},
+				Memory:   &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionMin, ThrottlePercent: new(int32(80))},
 				CPU:      &v1alpha1.WeightEnforcement{Weight: 1},
 				IO:       &v1alpha1.WeightEnforcement{Weight: 10000},
 				OOM:      &v1alpha1.OOMEnforcement{Rank: 0},

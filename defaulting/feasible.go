@@ -2,6 +2,7 @@ package defaulting
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,10 @@ func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 			}
 			domains, nodeDomain := domainsOf(pod, c, keys, affinity, facts.Nodes)
 			switch {
-			case len(domains) == 0:
+			case len(domains) == 0 || !slices.ContainsFunc(facts.Nodes, func(n *corev1.Node) bool {
+				ok, _ := affinity.Match(n) // with nodeAffinityPolicy Ignore a domain may have no node that the pod can use
+				return ok && hasAll(n.Labels, keys)
+			}):
 				problems[i] = "no node that the pod may use has the label " + strings.Join(keys, " and ")
 			case together && facts.Pods != nil && fewDomains(pod, c, domains, nodeDomain, facts.Pods):
 				problems[i] = fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, len(domains), c.MaxSkew)
@@ -127,8 +131,9 @@ func hasAll(have map[string]string, keys []string) bool {
 // included applies nodeAffinityPolicy (default Honor) and nodeTaintsPolicy (default Ignore).
 func included(pod *corev1.Pod, c corev1.TopologySpreadConstraint, affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) bool {
 	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor {
-		if ok, err := affinity.Match(node); err == nil && !ok {
-			return false // one that can't be parsed is the scheduler's to report
+		// The error, about a term that can't be parsed, is ignored as the scheduler ignores it.
+		if ok, _ := affinity.Match(node); !ok {
+			return false
 		}
 	}
 	if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor {

@@ -176,10 +176,10 @@ func denyZeroGrace(e *Effective, req Request, facts Facts, out *Result) {
 // anything is ordered, and takes each one's time out of its container's grace period
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, 1.36.3): the longest counts.
 type preStops struct {
-	known     int64  // seconds of the longest hook of known length
-	container string // whose it is
-	sleep     int64  // seconds of the longest sleep action of any hook: the API server wants it within the grace period
-	sleeper   string // which hook that is
+	known     int64    // seconds of the longest hook of known length
+	container string   // whose it is
+	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period
+	sleeper   string   // which hook that is
 	unknown   []string // containers with a hook of unknown length
 }
 

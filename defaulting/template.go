@@ -74,7 +74,7 @@ func owned(o metav1.Object, kind schema.GroupVersionKind, template *corev1.PodTe
 	pod.Namespace, pod.GenerateName = o.GetNamespace(), o.GetName()+"-"
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: o.GetName(), UID: o.GetUID(),
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}}
 	return &Template{Pod: pod, OwnerSelector: selector}
 }
@@ -105,14 +105,14 @@ func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 	if have := pod.Spec.Priority; have != nil && *have != value {
 		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; it is %d by the PriorityClass", *have, value)
 	}
-	pod.Spec.Priority = ptr.To(value)
+	pod.Spec.Priority = new(value)
 	if preemption == nil {
 		return nil
 	}
 	if have := pod.Spec.PreemptionPolicy; have != nil && *have != *preemption {
 		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; it is %s by the PriorityClass", *have, *preemption)
 	}
-	pod.Spec.PreemptionPolicy = ptr.To(*preemption)
+	pod.Spec.PreemptionPolicy = new(*preemption)
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 func TestPodOf(t *testing.T) {
 	t.Parallel()
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}
-	managed := metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "x", Controller: ptr.To(true)}}}
+	managed := metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "x", Controller: new(true)}}}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: pod().Spec}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	tests := []struct {
@@ -88,7 +88,7 @@ func TestResolvePriority(t *testing.T) {
 		{name: "a named class", pod: pod(named("batch")), facts: facts(classes(basic, batch)), want: pod(of(batch))},
 		{name: "unknown class", pod: pod(named("gone")), facts: facts(classes(basic)), err: "no PriorityClass with name gone was found"},
 		{name: "nil preemptionPolicy leaves the pod's alone", pod: pod(named("quiet"), func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), facts: facts(classes(quiet)), want: pod(of(class("quiet", 500, never)))},
-		{name: "another value", pod: pod(named("batch"), func(p *podT) { p.Spec.Priority = ptr.To(int32(7)) }), facts: facts(classes(batch)), err: "must not be provided"},
+		{name: "another value", pod: pod(named("batch"), func(p *podT) { p.Spec.Priority = new(int32(7)) }), facts: facts(classes(batch)), err: "must not be provided"},
 		{name: "another preemptionPolicy", pod: pod(func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), err: "must not be provided"},
 	}
 	for _, tt := range tests {

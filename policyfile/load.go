@@ -89,7 +89,7 @@ func loadFile(name string) ([]*v1alpha1.PodPolicy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read policies: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read policies from %s: %w", name, err)

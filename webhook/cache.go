@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +26,7 @@ func watched() []client.Object {
 // package changes one.
 func CacheOptions() cache.Options {
 	trimmed := func(trim func(any) (any, error)) cache.ByObject {
-		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: ptr.To(true)}
+		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
 	}
 	return cache.Options{
 		ByObject: map[client.Object]cache.ByObject{

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -19,7 +18,7 @@ func gives(g v1alpha1.GracePeriodSection) v1alpha1.PodPolicySpec {
 func TestThirtyCountsAsUnset(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(45)), MinSeconds: ptr.To(int64(10)), MaxSeconds: ptr.To(int64(300))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MinSeconds: new(int64(10)), MaxSeconds: new(int64(300))}))
 	for name, tc := range map[string]struct {
 		change  func(*corev1.Pod)
 		want    int64
@@ -60,7 +59,7 @@ func TestPreStopLongerThanGrace(t *testing.T) {
 	if err := s.Client.Create(t.Context(), newPod(ns, sleeps(0, 60)), client.DryRunAll); err == nil {
 		t.Fatal("without a policy the API server should refuse the pod")
 	}
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{PreStopMarginSeconds: ptr.To(int64(5))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{PreStopMarginSeconds: new(int64(5))}))
 	p, warnings := mustCreate(t, s, newPod(ns, sleeps(0, 60)))
 	if got := *p.Spec.TerminationGracePeriodSeconds; got != 65 {
 		t.Errorf("got %d s, want 65 s", got)
@@ -71,7 +70,7 @@ func TestPreStopLongerThanGrace(t *testing.T) {
 func TestPreStopLongerThanTheMaximum(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{MaxSeconds: ptr.To(int64(20)), PreStopMarginSeconds: ptr.To(int64(5))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{MaxSeconds: new(int64(20)), PreStopMarginSeconds: new(int64(5))}))
 	err := s.Client.Create(t.Context(), newPod(ns, sleeps(0, 60), grace(90)))
 	if err == nil || !strings.Contains(err.Error(), "preStop of container main sleeps 60 s") || !strings.Contains(err.Error(), "Shorten the sleep") {
 		t.Errorf("want a refusal that says what to do, got %v", err)

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -71,7 +70,7 @@ func TestMatchLabelKeysMerge(t *testing.T) {
 func TestGenerateName(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(40))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}))
 	p, _ := mustCreate(t, s, newPod(ns, func(p *corev1.Pod) { p.Name, p.GenerateName = "", "web-" }))
 	if p.Name == "" || *p.Spec.TerminationGracePeriodSeconds != 40 {
 		t.Errorf("got name %q, grace %d", p.Name, *p.Spec.TerminationGracePeriodSeconds)
@@ -113,7 +112,7 @@ func TestInfeasible(t *testing.T) {
 	})
 	rule := v1alpha1.OwnerRule{APIGroup: "example.com", Kind: "App", LabelKeys: []string{"app"}}
 	owned := func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "App", Name: "a", UID: "1", Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "App", Name: "a", UID: "1", Controller: new(true)}}
 	}
 	for action, want := range map[v1alpha1.InfeasibleAction]string{
 		v1alpha1.InfeasibleWarn:   "DoNotSchedule",

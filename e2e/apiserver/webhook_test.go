@@ -64,7 +64,7 @@ func TestReinvocation(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
 	newClass(t, s, "reinvoked", 50)
-	spec := gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(40)), PreStopMarginSeconds: ptr.To(int64(5))})
+	spec := gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40)), PreStopMarginSeconds: new(int64(5))})
 	spec.Priority = &v1alpha1.PrioritySection{ClassName: "reinvoked"}
 	spec.Node = &v1alpha1.Enforcement{CPU: &v1alpha1.WeightEnforcement{Weight: 200}}
 	s.Policy(t, ns, spec)
@@ -130,7 +130,7 @@ func TestForgedEnforcement(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(40))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}))
 	before := counter(t, s, `podgrace_pod_changes_total{section="gracePeriod"}`)
 	dry := newPod(ns)
 	if err := s.Client.Create(t.Context(), dry, client.DryRunAll); err != nil || *dry.Spec.TerminationGracePeriodSeconds != 40 {
@@ -163,7 +163,7 @@ func counter(t *testing.T, s *suite.Suite, name string) string {
 func TestStaticPods(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
-	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: ptr.To(int64(40))}))
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}))
 	if err := s.AddNode(t.Context(), "static", map[string]string{}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestStaticPods(t *testing.T) {
 	mirror := func(p *corev1.Pod) {
 		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
 		p.Spec.NodeName = "static"
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "static", UID: node.UID, Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "static", UID: node.UID, Controller: new(true)}}
 	}
 	kubelet, _ := s.Warned(t, "system:node:static", "system:nodes")
 	real := newPod(ns, mirror, func(p *corev1.Pod) { p.Name = "kube-static" })
@@ -209,7 +209,7 @@ func post(t *testing.T, s *suite.Suite, path, contentType string, body []byte) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)

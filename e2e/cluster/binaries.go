@@ -121,12 +121,13 @@ func build(ctx context.Context, module string, p program, dir, version string) e
 // compare versions. client-go has its own copy, which goes into the user agent.
 func versionFlags(version string) string {
 	major, minor := majorMinor(version)
-	flags := "-s -w"
+	var flags strings.Builder
+	flags.WriteString("-s -w")
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X %[1]s.gitTreeState=clean",
-			pkg, version, major, minor)
+		flags.WriteString(fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s -X %[1]s.gitTreeState=clean",
+			pkg, version, major, minor))
 	}
-	return flags
+	return flags.String()
 }
 
 // majorMinor splits "v1.36.3" into "1" and "36".

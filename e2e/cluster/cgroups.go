@@ -83,7 +83,7 @@ func makeCgroups(mounts []cgroupMount) error {
 // names those that it misses.
 func enableControllers(dir string) {
 	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
-	for _, controller := range strings.Fields(string(text)) {
+	for controller := range strings.FieldsSeq(string(text)) {
 		_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
 	}
 }

@@ -30,6 +30,10 @@ omitManagedFields: true
 rules:
 - level: None
   verbs: [get, list, watch]
+# The response has the name of a pod whose name was generated.
+- level: RequestResponse
+  verbs: [create]
+  resources: [{group: "", resources: [pods]}]
 - level: Metadata
   resources:
   - {group: "", resources: [pods, pods/*, replicationcontrollers, replicationcontrollers/*]}
@@ -164,7 +168,7 @@ func (c *Cluster) attachLogs() ([]*os.File, error) {
 
 // connect prepares the administrator's clients, and the file by which pods trust the API server.
 func (c *Cluster) connect(pki string) (err error) {
-	serving := c.env.ControlPlane.APIServer.SecureServing.CA
+	serving := c.env.ControlPlane.APIServer.CA
 	if err := os.WriteFile(filepath.Join(pki, "serving-ca.crt"), serving, 0o644); err != nil {
 		return fmt.Errorf("writing the serving authority: %w", err)
 	}

@@ -288,7 +288,7 @@ func (n *Node) killTasks(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	for _, id := range strings.Fields(ids) {
+	for id := range strings.FieldsSeq(ids) {
 		_, _ = n.ctr(ctx, "tasks", "delete", "--force", id)
 	}
 }

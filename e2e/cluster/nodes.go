@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -129,9 +130,7 @@ func fakeNode(name string, labels map[string]string, taints []corev1.Taint, now 
 		corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 	}
 	all := map[string]string{corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
 		Spec:       corev1.NodeSpec{Taints: taints},

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -156,8 +157,8 @@ func freePort(address string) (int, error) {
 // tail returns the last lines of a text.
 func tail(text []byte, lines int) []byte {
 	text = bytes.TrimRight(text, "\n")
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] == '\n' {
+	for i, t := range slices.Backward(text) {
+		if t == '\n' {
 			if lines--; lines == 0 {
 				return text[i+1:]
 			}

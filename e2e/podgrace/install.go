@@ -147,7 +147,7 @@ func (w *Webhook) waitReady(ctx context.Context) error {
 			last = err.Error()
 			return false, nil
 		}
-		defer response.Body.Close() //nolint:errcheck // only read
+		defer response.Body.Close()
 		body, _ := io.ReadAll(response.Body)
 		last = string(body)
 		return response.StatusCode == http.StatusOK, nil
@@ -177,7 +177,7 @@ func apply(ctx context.Context, kube client.Client, file string, change func(*un
 	if err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
 	for {
 		var o unstructured.Unstructured
@@ -230,7 +230,7 @@ func freePorts(n int) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer l.Close() //nolint:errcheck // only its number was wanted
+		defer l.Close()
 		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 	}
 	return ports, nil

@@ -208,7 +208,7 @@ func (s *Suite) Metrics(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close() //nolint:errcheck // only read
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	return string(text), err
 }

@@ -84,7 +84,8 @@ func (t *tally) endTest(e event) string {
 // endPackage counts a package that failed outside its tests (it did not build, it panicked, it timed out) as
 // one failure. What was kept of tests that never ended is what explains it.
 func (t *tally) endPackage(e event) string {
-	text := t.take(e)
+	var text strings.Builder
+	text.WriteString(t.take(e))
 	if e.Action != "fail" {
 		if e.Action == "skip" {
 			return "" // no test files
@@ -96,11 +97,11 @@ func (t *tally) endPackage(e event) string {
 	}
 	for key, kept := range t.output {
 		if key[0] == e.Package {
-			text += kept.String()
+			text.WriteString(kept.String())
 			delete(t.output, key)
 		}
 	}
-	return fmt.Sprintf("%sFAIL  %s  %.1fs\n", text, e.Package, e.Elapsed)
+	return fmt.Sprintf("%sFAIL  %s  %.1fs\n", text.String(), e.Package, e.Elapsed)
 }
 
 // readEvents calls each for every event; lines that are none are the output of something else, and kept too.

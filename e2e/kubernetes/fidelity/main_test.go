@@ -13,19 +13,30 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// defaultChecks is the number of cases for each property where neither flag nor environment names one.
-const defaultChecks = "10000"
+// Where neither flag nor environment says otherwise: so many cases for each property, and all properties at once, so that
+// the longest does not run alone at the end.
+const (
+	defaultChecks   = "10000"
+	defaultParallel = "8"
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := sets.New[string]()
 	flag.Visit(func(f *flag.Flag) { given.Insert(f.Name) })
 	if _, inEnvironment := os.LookupEnv("RAPID_CHECKS"); !inEnvironment && !given.Has("rapid.checks") {
-		if err := flag.Set("rapid.checks", defaultChecks); err != nil {
-			panic(err)
-		}
+		set("rapid.checks", defaultChecks)
+	}
+	if !given.Has("test.parallel") {
+		set("test.parallel", defaultParallel)
 	}
 	os.Exit(m.Run())
+}
+
+func set(name, value string) {
+	if err := flag.Set(name, value); err != nil {
+		panic(err)
+	}
 }
 
 // tally counts what the cases of one property were. A property runs in one goroutine.

@@ -41,9 +41,9 @@ func tripleOf(pod *core.Pod) triple {
 	return triple{pod.Spec.PriorityClassName, pod.Spec.Priority, pod.Spec.PreemptionPolicy}
 }
 
-// TestPriority: the in-tree Priority plugin runs before Podgrace and again after it. It must accept what Podgrace made,
-// and the result must be what it gives a pod that names the class by itself.
-func TestPriority(t *testing.T) {
+// TestFidelityPriority: the in-tree Priority plugin runs before Podgrace and again after it. It must accept what Podgrace
+// made, and the result must be what it gives a pod that names the class by itself.
+func TestFidelityPriority(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	wanted := []share{{"class given", 10}, {"class given over a globalDefault", 3}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}}
@@ -93,7 +93,9 @@ func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Po
 	if first.Spec.PriorityClassName != "" {
 		counts.add("class given over a globalDefault")
 	}
-	if slices.ContainsFunc(changes, func(c defaulting.Change) bool { return c.Operation == defaulting.OperationRemove && strings.HasPrefix(c.Path, "/spec/") }) {
+	if slices.ContainsFunc(changes, func(c defaulting.Change) bool {
+		return c.Operation == defaulting.OperationRemove && strings.HasPrefix(c.Path, "/spec/")
+	}) {
 		counts.add("preemptionPolicy removed")
 	}
 	fresh := pod.DeepCopy()

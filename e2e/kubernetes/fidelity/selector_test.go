@@ -73,9 +73,9 @@ func (l listers) defaultSelector(pod *corev1.Pod) labels.Selector {
 		appslisters.NewReplicaSetLister(l.replicaSets), appslisters.NewStatefulSetLister(l.statefulSets))
 }
 
-// TestSelector: the selector that Podgrace injects is the scheduler's own default selector, after the API server merged
-// matchLabelKeys into it. Without revisionAware it is that but for the revision.
-func TestSelector(t *testing.T) {
+// TestFidelitySelector: the selector that Podgrace injects is the scheduler's own default selector, after the API server
+// merged matchLabelKeys into it. Without revisionAware it is that but for the revision.
+func TestFidelitySelector(t *testing.T) {
 	t.Parallel()
 	lists := newListers()
 	wanted := []share{{"injected", 30}, {"nothing to derive", 5}, {"revision through matchLabelKeys", 3}, {"revision left out", 1}, {"by ownerRules", 1}}

@@ -59,9 +59,9 @@ func (c *validationCase) request(pod *corev1.Pod) defaulting.Request {
 	return request(pod, user)
 }
 
-// TestValidation: a pod that the API server accepts is still accepted after Podgrace changed it, a second call changes
+// TestFidelityValidation: a pod that the API server accepts is still accepted after Podgrace changed it, a second call changes
 // nothing, before the API server merged matchLabelKeys and after, and Podgrace's own validation accepts what it made.
-func TestValidation(t *testing.T) {
+func TestFidelityValidation(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
 	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}}
