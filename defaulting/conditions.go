@@ -3,6 +3,7 @@ package defaulting
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	apiservercel "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // conditions are a policy's match conditions, compiled by the API server's own code, so that an expression means here
@@ -31,6 +34,19 @@ type conditions struct {
 
 // ownFields are what Podgrace writes into pods. A condition on one would make applying twice differ from once.
 var ownFields = regexp.MustCompile(`\b(?:priorityClassName|preemptionPolicy|terminationGracePeriodSeconds|topologySpreadConstraints)\b|\bspec\.\??priority\b|podgrace\.dev/enforcement`)
+
+// withoutOwnFields returns the pod as conditions see it: without what Podgrace writes, however an expression may come to
+// read it, so that the answer is the same before and after. The copy is shallow.
+func withoutOwnFields(pod *corev1.Pod) *corev1.Pod {
+	seen := *pod
+	seen.Spec.PriorityClassName, seen.Spec.Priority, seen.Spec.PreemptionPolicy = "", nil, nil
+	seen.Spec.TerminationGracePeriodSeconds, seen.Spec.TopologySpreadConstraints = nil, nil
+	if _, ok := pod.Annotations[v1alpha1.AnnotationEnforcement]; ok {
+		seen.Annotations = maps.Clone(pod.Annotations)
+		delete(seen.Annotations, v1alpha1.AnnotationEnforcement)
+	}
+	return &seen
+}
 
 // compiler is built when the first policy with match conditions is: its environment takes some MiB.
 var compiler = sync.OnceValue(func() plugincel.ConditionCompiler {
@@ -101,10 +117,10 @@ func (c *conditions) evaluate(req Request) ([]plugincel.EvaluationResult, error)
 		UserInfo:  req.User,
 		DryRun:    new(req.DryRun),
 	}
-	pod := *req.Pod
+	pod := withoutOwnFields(req.Pod)
 	pod.SetGroupVersionKind(kind) // expressions may read object.kind
-	attributes := admission.NewAttributesRecord(&pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: &pod}
+	attributes := admission.NewAttributesRecord(pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace.Name, Labels: req.Namespace.Labels}}
 	results, _, err := c.evaluator.ForInput(context.Background(), versioned, review, plugincel.OptionalVariableBindings{}, namespace, apiservercel.RuntimeCELCostBudgetMatchConditions)
 	return results, err

@@ -34,15 +34,17 @@ func TestInfeasible(t *testing.T) {
 		{name: "an empty value of the label is a domain", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "")}},
 		{name: "nodeSelector is honoured by default", pod: pod(ssd), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", "disk", "ssd")}, want: noNode},
 		{name: "nodeSelector that a node meets", pod: pod(ssd), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a", "disk", "ssd")}},
-		{name: "nodeAffinityPolicy Ignore", pod: pod(ssd), constraint: hard(zone, ignoreAffinity), facts: []factOption{withNode("n1", zone, "a")}},
+		{name: "nodeAffinityPolicy Ignore: the domains of nodes that the pod can't use count", pod: pod(ssd), constraint: hard(zone, minDomains(2), ignoreAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}},
+		{name: "nodeAffinityPolicy Honor: they don't", pod: pod(ssd), constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}, want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist"},
+		{name: "nodeAffinityPolicy Ignore, but the only node with the label is none that the pod can use", pod: pod(ssd), constraint: hard(zone, ignoreAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", "disk", "ssd")}, want: noNode},
 		{name: "taints are ignored by default", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), tainted}},
 		{name: "nodeTaintsPolicy Honor", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}, want: noNode},
 		{name: "nodeTaintsPolicy Honor, tolerated", pod: pod(tolerant), constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}},
-		{name: "a node affinity that can't be parsed is the scheduler's to report", pod: pod(func(p *corev1.Pod) {
+		{name: "a node affinity that can't be parsed matches no node, as in the scheduler", pod: pod(func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Whatever"}}}},
 			}}}
-		}), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a")}},
+		}), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a")}, want: noNode},
 		{name: "minDomains met", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b"), withPod("n1", "app", "web"), withPod("n2", "app", "web")}},
 		{name: "minDomains not met, maxSkew not used up", constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), noPods}},
 		{

@@ -33,6 +33,7 @@ func TestMatch(t *testing.T) {
 		{name: "namespace labels", pod: pod(), policies: one(policy("p", gives45, inNamespaces("team", "shop"))), changes: matched},
 		{name: "other namespace labels", pod: pod(), policies: one(policy("p", gives45, inNamespaces("team", "bank")))},
 		{name: "unknown namespace: said", pod: pod(), namespace: unknown, policies: one(policy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
+		{name: "unknown namespace: its labels mean nothing", pod: pod(), namespace: defaulting.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}, Unknown: true}, policies: one(policy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
 		{name: "unknown namespace: a selector of everything needs no labels", pod: pod(), namespace: unknown, policies: one(policy("p", gives45, everyNamespace)), changes: matched},
 		{name: "unknown namespace: nothing to say where no policy asks", pod: pod(), namespace: unknown, policies: one(policy("p", gives45)), changes: matched},
 		{name: "pod labels", pod: pod(), policies: one(policy("p", gives45, forPods("app", "web"))), changes: matched},

@@ -52,7 +52,11 @@ func addOwner(selector *metav1.LabelSelector, pod *corev1.Pod, owner *metav1.Own
 		if facts.OwnerSelector == nil {
 			return fmt.Sprintf("%s %s, its controller, was not found", owner.Kind, owner.Name)
 		}
-		merge(selector, facts.OwnerSelector)
+		if owner.Kind == "ReplicationController" { // the scheduler lets its selector win over a Service's
+			maps.Copy(selector.MatchLabels, facts.OwnerSelector.MatchLabels)
+		} else {
+			merge(selector, facts.OwnerSelector)
+		}
 		return fmt.Sprintf("%s %s, its controller, has an empty selector", owner.Kind, owner.Name)
 	}
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)

@@ -107,7 +107,8 @@ type PodMatch struct {
 	OwnerKinds []OwnerKind `json:"ownerKinds,omitempty"`
 	// MatchConditions are CEL expressions as in Kubernetes' own webhook configurations, with the variables object (the
 	// pod), namespaceObject (the name and labels of its namespace) and request (with namespace, operation, dryRun and
-	// userInfo). All must be true. One that fails to evaluate for a pod does not match it, and the pod's creator is warned.
+	// userInfo). What Podgrace itself writes (class, priority, constraints, grace period) can't be asked about. All must be
+	// true. One that fails to evaluate for a pod does not match it, and the pod's creator is warned.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

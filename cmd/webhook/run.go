@@ -33,6 +33,10 @@ func run(ctx context.Context, o *options) error {
 	klog.SetLogger(log)
 	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
 
+	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
+	if err != nil {
+		return err
+	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loadingRules(o.kubeconfig), nil).ClientConfig()
 	if err != nil {
 		return fmt.Errorf("configure the API server's client: %w", err)
@@ -46,7 +50,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := setUp(ctx, mgr, o, source, log); err != nil {
+	if err := setUp(ctx, mgr, o, fromFiles, source, log); err != nil {
 		return err
 	}
 	log.Info("serving", "address", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)), "policies", policySource(o))
@@ -110,9 +114,9 @@ func policySource(o *options) string {
 }
 
 // setUp adds everything that runs to the manager.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options, source certs.Source, log logr.Logger) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, log logr.Logger) error {
 	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader()}
-	store, synced, err := policies(ctx, mgr, o, log)
+	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
 		return err
 	}
@@ -144,14 +148,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, source certs.Sourc
 }
 
 // policies returns the store, and a function that says whether it is complete.
-func policies(ctx context.Context, mgr ctrl.Manager, o *options, log logr.Logger) (*webhook.PolicyStore, func() bool, error) {
-	var fromFiles []*v1alpha1.PodPolicy
-	if len(o.policies) > 0 {
-		var err error
-		if fromFiles, err = policyfile.Load(o.policies...); err != nil {
-			return nil, nil, err
-		}
-	}
+func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, log logr.Logger) (*webhook.PolicyStore, func() bool, error) {
 	store, err := webhook.NewPolicyStore(log, fromFiles...)
 	if err != nil {
 		return nil, nil, err

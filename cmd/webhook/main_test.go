@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func parse(t *testing.T, args ...string) (*options, error) {
+	t.Helper()
+	o := defaultOptions()
+	flags := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if err := o.Complete(); err != nil {
+		return o, err
+	}
+	return o, o.Validate(flags.Args())
+}
+
+func TestOptions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string // in the error; empty: valid
+	}{
+		"none":                  {nil, ""},
+		"argument":              {[]string{"serve"}, `unexpected argument "serve"`},
+		"address":               {[]string{"--bind-address=localhost"}, "is not an IP address"},
+		"port":                  {[]string{"--port=0"}, "--port: 0 is not in 1..65535"},
+		"no health, no metrics": {[]string{"--health-port=0", "--metrics-port=0"}, ""},
+		"mode":                  {[]string{"--cert-mode=acme"}, `"acme" is neither self-managed nor files`},
+		"files without folder":  {[]string{"--cert-mode=files"}, "needs --cert-dir"},
+		"folder without files":  {[]string{"--cert-dir=/x"}, "--cert-dir is for --cert-mode=files"},
+		"unknown flag":          {[]string{"--polcy=x"}, "unknown flag"},
+		"all that is wrong":     {[]string{"--port=-1", "--cert-mode=x"}, "--cert-mode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(t, tc.args...)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestNamesOfTheCertificate(t *testing.T) {
+	t.Setenv("POD_NAMESPACE", "elsewhere")
+	o, err := parse(t)
+	if err != nil || o.namespace != "elsewhere" || o.dnsNames[0] != "podgrace-webhook.elsewhere.svc" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	if got := command(t.Context(), []string{"--help"}); got != 0 {
+		t.Errorf("--help: exit %d", got)
+	}
+	if got := command(t.Context(), []string{"--port=x"}); got != 2 {
+		t.Errorf("bad flag: exit %d", got)
+	}
+	gone := filepath.Join(t.TempDir(), "gone.kubeconfig")
+	if got := command(t.Context(), []string{"--kubeconfig", gone}); got != 1 {
+		t.Errorf("no kubeconfig: exit %d", got)
+	}
+}
+
+// A policy file that is wrong stops the start, with file and line: better than to run without it.
+func TestBadPolicyFileStopsTheStart(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicy\nmetadata: {name: a}\nspec:\n  weigth: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(t, "--kubeconfig", kubeconfig, "--policy", file, "--metrics-port=0", "--health-port=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), file+`:5: unknown field "spec.weigth"`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// outcome is what a run measured.
+type outcome struct {
+	podgrace, bare             []round // paired, without the first
+	podgraceMemory, bareMemory memory
+}
+
+// measure lets the sides take turns. Who is first alternates too, so that a slow drift of the machine favours neither.
+func measure(ctx context.Context, o options, podgrace, bare *side, reviews []review, progress io.Writer) (outcome, error) {
+	var result outcome
+	for i := range o.rounds {
+		pair := []*side{podgrace, bare}
+		if i%2 == 1 {
+			pair[0], pair[1] = bare, podgrace
+		}
+		done := map[*side]round{}
+		for _, s := range pair {
+			r, err := s.round(ctx, o, reviews)
+			if err != nil {
+				return result, fmt.Errorf("round %d: %w", i+1, err)
+			}
+			done[s] = r
+		}
+		note := ""
+		if i == 0 {
+			note = " (not counted)"
+		} else {
+			result.podgrace, result.bare = append(result.podgrace, done[podgrace]), append(result.bare, done[bare])
+		}
+		fmt.Fprintf(progress, "round %d of %d: podgrace %.0f/s, bare %.0f/s%s\n", i+1, o.rounds, done[podgrace].perSecond, done[bare].perSecond, note)
+	}
+	for s, m := range map[*side]*memory{podgrace: &result.podgraceMemory, bare: &result.bareMemory} {
+		var err error
+		if *m, err = memoryOf(s.pid); err != nil {
+			return result, err
+		}
+		if err := s.judgeAll(ctx, reviews); err != nil {
+			return result, fmt.Errorf("after the rounds: %w", err)
+		}
+	}
+	return result, nil
+}
+
+// round is one side's turn.
+func (s *side) round(ctx context.Context, o options, reviews []review) (round, error) {
+	before, err := s.usage(ctx)
+	if err != nil {
+		return round{}, err
+	}
+	latencies, elapsed, err := s.load(ctx, o, reviews)
+	if err != nil {
+		return round{}, err
+	}
+	after, err := s.usage(ctx)
+	if err != nil {
+		return round{}, err
+	}
+	return summarise(latencies, elapsed, before, after), nil
+}
+
+// usage is what a process has used since its start.
+type usage struct {
+	cpu            time.Duration
+	bytes, objects float64
+}
+
+func (s *side) usage(ctx context.Context) (usage, error) {
+	cpu, err := cpuOf(s.pid)
+	if err != nil {
+		return usage{}, err
+	}
+	u := usage{cpu: cpu}
+	u.bytes, u.objects, err = s.allocations(ctx)
+	return u, err
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	podgraceinstall "github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// side is one of the two webhooks: a process that serves.
+type side struct {
+	name string
+	// url of the reviews, metricsURL of the Go runtime's counters.
+	url, metricsURL string
+	// patched says that every recorded review gets a patch; else none does.
+	patched bool
+	client  *http.Client
+	pid     int
+	stop    func() error
+}
+
+// timeoutParameter is what the API server adds to a webhook's URL.
+const timeoutParameter = "?timeout=5s"
+
+// startPodgrace installs the real webhook and what the recorded pods refer to.
+func startPodgrace(ctx context.Context, c *cluster.Cluster) (*side, error) {
+	w, err := podgraceinstall.Install(ctx, c, podgraceinstall.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := furnish(ctx, c); err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
+	ca, err := caBundle(ctx, c)
+	if err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
+	return &side{
+		name: "podgrace", url: w.URL + webhook.PathMutatePods + timeoutParameter, metricsURL: w.MetricsURL + "/metrics",
+		patched: true, client: newClient(ca), pid: w.PID, stop: w.Stop,
+	}, nil
+}
+
+// furnish applies the examples' policies and the classes that they name, three nodes in three zones, and the owners and
+// Services of the recorded pods.
+func furnish(ctx context.Context, c *cluster.Cluster) error {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
+		name := fmt.Sprintf("node-%d", i+1)
+		if err := c.AddNode(ctx, name, map[string]string{"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range []string{"examples/*/cluster.yaml", "examples/*/policy.yaml", "e2e/bench/testdata/cluster.yaml"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return fmt.Errorf("find %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			if _, _, err := c.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-f", file); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// caBundle returns what the webhook's leader told the API server to trust.
+func caBundle(ctx context.Context, c *cluster.Cluster) ([]byte, error) {
+	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	var configuration admissionregistrationv1.MutatingWebhookConfiguration
+	if err := kube.Get(ctx, client.ObjectKey{Name: certs.ConfigurationName}, &configuration); err != nil {
+		return nil, fmt.Errorf("read the webhook configuration: %w", err)
+	}
+	return configuration.Webhooks[0].ClientConfig.CABundle, nil
+}
+
+// startBare builds and starts the webhook to compare with.
+func startBare(ctx context.Context, c *cluster.Cluster) (*side, error) {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(c.Dir, "bin", "bare")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./e2e/bench/bare")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the bare webhook: %w: %s", err, bytes.TrimSpace(out))
+	}
+	certDir := filepath.Join(c.Dir, "bare")
+	trusted, err := writeCertificate(certDir)
+	if err != nil {
+		return nil, err
+	}
+	port, metricsPort, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	metricsAddress := net.JoinHostPort("127.0.0.1", metricsPort)
+	child, err := cluster.StartProcess("bare", filepath.Join(c.Dir, "log", "bare.log"), program,
+		"--port", port, "--metrics-address", metricsAddress, "--cert-dir", certDir)
+	if err != nil {
+		return nil, err
+	}
+	return &side{
+		name: "bare", url: "https://" + net.JoinHostPort("localhost", port) + "/" + timeoutParameter,
+		metricsURL: "http://" + metricsAddress + "/metrics", client: newClient(trusted), pid: child.PID(), stop: child.Stop,
+	}, nil
+}
+
+func writeCertificate(dir string) (trusted []byte, err error) {
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the bare webhook's certificate: %w", err)
+	}
+	err = errors.Join(os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600))
+	if err != nil {
+		return nil, fmt.Errorf("write the bare webhook's certificate: %w", err)
+	}
+	return certificate, nil
+}
+
+// freePorts returns two ports of loopback that were free a moment ago.
+func freePorts() (string, string, error) {
+	var ports [2]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // only its number was wanted
+		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports[0], ports[1], nil
+}
+
+// waitAnswers returns when every recorded review gets the answer that it should: certificate served, informers synced,
+// policies in force.
+func (s *side) waitAnswers(ctx context.Context, reviews []review) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		last = s.judgeAll(ctx, reviews)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s to answer the recorded reviews: %w; it last said: %w", s.name, err, last)
+	}
+	return nil
+}
+
+func (s *side) judgeAll(ctx context.Context, reviews []review) error {
+	var answer bytes.Buffer
+	for _, r := range reviews {
+		if err := s.send(ctx, r, &answer); err != nil {
+			return err
+		}
+		if err := r.judge(answer.Bytes(), s.patched); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pool trusts what is in a bundle of certificates.
+func pool(bundle []byte) *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AppendCertsFromPEM(bundle)
+	return p
+}
