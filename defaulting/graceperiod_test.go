@@ -54,6 +54,18 @@ func TestApplyGracePeriod(t *testing.T) {
 			changes:  setGrace(20),
 		},
 		{
+			name:     "nor an exec of sleep, which would be killed in its preStop",
+			pod:      pod(stopping("proxy", run("sleep", "20"))),
+			policies: one(policy("web", defaultGrace(10))),
+			changes:  setGrace(20),
+		},
+		{
+			name:     "nor a sleep action of more than a week, whose length is otherwise not believed",
+			pod:      pod(stopping("proxy", sleep(604801))),
+			policies: one(policy("web", defaultGrace(10))),
+			changes:  setGrace(604801),
+		},
+		{
 			name:     "negative is 1",
 			pod:      pod(grace(-5)),
 			policies: one(policy("web", minGrace(1), defaultGrace(45))),

@@ -13,6 +13,9 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
+// longest is what one decision may take. Linear work takes milliseconds; the rest is for slow machines and -race.
+const longest = 5 * time.Second
+
 // TestHostilePods: pods reach us before the API server has validated them. None may panic, take long (the whole review has
 // a few seconds), or give so many warnings that those of others are lost (the API server keeps 4,096 characters).
 func TestHostilePods(t *testing.T) {
@@ -60,7 +63,7 @@ func TestHostilePods(t *testing.T) {
 			effective := policies.For(s.request(), ownNamespace)
 			applied, validated := effective.Apply(s.request(), known), effective.Validate(s.request(), known)
 			foreseen := effective.Foresee(s.request(), known)
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > longest {
 				t.Errorf("took %v", took)
 			}
 			said := sets.New(applied.Warnings...).Insert(validated.Warnings...)
@@ -102,7 +105,7 @@ func TestHostileClusters(t *testing.T) {
 			policies := compile(t, policy("p", spreads(hard(zone, minDomains(5)), hard(host), soft(zone))))
 			start := time.Now()
 			policies.For(s.request(), "").Apply(s.request(), s.facts)
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > longest {
 				t.Errorf("took %v", took)
 			}
 		})

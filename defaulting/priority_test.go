@@ -107,6 +107,12 @@ func TestApplyPriority(t *testing.T) {
 			warnings: []string{`PodPolicy web: PriorityClass "gone" does not exist…keeps`},
 		},
 		{
+			name:     "no classes are known at all, as in offline review: not the same as a class that does not exist",
+			pod:      pod(),
+			policies: one(policy("web", gives("high"))),
+			warnings: []string{`PodPolicy web gives PriorityClass "high", but the cluster's classes are not known here…keeps`},
+		},
+		{
 			name:     "an unknown class is no lighter policy's turn",
 			pod:      pod(),
 			policies: []*v1alpha1.PodPolicy{policy("a", weight(2), gives("gone")), policy("b", weight(1), gives("high"))},

@@ -164,6 +164,15 @@ func (s *Suite) Namespace(t testing.TB) string {
 	return ns.Name
 }
 
+// WaitServiceAccount returns when pods can be created in the namespace: the controller manager makes its service account.
+func (s *Suite) WaitServiceAccount(t testing.TB, namespace string) {
+	t.Helper()
+	Eventually(t, "the default service account of "+namespace, func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+}
+
 // Create makes an object, and deletes it when the test ends.
 func (s *Suite) Create(t testing.TB, o client.Object) {
 	t.Helper()
