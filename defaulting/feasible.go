@@ -39,7 +39,7 @@ func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 			switch {
 			case len(domains) == 0 || !slices.ContainsFunc(facts.Nodes, func(n *corev1.Node) bool {
 				ok, _ := affinity.Match(n) // with nodeAffinityPolicy Ignore a domain may have no node that the pod can use
-				return ok && hasAll(n.Labels, keys)
+				return ok && hasAll(n.Labels, keys) && included(pod, c, affinity, n)
 			}):
 				problems[i] = "no node that the pod may use has the label " + strings.Join(keys, " and ")
 			case together && facts.Pods != nil && fewDomains(pod, c, domains, nodeDomain, facts.Pods):

@@ -38,7 +38,7 @@ func drawNodes(s source) []*corev1.Node {
 // drawNeighbours makes pods on the nodes, also such as the scheduler must not count: terminating, or of another
 // namespace.
 func drawNeighbours(s source, nodes []*corev1.Node, labels map[string]string) []*corev1.Pod {
-	count := s.below(8)
+	count := s.below(10)
 	pods := make([]*corev1.Pod, 0, count)
 	for i := range count {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("neighbour%d", i), UID: "1", Labels: labels}}

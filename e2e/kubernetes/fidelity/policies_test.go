@@ -133,8 +133,8 @@ func drawConstraint(s source, key string, action corev1.UnsatisfiableConstraintA
 		MaxSkew:            pick[int32](s, 1, 1, 2, 3),
 		TopologyKey:        key,
 		WhenUnsatisfiable:  action,
-		NodeAffinityPolicy: maybe(s, 5, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
-		NodeTaintsPolicy:   maybe(s, 6, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
+		NodeAffinityPolicy: maybe(s, 9, corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor),
+		NodeTaintsPolicy:   maybe(s, 8, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore),
 	}
 	if s.chance(5) {
 		c.MatchLabelKeys = some(s, 6, append([]string{"nobody"}, labelKeys...)...)

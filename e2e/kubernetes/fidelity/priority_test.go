@@ -1,6 +1,7 @@
 package fidelity
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -46,7 +48,7 @@ func tripleOf(pod *core.Pod) triple {
 func TestFidelityPriority(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"class given", 10}, {"class given over a globalDefault", 3}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}}
+	wanted := []share{{"class given", 10}, {"class given over a globalDefault", 3}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}, {"decision foreseen", 3}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := priorityCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)
@@ -62,6 +64,7 @@ func TestFidelityPriority(t *testing.T) {
 		if len(result.Denials) > 0 {
 			t.Fatalf("denied: %v\n%s", result.Denials, show(c))
 		}
+		checkDecision(t, server, c, givesClass(result.Changes), counts)
 		second := received(t, patched(t, arrived, result.Changes))
 		if err := server.admit(second); err != nil {
 			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, show(result.Changes))
@@ -105,6 +108,49 @@ func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Po
 		t.Fatalf("the Priority plugin refuses a pod that names %s itself: %v", class, err)
 	}
 	return tripleOf(internal)
+}
+
+// checkDecision asks whether the class should have been given at all, where that is plain: the only policy is for every
+// pod, its class exists, and the pod does not decline. The plugin says which class a pod that names none gets.
+func checkDecision(t *rapid.T, server *apiServer, c *priorityCase, given string, counts *tally) {
+	if class := c.Classes[given]; class != nil && class.Value > scheduling.HighestUserDefinablePriority {
+		t.Fatalf("a class reserved for the system was given: %s", given)
+	}
+	_, declines := c.Pod.Annotations[v1alpha1.AnnotationSkip]
+	if declines || len(c.Policies) != 1 || c.Policies[0].Spec.Match != nil || c.Policies[0].Spec.Priority == nil {
+		return
+	}
+	wanted := c.Classes[c.Policies[0].Spec.Priority.ClassName]
+	if wanted == nil || wanted.Value > scheduling.HighestUserDefinablePriority || severalLowest(c.Classes) {
+		return
+	}
+	unnamed := &core.Pod{}
+	if err := server.admit(unnamed); err != nil {
+		t.Fatalf("the Priority plugin refuses a pod that names no class: %v", err)
+	}
+	usual, named := unnamed.Spec.PriorityClassName, c.Pod.Spec.PriorityClassName
+	expected := ""
+	if (named == "" || named == usual) && wanted.Name != usual {
+		expected = wanted.Name
+	}
+	counts.add("decision foreseen")
+	if given != expected {
+		t.Fatalf("given %q, want %q: the pod names %q, one that names none gets %q", given, expected, named, usual)
+	}
+}
+
+// severalLowest says whether the globalDefault is a matter of chance: the plugin takes the first of those with the lowest
+// value, in no order.
+func severalLowest(classes map[string]*schedulingv1.PriorityClass) bool {
+	values := map[int32]int{}
+	lowest := int32(math.MaxInt32)
+	for _, class := range classes {
+		if class.GlobalDefault {
+			values[class.Value]++
+			lowest = min(lowest, class.Value)
+		}
+	}
+	return values[lowest] > 1
 }
 
 // checkPriorityValidated: Podgrace's own validation and a second call have nothing to add.
