@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // Effective is what all matching policies together ask for one pod.
@@ -200,7 +201,7 @@ func (e *Effective) addNeeds(pod *corev1.Pod) {
 			e.needs.Pods = e.needs.Pods || hard && c.MinDomains != nil && *c.MinDomains > 1
 		}
 	}
-	if e.removal != nil && !e.removal.protectAll.given() && graceOf(pod) == 0 {
+	if e.removal != nil && !e.removal.protectAll.given() && graceperiod.Of(&pod.Spec) == 0 {
 		e.needs.Claims = len(ClaimNames(pod)) > 0
 	}
 }

@@ -2,36 +2,20 @@ package defaulting
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 )
-
-// unsetGrace is what the API server writes where the user wrote nothing, in pods and in stored templates
-// (pkg/apis/core/v1/defaults.go SetDefaults_PodSpec, 1.36.3). Nobody can tell it from a chosen 30.
-const unsetGrace = int64(corev1.DefaultTerminationGracePeriodSeconds)
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
 
-// graceOf returns the pod's grace period in seconds as the API server would store it.
-func graceOf(pod *corev1.Pod) int64 {
-	switch g := pod.Spec.TerminationGracePeriodSeconds; {
-	case g == nil:
-		return unsetGrace
-	case *g < 0:
-		return 1 // pkg/apis/core/v1/conversion.go, 1.36.3
-	default:
-		return *g
-	}
-}
-
 // applyGracePeriod gives the default where nothing was chosen, then holds the limits.
 func applyGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
-	have := graceOf(req.Pod)
+	have := graceperiod.Of(&req.Pod.Spec)
 	stops := stopsOf(req.Pod)
 	if have == 0 && e.zeroGraceRefused(req, facts) {
 		denyZeroGrace(e, req, facts, out)
@@ -59,11 +43,11 @@ type reasonWhy struct {
 func (e *Effective) settle(have int64, stops preStops, raiseZero bool) (int64, reasonWhy) {
 	value, why := have, reasonWhy{}
 	if have == 0 && raiseZero {
-		value = unsetGrace
+		value = graceperiod.Unset
 		why.add("PodPolicy " + e.removal.zeroGrace.name() + ": with 0 every delete of this protected pod would be a force delete")
 	}
 	for range 2 {
-		if value == unsetGrace && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
+		if value == graceperiod.Unset && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
 			why.isDefault = why.text == ""
 			value = max(e.grace.value, stops.known, stops.sleep)
 			why.add("PodPolicy " + e.grace.name() + ": default " + seconds(e.grace.value) + " (30 counts as unset)")
@@ -148,7 +132,7 @@ func (e *Effective) managesGrace() bool {
 // validateGracePeriod refuses what the limits would have moved: then the mutating webhook was not called, or another one
 // changed the pod after it.
 func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
-	have := graceOf(req.Pod)
+	have := graceperiod.Of(&req.Pod.Spec)
 	if have == 0 && e.removal != nil && isProtected(req, e, facts) {
 		denyZeroGrace(e, req, facts, out)
 		return
@@ -189,7 +173,7 @@ func (p preStops) describe() string {
 
 func stopsOf(pod *corev1.Pod) preStops {
 	var p preStops
-	for _, c := range stoppable(pod) {
+	for _, c := range graceperiod.Stoppable(pod) {
 		if c.Lifecycle == nil {
 			continue
 		}
@@ -198,7 +182,7 @@ func stopsOf(pod *corev1.Pod) preStops {
 		if c.Lifecycle.PreStop == nil {
 			continue
 		}
-		took, known := preStopSeconds(c.Lifecycle.PreStop)
+		took, known := graceperiod.PreStop(c.Lifecycle.PreStop)
 		if !known {
 			p.unknown = append(p.unknown, c.Name)
 			continue
@@ -217,68 +201,10 @@ func (p *preStops) addSleep(h *corev1.LifecycleHandler, whose string) {
 	}
 }
 
-// stoppable returns the containers that run until the pod is stopped: the main ones, and the init containers that
-// restart always (sidecars).
-func stoppable(pod *corev1.Pod) []*corev1.Container {
-	all := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			all = append(all, c)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		all = append(all, &pod.Spec.Containers[i])
-	}
-	return all
-}
-
-// maxPreStop is the longest known sleep in seconds, a week, as in PodPolicy: beyond it arithmetic could overflow.
-const maxPreStop = int64(7 * 24 * 3600)
-
-// sleepSeconds is the operand of sleep: no sign, no fraction, no unit but seconds.
-var sleepSeconds = regexp.MustCompile(`^([0-9]+)s?$`)
-
-// shellSleep is the whole script of a shell that only sleeps.
-var shellSleep = regexp.MustCompile(`^[ \t\n]*(?:exec[ \t]+)?(?:(?:/usr)?/bin/)?sleep[ \t]+([0-9]+)s?[ \t]*;?[ \t\n]*$`)
-
-// preStopSeconds returns how long a hook takes, where that can be known: a sleep action, or an exec of exactly sleep N,
-// directly or through a shell.
-func preStopSeconds(h *corev1.LifecycleHandler) (took int64, known bool) {
-	switch {
-	case h.Sleep != nil:
-		return h.Sleep.Seconds, h.Sleep.Seconds >= 0 && h.Sleep.Seconds <= maxPreStop
-	case h.Exec == nil:
-		return 0, false
-	}
-	var argument string
-	switch command := h.Exec.Command; {
-	case len(command) == 2 && isProgram(command[0], "sleep"):
-		if m := sleepSeconds.FindStringSubmatch(command[1]); m != nil {
-			argument = m[1]
-		}
-	case len(command) == 3 && isProgram(command[0], "sh", "bash", "dash", "ash") && command[1] == "-c":
-		if m := shellSleep.FindStringSubmatch(command[2]); m != nil {
-			argument = m[1]
-		}
-	}
-	n, err := strconv.ParseInt(argument, 10, 64)
-	return n, err == nil && n >= 0 && n <= maxPreStop
-}
-
-func isProgram(path string, names ...string) bool {
-	for _, name := range names {
-		if path == name || path == "/bin/"+name || path == "/usr/bin/"+name {
-			return true
-		}
-	}
-	return false
-}
-
 // longerProbes names the containers with a liveness or startup probe whose own grace period is longer than the pod's.
 func longerProbes(pod *corev1.Pod, grace int64) []string {
 	var names []string
-	for _, c := range stoppable(pod) {
+	for _, c := range graceperiod.Stoppable(pod) {
 		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
 			if probe != nil && probe.TerminationGracePeriodSeconds != nil && *probe.TerminationGracePeriodSeconds > grace {
 				names = append(names, c.Name)
