@@ -18,6 +18,8 @@ func newClient(trusted []byte) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: pool(trusted), NextProtos: []string{"http/1.1"}},
 		MaxIdleConnsPerHost: 1000, // no connection is made twice, whatever the concurrency
+		// A server that hangs voids the run instead of holding it up.
+		ResponseHeaderTimeout: 10 * time.Second,
 	}}
 }
 

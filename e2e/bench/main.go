@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
@@ -31,8 +30,8 @@ type options struct {
 	concurrency int
 }
 
-// AddFlags declares the flags with their defaults. They are written with two dashes or, as in go test, with one.
-func (o *options) AddFlags(f *pflag.FlagSet) {
+// AddFlags declares the flags with their defaults.
+func (o *options) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&o.rounds, "rounds", 12, "rounds of each side; the first is not counted")
 	f.DurationVar(&o.duration, "duration", 3*time.Second, "how long one side has in one round")
 	f.IntVar(&o.concurrency, "concurrency", 8, "requests in flight")
@@ -45,22 +44,22 @@ func (o *options) Validate(args []string) error {
 		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
 	}
 	if o.rounds < 2 {
-		errs = append(errs, fmt.Errorf("--rounds: %d: the first is not counted, so that it takes 2 at least", o.rounds))
+		errs = append(errs, fmt.Errorf("-rounds: %d: the first is not counted, so that it takes 2 at least", o.rounds))
 	}
 	if o.duration <= 0 {
-		errs = append(errs, fmt.Errorf("--duration: %s is not above 0", o.duration))
+		errs = append(errs, fmt.Errorf("-duration: %s is not above 0", o.duration))
 	}
 	if o.concurrency < 1 {
-		errs = append(errs, fmt.Errorf("--concurrency: %d is not above 0", o.concurrency))
+		errs = append(errs, fmt.Errorf("-concurrency: %d is not above 0", o.concurrency))
 	}
 	return errors.Join(errs...)
 }
 
 func command(ctx context.Context, args []string) error {
 	var o options
-	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	o.AddFlags(flags)
-	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil
 	} else if err != nil {
 		return err

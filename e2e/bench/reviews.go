@@ -29,8 +29,11 @@ func recorded() ([]review, error) {
 	var reviews []review
 	for line := range bytes.Lines(recordedReviews) {
 		var r admissionv1.AdmissionReview
-		if err := json.Unmarshal(line, &r); err != nil || r.Request == nil {
-			return nil, fmt.Errorf("testdata/reviews.jsonl, review %d: not an AdmissionReview: %w", len(reviews)+1, err)
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("testdata/reviews.jsonl, review %d: %w", len(reviews)+1, err)
+		}
+		if r.Request == nil {
+			return nil, fmt.Errorf("testdata/reviews.jsonl, review %d: not an AdmissionReview with a request", len(reviews)+1)
 		}
 		reviews = append(reviews, review{body: bytes.TrimSpace(line), uid: []byte(r.Request.UID)})
 	}
@@ -45,10 +48,12 @@ var patchedPaths = []string{
 // judge reads an answer in full. It is for before and after the rounds.
 func (r review) judge(answer []byte, patched bool) error {
 	var got admissionv1.AdmissionReview
-	if err := json.Unmarshal(answer, &got); err != nil || got.Response == nil {
-		return fmt.Errorf("not an AdmissionReview with a response (%w): %s", err, answer)
+	if err := json.Unmarshal(answer, &got); err != nil {
+		return fmt.Errorf("not an AdmissionReview: %w: %s", err, answer)
 	}
 	switch {
+	case got.Response == nil:
+		return fmt.Errorf("not an AdmissionReview with a response: %s", answer)
 	case string(got.Response.UID) != string(r.uid):
 		return fmt.Errorf("uid %s was asked, %s was answered", r.uid, got.Response.UID)
 	case !got.Response.Allowed:

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,7 +69,7 @@ func furnish(ctx context.Context, c *cluster.Cluster) error {
 	}
 	for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
 		name := fmt.Sprintf("node-%d", i+1)
-		if err := c.AddNode(ctx, name, map[string]string{"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name}); err != nil {
+		if err := c.AddNode(ctx, name, map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}); err != nil {
 			return err
 		}
 	}

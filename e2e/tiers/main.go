@@ -58,7 +58,7 @@ var tiers = []tier{
 		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: cluster.NodeSupported,
 	},
 	{
-		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/kubernetes",
+		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
 		packages: []string{"./..."}, args: live, programs: true,
 	},
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2/textlogger"
@@ -36,7 +36,7 @@ func main() {
 
 // run serves until the context ends.
 func run(ctx context.Context, args []string) error {
-	flags := pflag.NewFlagSet("bare", pflag.ContinueOnError)
+	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
 	port := flags.Int("port", 0, "port on loopback for the reviews (HTTPS)")
 	metricsAddress := flags.String("metrics-address", "", "address for /metrics")
 	certDir := flags.String("cert-dir", "", "folder with tls.crt and tls.key")

@@ -6,7 +6,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/defaulting"
 )
@@ -76,7 +75,7 @@ func drawOwners(s source) []metav1.OwnerReference {
 		owners = append(owners, ownerReference(pick(s, ownerKinds...), "bystander", maybe(s, 8, false)))
 	}
 	if s.chance(13) {
-		owners = append(owners, ownerReference(pick(s, ownerKinds...), "owner", ptr.To(true)))
+		owners = append(owners, ownerReference(pick(s, ownerKinds...), "owner", new(true)))
 	}
 	return owners
 }

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/defaulting"
 )
@@ -49,7 +48,7 @@ func drawNeighbours(s source, nodes []*corev1.Node, labels map[string]string) []
 		case 6:
 			p.Namespace = otherNamespace
 		case 5:
-			p.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
+			p.DeletionTimestamp = new(metav1.Unix(1, 0))
 		}
 		pods = append(pods, p)
 	}

@@ -120,7 +120,7 @@ func drawSpread(s source, stored bool) *v1alpha1.TopologySpreadSection {
 		section.OwnerRules = drawOwnerRules(s)
 	}
 	if stored {
-		section.RevisionAware = ptr.To(ptr.Deref(section.RevisionAware, true))
+		section.RevisionAware = new(ptr.Deref(section.RevisionAware, true))
 		if section.OnInfeasible == "" {
 			section.OnInfeasible = v1alpha1.InfeasibleWarn
 		}
@@ -174,7 +174,7 @@ func drawGrace(s source) *v1alpha1.GracePeriodSection {
 		if g.MaxSeconds != nil {
 			d = min(d, *g.MaxSeconds)
 		}
-		g.DefaultSeconds = ptr.To(max(d, 1))
+		g.DefaultSeconds = new(max(d, 1))
 		g.AllowShorterDefault = *g.DefaultSeconds < 30 || s.chance(2)
 	}
 	return g

@@ -3,7 +3,6 @@ package fidelity
 import (
 	"math/bits"
 
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 )
 
@@ -57,7 +56,7 @@ func maybe[T any](s source, of16 int, values ...T) *T {
 	if !s.chance(of16) {
 		return nil
 	}
-	return ptr.To(pick(s, values...))
+	return new(pick(s, values...))
 }
 
 // drawn makes a generator of whole cases: rapid then prints one case instead of each bit.

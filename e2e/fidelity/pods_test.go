@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -71,7 +70,7 @@ func enrich(s source, pod *corev1.Pod) {
 		c := corev1.Container{Name: fmt.Sprintf("init%d", i), Image: "example/init"}
 		sidecar := s.chance(9)
 		if sidecar {
-			c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}
 		addContainer(s, &c, grace, sidecar)
 		spec.InitContainers = append(spec.InitContainers, c)
