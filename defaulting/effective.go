@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Effective is what all matching policies together ask for one pod.
@@ -202,6 +203,6 @@ func (e *Effective) addNeeds(pod *corev1.Pod) {
 		}
 	}
 	if e.removal != nil && !e.removal.protectAll.given() && graceperiod.Of(&pod.Spec) == 0 {
-		e.needs.Claims = len(ClaimNames(pod)) > 0
+		e.needs.Claims = len(guard.ClaimNames(pod)) > 0
 	}
 }

@@ -1,11 +1,6 @@
 package defaulting
 
-import (
-	"fmt"
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import "github.com/podgrace/podgrace/guard"
 
 // isProtected says whether running the pod twice could harm: it has an identity or exclusive storage, or the policy
 // protects all. A claim that is not known counts as exclusive.
@@ -17,47 +12,5 @@ func protectedBecause(req Request, e *Effective, facts Facts) string {
 	if e.removal.protectAll.given() {
 		return "PodPolicy " + e.removal.protectAll.name() + " protects all pods"
 	}
-	if owner := controllerOf(req.Pod); owner != nil && owner.Kind == "StatefulSet" {
-		return "it is a pod of StatefulSet " + owner.Name
-	}
-	for _, v := range req.Pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name := v.PersistentVolumeClaim.ClaimName
-			modes, known := facts.Claims[name]
-			if !known {
-				return fmt.Sprintf("the access mode of its claim %s is not known", name)
-			}
-			if mode, ok := exclusive(modes); ok {
-				return fmt.Sprintf("its claim %s is %s", name, mode)
-			}
-		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-			// The claim is made after the pod, with the modes that stand in the pod.
-			if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
-				return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
-			}
-		}
-	}
-	return ""
-}
-
-// exclusive returns the access mode by which only one node or pod may use a volume.
-func exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
-	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
-		if slices.Contains(modes, mode) {
-			return mode, true
-		}
-	}
-	return "", false
-}
-
-// ClaimNames returns the names of the PersistentVolumeClaims that the pod names.
-func ClaimNames(pod *corev1.Pod) []string {
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			names = append(names, v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	return names
+	return guard.Protected(req.Pod, facts.Claims)
 }

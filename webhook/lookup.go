@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Lookup answers what a decision depends on.
@@ -156,7 +157,7 @@ func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) 
 	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
 	defer cancel()
 	modes := map[string][]corev1.PersistentVolumeAccessMode{}
-	for _, name := range defaulting.ClaimNames(pod) {
+	for _, name := range guard.ClaimNames(pod) {
 		var claim corev1.PersistentVolumeClaim
 		if err := l.get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
 			modes[name] = claim.Spec.AccessModes

@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Metrics of the decisions. A nil *Metrics counts nothing.
@@ -12,6 +13,7 @@ type Metrics struct {
 	changes  *prometheus.CounterVec
 	warnings prometheus.Counter
 	denials  *prometheus.CounterVec
+	removals *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -26,8 +28,11 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal. Dry runs are not counted.",
 		}, []string{"reason"}),
+		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_removals_total", Help: "Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.",
+		}, []string{"road", "verdict", "reason"}),
 	}
-	registry.MustRegister(m.changes, m.warnings, m.denials, inForce{policies})
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, inForce{policies})
 	return m
 }
 
@@ -45,6 +50,13 @@ func (c inForce) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range c.store.Policies() {
 		ch <- prometheus.MustNewConstMetric(inForceDesc, prometheus.GaugeValue, float64(p.Generation), p.Name)
 	}
+}
+
+func (m *Metrics) removal(req admission.Request, road guard.Road, d guard.Decision) {
+	if m == nil || req.DryRun != nil && *req.DryRun {
+		return
+	}
+	m.removals.WithLabelValues(string(road), string(d.Verdict), d.Reason).Inc()
 }
 
 func (m *Metrics) decided(req admission.Request, result defaulting.Result) {

@@ -17,6 +17,8 @@ const (
 	PathMutatePods        = "/mutate-pods"
 	PathValidatePods      = "/validate-pods"
 	PathValidateWorkloads = "/validate-workloads"
+	PathValidateRemoval   = "/validate-removal"
+	PathMutateEvictions   = "/mutate-evictions"
 )
 
 // Register puts the handlers on a server.
@@ -27,6 +29,8 @@ func (e *Engine) Register(mux interface {
 		PathMutatePods:        e.MutatePods,
 		PathValidatePods:      e.ValidatePods,
 		PathValidateWorkloads: e.ValidateWorkloads,
+		PathValidateRemoval:   e.ValidateRemoval,
+		PathMutateEvictions:   e.MutateEvictions,
 	} {
 		mux.Register(path, &admission.Webhook{Handler: handle, LogConstructor: logAs(path)})
 	}

@@ -126,6 +126,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		Lookup:    lookup,
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
+		Reviewer:  mgr.GetClient(),
 		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}
 	engine.Register(mgr.GetWebhookServer())

@@ -1,0 +1,81 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+)
+
+// The users of Kubernetes itself (k8s.io/apiserver/pkg/authentication/user and serviceaccount, 0.36.3).
+const (
+	nodesGroup       = "system:nodes"
+	nodeUserPrefix   = "system:node:"
+	podGC            = "system:serviceaccount:kube-system:pod-garbage-collector"
+	attachDetach     = "system:serviceaccount:kube-system:attachdetach-controller"
+	sharedController = "system:kube-controller-manager" // all controllers, where they have no credentials of their own
+	enforcerAccount  = "podgrace-nodeenforcer"
+	// tokenNode is the node that a bound service account token was issued for (KEP-4193).
+	tokenNode = "authentication.kubernetes.io/node-name"
+)
+
+// enforcerOfAnotherNode keeps each node enforcer to the pods of its own node: its rights are those of its service account,
+// which all of them share.
+func enforcerOfAnotherNode(req Request, _ Facts) *Decision {
+	if !strings.HasPrefix(req.User.Username, "system:serviceaccount:") || !strings.HasSuffix(req.User.Username, ":"+enforcerAccount) {
+		return nil
+	}
+	nodes := req.User.Extra[tokenNode]
+	if len(nodes) == 1 && nodes[0] == req.Pod.Spec.NodeName {
+		return nil
+	}
+	return &Decision{Verdict: Deny, Reason: "EnforcerOfAnotherNode",
+		Message: "a node enforcer may remove pods of its own node only, which its token must name (" + tokenNode + "); " + podName(req.Pod) + " is on " + orUnknown(req.Pod.Spec.NodeName)}
+}
+
+// ownKubelet allows the kubelet that runs the pod: it deletes with grace 0 when all has ended. NodeRestriction keeps it to
+// its own pods as well.
+func ownKubelet(req Request, _ Facts) *Decision {
+	if slices.Contains(req.User.Groups, nodesGroup) && req.User.Username == nodeUserPrefix+req.Pod.Spec.NodeName {
+		return allow("OwnKubelet")
+	}
+	return nil
+}
+
+// podGarbageCollector allows pod garbage collection where it is right that the pod's node will not come back: the node's
+// removal, or its taint, was judged on a road of its own. The node must have been read live, because an informer may not
+// have it yet.
+func podGarbageCollector(req Request, facts Facts) *Decision {
+	if req.User.Username != podGC && req.User.Username != sharedController {
+		return nil
+	}
+	switch {
+	case facts.Node.State == NodeGone:
+		return allow("NodeGone")
+	case facts.Node.State == NodePresent && facts.Node.OutOfService && facts.stopped():
+		return allow("NodeOutOfService")
+	}
+	return nil
+}
+
+// attachDetachController allows the controller whose work it is.
+func attachDetachController(req Request, _ Facts) *Decision {
+	if req.User.Username == attachDetach || req.User.Username == sharedController {
+		return allow("AttachDetachController")
+	}
+	return nil
+}
+
+// unguarded allows everything where no policy has a removal section.
+func unguarded(_ Request, facts Facts) *Decision {
+	if len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == "Allow" {
+		return allow("NotGuarded")
+	}
+	return nil
+}
+
+// allowedActor allows users that every policy names.
+func allowedActor(req Request, facts Facts) *Decision {
+	if slices.Contains(facts.Policy.AllowedActors, req.User.Username) {
+		return allow("AllowedActor")
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+package guard
+
+// fenced allows the removal of a pod for which there is a receipt: of a fence for exactly this pod, or for this very boot
+// of its node.
+func fenced(req Request, facts Facts) *Decision {
+	for _, r := range facts.Fences {
+		if r.PodUID != "" && r.PodUID == req.Pod.UID {
+			return allow("PodFenced")
+		}
+	}
+	if facts.stopped() {
+		return allow("NodeStopped")
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package guard
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// AnnotationConfirmOff on a node says that somebody knows it to be off: its value is <node UID>/<bootID>. It is void as
+// soon as the node is heard of again.
+const AnnotationConfirmOff = "podgrace.dev/confirm-off"
+
+// silence is how long a node must not have renewed its lease to count as silent: the duration of a kubelet's lease
+// (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3).
+const silence = 40 * time.Second
+
+// NodeState says what is known about a node.
+type NodeState int
+
+// The states. The zero value is unknown: it could not be read.
+const (
+	NodeUnknown NodeState = iota
+	NodeGone
+	NodePresent
+)
+
+// Node is what is known about a node.
+type Node struct {
+	Name  string
+	State NodeState
+	// What follows is of NodePresent only.
+	UID    types.UID
+	BootID string
+	// Ready as its kubelet or, after silence, the node lifecycle controller says.
+	Ready bool
+	// Heartbeat is when its kubelet was last heard of; zero: never.
+	Heartbeat time.Time
+	// OutOfService: it has the taint.
+	OutOfService bool
+	// ConfirmedOff: somebody confirmed that this boot of it is off, and it has been silent since.
+	ConfirmedOff bool
+}
+
+// NodeOf returns what a node and its lease say. The lease may be nil.
+func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
+	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			node.Ready = c.Status == corev1.ConditionTrue
+			node.Heartbeat = c.LastHeartbeatTime.Time
+		}
+	}
+	if lease != nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(node.Heartbeat) {
+		node.Heartbeat = lease.Spec.RenewTime.Time
+	}
+	for _, t := range n.Spec.Taints {
+		node.OutOfService = node.OutOfService || t.Key == corev1.TaintNodeOutOfService
+	}
+	confirmed := n.Annotations[AnnotationConfirmOff]
+	node.ConfirmedOff = confirmed != "" && confirmed == ConfirmOff(n) && !node.Ready && now.Sub(node.Heartbeat) > silence
+	return node
+}
+
+// ConfirmOff returns the value of AnnotationConfirmOff for a node as it is now.
+func ConfirmOff(n *corev1.Node) string { return string(n.UID) + "/" + n.Status.NodeInfo.BootID }
+
+// stopped says whether the node's processes are known to have ended: it is not ready, and it is confirmed to be off or
+// fenced, this very boot of it.
+func (f Facts) stopped() bool {
+	n := f.Node
+	if n.State != NodePresent || n.Ready {
+		return false
+	}
+	if n.ConfirmedOff {
+		return true
+	}
+	for _, r := range f.Fences {
+		if r.PodUID == "" && n.UID != "" && r.NodeUID == n.UID && r.BootID == n.BootID {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeStopped allows what frees the pods and volumes of a node that is known to have stopped.
+func nodeStopped(_ Request, facts Facts) *Decision {
+	if facts.stopped() {
+		return allow("NodeStopped")
+	}
+	return nil
+}
+
+// nodeGone allows it for a node that does not exist: its removal was judged.
+func nodeGone(_ Request, facts Facts) *Decision {
+	if facts.Node.State == NodeGone {
+		return allow("NodeGone")
+	}
+	return nil
+}
+
+// nothingProtectedOnNode allows the removal of a node on which nothing could run twice that matters.
+func nothingProtectedOnNode(_ Request, facts Facts) *Decision {
+	if facts.BoundUnknown || len(facts.Bound) > 0 {
+		return nil
+	}
+	return allow("NothingProtectedOnNode")
+}

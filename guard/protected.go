@@ -1,0 +1,65 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Protected says why running a pod twice could harm: it has an identity (a StatefulSet's) or exclusive storage. It is
+// empty where it could not. A claim that is not known counts as exclusive.
+func Protected(pod *corev1.Pod, claims Claims) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "StatefulSet" {
+		return "it is a pod of StatefulSet " + owner.Name
+	}
+	for _, v := range pod.Spec.Volumes {
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name := v.PersistentVolumeClaim.ClaimName
+			modes, known := claims[name]
+			if !known {
+				return fmt.Sprintf("the access mode of its claim %s is not known", name)
+			}
+			if mode, ok := exclusive(modes); ok {
+				return fmt.Sprintf("its claim %s is %s", name, mode)
+			}
+		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+			// The claim is made after the pod, with the modes that stand in the pod.
+			if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
+				return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
+			}
+		}
+	}
+	return ""
+}
+
+// exclusive returns the access mode by which only one node or pod may use a volume.
+func exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
+	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
+		if slices.Contains(modes, mode) {
+			return mode, true
+		}
+	}
+	return "", false
+}
+
+// ClaimNames returns the names of the PersistentVolumeClaims that the pod names.
+func ClaimNames(pod *corev1.Pod) []string {
+	var names []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			names = append(names, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return names
+}
+
+// protectedBecause is Protected under the policy.
+func protectedBecause(pod *corev1.Pod, facts Facts) string {
+	if why := Protected(pod, facts.Claims); why != "" || !facts.Policy.ProtectAll {
+		return why
+	}
+	return "the policy protects all pods"
+}

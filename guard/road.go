@@ -1,0 +1,158 @@
+package guard
+
+import (
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Road is a way to make Kubernetes believe that a pod is gone.
+type Road string
+
+// The roads.
+const (
+	// RoadDelete is a DELETE or DELETECOLLECTION of pods whose effective grace period is 0.
+	RoadDelete Road = "delete"
+	// RoadEviction is an eviction with a grace period of 0.
+	RoadEviction Road = "eviction"
+	// RoadStatus is a status that says Succeeded or Failed: a plain delete of the pod then takes effect at once.
+	RoadStatus Road = "status"
+	// RoadFinalizer is the removal of the last finalizer of a pod that was force-deleted before.
+	RoadFinalizer Road = "finalizer"
+	// RoadNode is a DELETE of a Node: pod garbage collection then force-deletes its pods.
+	RoadNode Road = "node"
+	// RoadOutOfService is the taint node.kubernetes.io/out-of-service: pods are force-deleted, volumes detached.
+	RoadOutOfService Road = "out-of-service"
+	// RoadVolumeAttachment is a DELETE of a VolumeAttachment: the volume may then be attached elsewhere.
+	RoadVolumeAttachment Road = "volume-attachment"
+)
+
+// Request is who wants to remove what.
+type Request struct {
+	Road Road
+	User authenticationv1.UserInfo
+	// Pod as stored, for the roads of pods.
+	Pod *corev1.Pod
+	// GracePeriodSeconds of the user's options; nil where there are none.
+	GracePeriodSeconds *int64
+	// Phase that is to be written, for RoadStatus.
+	Phase corev1.PodPhase
+	// VolumeAttachment as stored, for its road.
+	VolumeAttachment *storagev1.VolumeAttachment
+}
+
+// Facts are what is known at the moment of the decision.
+type Facts struct {
+	Now time.Time
+	// Policy that holds for the pod's namespace; for nodes and volume attachments the strictest of all.
+	Policy Policy
+	// Node that the pod is bound to, or that the request is about.
+	Node Node
+	// Claims gives the access modes of the pod's claims by name. One that is missing is unknown.
+	Claims Claims
+	// MayForce says whether the user has the verb force-delete on this pod (group podgrace.dev, resource pods).
+	MayForce Answer
+	// Fences are receipts of fences for this pod or node.
+	Fences []Fence
+	// Bound are the pods of the node that are not finished, for RoadNode. BoundUnknown: they could not be listed.
+	Bound        []*corev1.Pod
+	BoundUnknown bool
+}
+
+// Claims are access modes by the name of the claim.
+type Claims map[string][]corev1.PersistentVolumeAccessMode
+
+// Answer is a fact that may be unknown.
+type Answer int
+
+// The answers. The zero value is Unknown.
+const (
+	Unknown Answer = iota
+	No
+	Yes
+)
+
+// Policy is what the removal sections of all policies that hold give together: the strictest of each field.
+type Policy struct {
+	// Names of the policies. None: nothing is guarded here.
+	Names []string
+	// ForceDelete of a protected pod: Deny, Warn or Allow.
+	ForceDelete v1alpha1.RemovalAction
+	// ProtectAll: every pod is protected, not only the stateful ones.
+	ProtectAll bool
+	// EvictionWithoutGrace: Deny, or Raise to the pod's own grace period.
+	EvictionWithoutGrace v1alpha1.GraceAction
+	// AllowedActors are users whose removals are not judged.
+	AllowedActors []string
+}
+
+// Fence is a receipt: somebody made sure that a pod's processes, or all of a node's boot, can do no more harm.
+type Fence struct {
+	// Name of the receipt, for messages.
+	Name string
+	// PodUID that was fenced; empty where a whole node was.
+	PodUID types.UID
+	// NodeUID and BootID of the node that was fenced.
+	NodeUID types.UID
+	BootID  string
+}
+
+// Verdict is what becomes of the request.
+type Verdict string
+
+// The verdicts.
+const (
+	Allow Verdict = "Allow"
+	Warn  Verdict = "Warn"
+	Deny  Verdict = "Deny"
+)
+
+// Decision is the answer to a Request.
+type Decision struct {
+	Verdict Verdict
+	// Reason in one word: the rule that decided. For metrics, audit and tests.
+	Reason string
+	// Message for the person, for Warn and Deny: what may run twice and where, why that matters here, and the ways on.
+	Message string
+}
+
+// Decide judges a request.
+func Decide(req Request, facts Facts) Decision {
+	for _, r := range roads[req.Road] {
+		if d := r(req, facts); d != nil {
+			return *d
+		}
+	}
+	// No road of ours: the webhook's configuration and this package disagree.
+	return Decision{Verdict: Deny, Reason: "UnknownRoad", Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
+}
+
+// rule answers, or leaves the answer to the next one.
+type rule func(Request, Facts) *Decision
+
+// The rules of each road, in the order in which they are asked.
+var roads = map[Road][]rule{
+	RoadDelete:           podRules,
+	RoadEviction:         podRules,
+	RoadStatus:           podRules,
+	RoadFinalizer:        podRules,
+	RoadNode:             {unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode},
+	RoadOutOfService:     {unguarded, allowedActor, nodeStopped, refuseNode},
+	RoadVolumeAttachment: {unguarded, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment},
+}
+
+var podRules = []rule{
+	enforcerOfAnotherNode,
+	notForced, neverScheduled, finished,
+	ownKubelet, podGarbageCollector,
+	unguarded, allowedActor,
+	fenced, confirmed,
+	unprotected, refusePod,
+}
+
+func allow(reason string) *Decision { return &Decision{Verdict: Allow, Reason: reason} }

@@ -1,0 +1,198 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// ValidateRemoval answers /validate-removal: the roads by which Kubernetes can be made to believe that a pod is gone. It
+// fails closed: what can't be judged is refused, with the reason.
+func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) admission.Response {
+	r, facts, response := e.removal(ctx, req)
+	if response != nil {
+		return *response
+	}
+	d := guard.Decide(*r, *facts)
+	e.Metrics.removal(req, r.Road, d)
+	return removalAnswer(*r, d)
+}
+
+// MutateEvictions answers /mutate-evictions: where the policy says so, an eviction with a grace period of 0 that would be
+// refused gets the pod's own.
+func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) admission.Response {
+	r, facts, response := e.removal(ctx, req)
+	if response != nil {
+		return admission.Allowed("") // the validating webhook says what is wrong
+	}
+	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise || guard.Decide(*r, *facts).Verdict == guard.Allow {
+		return admission.Allowed("")
+	}
+	grace := graceperiod.Of(&r.Pod.Spec)
+	if grace == 0 {
+		grace = graceperiod.Unset
+	}
+	return raiseEviction(req, r.Pod, grace)
+}
+
+func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admission.Response {
+	var eviction policyv1.Eviction
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction); err != nil {
+		return admission.Allowed("")
+	}
+	patch := jsonpatch.Operation{Operation: "add", Path: "/deleteOptions/gracePeriodSeconds", Value: grace}
+	if eviction.DeleteOptions == nil {
+		patch = jsonpatch.Operation{Operation: "add", Path: "/deleteOptions", Value: map[string]int64{"gracePeriodSeconds": grace}}
+	}
+	response := admission.Patched("", patch)
+	return response.WithWarnings(string(defaulting.Shorten(fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to its own %d s, because it is protected", pod.Namespace, pod.Name, grace))))
+}
+
+// removal decodes a request and looks up what its judgement depends on. The response is for what can't be judged.
+func (e *Engine) removal(ctx context.Context, req admission.Request) (*guard.Request, *guard.Facts, *admission.Response) {
+	r, err := e.removalRequest(ctx, req)
+	if err != nil {
+		return nil, nil, new(badRequest("%w", err))
+	}
+	if r == nil {
+		return nil, nil, new(admission.Allowed(""))
+	}
+	if !e.Ready() {
+		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)))
+	}
+	facts := e.removalFacts(ctx, req, r)
+	return r, &facts, nil
+}
+
+// removalRequest recognises the road. nil: the request is on none of them.
+func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*guard.Request, error) {
+	r := &guard.Request{User: req.UserInfo}
+	what := fmt.Sprintf("%s %s/%s", req.Operation, req.Resource.Resource, req.SubResource)
+	switch what {
+	case "DELETE pods/":
+		r.Road = guard.RoadDelete
+		return r, errors.Join(decodeOld(req, &r.Pod), decodeOptions(req, &r.GracePeriodSeconds))
+	case "CREATE pods/eviction":
+		r.Road = guard.RoadEviction
+		return r, e.decodeEviction(ctx, req, r)
+	case "UPDATE pods/status":
+		r.Road = guard.RoadStatus
+		var now *corev1.Pod
+		err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now))
+		if err == nil {
+			r.Phase = now.Status.Phase
+		}
+		return r, err
+	case "UPDATE pods/":
+		r.Road = guard.RoadFinalizer
+		var now *corev1.Pod
+		if err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now)); err != nil {
+			return nil, err
+		}
+		if len(r.Pod.Finalizers) == 0 || len(now.Finalizers) > 0 {
+			return nil, nil
+		}
+		return r, nil
+	case "DELETE nodes/":
+		r.Road = guard.RoadNode
+		return r, nil
+	case "UPDATE nodes/":
+		r.Road = guard.RoadOutOfService
+		var before, now *corev1.Node
+		if err := errors.Join(decodeOld(req, &before), decodeNew(req, &now)); err != nil {
+			return nil, err
+		}
+		if outOfService(before) || !outOfService(now) {
+			return nil, nil
+		}
+		return r, nil
+	case "DELETE volumeattachments/":
+		r.Road = guard.RoadVolumeAttachment
+		var attachment *storagev1.VolumeAttachment
+		err := decodeOld(req, &attachment)
+		r.VolumeAttachment = attachment
+		return r, err
+	}
+	return nil, fmt.Errorf("%s is no removal that Podgrace judges: check the rules of the webhook configuration", what)
+}
+
+func outOfService(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// decodeEviction reads the options of the eviction (policy/v1 and v1beta1 have the same fields) and looks the pod up: the
+// review does not have it.
+func (e *Engine) decodeEviction(ctx context.Context, req admission.Request, r *guard.Request) error {
+	var eviction policyv1.Eviction
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction); err != nil {
+		return fmt.Errorf("decode the eviction: %w", err)
+	}
+	if eviction.DeleteOptions != nil {
+		r.GracePeriodSeconds = eviction.DeleteOptions.GracePeriodSeconds
+	}
+	pod, err := e.Lookup.pod(ctx, req.Namespace, req.Name)
+	if err != nil {
+		return fmt.Errorf("look up the pod of the eviction: %w", err)
+	}
+	r.Pod = pod
+	return nil
+}
+
+func decodeOld[T any](req admission.Request, into **T) error {
+	return decode(req.OldObject.Raw, "old object", into)
+}
+
+func decodeNew[T any](req admission.Request, into **T) error {
+	return decode(req.Object.Raw, "object", into)
+}
+
+func decode[T any](raw []byte, what string, into **T) error {
+	*into = new(T)
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, *into); err != nil {
+		return fmt.Errorf("decode the %s: %w", what, err)
+	}
+	return nil
+}
+
+func decodeOptions(req admission.Request, grace **int64) error {
+	if len(req.Options.Raw) == 0 {
+		return nil
+	}
+	var options metav1.DeleteOptions
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Options.Raw, &options); err != nil {
+		return fmt.Errorf("decode the options: %w", err)
+	}
+	*grace = options.GracePeriodSeconds
+	return nil
+}
+
+func removalAnswer(r guard.Request, d guard.Decision) admission.Response {
+	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
+		Allowed:          d.Verdict != guard.Deny,
+		AuditAnnotations: map[string]string{"removal": string(r.Road), "verdict": string(d.Verdict), "reason": d.Reason},
+	}}
+	switch d.Verdict {
+	case guard.Deny:
+		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(d.Reason), Message: d.Message}
+	case guard.Warn:
+		response.Warnings = []string{string(defaulting.Shorten(d.Message))}
+	case guard.Allow:
+	}
+	return response
+}

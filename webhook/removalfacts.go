@@ -1,0 +1,136 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// Reviewer asks the API server whether somebody may do something.
+type Reviewer interface {
+	Create(ctx context.Context, o client.Object, options ...client.CreateOption) error
+}
+
+// removalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it
+// is read live: an informer may be behind, and a node that is gone in truth must not be taken for one that never was.
+// What can't be read stays unknown.
+func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *guard.Request) guard.Facts {
+	facts := guard.Facts{Now: time.Now()}
+	policies := e.Policies.Policies()
+	switch r.Road {
+	case guard.RoadNode, guard.RoadOutOfService:
+		facts.Policy = policies.StrictestRemoval()
+		facts.Node = e.Lookup.node(ctx, req.Name, facts.Now)
+		if r.Road == guard.RoadNode {
+			facts.Bound, facts.BoundUnknown = e.protectedOn(ctx, req.Name, policies)
+		}
+	case guard.RoadVolumeAttachment:
+		facts.Policy = policies.StrictestRemoval()
+		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)
+	default:
+		facts.Policy = policies.Removal(e.Lookup.Namespace(ctx, r.Pod.Namespace), e.Namespace)
+		if r.Pod.Spec.NodeName != "" {
+			facts.Node = e.Lookup.node(ctx, r.Pod.Spec.NodeName, facts.Now)
+		}
+		facts.Claims = e.Lookup.claims(ctx, r.Pod.Namespace, r.Pod)
+		facts.MayForce = e.mayForce(ctx, r)
+	}
+	return facts
+}
+
+// mayForce asks for the user's right to confirm, where the pod is confirmed at all.
+func (e *Engine) mayForce(ctx context.Context, r *guard.Request) guard.Answer {
+	if r.Pod.Annotations[guard.AnnotationConfirmForceDelete] == "" || e.Reviewer == nil {
+		return guard.Unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range r.User.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: r.User.Username, UID: r.User.UID, Groups: r.User.Groups, Extra: extra,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.Pod.Namespace, Name: r.Pod.Name, Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods"},
+	}}
+	if err := e.Reviewer.Create(ctx, review); err != nil {
+		return guard.Unknown
+	}
+	if review.Status.Allowed {
+		return guard.Yes
+	}
+	return guard.No
+}
+
+// protectedOn returns the pods of a node that may still run and that a policy protects.
+func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies) (protected []*corev1.Pod, unknown bool) {
+	pods, err := e.Lookup.podsOn(ctx, node)
+	if err != nil {
+		return nil, true
+	}
+	for i := range pods {
+		p := &pods[i]
+		if graceperiod.Finished(p) {
+			continue
+		}
+		policy := policies.Removal(e.Lookup.Namespace(ctx, p.Namespace), e.Namespace)
+		if len(policy.Names) > 0 && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
+			protected = append(protected, p)
+		}
+	}
+	return protected, false
+}
+
+// node reads a node and its lease live.
+func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Node {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	var n corev1.Node
+	switch err := l.Live.Get(ctx, types.NamespacedName{Name: name}, &n); {
+	case apierrors.IsNotFound(err):
+		return guard.Node{Name: name, State: guard.NodeGone}
+	case err != nil:
+		return guard.Node{Name: name, State: guard.NodeUnknown}
+	}
+	var lease coordinationv1.Lease
+	switch err := l.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); {
+	case apierrors.IsNotFound(err):
+		return guard.NodeOf(&n, nil, now)
+	case err != nil:
+		// Without the lease the node may have been heard of a moment ago: nothing is known.
+		return guard.Node{Name: name, State: guard.NodeUnknown}
+	}
+	return guard.NodeOf(&n, &lease, now)
+}
+
+func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	var p corev1.Pod
+	if err := l.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &p); err != nil {
+		return nil, fmt.Errorf("read pod %s/%s: %w", namespace, name, err)
+	}
+	return &p, nil
+}
+
+func (l *Lookup) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
+	defer cancel()
+	var list corev1.PodList
+	if err := l.Live.List(ctx, &list, client.MatchingFields{"spec.nodeName": node}); err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
+}
