@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -85,3 +86,5 @@ func perZone(pods []corev1.Pod) map[string]int {
 	}
 	return counts
 }
+
+func writeFile(path string, text []byte) error { return os.WriteFile(path, text, 0o600) }

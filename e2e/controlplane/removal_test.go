@@ -1,0 +1,366 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// guarded returns a pod of a StatefulSet that is bound to a node, in a namespace whose policy guards it.
+func guarded(t *testing.T, s *suite.Suite, change ...func(*v1alpha1.RemovalSection)) *corev1.Pod {
+	t.Helper()
+	ns := s.Namespace(t)
+	removal := &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{"system:serviceaccount:ops:repair"}}
+	for _, c := range change {
+		c(removal)
+	}
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: removal})
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db"),
+	}})
+	pod := bound(t, s, ns, 1)[0]
+	t.Cleanup(func() { letGo(s, &pod) })
+	return &pod
+}
+
+// letGo removes a pod as its kubelet does, so that the namespace does not stay full.
+func letGo(s *suite.Suite, pod *corev1.Pod) {
+	config, err := s.User("system:node:"+pod.Spec.NodeName, "system:nodes")
+	if err != nil {
+		return
+	}
+	kube, err := suite.NewClient(config)
+	if err != nil {
+		return
+	}
+	_ = kube.Delete(context.Background(), pod, client.GracePeriodSeconds(0))
+}
+
+// as returns a client for a user with all rights of an administrator but that of Podgrace's own verb.
+func as(t *testing.T, s *suite.Suite, user string, groups ...string) client.Client {
+	t.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "e2e-remover"},
+		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "e2e-remover"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "policy", "storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}}
+	admin := rbacClient(t, s)
+	if err := admin.Create(t.Context(), role); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), binding) })
+	kube, _ := s.Warned(t, user, groups...)
+	return kube
+}
+
+func rbacClient(t *testing.T, s *suite.Suite) client.Client {
+	t.Helper()
+	scheme := s.Client.Scheme()
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kube, err := client.New(s.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+func wantRefused(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Error("it went through")
+		return
+	}
+	for _, part := range append([]string{"denied the request"}, parts...) {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the refusal lacks %q: %v", part, err)
+		}
+	}
+}
+
+// partition silences a node: no heartbeat for two minutes, and Ready unknown, as the node lifecycle controller would write.
+func partition(t *testing.T, s *suite.Suite) *corev1.Node {
+	t.Helper()
+	name := fmt.Sprintf("silent-%d", time.Now().UnixNano())
+	if err := s.AddNode(t.Context(), name, map[string]string{corev1.LabelHostname: name, "e2e": name}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.StopHeartbeat(name)
+		deleteNode(s, name)
+	})
+	node := &corev1.Node{}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func silence(t *testing.T, s *suite.Suite, node *corev1.Node) {
+	t.Helper()
+	s.StopHeartbeat(node.Name)
+	long := time.Now().Add(-2 * time.Minute)
+	suite.Eventually(t, "node "+node.Name+" silent", func(ctx context.Context) (bool, error) {
+		var lease coordinationv1.Lease
+		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
+			return false, err
+		}
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: long}
+		if err := s.Client.Update(ctx, &lease); err != nil {
+			return false, err
+		}
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+			return false, err
+		}
+		for i := range node.Status.Conditions {
+			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
+			}
+		}
+		return true, s.Client.Status().Update(ctx, node)
+	})
+}
+
+// deleteNode confirms that the node is off, and deletes it.
+func deleteNode(s *suite.Suite, name string) {
+	node := &corev1.Node{}
+	if err := s.Client.Get(context.Background(), client.ObjectKey{Name: name}, node); err != nil {
+		return
+	}
+	_ = s.Client.Delete(context.Background(), node)
+}
+
+func annotate(t *testing.T, s *suite.Suite, o client.Object, key, value string) {
+	t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value))
+	if err := s.Client.Patch(t.Context(), o, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForceDelete(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	_, _, err := s.Kubectl(t.Context(), "delete", "pod", "--force", "--wait=false", "-n", pod.Namespace, pod.Name)
+	wantRefused(t, err, "pod "+pod.Namespace+"/db-0 may still run on "+pod.Spec.NodeName+" (ready)", "it is a pod of StatefulSet db", "delete it without --force", "kubectl podgrace confirm -n "+pod.Namespace+" db-0")
+
+	// An ordinary delete goes through, and makes no force delete safe.
+	if err := s.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || *pod.DeletionGracePeriodSeconds != 30 {
+		t.Errorf("the refused force delete left %v behind, %v", pod.DeletionGracePeriodSeconds, err)
+	}
+}
+
+func TestForceDeleteCollection(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	err := s.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(pod.Namespace), client.GracePeriodSeconds(0))
+	wantRefused(t, err, "it is a pod of StatefulSet db")
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.DeletionTimestamp != nil {
+		t.Errorf("got %v, %v", pod.DeletionTimestamp, err)
+	}
+}
+
+// A stored grace of 0 was left by a force delete before there was a policy; a finalizer kept the pod.
+func TestStoredZeroAndLastFinalizer(t *testing.T) {
+	s := start(t)
+	ns := s.Namespace(t)
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db"),
+	}})
+	pod := &bound(t, s, ns, 1)[0]
+	finalizers := func(list string) error {
+		return s.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":`+list+`}}`)))
+	}
+	if err := finalizers(`["example.com/hold"]`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatalf("nothing is guarded yet: %v", err)
+	}
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
+	wantRefused(t, s.Client.Delete(t.Context(), pod), "it is a pod of StatefulSet db")
+	wantRefused(t, finalizers(`null`), "it is a pod of StatefulSet db")
+	// The kubelet of its node says that it has ended: then the finalizer may go, as the Job controller's does daily.
+	kubelet, _ := s.Warned(t, "system:node:"+pod.Spec.NodeName, "system:nodes")
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status.Phase = corev1.PodFailed
+	if err := kubelet.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := finalizers(`null`); err != nil {
+		t.Errorf("a finished pod: %v", err)
+	}
+}
+
+func TestEvictionWithoutGrace(t *testing.T) {
+	s := start(t)
+	evict := func(pod *corev1.Pod) error {
+		return s.Client.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
+	}
+	t.Run("refused", func(t *testing.T) {
+		wantRefused(t, evict(guarded(t, s)), "it is a pod of StatefulSet db", "delete it without --force")
+	})
+	t.Run("raised", func(t *testing.T) {
+		pod := guarded(t, s, func(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceRaise })
+		if err := evict(pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds != 30 {
+			t.Errorf("got grace %v, %v; want the pod's own", pod.DeletionGracePeriodSeconds, err)
+		}
+	})
+	t.Run("policy v1beta1", func(t *testing.T) {
+		pod := guarded(t, s)
+		body := fmt.Appendf(nil, `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":%q,"namespace":%q},"deleteOptions":{"gracePeriodSeconds":0}}`, pod.Name, pod.Namespace)
+		wantRefused(t, raw(t, s, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+"/eviction", body), "it is a pod of StatefulSet db")
+	})
+	t.Run("with grace", func(t *testing.T) {
+		pod := guarded(t, s)
+		if err := s.Client.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestStatusWrittenByOthers(t *testing.T) {
+	s := start(t)
+	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
+		pod := guarded(t, s)
+		pod.Status.Phase = phase
+		wantRefused(t, s.Client.Status().Update(t.Context(), pod.DeepCopy()), "may still run on", "it is a pod of StatefulSet db")
+		other, _ := s.Warned(t, "system:node:elsewhere", "system:nodes")
+		if err := other.Status().Update(t.Context(), pod.DeepCopy()); err == nil {
+			t.Error("the kubelet of another node wrote the phase")
+		}
+		kubelet, _ := s.Warned(t, "system:node:"+pod.Spec.NodeName, "system:nodes")
+		if err := kubelet.Status().Update(t.Context(), pod.DeepCopy()); err != nil {
+			t.Errorf("its own kubelet: %v", err)
+		}
+	}
+}
+
+func TestNodeDeleteAndOutOfService(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
+	pinned := template("db", func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{"e2e": node.Name} })
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: pinned,
+	}})
+	bound(t, s, ns, 1)
+	taint := func() error {
+		return s.Client.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`)), client.DryRunAll)
+	}
+	remove := func() error { return s.Client.Delete(t.Context(), node.DeepCopy(), client.DryRunAll) }
+
+	wantRefused(t, taint(), "pods may still run on node "+node.Name+" (ready)", "drain it first")
+	wantRefused(t, remove(), ns+"/db-0", "kubectl podgrace confirm node/"+node.Name)
+	silence(t, s, node)
+	wantRefused(t, taint(), "not ready, silent since")
+	wantRefused(t, remove(), "not ready, silent since")
+
+	annotate(t, s, node, guard.AnnotationConfirmOff, "another-uid/another-boot")
+	wantRefused(t, taint())
+	annotate(t, s, node, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	if err := taint(); err != nil {
+		t.Errorf("confirmed off: %v", err)
+	}
+	if err := remove(); err != nil {
+		t.Errorf("confirmed off: %v", err)
+	}
+	pod := &bound(t, s, ns, 1)[0]
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
+		t.Errorf("a pod of a node that is confirmed off: %v", err)
+	}
+}
+
+func TestVolumeAttachment(t *testing.T) {
+	s := start(t)
+	guarded(t, s) // the strictest policy of the cluster counts
+	name := "claim-1"
+	va := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{GenerateName: "va-"}, Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: "example.com", NodeName: "node-0", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name},
+	}}
+	if err := s.Client.Create(t.Context(), va); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, s.Client.Delete(t.Context(), va), "node-0 (ready) may still write to volume claim-1")
+	repair := as(t, s, "system:serviceaccount:ops:repair")
+	if err := repair.Delete(t.Context(), va); err != nil {
+		t.Errorf("an actor that the policy allows: %v", err)
+	}
+}
+
+// A confirmation is for one UID, by somebody who may; it can be used again, and it needs no webhook.
+func TestConfirmation(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	annotate(t, s, pod, guard.AnnotationConfirmForceDelete, "another-uid")
+	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	annotate(t, s, pod, guard.AnnotationConfirmForceDelete, string(pod.UID))
+	wantRefused(t, as(t, s, "intern").Delete(t.Context(), pod, client.GracePeriodSeconds(0)), "you do not have the verb force-delete on pods.podgrace.dev")
+	for range 2 {
+		if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
+			t.Errorf("dry run of a confirmed force delete: %v", err)
+		}
+	}
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("confirmed: %v", err)
+	}
+}
+
+// What is not protected goes, with a warning that says what may be.
+func TestUnprotectedIsWarnedAbout(t *testing.T) {
+	s := start(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
+	s.Create(t, deployment(ns, "web", 1))
+	pod := &bound(t, s, ns, 1)[0]
+	kube, warnings := s.Warned(t, "")
+	if err := kube.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(warnings.Take(), "\n"); !strings.Contains(got, "it may still run on "+pod.Spec.NodeName+" (ready)") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// raw posts a body that the typed client has no type for.
+func raw(t *testing.T, s *suite.Suite, path string, body []byte) error {
+	t.Helper()
+	file := t.TempDir() + "/body.json"
+	if err := writeFile(file, body); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := s.Kubectl(t.Context(), "create", "--raw", path, "-f", file)
+	return err
+}
