@@ -36,7 +36,7 @@ type Suite struct {
 // Main runs the tests of a package and ends the cluster that they may have started.
 func Main(m *testing.M, shared *Shared) {
 	code := m.Run()
-	if err := shared.stop(); err != nil {
+	if err := shared.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
 		code = 1
 	}
@@ -73,7 +73,8 @@ func (s *Shared) Get(t testing.TB) *Suite {
 	return s.suite
 }
 
-func (s *Shared) stop() error {
+// Stop ends the cluster, if a test started it.
+func (s *Shared) Stop() error {
 	if s.suite == nil {
 		return nil
 	}
