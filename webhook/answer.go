@@ -18,9 +18,10 @@ import (
 // answer writes a decision as the API server wants it. The patch holds just the changes: fields that this version of
 // Kubernetes' types does not know survive, and so do the arrays of others.
 func answer(effective *defaulting.Effective, result defaulting.Result) admission.Response {
+	values := encode(result.Changes)
 	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Allowed:          len(result.Denials) == 0,
-		AuditAnnotations: audit(effective, result),
+		AuditAnnotations: audit(effective, result, values),
 	}}
 	for _, w := range result.Warnings {
 		response.Warnings = append(response.Warnings, string(w))
@@ -29,10 +30,30 @@ func answer(effective *defaulting.Effective, result defaulting.Result) admission
 		response.Result = refusal(result.Denials)
 		return response
 	}
-	for _, c := range result.Changes {
-		response.Patches = append(response.Patches, jsonpatch.Operation{Operation: string(c.Operation), Path: c.Path, Value: c.Value})
+	response.Patches = make([]jsonpatch.Operation, len(result.Changes))
+	for i, c := range result.Changes {
+		response.Patches[i] = jsonpatch.Operation{Operation: string(c.Operation), Path: c.Path}
+		if values[i] != nil {
+			response.Patches[i].Value = values[i]
+		}
 	}
 	return response
+}
+
+// encode marshals what changes write, once for both the patch and the audit log; nil for a removal.
+func encode(changes []defaulting.Change) []json.RawMessage {
+	values := make([]json.RawMessage, len(changes))
+	for i, c := range changes {
+		if c.Operation == defaulting.OperationRemove {
+			continue
+		}
+		text, err := json.Marshal(c.Value)
+		if err != nil {
+			panic(err) // core types, strings and numbers can be marshalled; the server would answer that it failed
+		}
+		values[i] = text
+	}
+	return values
 }
 
 // refusal is what the person reads: every denial, since mending one at a time is tiresome.
@@ -54,13 +75,13 @@ const maxAuditValue = 200
 
 // audit says in the API server's audit log what was decided and why. The API server puts the webhook's name before each
 // key.
-func audit(effective *defaulting.Effective, result defaulting.Result) map[string]string {
+func audit(effective *defaulting.Effective, result defaulting.Result, values []json.RawMessage) map[string]string {
 	annotations := map[string]string{}
 	if len(effective.Policies) > 0 {
 		annotations["policies"] = strings.Join(effective.Policies, ",")
 	}
-	for _, c := range result.Changes {
-		annotations[auditKey(c)] = fmt.Sprintf("%s (%s)", auditValue(c), c.Why)
+	for i, c := range result.Changes {
+		annotations[auditKey(c)] = auditValue(c, values[i]) + " (" + c.Why + ")"
 	}
 	if len(result.Denials) > 0 {
 		reasons := make([]string, len(result.Denials))
@@ -80,21 +101,17 @@ func auditKey(c defaulting.Change) string {
 	return c.Path[strings.LastIndex(c.Path, "/")+1:]
 }
 
-func auditValue(c defaulting.Change) string {
-	if c.Operation == defaulting.OperationRemove {
+func auditValue(c defaulting.Change, value json.RawMessage) string {
+	if value == nil {
 		return "removed"
 	}
 	if s, ok := c.Value.(string); ok {
 		return s
 	}
-	text, err := json.Marshal(c.Value)
-	if err != nil {
-		return fmt.Sprint(c.Value)
+	if len(value) > maxAuditValue {
+		return strings.ToValidUTF8(string(value[:maxAuditValue]), "") + "..."
 	}
-	if len(text) > maxAuditValue {
-		return strings.ToValidUTF8(string(text[:maxAuditValue]), "") + "..."
-	}
-	return string(text)
+	return string(value)
 }
 
 // missed allows a request that could not be judged, and says so.

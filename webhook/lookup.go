@@ -70,27 +70,27 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 }
 
 func (l *Lookup) priorityClasses(ctx context.Context) (map[string]*schedulingv1.PriorityClass, error) {
-	var list schedulingv1.PriorityClassList
-	if err := l.Informers.List(ctx, &list); err != nil {
+	classes, err := stored(ctx, l.Informers, &schedulingv1.PriorityClass{}, "", &schedulingv1.PriorityClassList{})
+	if err != nil {
 		return nil, fmt.Errorf("list PriorityClasses: %w", err)
 	}
-	byName := make(map[string]*schedulingv1.PriorityClass, len(list.Items))
-	for i := range list.Items {
-		byName[list.Items[i].Name] = &list.Items[i]
+	byName := make(map[string]*schedulingv1.PriorityClass, len(classes))
+	for _, c := range classes {
+		byName[c.Name] = c
 	}
 	return byName, nil
 }
 
 func (l *Lookup) serviceSelectors(ctx context.Context, namespace string) ([]map[string]string, error) {
-	var list corev1.ServiceList
-	if err := l.Informers.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	services, err := stored(ctx, l.Informers, &corev1.Service{}, namespace, &corev1.ServiceList{})
+	if err != nil {
 		return nil, fmt.Errorf("list Services of %s: %w", namespace, err)
 	}
-	var selectors []map[string]string
-	for i := range list.Items {
+	selectors := make([]map[string]string, 0, len(services))
+	for _, s := range services {
 		// A nil selector selects nothing (endpoints made by hand); an empty one can't be stored.
-		if s := list.Items[i].Spec.Selector; len(s) > 0 {
-			selectors = append(selectors, s)
+		if len(s.Spec.Selector) > 0 {
+			selectors = append(selectors, s.Spec.Selector)
 		}
 	}
 	return selectors, nil
@@ -123,13 +123,9 @@ func (l *Lookup) ownerSelector(ctx context.Context, namespace string, owner *met
 }
 
 func (l *Lookup) nodes(ctx context.Context) ([]*corev1.Node, error) {
-	var list corev1.NodeList
-	if err := l.Informers.List(ctx, &list); err != nil {
+	nodes, err := stored(ctx, l.Informers, &corev1.Node{}, "", &corev1.NodeList{})
+	if err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
-	nodes := make([]*corev1.Node, len(list.Items))
-	for i := range list.Items {
-		nodes[i] = &list.Items[i]
 	}
 	return nodes, nil
 }
@@ -138,13 +134,12 @@ func (l *Lookup) nodes(ctx context.Context) ([]*corev1.Node, error) {
 func (l *Lookup) pods(ctx context.Context, namespace string) []defaulting.PodOnNode {
 	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
 	defer cancel()
-	var list corev1.PodList
-	if err := l.Informers.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+	pods, err := stored(ctx, l.Informers, &corev1.Pod{}, namespace, &corev1.PodList{})
+	if err != nil {
 		return nil
 	}
-	counted := make([]defaulting.PodOnNode, 0, len(list.Items))
-	for i := range list.Items {
-		p := &list.Items[i]
+	counted := make([]defaulting.PodOnNode, 0, len(pods))
+	for _, p := range pods {
 		if p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			counted = append(counted, defaulting.PodOnNode{Node: p.Spec.NodeName, Labels: p.Labels})
 		}

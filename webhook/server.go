@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -36,13 +37,14 @@ func (e *Engine) Register(mux interface {
 	}
 }
 
-// logAs names the path and nothing of the request: a logger with the request's values would be made for every request.
+// logAs names the path and nothing of the request: a logger with the request's values would be made for every request. The
+// server asks for a logger three times a request, so that even this one is made once.
 func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
-	return func(base logr.Logger, req *admission.Request) logr.Logger {
-		if req == nil {
-			return base.WithValues("path", path)
-		}
-		return base
+	var once sync.Once
+	var named logr.Logger
+	return func(base logr.Logger, _ *admission.Request) logr.Logger {
+		once.Do(func() { named = base.WithValues("path", path) }) // the server's base is always the same
+		return named
 	}
 }
 

@@ -58,8 +58,9 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, "webhook")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/webhook")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/webhook")
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the webhook: %w: %s", err, bytes.TrimSpace(out))
 	}
