@@ -29,6 +29,8 @@ type Engine struct {
 	Namespace string
 	// Reviewer asks for the right to confirm a force delete. nil: nobody is known to have it.
 	Reviewer Reviewer
+	// Events may be nil.
+	Events *Events
 	// Metrics may be nil.
 	Metrics *Metrics
 }

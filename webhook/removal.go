@@ -31,6 +31,7 @@ func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) adm
 	}
 	d := guard.Decide(*r, *facts)
 	e.Metrics.removal(req, r.Road, d)
+	e.Events.removal(req, *r, d)
 	return removalAnswer(*r, d)
 }
 

@@ -127,6 +127,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
 		Reviewer:  mgr.GetClient(),
+		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
 		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}
 	engine.Register(mgr.GetWebhookServer())
@@ -140,7 +141,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
 	}
 	if len(o.policies) == 0 {
-		errs = append(errs, (&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr))
+		errs = append(errs,
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr),
+			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {
 		errs = append(errs, (&certs.CABundle{Client: mgr.GetClient(), Namespace: o.namespace}).SetUp(mgr))

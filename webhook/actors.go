@@ -1,0 +1,123 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	acadmission "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+const (
+	// actorsCondition is the match condition that the leader writes.
+	actorsCondition = "not-an-allowed-actor"
+	// actorsOwner owns that condition and nothing else.
+	actorsOwner = client.FieldOwner("podgrace-actors")
+	// removalSuffix marks the webhooks of the removal guard.
+	removalSuffix = ".removal.podgrace.dev"
+)
+
+// AllowedActors writes the actors that the policies allow by name into the match conditions of the removal guard, so that
+// the API server lets them pass while the webhook is away: a cloud controller must be able to remove a dead node then. A
+// condition holds in every namespace, so that only actors whom all policies name are written; the others are allowed by the
+// webhook where their policy holds. It is the leader's.
+type AllowedActors struct {
+	Client client.Client
+	// Configuration is the name of the ValidatingWebhookConfiguration.
+	Configuration string
+}
+
+// SetUp adds the controller to the manager.
+func (a *AllowedActors) SetUp(mgr ctrl.Manager) error {
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: a.Configuration}}}
+	})
+	err := ctrl.NewControllerManagedBy(mgr).Named("allowed-actors").
+		Watches(&v1alpha1.PodPolicy{}, all).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, all,
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == a.Configuration }))).
+		Complete(a)
+	if err != nil {
+		return fmt.Errorf("set up the controller of allowed actors: %w", err)
+	}
+	return nil
+}
+
+// Reconcile writes the condition where it differs.
+func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var list v1alpha1.PodPolicyList
+	if err := a.Client.List(ctx, &list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list PodPolicies: %w", err)
+	}
+	var have admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	want := actorsExpression(inForceOf(list.Items).StrictestRemoval().AllowedActors)
+	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
+	for _, w := range have.Webhooks {
+		if !strings.HasSuffix(w.Name, removalSuffix) {
+			continue
+		}
+		hook := acadmission.ValidatingWebhook().WithName(w.Name)
+		if want != "" {
+			hook.WithMatchConditions(acadmission.MatchCondition().WithName(actorsCondition).WithExpression(want))
+		}
+		configuration.WithWebhooks(hook)
+		stale = stale || conditionOf(w) != want
+	}
+	if !stale {
+		return reconcile.Result{}, nil
+	}
+	err := a.Client.Apply(ctx, configuration, actorsOwner, client.ForceOwnership)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("write the allowed actors: %w", err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// inForceOf compiles what can be compiled.
+func inForceOf(policies []v1alpha1.PodPolicy) defaulting.Policies {
+	var good []*defaulting.Policy
+	for i := range policies {
+		if c, err := defaulting.Compile(&policies[i]); err == nil {
+			good = append(good, c)
+		}
+	}
+	return defaulting.Sort(good)
+}
+
+func conditionOf(w admissionregistrationv1.ValidatingWebhook) string {
+	for _, c := range w.MatchConditions {
+		if c.Name == actorsCondition {
+			return c.Expression
+		}
+	}
+	return ""
+}
+
+// actorsExpression is the CEL expression that is false for the actors; empty where there are none.
+func actorsExpression(actors []string) string {
+	if len(actors) == 0 {
+		return ""
+	}
+	quoted := make([]string, 0, len(actors))
+	for _, actor := range slices.Sorted(slices.Values(actors)) {
+		quoted = append(quoted, strconv.QuoteToASCII(actor)) // CEL has Go's escapes
+	}
+	return "!(request.userInfo.username in [" + strings.Join(quoted, ", ") + "])"
+}

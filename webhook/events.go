@@ -1,0 +1,75 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/guard"
+)
+
+// Recorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
+type Recorder interface {
+	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
+}
+
+// Events tells about removals that were refused, or allowed by a confirmation, as Events of the object that was to be
+// removed. A tenant who repeats a force delete in a loop must not flood the cluster, so they are limited: what is beyond
+// the limit is in the metrics and in the audit log all the same.
+type Events struct {
+	recorder Recorder
+	limit    *rate.Limiter
+}
+
+// The limit of Events over the whole replica.
+const (
+	eventsPerSecond = 1
+	eventsBurst     = 20
+)
+
+// maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
+const maxNote = 1024
+
+// NewEvents limits a recorder.
+func NewEvents(recorder Recorder) *Events {
+	return &Events{recorder: recorder, limit: rate.NewLimiter(eventsPerSecond, eventsBurst)}
+}
+
+func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decision) {
+	if e == nil || req.DryRun != nil && *req.DryRun {
+		return
+	}
+	kind, reason, note := corev1.EventTypeNormal, "", ""
+	switch {
+	case d.Verdict == guard.Deny:
+		kind, reason, note = corev1.EventTypeWarning, "RemovalRefused", fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
+	case d.Reason == "Confirmed":
+		reason, note = "RemovalConfirmed", fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
+	default:
+		return
+	}
+	if !e.limit.Allow() {
+		return
+	}
+	if len(note) > maxNote {
+		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
+	}
+	e.recorder.Eventf(regarding(req, r), nil, kind, reason, string(r.Road), "%s", note)
+}
+
+// regarding names the object. An Event needs no more of it than that.
+func regarding(req admission.Request, r guard.Request) runtime.Object {
+	switch {
+	case r.Pod != nil:
+		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: identity(r.Pod.ObjectMeta)}
+	case r.VolumeAttachment != nil:
+		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: identity(r.VolumeAttachment.ObjectMeta)}
+	}
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
+}
