@@ -62,6 +62,9 @@ func Container(pod *corev1.Pod, c *corev1.Container, reason Reason, override *in
 	s.AfterTerm = s.Total
 	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && s.Total > 0 {
 		took, known := PreStop(c.Lifecycle.PreStop)
+		if !known {
+			took = 0
+		}
 		s.PreStop, s.PreStopUnknown = min(took, s.Total), !known
 		s.AfterTerm -= s.PreStop
 	}

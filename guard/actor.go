@@ -28,7 +28,7 @@ func enforcerOfAnotherNode(req Request, _ Facts) *Decision {
 		return nil
 	}
 	return &Decision{Verdict: Deny, Reason: "EnforcerOfAnotherNode",
-		Message: "a node enforcer may remove pods of its own node only, which its token must name (" + tokenNode + "); " + podName(req.Pod) + " is on " + orUnknown(req.Pod.Spec.NodeName)}
+		Message: oneLine("a node enforcer may remove pods of its own node only, which its token must name (%s); %s is on %s", tokenNode, podName(req.Pod), orUnknown(req.Pod.Spec.NodeName))}
 }
 
 // ownKubelet allows the kubelet that runs the pod: it deletes with grace 0 when all has ended. NodeRestriction keeps it to

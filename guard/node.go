@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,7 +36,7 @@ type Node struct {
 	BootID string
 	// Ready as its kubelet or, after silence, the node lifecycle controller says.
 	Ready bool
-	// Heartbeat is when its kubelet was last heard of; zero: never.
+	// Heartbeat is when its kubelet was last heard of, by the kubelet's own clock; zero: never.
 	Heartbeat time.Time
 	// OutOfService: it has the taint.
 	OutOfService bool
@@ -58,9 +59,25 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	for _, t := range n.Spec.Taints {
 		node.OutOfService = node.OutOfService || t.Key == corev1.TaintNodeOutOfService
 	}
-	confirmed := n.Annotations[AnnotationConfirmOff]
-	node.ConfirmedOff = confirmed != "" && confirmed == ConfirmOff(n) && !node.Ready && now.Sub(node.Heartbeat) > silence
+	node.ConfirmedOff = node.silent(now) && !node.Ready && n.UID != "" && node.BootID != "" &&
+		n.Annotations[AnnotationConfirmOff] == ConfirmOff(n) && !node.Heartbeat.After(confirmedAt(n))
 	return node
+}
+
+// silent says whether it was not heard of for longer than its lease lasts.
+func (n Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
+
+// confirmedAt returns when the confirmation was written, by the API server's record of who set which field; zero where it
+// has none. A node that was heard of since was not off: its confirmation does not come back to life when it falls silent
+// again.
+func confirmedAt(n *corev1.Node) time.Time {
+	var at time.Time
+	for _, m := range n.ManagedFields {
+		if m.Time != nil && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AnnotationConfirmOff+`"`)) && m.Time.After(at) {
+			at = m.Time.Time
+		}
+	}
+	return at
 }
 
 // ConfirmOff returns the value of AnnotationConfirmOff for a node as it is now.
@@ -77,7 +94,7 @@ func (f Facts) stopped() bool {
 		return true
 	}
 	for _, r := range f.Fences {
-		if r.PodUID == "" && n.UID != "" && r.NodeUID == n.UID && r.BootID == n.BootID {
+		if r.PodUID == "" && n.UID != "" && n.BootID != "" && r.NodeUID == n.UID && r.BootID == n.BootID {
 			return true
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // unprotected lets a pod go that may run twice without harm, as far as the policy knows, with a warning.
@@ -17,30 +19,52 @@ func unprotected(req Request, facts Facts) *Decision {
 		return nil
 	}
 	return &Decision{Verdict: Warn, Reason: "Unprotected",
-		Message: fmt.Sprintf("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
+		Message: oneLine("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
 }
 
 // refusePod is the end of the pod roads.
 func refusePod(req Request, facts Facts) *Decision {
 	subject := fmt.Sprintf("%s may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))
-	ways := []string{"wait until its kubelet has stopped it"}
-	switch {
-	case facts.Node.State == NodePresent && facts.Node.Ready:
-		if req.Road == RoadDelete || req.Road == RoadEviction {
-			ways[0] = "delete it without --force, its node is ready and will stop it"
-		}
-	default:
-		ways[0] = "wait until its node is back, or fenced"
-		if req.Pod.Spec.NodeName != "" {
-			ways = append(ways, fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", req.Pod.Spec.NodeName, req.Pod.Spec.NodeName))
-		}
-	}
-	ways = append(ways, fmt.Sprintf("if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat", req.Pod.Namespace, req.Pod.Name))
-	if isConfirmed(req) {
-		ways[len(ways)-1] = fmt.Sprintf("it is confirmed, but you %s the verb %s on pods.podgrace.dev in %s: ask an administrator of the namespace", lacks(facts.MayForce), Verb, req.Pod.Namespace)
-	}
 	why := protectedBecause(req.Pod, facts) + ", so its replacement could run beside it"
-	return refuse(facts, string(req.Road), subject, why, ways)
+	return refuse(facts, subject, why, append(waysWithout(req, facts), wayBy(req, facts)))
+}
+
+// waysWithout are the ways to be rid of the pod that run nothing twice.
+func waysWithout(req Request, facts Facts) []string {
+	p, n := req.Pod, facts.Node
+	switch {
+	case n.State == NodeUnknown:
+		return []string{"try again when its node's state can be read"}
+	case n.State == NodePresent && (n.Ready || !n.silent(facts.Now)):
+		return []string{throughKubelet(req)}
+	}
+	return []string{"wait until its node is back, or fenced",
+		fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", p.Spec.NodeName, p.Spec.NodeName)}
+}
+
+// throughKubelet says how the kubelet, which answers, can be made to stop the pod.
+func throughKubelet(req Request) string {
+	p := req.Pod
+	switch {
+	case p.DeletionTimestamp != nil && graceperiod.Delete(p, nil, p.DeletionTimestamp.Time).Force:
+		return "it is being deleted already: wait until its kubelet has stopped it"
+	case req.Road == RoadStatus || req.Road == RoadFinalizer:
+		return "wait until its kubelet has stopped it"
+	case req.Road == RoadEviction:
+		return "evict or drain without --grace-period=0"
+	case graceperiod.Of(&p.Spec) == 0:
+		return fmt.Sprintf("its own grace period is 0, give it one: kubectl delete pod -n %s %s --grace-period=%d", p.Namespace, p.Name, graceperiod.Unset)
+	}
+	return fmt.Sprintf("let its kubelet stop it: kubectl delete pod -n %s %s, without --force", p.Namespace, p.Name)
+}
+
+// wayBy is the way for somebody who accepts that the pod may run twice.
+func wayBy(req Request, facts Facts) string {
+	p := req.Pod
+	if isConfirmed(req) {
+		return fmt.Sprintf("it is confirmed, but you %s the verb %s on pods.podgrace.dev in %s: ask an administrator of the namespace", lacks(facts.MayForce), Verb, p.Namespace)
+	}
+	return fmt.Sprintf("if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat", p.Namespace, p.Name)
 }
 
 func lacks(a Answer) string {
@@ -58,19 +82,26 @@ func refuseNode(req Request, facts Facts) *Decision {
 	if req.Road == RoadNode {
 		why = "without the Node object its pods are force-deleted: " + boundNames(facts)
 	}
-	ways := []string{"drain it first, stop its kubelet and wait until it is not ready"}
-	if !n.Ready {
-		ways[0] = "wait until it is back, or fenced"
+	var ways []string
+	switch {
+	case n.State == NodeUnknown:
+		ways = []string{"try again when the node's state can be read"}
+	case n.Ready || !n.silent(facts.Now):
+		ways = []string{"drain it first, stop its kubelet and wait until it is silent"}
+	default:
+		ways = []string{"wait until it is back, or fenced"}
 	}
-	ways = append(ways, fmt.Sprintf("once it is known to be off: kubectl podgrace confirm node/%s", n.Name))
-	return refuse(facts, string(req.Road), subject, why, ways)
+	if n.State == NodePresent {
+		ways = append(ways, "once it is known to be off: kubectl podgrace confirm node/"+n.Name)
+	}
+	return refuse(facts, subject, why, ways)
 }
 
 // refuseAttachment is the end of the road of volume attachments.
 func refuseAttachment(req Request, facts Facts) *Decision {
 	node := req.VolumeAttachment.Spec.NodeName
 	subject := fmt.Sprintf("node %s may still write to volume %s", whereabouts(node, facts), volumeOf(req))
-	return refuse(facts, string(req.Road), subject, "without the VolumeAttachment it can be attached elsewhere as well",
+	return refuse(facts, subject, "without the VolumeAttachment it can be attached elsewhere as well",
 		[]string{"delete the pods that use it, the attach-detach controller then detaches it", fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", node, node)})
 }
 
@@ -81,13 +112,16 @@ func volumeOf(req Request) string {
 	return "of " + req.VolumeAttachment.Name
 }
 
+// Unsafe is the reason of a refusal that no rule averted.
+const Unsafe = "Unsafe"
+
 // refuse denies, or warns where the policy says so.
-func refuse(facts Facts, road, subject, why string, ways []string) *Decision {
-	message := fmt.Sprintf("%s: %s. Ways on: %s. (PodPolicy %s)", subject, why, strings.Join(ways, "; "), strings.Join(facts.Policy.Names, ", "))
+func refuse(facts Facts, subject, why string, ways []string) *Decision {
+	message := oneLine("%s: %s. Ways on: %s. (PodPolicy %s)", subject, why, strings.Join(ways, "; "), strings.Join(facts.Policy.Names, ", "))
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
-		return &Decision{Verdict: Warn, Reason: "Unsafe", Message: message}
+		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message}
 	}
-	return &Decision{Verdict: Deny, Reason: "Unsafe", Message: message}
+	return &Decision{Verdict: Deny, Reason: Unsafe, Message: message}
 }
 
 // whereabouts says of a node what is known: whether it is ready, or since when it has been silent.
@@ -102,8 +136,23 @@ func whereabouts(name string, facts Facts) string {
 		return name + " (ready)"
 	case n.Heartbeat.IsZero():
 		return name + " (not ready, never heard of)"
+	case !n.silent(facts.Now):
+		return fmt.Sprintf("%s (not ready, but heard of at %s)", name, n.Heartbeat.UTC().Format(clock))
 	}
-	return fmt.Sprintf("%s (not ready, silent since %s, %s ago)", name, n.Heartbeat.UTC().Format("15:04:05 UTC"), facts.Now.Sub(n.Heartbeat).Round(time.Second))
+	return fmt.Sprintf("%s (not ready, silent since %s, %s ago)", name, n.Heartbeat.UTC().Format(clock), facts.Now.Sub(n.Heartbeat).Round(time.Second))
+}
+
+const clock = "15:04:05 UTC"
+
+// oneLine formats a message for a terminal. Names of owners and claims are a tenant's to choose and need not be names: what
+// could move the cursor or start a line is taken out.
+func oneLine(format string, args ...any) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
 // maxNamed is how many pods a message names.

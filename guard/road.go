@@ -22,7 +22,9 @@ const (
 	RoadEviction Road = "eviction"
 	// RoadStatus is a status that says Succeeded or Failed: a plain delete of the pod then takes effect at once.
 	RoadStatus Road = "status"
-	// RoadFinalizer is the removal of the last finalizer of a pod that was force-deleted before.
+	// RoadFinalizer is an update after which a pod that was force-deleted before has no finalizer: it is removed by that,
+	// whatever else the update is about (k8s.io/apiserver/pkg/registry/generic/registry/store.go ShouldDeleteDuringUpdate,
+	// 0.36.3).
 	RoadFinalizer Road = "finalizer"
 	// RoadNode is a DELETE of a Node: pod garbage collection then force-deletes its pods.
 	RoadNode Road = "node"
@@ -123,6 +125,9 @@ type Decision struct {
 
 // Decide judges a request.
 func Decide(req Request, facts Facts) Decision {
+	if !complete(req) {
+		return Decision{Verdict: Deny, Reason: "Incomplete", Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+	}
 	for _, r := range roads[req.Road] {
 		if d := r(req, facts); d != nil {
 			return *d
@@ -130,6 +135,18 @@ func Decide(req Request, facts Facts) Decision {
 	}
 	// No road of ours: the webhook's configuration and this package disagree.
 	return Decision{Verdict: Deny, Reason: "UnknownRoad", Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
+}
+
+// complete says whether the request has what its road is about.
+func complete(req Request) bool {
+	switch req.Road {
+	case RoadDelete, RoadEviction, RoadStatus, RoadFinalizer:
+		return req.Pod != nil
+	case RoadVolumeAttachment:
+		return req.VolumeAttachment != nil
+	case RoadNode, RoadOutOfService:
+	}
+	return true
 }
 
 // rule answers, or leaves the answer to the next one.
@@ -151,7 +168,7 @@ var podRules = []rule{
 	notForced, neverScheduled, finished,
 	ownKubelet, podGarbageCollector,
 	unguarded, allowedActor,
-	fenced, confirmed,
+	nodeGone, fenced, confirmed,
 	unprotected, refusePod,
 }
 

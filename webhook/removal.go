@@ -42,12 +42,15 @@ func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) adm
 	if response != nil {
 		return admission.Allowed("") // the validating webhook says what is wrong
 	}
-	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise || guard.Decide(*r, *facts).Verdict == guard.Allow {
+	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise || guard.Decide(*r, *facts).Reason != guard.Unsafe {
 		return admission.Allowed("")
 	}
 	grace := graceperiod.Of(&r.Pod.Spec)
 	if grace == 0 {
 		grace = graceperiod.Unset
+	}
+	if graceperiod.Delete(r.Pod, &grace, facts.Now).Force {
+		return admission.Allowed("") // a stored 0 was left behind: no grace helps, and the eviction must be judged as it is
 	}
 	return raiseEviction(req, r.Pod, grace)
 }
@@ -92,24 +95,8 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 	case "CREATE pods/eviction":
 		r.Road = guard.RoadEviction
 		return r, e.decodeEviction(ctx, req, r)
-	case "UPDATE pods/status":
-		r.Road = guard.RoadStatus
-		var now *corev1.Pod
-		err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now))
-		if err == nil {
-			r.Phase = now.Status.Phase
-		}
-		return r, err
-	case "UPDATE pods/":
-		r.Road = guard.RoadFinalizer
-		var now *corev1.Pod
-		if err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now)); err != nil {
-			return nil, err
-		}
-		if len(r.Pod.Finalizers) == 0 || len(now.Finalizers) > 0 {
-			return nil, nil
-		}
-		return r, nil
+	case "UPDATE pods/", "UPDATE pods/status", "UPDATE pods/ephemeralcontainers", "UPDATE pods/resize":
+		return updateRequest(req, r)
 	case "DELETE nodes/":
 		r.Road = guard.RoadNode
 		return r, nil
@@ -131,6 +118,28 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		return r, err
 	}
 	return nil, fmt.Errorf("%s is no removal that Podgrace judges: check the rules of the webhook configuration", what)
+}
+
+// updateRequest recognises the roads that an update of a pod can be on.
+func updateRequest(req admission.Request, r *guard.Request) (*guard.Request, error) {
+	var now *corev1.Pod
+	if err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now)); err != nil {
+		return nil, err
+	}
+	ends := &corev1.Pod{Status: now.Status}
+	switch {
+	case req.SubResource == "status" && graceperiod.Finished(ends) && !graceperiod.Finished(r.Pod):
+		r.Road, r.Phase = guard.RoadStatus, now.Status.Phase
+	case len(now.Finalizers) == 0 && r.Pod.DeletionTimestamp != nil:
+		r.Road = guard.RoadFinalizer
+		// The confirmation may be what the update writes: it completes the removal that it is about.
+		if confirmation, ok := now.Annotations[guard.AnnotationConfirmForceDelete]; ok {
+			r.Pod.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: confirmation}
+		}
+	default:
+		return nil, nil
+	}
+	return r, nil
 }
 
 func outOfService(n *corev1.Node) bool {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
@@ -23,10 +25,16 @@ type Reviewer interface {
 	Create(ctx context.Context, o client.Object, options ...client.CreateOption) error
 }
 
+// factsTimeout bounds all reads of one review together, so that the person still reads our words, about what is not known,
+// and not the API server's about a call that took too long.
+const factsTimeout = 3 * time.Second
+
 // removalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it
 // is read live: an informer may be behind, and a node that is gone in truth must not be taken for one that never was.
 // What can't be read stays unknown.
 func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *guard.Request) guard.Facts {
+	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	defer cancel()
 	facts := guard.Facts{Now: time.Now()}
 	policies := e.Policies.Policies()
 	switch r.Road {
@@ -86,15 +94,24 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 			continue
 		}
 		policy := policies.Removal(e.Lookup.Namespace(ctx, p.Namespace), e.Namespace)
-		if len(policy.Names) > 0 && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
+		if ctx.Err() != nil {
+			return nil, true
+		}
+		if len(policy.Names) > 0 && policy.ForceDelete == v1alpha1.RemovalDeny && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
 			protected = append(protected, p)
 		}
 	}
 	return protected, false
 }
 
+// errOffline is for reads where there is no API server to ask.
+var errOffline = errors.New("no API server to ask")
+
 // node reads a node and its lease live.
 func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Node {
+	if l.Live == nil {
+		return guard.Node{Name: name, State: guard.NodeUnknown}
+	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	var n corev1.Node
@@ -116,6 +133,9 @@ func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Nod
 }
 
 func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	if l.Live == nil {
+		return nil, fmt.Errorf("read pod %s/%s: %w", namespace, name, errOffline)
+	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	var p corev1.Pod
@@ -126,6 +146,9 @@ func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, 
 }
 
 func (l *Lookup) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	if l.Live == nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", node, errOffline)
+	}
 	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
 	defer cancel()
 	var list corev1.PodList
