@@ -14,10 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -83,6 +85,7 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Stop())
 		}
 	}()
+	quiet()
 	begin := time.Now()
 	for _, step := range []func(context.Context) error{
 		c.findPrograms, c.makeDir, c.startAPIServer, c.startControllerManager, c.startScheduler, c.waitReady,
@@ -94,6 +97,9 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	fmt.Fprintf(c.log, "control plane ready after %.1fs: %s\n", time.Since(begin).Seconds(), c.Kubeconfig)
 	return c, nil
 }
+
+// quiet keeps envtest, which logs through controller-runtime, from printing after 30 s that nobody set a logger.
+var quiet = sync.OnceFunc(func() { ctrllog.SetLogger(logr.Discard()) })
 
 // Stop ends everything that this cluster started, in the reverse order, and removes its files.
 func (c *Cluster) Stop() error {

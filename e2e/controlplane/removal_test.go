@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -164,7 +165,7 @@ func TestForceDelete(t *testing.T) {
 	s := start(t)
 	pod := guarded(t, s)
 	_, _, err := s.Kubectl(t.Context(), "delete", "pod", "--force", "--wait=false", "-n", pod.Namespace, pod.Name)
-	wantRefused(t, err, "pod "+pod.Namespace+"/db-0 may still run on "+pod.Spec.NodeName+" (ready)", "it is a pod of StatefulSet db", "delete it without --force", "kubectl podgrace confirm -n "+pod.Namespace+" db-0")
+	wantRefused(t, err, "pod "+pod.Namespace+"/db-0 may still run on "+pod.Spec.NodeName+" (ready)", "it is a pod of StatefulSet db", "let its kubelet stop it: kubectl delete pod -n "+pod.Namespace+" db-0, without --force", "kubectl podgrace confirm -n "+pod.Namespace+" db-0")
 
 	// An ordinary delete goes through, and makes no force delete safe.
 	if err := s.Client.Delete(t.Context(), pod); err != nil {
@@ -206,6 +207,9 @@ func TestStoredZeroAndLastFinalizer(t *testing.T) {
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
 	wantRefused(t, s.Client.Delete(t.Context(), pod), "it is a pod of StatefulSet db")
 	wantRefused(t, finalizers(`null`), "it is a pod of StatefulSet db")
+	if err := s.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
+		t.Errorf("an update that leaves the finalizer: %v", err)
+	}
 	// The kubelet of its node says that it has ended: then the finalizer may go, as the Job controller's does daily.
 	kubelet, _ := s.Warned(t, "system:node:"+pod.Spec.NodeName, "system:nodes")
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
@@ -226,7 +230,7 @@ func TestEvictionWithoutGrace(t *testing.T) {
 		return s.Client.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
 	}
 	t.Run("refused", func(t *testing.T) {
-		wantRefused(t, evict(guarded(t, s)), "it is a pod of StatefulSet db", "delete it without --force")
+		wantRefused(t, evict(guarded(t, s)), "it is a pod of StatefulSet db", "evict or drain without --grace-period=0")
 	})
 	t.Run("raised", func(t *testing.T) {
 		pod := guarded(t, s, func(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceRaise })
@@ -363,4 +367,59 @@ func raw(t *testing.T, s *suite.Suite, path string, body []byte) error {
 	}
 	_, _, err := s.Kubectl(t.Context(), "create", "--raw", path, "-f", file)
 	return err
+}
+
+// A first call stored a grace of 0, and the second was refused: then any update whatever would remove the pod.
+func TestHalfDone(t *testing.T) {
+	s := start(t)
+	ns := s.Namespace(t)
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db"),
+	}})
+	pod := &bound(t, s, ns, 1)[0]
+	patch := func(kube client.Client, text string) error {
+		return kube.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
+	}
+	if err := patch(s.Client, `{"metadata":{"finalizers":["example.com/hold"]}}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
+	// One update that takes the last finalizer away and means something else, by the main resource and by the status.
+	wantRefused(t, patch(s.Client, `{"metadata":{"labels":{"a":"b"},"finalizers":null}}`), "it is being deleted already: wait until its kubelet has stopped it")
+	status := pod.DeepCopy()
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), status); err != nil {
+		t.Fatal(err)
+	}
+	status.Finalizers, status.Status.Message = nil, "harmless"
+	wantRefused(t, s.Client.Status().Update(t.Context(), status), "it is a pod of StatefulSet db")
+	// Who may confirms with the very update that completes it.
+	if err := patch(s.Client, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+string(pod.UID)+`"}}}`); err != nil {
+		t.Errorf("confirmed by the update itself: %v", err)
+	}
+}
+
+// All node enforcers share a service account; each may remove pods of the node that its token names, with whatever grace.
+func TestEnforcerOfAnotherNode(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	enforcer := func(node string) client.Client {
+		config := rest.CopyConfig(s.Config)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:masters"},
+			Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}}}
+		kube, err := suite.NewClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kube
+	}
+	other, own := enforcer("elsewhere"), enforcer(pod.Spec.NodeName)
+	wantRefused(t, other.Delete(t.Context(), pod, client.DryRunAll), "a node enforcer may remove pods of its own node only")
+	wantRefused(t, other.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}, &client.SubResourceCreateOptions{CreateOptions: client.CreateOptions{DryRun: []string{metav1.DryRunAll}}}), "of its own node only")
+	if err := own.Delete(t.Context(), pod, client.DryRunAll); err != nil {
+		t.Errorf("its own node's: %v", err)
+	}
+	wantRefused(t, own.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll), "it is a pod of StatefulSet db")
 }

@@ -49,6 +49,8 @@ type Options struct {
 	Args []string
 	// Log gets progress lines; nil is silent.
 	Log io.Writer
+	// Unready does not wait for /readyz, for a webhook that is meant to be broken.
+	Unready bool
 }
 
 // Build compiles the webhook into a folder and returns the program's path.
@@ -124,6 +126,9 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 		return nil, err
 	}
 	w.PID = w.child.PID()
+	if options.Unready {
+		return w, nil
+	}
 	if err := w.waitReady(ctx); err != nil {
 		return nil, errors.Join(err, w.Stop())
 	}

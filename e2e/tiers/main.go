@@ -47,7 +47,7 @@ var tiers = []tier{
 	},
 	{
 		name: "API server", what: "the webhooks behind a real API server", dir: ".",
-		packages: []string{"./e2e/apiserver/..."}, args: live, programs: true,
+		packages: []string{"./e2e/apiserver/...", "./e2e/faults/..."}, args: live, programs: true,
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: ".",

@@ -1,0 +1,237 @@
+package faults
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/guard"
+)
+
+var shared = &suite.Shared{Tier: "API server"}
+
+func TestMain(m *testing.M) { suite.Main(m, shared) }
+
+// ground is a guarded namespace with what a fault is tried on.
+type ground struct {
+	*suite.Suite
+	namespace string
+	n         int
+}
+
+func newGround(t *testing.T) *ground {
+	t.Helper()
+	s := shared.Get(t)
+	g := &ground{Suite: s, namespace: s.Namespace(t)}
+	s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{
+		Removal:     &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll},
+		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45))},
+	})
+	return g
+}
+
+// pod makes a pod that is bound to a node which answers nobody.
+func (g *ground) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	g.n++
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: fmt.Sprintf("p-%d", g.n)},
+		Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "c", Image: "localhost/none:1"}}},
+	}
+	if err := g.Client.Create(t.Context(), p); err != nil {
+		t.Fatalf("a pod can't be created: %v", err)
+	}
+	return p
+}
+
+// whileAway is what must hold whatever has become of the webhook: ordinary work goes on, a force delete is refused, one that
+// was confirmed goes through.
+func (g *ground) whileAway(t *testing.T, existing, confirmed *corev1.Pod) {
+	t.Helper()
+	created := g.pod(t)
+	if got := *created.Spec.TerminationGracePeriodSeconds; got != 30 {
+		t.Errorf("mutation fails open, but the pod has a grace period of %d s", got)
+	}
+	if err := g.Client.Delete(t.Context(), existing, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("a force delete that nobody could judge: %v", err)
+	}
+	if err := g.Client.Delete(t.Context(), existing); err != nil {
+		t.Errorf("an ordinary delete: %v", err)
+	}
+	if err := g.Client.Delete(t.Context(), confirmed, client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("a confirmed force delete: %v", err)
+	}
+}
+
+func (g *ground) confirmed(t *testing.T) *corev1.Pod {
+	t.Helper()
+	p := g.pod(t)
+	text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, p.UID)
+	if err := g.Client.Patch(t.Context(), p, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// back returns when the webhook decides again.
+func (g *ground) back(t *testing.T) {
+	t.Helper()
+	suite.Eventually(t, "the webhook back", func(ctx context.Context) (bool, error) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		err := g.Client.Create(ctx, p, client.DryRunAll)
+		return err == nil && *p.Spec.TerminationGracePeriodSeconds == 45, err
+	})
+}
+
+// The process is there, its port open, and it answers nothing: the API server waits for the timeouts only.
+func TestWebhookHangs(t *testing.T) {
+	g := newGround(t)
+	existing, confirmed := g.pod(t), g.confirmed(t)
+	if err := syscall.Kill(g.Webhook.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	resume := func() { _ = syscall.Kill(g.Webhook.PID, syscall.SIGCONT) }
+	defer resume()
+	g.whileAway(t, existing, confirmed)
+	resume()
+	g.back(t)
+}
+
+// callAt makes both configurations call another address, with another CA; the function puts things back.
+func (g *ground) callAt(t *testing.T, url string, ca []byte) (restore func()) {
+	t.Helper()
+	var m admissionregistrationv1.MutatingWebhookConfiguration
+	var v admissionregistrationv1.ValidatingWebhookConfiguration
+	key := client.ObjectKey{Name: certs.ConfigurationName}
+	if err := g.Client.Get(t.Context(), key, &m); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Client.Get(t.Context(), key, &v); err != nil {
+		t.Fatal(err)
+	}
+	change := func(c *admissionregistrationv1.WebhookClientConfig) {
+		at := strings.Replace(*c.URL, g.Webhook.URL, url, 1)
+		c.URL = &at
+		if ca != nil {
+			c.CABundle = ca
+		}
+	}
+	mPatch, vPatch := client.MergeFrom(m.DeepCopy()), client.MergeFrom(v.DeepCopy())
+	mBack, vBack := m.DeepCopy(), v.DeepCopy()
+	for i := range m.Webhooks {
+		change(&m.Webhooks[i].ClientConfig)
+	}
+	for i := range v.Webhooks {
+		change(&v.Webhooks[i].ClientConfig)
+	}
+	if err := g.Client.Patch(t.Context(), &m, mPatch); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Client.Patch(t.Context(), &v, vPatch); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		ctx := context.Background()
+		mBack.ResourceVersion, vBack.ResourceVersion = m.ResourceVersion, v.ResourceVersion
+		if err := g.Client.Patch(ctx, mBack, client.MergeFrom(m.DeepCopy())); err != nil {
+			t.Error(err)
+		}
+		if err := g.Client.Patch(ctx, vBack, client.MergeFrom(v.DeepCopy())); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// refusedForWant returns when a force delete is refused because the webhook can't be called: the API server has seen the
+// change of its configuration.
+func (g *ground) refusedForWant(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	suite.Eventually(t, "the fault in force", func(ctx context.Context) (bool, error) {
+		err := g.Client.Delete(ctx, p, client.GracePeriodSeconds(0), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "failed calling webhook"), nil
+	})
+	suite.Eventually(t, "the fault in force for mutation", func(ctx context.Context) (bool, error) {
+		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		err := g.Client.Create(ctx, probe, client.DryRunAll)
+		return err == nil && *probe.Spec.TerminationGracePeriodSeconds == 30, err
+	})
+}
+
+// Nobody listens.
+func TestWebhookDown(t *testing.T) {
+	g := newGround(t)
+	existing, confirmed := g.pod(t), g.confirmed(t)
+	defer g.back(t)
+	defer g.callAt(t, "https://localhost:1", nil)()
+	g.refusedForWant(t, existing)
+	g.whileAway(t, existing, confirmed)
+}
+
+// The webhook serves a certificate that has expired.
+func TestExpiredCertificate(t *testing.T) {
+	g := newGround(t)
+	existing, confirmed := g.pod(t), g.confirmed(t)
+	dir, ca := expired(t)
+	stale, err := podgrace.Start(t.Context(), g.Cluster, filepath.Join(g.Dir, "bin", "webhook"), podgrace.Options{
+		Args: []string{"--cert-mode=files", "--cert-dir=" + dir}, Unready: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stale.Stop() }()
+	defer g.back(t)
+	defer g.callAt(t, stale.URL, ca)()
+	g.refusedForWant(t, existing)
+	g.whileAway(t, existing, confirmed)
+}
+
+// expired writes a certificate that was good until an hour ago.
+func expired(t *testing.T) (dir string, ca []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	for name, text := range map[string][]byte{"tls.crt": ca, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, ca
+}
