@@ -96,6 +96,9 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "configurations.yaml"), w.localise); err != nil {
 		return nil, errors.Join(err, w.Stop())
 	}
+	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "policies.yaml"), nil); err != nil {
+		return nil, errors.Join(err, w.Stop())
+	}
 	if err := waitCABundle(ctx, kube); err != nil {
 		return nil, errors.Join(err, w.Stop())
 	}

@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// The API server itself keeps the contract annotation as it was decided, whichever way it is written.
+func TestEnforcementIsImmutable(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 50}}})
+	p, _ := mustCreate(t, s, newPod(ns))
+	patch := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
+	suite.Eventually(t, "the policy in force", func(ctx context.Context) (bool, error) {
+		err := s.Client.Patch(ctx, p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{}"}}}`), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "records what was decided when the pod was created"), nil
+	})
+	for name, attempt := range map[string]func() error{
+		"changed": func() error {
+			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{\"oom\":{\"rank\":0}}"}}}`))
+		},
+		"removed": func() error {
+			return s.Client.Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":null}}}`))
+		},
+		"by the status": func() error {
+			return s.Client.Status().Patch(t.Context(), p.DeepCopy(), patch(`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{}"}}}`))
+		},
+	} {
+		if err := attempt(); err == nil {
+			t.Errorf("%s: it went through", name)
+		}
+	}
+	if err := s.Client.Patch(t.Context(), p, patch(`{"metadata":{"annotations":{"mine":"x"},"labels":{"a":"b"}}}`)); err != nil {
+		t.Errorf("other annotations and labels: %v", err)
+	}
+}
+
+func statefulSet(ns, name string, seconds int64) *appsv1.StatefulSet {
+	labels := map[string]string{"app": name}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+		Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod(ns, grace(seconds)).Spec,
+		}},
+	}
+}
+
+// A stateful template without grace is refused when it is applied, in the namespaces of the policy that refuses it and in no
+// others, by the API server alone.
+func TestZeroGraceTemplate(t *testing.T) {
+	s := shared.Get(t)
+	guarded, other := s.Namespace(t), s.Namespace(t)
+	s.Policy(t, guarded, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny}})
+	create := func(ns, name string, grace int64) error {
+		return s.Client.Create(t.Context(), statefulSet(ns, name, grace), client.DryRunAll)
+	}
+	suite.Eventually(t, "the policy in force", func(context.Context) (bool, error) {
+		err := create(guarded, "probe", 0)
+		return err != nil && strings.Contains(err.Error(), "terminationGracePeriodSeconds is 0 in the template of StatefulSet probe"), nil
+	})
+	if err := create(guarded, "graceful", 10); err != nil {
+		t.Errorf("with grace: %v", err)
+	}
+	if err := create(other, "db", 0); err != nil {
+		t.Errorf("in a namespace that the policy is not for: %v", err)
+	}
+	for i, tc := range []struct {
+		selector metav1.LabelSelectorRequirement
+		refused  bool
+	}{
+		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "In", Values: []string{"x", other}}, true},
+		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "NotIn", Values: []string{other}}, false},
+		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "NotIn", Values: []string{"x"}}, true},
+		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "Exists"}, true},
+		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "Exists"}, false},
+		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "DoesNotExist"}, true},
+	} {
+		t.Run(fmt.Sprint(tc.selector), func(t *testing.T) {
+			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", other, i)}, Spec: v1alpha1.PodPolicySpec{
+				Match:   &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{tc.selector}}},
+				Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny},
+			}}
+			s.Create(t, p)
+			s.WaitInForce(t, p)
+			if tc.refused {
+				suite.Eventually(t, "a refusal", func(context.Context) (bool, error) { return create(other, "db", 0) != nil, nil })
+			} else if err := create(other, "db", 0); err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if err := s.Client.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+			suite.Eventually(t, "the policy out of force", func(context.Context) (bool, error) { return create(other, "db", 0) == nil, nil })
+		})
+	}
+}
