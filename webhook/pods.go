@@ -27,6 +27,8 @@ type Engine struct {
 	Ready func() bool
 	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
 	Namespace string
+	// Fences gives receipts of fences. nil: nobody fences here.
+	Fences Fences
 	// Reviewer asks for the right to confirm a force delete. nil: nobody is known to have it.
 	Reviewer Reviewer
 	// Events may be nil.

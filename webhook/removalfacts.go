@@ -29,6 +29,12 @@ type Reviewer interface {
 // and not the API server's about a call that took too long.
 const factsTimeout = 3 * time.Second
 
+// Fences gives the receipts of fences for a pod or for the node that it is on; pod is nil where a node is judged. An error
+// means that there may be receipts which could not be read: the removal is then judged without them.
+type Fences interface {
+	Receipts(ctx context.Context, pod *corev1.Pod, node string) ([]guard.Fence, error)
+}
+
 // removalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it
 // is read live: an informer may be behind, and a node that is gone in truth must not be taken for one that never was.
 // What can't be read stays unknown.
@@ -54,6 +60,11 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 		}
 		facts.Claims = e.Lookup.claims(ctx, r.Pod.Namespace, r.Pod)
 		facts.MayForce = e.mayForce(ctx, r)
+	}
+	if e.Fences != nil {
+		if receipts, err := e.Fences.Receipts(ctx, r.Pod, facts.Node.Name); err == nil {
+			facts.Fences = receipts
+		}
 	}
 	return facts
 }
