@@ -42,7 +42,7 @@ var tiers = []tier{
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{
-			"./api/...", "./certs/...", "./cmd/...", "./defaulting/...", "./graceperiod/...", "./guard/...", "./policyfile/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/demo/...",
+			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./graceperiod/...", "./guard/...", "./policyfile/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/demo/...",
 		},
 	},
 	{

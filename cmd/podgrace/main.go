@@ -1,0 +1,66 @@
+// Command podgrace is Podgrace for a person's shell; under the name kubectl-podgrace it is "kubectl podgrace".
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := command(ctx, newTerminal(), os.Args)
+	stop()
+	os.Exit(code)
+}
+
+// errNo ends with exit code 1 and without a word: all was said.
+var errNo = errors.New("no")
+
+// usageError is a command that can't be understood.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// command returns the exit code: 0, 1 where the answer is no or it failed, 2 where the input is bad.
+func command(ctx context.Context, t terminal, args []string) int {
+	name := programName(args[0])
+	err := run(ctx, t, name, args)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNo):
+		return 1
+	case errors.As(err, &usage):
+		fmt.Fprintf(t.Err, "%s: %v\n", name, err)
+		return 2
+	}
+	fmt.Fprintf(t.Err, "%s: %v\n", name, err)
+	return 1
+}
+
+// kubectlCompletes is the program that kubectl runs to complete the plugin's arguments.
+const kubectlCompletes = "kubectl_complete-podgrace"
+
+// programName is what the person typed.
+func programName(path string) string {
+	switch filepath.Base(path) {
+	case "kubectl-podgrace", kubectlCompletes:
+		return "kubectl podgrace"
+	}
+	return "podgrace"
+}
+
+func run(ctx context.Context, t terminal, name string, args []string) error {
+	root := newRoot(t, name)
+	root.SetArgs(args[1:])
+	if filepath.Base(args[0]) == kubectlCompletes {
+		root.SetArgs(append([]string{"__complete"}, args[1:]...))
+	}
+	return root.ExecuteContext(ctx)
+}

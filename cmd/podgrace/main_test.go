@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// kubeconfig of a server that nobody is.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
+	return file
+}
+
+func TestExitCodes(t *testing.T) {
+	kubeconfig(t)
+	for name, tc := range map[string]struct {
+		args string
+		asks bool
+		code int
+		says string
+	}{
+		"help":              {"--help", false, 0, "Confirm that a pod may run twice"},
+		"nothing":           {"", false, 0, "Available Commands"},
+		"confirm's help":    {"confirm --help", false, 0, "podgrace confirm node/worker-3"},
+		"unknown command":   {"cnfirm", false, 2, `unknown command "cnfirm"; see podgrace --help`},
+		"unknown flag":      {"confirm --frce db-0", true, 2, "unknown flag: --frce; see podgrace confirm --help"},
+		"which":             {"confirm", true, 2, "which pod or node?"},
+		"which node":        {"confirm node/", true, 2, "which pod or node?"},
+		"another kind":      {"confirm deployment/web", true, 2, "neither a pod nor a node"},
+		"two":               {"confirm db-0 db-1", true, 2, "one pod or node at a time"},
+		"no name":           {"confirm pod/a%b", true, 2, `"a%b" is no name`},
+		"no kubeconfig":     {"confirm db-0 --kubeconfig=/nowhere/kubeconfig", true, 2, "read the kubeconfig"},
+		"no such context":   {"confirm db-0 --context=nowhere", true, 2, "read the kubeconfig"},
+		"no terminal":       {"confirm db-0", false, 2, "stdin is no terminal"},
+		"nobody answers":    {"confirm db-0", true, 1, "read pod default/db-0"},
+		"yes":               {"confirm db-0 --yes", false, 1, "read pod default/db-0"},
+		"dry run":           {"confirm db-0 -n shop --dry-run", false, 1, "read pod shop/db-0"},
+		"pod/NAME":          {"confirm pod/db-0", true, 1, "read pod default/db-0"},
+		"kind and name":     {"confirm node worker-3", true, 1, "read node worker-3"},
+		"node/NAME":         {"confirm node/worker-3", true, 1, "read node worker-3"},
+		"completion":        {"completion bash", false, 0, "bash completion"},
+		"completes offline": {"__complete confirm d", false, 0, ":4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			code := command(t.Context(), terminal{In: strings.NewReader(""), Out: &out, Err: &out, Asks: tc.asks}, append([]string{"podgrace"}, strings.Fields(tc.args)...))
+			if code != tc.code || !strings.Contains(out.String(), tc.says) {
+				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, tc.says, out.String())
+			}
+		})
+	}
+}
+
+// kubectl finds its plugins, and their completion, by the program's name.
+func TestKubectlPlugin(t *testing.T) {
+	kubeconfig(t)
+	for program, want := range map[string]string{
+		"/opt/bin/kubectl-podgrace":          "kubectl podgrace confirm -n shop db-0",
+		"/opt/bin/podgrace":                  "  podgrace confirm -n shop db-0",
+		"/opt/bin/kubectl_complete-podgrace": ":4",
+	} {
+		var out bytes.Buffer
+		args := []string{program, "confirm", "--help"}
+		if strings.Contains(program, "complete") {
+			args[2] = "d"
+		}
+		if code := command(t.Context(), terminal{Out: &out, Err: &out}, args); code != 0 || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit %d, want %q in:\n%s", program, code, want, out.String())
+		}
+	}
+}
+
+// What is to be typed next goes to the same cluster as the same user, and repeats no secret.
+func TestCarriedFlags(t *testing.T) {
+	cmd := newConfirm(terminal{}, "podgrace")
+	if err := cmd.ParseFlags([]string{"--context", "it's prod", "--as=bob", "--as-group=a", "--as-group=b", "--token=secret", "-n", "shop", "--yes"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := carriedFlags(cmd.Flags()), ` --context='it'\''s prod' --as=bob --as-group=a --as-group=b`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,276 @@
+package confirm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// Client reads and writes a cluster.
+type Client struct {
+	Kube  kubernetes.Interface
+	Clock clock.PassiveClock
+}
+
+var (
+	_ Reader = (*Client)(nil)
+	_ Writer = (*Client)(nil)
+)
+
+// Pod is of Reader.
+func (c *Client) Pod(ctx context.Context, namespace, name string) (PodFacts, error) {
+	pod, err := c.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return PodFacts{}, fmt.Errorf("there is no pod %s/%s (if you mean a node: node/%s)", namespace, name, name)
+	}
+	if err != nil {
+		return PodFacts{}, fmt.Errorf("read pod %s/%s: %w", namespace, name, err)
+	}
+	f := PodFacts{Now: c.Clock.Now(), Pod: pod, Claims: c.claims(ctx, pod)}
+	if pod.Spec.NodeName != "" {
+		f.Node, f.NodeUnknown = c.podsNode(ctx, pod.Spec.NodeName)
+	}
+	return f, nil
+}
+
+// podsNode returns what is known of a pod's node. Who may confirm for a pod need not be allowed to read nodes.
+func (c *Client) podsNode(ctx context.Context, name string) (guard.Node, string) {
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return guard.Node{Name: name, State: guard.NodeGone}, ""
+	}
+	if err != nil {
+		return guard.Node{Name: name}, why(err)
+	}
+	state := c.withLease(ctx, node)
+	if state.LeaseUnknown != "" && !state.state().Ready {
+		// Without the lease the node may have been heard of a moment ago.
+		return guard.Node{Name: name}, "it is not ready, and its lease could not be read: " + state.LeaseUnknown
+	}
+	return state.state(), ""
+}
+
+// Node is of Reader.
+func (c *Client) Node(ctx context.Context, name string) (NodeState, error) {
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return NodeState{}, fmt.Errorf("there is no node %s", name)
+	}
+	if err != nil {
+		return NodeState{}, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return c.withLease(ctx, node), nil
+}
+
+func (c *Client) withLease(ctx context.Context, node *corev1.Node) NodeState {
+	s := NodeState{Node: node}
+	lease, err := c.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		s.Lease = lease
+	case !apierrors.IsNotFound(err):
+		s.LeaseUnknown = why(err)
+	}
+	s.Now = c.Clock.Now()
+	return s
+}
+
+// claims returns the claims that a pod names, and those that were made for its ephemeral volumes.
+func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
+	names := guard.ClaimNames(pod)
+	for _, v := range pod.Spec.Volumes {
+		if v.Ephemeral != nil {
+			names = append(names, pod.Name+"-"+v.Name)
+		}
+	}
+	var claims []Claim
+	for _, name := range names {
+		claim := Claim{Name: name}
+		switch pvc, err := c.Kube.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{}); {
+		case err != nil:
+			claim.Unknown = why(err)
+		default:
+			claim.Modes, claim.Volume = pvc.Spec.AccessModes, pvc.Spec.VolumeName
+		}
+		claims = append(claims, claim)
+	}
+	return claims
+}
+
+// Burden is of Reader.
+func (c *Client) Burden(ctx context.Context, node string) Burden {
+	var b Burden
+	selector := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	pods, err := c.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		b.PodsUnknown = why(err)
+	} else {
+		b.Pods = c.bound(ctx, pods.Items)
+	}
+	attachments, err := c.Kube.StorageV1().VolumeAttachments().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		b.AttachmentsUnknown = why(err)
+		return b
+	}
+	for _, a := range attachments.Items {
+		if a.Spec.NodeName == node {
+			volume := "inline"
+			if a.Spec.Source.PersistentVolumeName != nil {
+				volume = *a.Spec.Source.PersistentVolumeName
+			}
+			b.Attachments = append(b.Attachments, Attachment{Name: a.Name, Volume: volume, Attached: a.Status.Attached})
+		}
+	}
+	slices.SortFunc(b.Attachments, func(a, b Attachment) int { return cmp.Compare(a.Volume, b.Volume) })
+	return b
+}
+
+func (c *Client) bound(ctx context.Context, pods []corev1.Pod) []BoundPod {
+	var bound []BoundPod
+	for i := range pods {
+		p := &pods[i]
+		if graceperiod.Finished(p) {
+			continue
+		}
+		why := guard.Protected(p, nil)
+		if why != "" && len(guard.ClaimNames(p)) > 0 { // it may be for want of the claims' modes
+			why = guard.Protected(p, PodFacts{Claims: c.claims(ctx, p)}.modes())
+		}
+		bound = append(bound, BoundPod{Namespace: p.Namespace, Name: p.Name, Why: why})
+	}
+	return bound
+}
+
+// May is of Reader. Every authenticated user may ask about themselves (ClusterRole system:basic-user).
+func (c *Client) May(ctx context.Context, rights []Right) (Permission, error) {
+	self, err := c.Kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return Permission{}, fmt.Errorf("ask the API server who you are: %w", err)
+	}
+	p := Permission{User: self.Status.UserInfo.Username, Needed: rights}
+	for _, r := range rights {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name},
+		}}
+		review, err := c.Kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return Permission{}, fmt.Errorf("ask the API server whether you may %s: %w", r, err)
+		}
+		if !review.Status.Allowed {
+			p.Missing = append(p.Missing, r)
+		}
+	}
+	return p, nil
+}
+
+// ConfirmPod is of Writer. A UID in a patch is a precondition: it can't be changed.
+func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod) error {
+	patch, err := annotation(map[string]any{"uid": pod.UID}, guard.AnnotationConfirmForceDelete, string(pod.UID))
+	if err != nil {
+		return err
+	}
+	_, err = c.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err == nil {
+		return nil
+	}
+	now, getErr := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(getErr):
+		return fmt.Errorf("pod %s is gone meanwhile: nothing was changed", podName(pod))
+	case getErr == nil && now.UID != pod.UID:
+		return fmt.Errorf("pod %s was replaced meanwhile, it is another one now (UID %s): nothing was changed", podName(pod), now.UID)
+	}
+	return fmt.Errorf("write the confirmation to pod %s: %w", podName(pod), err)
+}
+
+// ConfirmNode is of Writer. A confirmation that has become void is taken away first: the guard goes by when it was written,
+// which the API server does not record where nothing changes.
+func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node) error {
+	if _, before := node.Annotations[guard.AnnotationConfirmOff]; before {
+		removed, err := c.annotateNode(ctx, node, nil)
+		if err != nil {
+			return err
+		}
+		node = removed
+	}
+	_, err := c.annotateNode(ctx, node, guard.ConfirmOff(node))
+	return err
+}
+
+func (c *Client) annotateNode(ctx context.Context, node *corev1.Node, value any) (*corev1.Node, error) {
+	preconditions := map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion}
+	patch, err := annotation(preconditions, guard.AnnotationConfirmOff, value)
+	if err != nil {
+		return nil, err
+	}
+	written, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case err == nil:
+		return written, nil
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("node %s is gone meanwhile: it was not confirmed", node.Name)
+	case apierrors.IsConflict(err):
+		return nil, fmt.Errorf("node %s was written to meanwhile, perhaps by its kubelet: it was not confirmed, look again", node.Name)
+	}
+	return nil, fmt.Errorf("write the confirmation to node %s: %w", node.Name, err)
+}
+
+func annotation(metadata map[string]any, key string, value any) ([]byte, error) {
+	metadata["annotations"] = map[string]any{key: value}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, fmt.Errorf("make the patch: %w", err)
+	}
+	return patch, nil
+}
+
+// Complete returns what a shell can offer after a prefix: pods of the namespace, and nodes as node/NAME.
+func (c *Client) Complete(ctx context.Context, namespace, prefix string) ([]string, error) {
+	const most = 500
+	options := metav1.ListOptions{Limit: most}
+	var names []string
+	var errs []error
+	if kind := "node/"; strings.HasPrefix(prefix, kind) || strings.HasPrefix(kind, prefix) {
+		nodes, err := c.Kube.CoreV1().Nodes().List(ctx, options)
+		errs = append(errs, err)
+		for i := 0; err == nil && i < len(nodes.Items); i++ {
+			names = append(names, kind+nodes.Items[i].Name)
+		}
+	}
+	if !strings.HasPrefix(prefix, "node/") {
+		pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, options)
+		errs = append(errs, err)
+		for i := 0; err == nil && i < len(pods.Items); i++ {
+			names = append(names, pods.Items[i].Name)
+		}
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) }), errors.Join(errs...)
+}
+
+// why is an error in the few words that fit into a row.
+func why(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "you may not read it"
+	case apierrors.IsNotFound(err):
+		return "it does not exist"
+	}
+	return err.Error()
+}
