@@ -119,7 +119,7 @@ func nodeGone(_ Request, facts Facts) *Decision {
 
 // nothingProtectedOnNode allows the removal of a node on which nothing could run twice that matters.
 func nothingProtectedOnNode(_ Request, facts Facts) *Decision {
-	if facts.BoundUnknown || len(facts.Bound) > 0 {
+	if !facts.BoundKnown || len(facts.Bound) > 0 {
 		return nil
 	}
 	return allow("NothingProtectedOnNode")

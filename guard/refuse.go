@@ -159,7 +159,7 @@ func oneLine(format string, args ...any) string {
 const maxNamed = 5
 
 func boundNames(facts Facts) string {
-	if facts.BoundUnknown {
+	if !facts.BoundKnown {
 		return "which they are could not be read"
 	}
 	var names []string

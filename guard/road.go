@@ -61,9 +61,9 @@ type Facts struct {
 	MayForce Answer
 	// Fences are receipts of fences for this pod or node.
 	Fences []Fence
-	// Bound are the pods of the node that are not finished, for RoadNode. BoundUnknown: they could not be listed.
-	Bound        []*corev1.Pod
-	BoundUnknown bool
+	// Bound are the pods of the node that are not finished, for RoadNode. BoundKnown: they could be listed.
+	Bound      []*corev1.Pod
+	BoundKnown bool
 }
 
 // Claims are access modes by the name of the claim.

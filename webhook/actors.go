@@ -29,6 +29,8 @@ const (
 	actorsOwner = client.FieldOwner("podgrace-actors")
 	// removalSuffix marks the webhooks of the removal guard.
 	removalSuffix = ".removal.podgrace.dev"
+	// enforcerRemoval keeps node enforcers to their own nodes, whoever allows them what.
+	enforcerRemoval = "enforcer" + removalSuffix
 )
 
 // AllowedActors writes the actors that the policies allow by name into the match conditions of the removal guard, so that
@@ -70,7 +72,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	want := actorsExpression(inForceOf(list.Items).StrictestRemoval().AllowedActors)
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
-		if !strings.HasSuffix(w.Name, removalSuffix) {
+		if !strings.HasSuffix(w.Name, removalSuffix) || w.Name == enforcerRemoval {
 			continue
 		}
 		hook := acadmission.ValidatingWebhook().WithName(w.Name)

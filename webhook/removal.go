@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -71,7 +72,12 @@ func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admissio
 // removal decodes a request and looks up what its judgement depends on. The response is for what can't be judged.
 func (e *Engine) removal(ctx context.Context, req admission.Request) (*guard.Request, *guard.Facts, *admission.Response) {
 	r, err := e.removalRequest(ctx, req)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err): // kubectl drain takes it for done
+		return nil, nil, new(admission.Errored(http.StatusNotFound, err))
+	case errors.Is(err, errLookup):
+		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, err))
+	case err != nil:
 		return nil, nil, new(badRequest("%w", err))
 	}
 	if r == nil {
@@ -146,6 +152,9 @@ func outOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
+// errLookup is for what the review does not have and the API server did not give.
+var errLookup = errors.New("look up the pod of the eviction")
+
 // decodeEviction reads the options of the eviction (policy/v1 and v1beta1 have the same fields) and looks the pod up: the
 // review does not have it.
 func (e *Engine) decodeEviction(ctx context.Context, req admission.Request, r *guard.Request) error {
@@ -158,7 +167,7 @@ func (e *Engine) decodeEviction(ctx context.Context, req admission.Request, r *g
 	}
 	pod, err := e.Lookup.pod(ctx, req.Namespace, req.Name)
 	if err != nil {
-		return fmt.Errorf("look up the pod of the eviction: %w", err)
+		return fmt.Errorf("%w: %w", errLookup, err)
 	}
 	r.Pod = pod
 	return nil

@@ -48,7 +48,7 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 		facts.Policy = policies.StrictestRemoval()
 		facts.Node = e.Lookup.node(ctx, req.Name, facts.Now)
 		if r.Road == guard.RoadNode {
-			facts.Bound, facts.BoundUnknown = e.protectedOn(ctx, req.Name, policies)
+			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, req.Name, policies, facts.Policy.ForceDelete)
 		}
 	case guard.RoadVolumeAttachment:
 		facts.Policy = policies.StrictestRemoval()
@@ -93,11 +93,11 @@ func (e *Engine) mayForce(ctx context.Context, r *guard.Request) guard.Answer {
 	return guard.No
 }
 
-// protectedOn returns the pods of a node that may still run and that a policy protects.
-func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies) (protected []*corev1.Pod, unknown bool) {
+// protectedOn returns the pods of a node that may still run and that a policy protects as strictly as any does.
+func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies, strictest v1alpha1.RemovalAction) (protected []*corev1.Pod, known bool) {
 	pods, err := e.Lookup.podsOn(ctx, node)
 	if err != nil {
-		return nil, true
+		return nil, false
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -106,13 +106,13 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 		}
 		policy := policies.Removal(e.Lookup.Namespace(ctx, p.Namespace), e.Namespace)
 		if ctx.Err() != nil {
-			return nil, true
+			return nil, false
 		}
-		if len(policy.Names) > 0 && policy.ForceDelete == v1alpha1.RemovalDeny && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
+		if len(policy.Names) > 0 && policy.ForceDelete == strictest && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
 			protected = append(protected, p)
 		}
 	}
-	return protected, false
+	return protected, true
 }
 
 // errOffline is for reads where there is no API server to ask.

@@ -21,7 +21,7 @@ func actorsIn(ctx context.Context, s *suite.Suite) (string, error) {
 	}
 	found := map[string]bool{}
 	for _, w := range configuration.Webhooks {
-		if !strings.HasSuffix(w.Name, ".removal.podgrace.dev") {
+		if !strings.HasSuffix(w.Name, ".removal.podgrace.dev") || w.Name == "enforcer.removal.podgrace.dev" {
 			continue
 		}
 		own := ""

@@ -1,0 +1,411 @@
+package guard_test
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// TestMain lets rapid try 2,000 cases a property where -rapid.checks does not say otherwise, and keep no files of
+// failures: the seed is in the output.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.checks": "2000", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run()) // which parses the flags of the command line over these
+}
+
+func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
+
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// drawWorld makes any request with any facts, close to what decides.
+func drawWorld(t *rapid.T) world {
+	w := dangerous()
+	for _, change := range []func(*rapid.T, *world){drawPod, drawPolicy, drawNode, drawEvidence} {
+		change(t, &w)
+	}
+	on(pick(t, "road", allRoads...))(&w)
+	drawUser(t, &w)
+	if w.req.Pod != nil {
+		drawRemoval(t, &w)
+	}
+	return w
+}
+
+func drawUser(t *rapid.T, w *world) {
+	user := pick(t, "user", "alice", "alice", podGC, sharedController, attachDetach, repair, enforcer, "system:node:n1", "system:node:n2")
+	groups := []string{"system:authenticated", "team"}
+	if chance(t, "group of nodes") && strings.HasPrefix(user, "system:node:") {
+		groups = append(groups, "system:nodes")
+	}
+	by(user, groups...)(w)
+	if chance(t, "token of a node") {
+		withToken(pick(t, "token", "n1", "n2"))(w)
+	}
+}
+
+func drawPod(t *rapid.T, w *world) {
+	pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), unowned)(w)
+	for _, name := range []string{"data", "logs"} {
+		if chance(t, "claim "+name) {
+			claims(name)(w)
+		}
+	}
+	pick(t, "phase", phase(corev1.PodRunning), phase(corev1.PodRunning), phase(corev1.PodPending), phase(corev1.PodUnknown), phase(corev1.PodFailed), phase(""))(w)
+	if rapid.IntRange(0, 9).Draw(t, "bound") == 9 {
+		unscheduled(w)
+	}
+	pick(t, "own grace", ownGrace(30), ownGrace(0), ownGrace(-1), func(w *world) { w.req.Pod.Spec.TerminationGracePeriodSeconds = nil })(w)
+	if chance(t, "confirmed") {
+		confirms(pick(t, "confirmation", "pod-1", "pod-0", ""))(w)
+	}
+}
+
+func drawRemoval(t *rapid.T, w *world) {
+	pick(t, "grace", grace(0), grace(0), noGrace, grace(-1), grace(10))(w)
+	pick(t, "written", writes(corev1.PodFailed), writes(corev1.PodSucceeded), writes(corev1.PodRunning), writes(""))(w)
+	if chance(t, "terminating") {
+		terminating(pick(t, "stored", nil, new(int64(0)), new(int64(0)), new(int64(20)), new(int64(-1))))(w)
+	}
+}
+
+func drawPolicy(t *rapid.T, w *world) {
+	w.facts.Policy = guard.Policy{
+		Names:       pick(t, "policies", []string{"a"}, []string{"a", "b"}, nil),
+		ForceDelete: pick(t, "forceDelete", v1alpha1.RemovalDeny, v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, ""),
+		ProtectAll:  chance(t, "protect all"),
+	}
+	for _, actor := range []string{"bob", repair, enforcer} {
+		if rapid.IntRange(0, 3).Draw(t, "actor "+actor) == 3 {
+			w.facts.Policy.AllowedActors = append(w.facts.Policy.AllowedActors, actor)
+		}
+	}
+}
+
+func drawNode(t *rapid.T, w *world) {
+	if state := pick(t, "state", guard.NodePresent, guard.NodePresent, guard.NodeUnknown, guard.NodeGone); state != guard.NodePresent {
+		nodeIs(state)(w)
+		return
+	}
+	n := &w.facts.Node
+	n.Ready, n.OutOfService, n.ConfirmedOff = chance(t, "ready"), chance(t, "out of service"), rapid.IntRange(0, 3).Draw(t, "confirmed off") == 3
+	heardOf(pick(t, "heartbeat", now, time.Time{}, now.Add(-time.Hour), now.Add(time.Hour)))(w)
+	if chance(t, "no UID") {
+		n.UID, n.BootID = "", ""
+	}
+}
+
+func drawEvidence(t *rapid.T, w *world) {
+	for _, name := range []string{"data", "logs"} {
+		if mode := pick(t, "mode of "+name, "", corev1.ReadWriteOnce, corev1.ReadWriteMany); mode != "" {
+			claimed(name, mode)(w)
+		}
+	}
+	may(pick(t, "may", guard.Unknown, guard.No, guard.Yes))(w)
+	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
+	for range rapid.IntRange(0, 7).Draw(t, "bound") {
+		w.facts.Bound = append(w.facts.Bound, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "till"), Name: pick(t, "name", "db-0", "db-1", "db-2")}})
+	}
+	w.facts.BoundKnown = !chance(t, "bound unknown")
+}
+
+func drawFence(t *rapid.T) guard.Fence {
+	return guard.Fence{
+		PodUID:  pick[types.UID](t, "pod", "", "", "pod-0", "pod-1"),
+		NodeUID: pick[types.UID](t, "node", "", "node-1", "node-2"),
+		BootID:  pick(t, "boot", "", "boot-1", "boot-0"),
+	}
+}
+
+// copied shares nothing that a change could reach.
+func (w world) copied() world {
+	w.req.Pod = w.req.Pod.DeepCopy()
+	w.req.User = *w.req.User.DeepCopy()
+	w.facts.Fences, w.facts.Bound = slices.Clone(w.facts.Fences), slices.Clone(w.facts.Bound)
+	w.facts.Policy.AllowedActors = slices.Clone(w.facts.Policy.AllowedActors)
+	w.facts.Claims = maps.Clone(w.facts.Claims)
+	return w
+}
+
+var severity = []guard.Verdict{guard.Allow, guard.Warn, guard.Deny}
+
+func severer(a, b guard.Decision) bool {
+	return slices.Index(severity, a.Verdict) > slices.Index(severity, b.Verdict)
+}
+
+// evidence is what somebody may come to know or to do, all of it in favour of the removal. Each says whether it applies.
+var evidence = map[string]func(*world) bool{
+	"a silent node is confirmed off": func(w *world) bool {
+		w.facts.Node.ConfirmedOff = true
+		return w.facts.Node.State == guard.NodePresent && !w.facts.Node.Ready
+	},
+	"a ready node falls silent": func(w *world) bool {
+		w.facts.Node.Ready = false
+		return w.facts.Node.State == guard.NodePresent
+	},
+	"an unknown node turns out to be gone": func(w *world) bool {
+		unknown := w.facts.Node.State == guard.NodeUnknown
+		w.facts.Node.State = guard.NodeGone
+		return unknown
+	},
+	"unknown claims turn out to be ReadWriteMany": func(w *world) bool {
+		for _, name := range []string{"data", "logs"} {
+			if _, known := w.facts.Claims[name]; !known {
+				claimed(name, corev1.ReadWriteMany)(w)
+			}
+		}
+		return true
+	},
+	"it is confirmed, by one who may": func(w *world) bool {
+		if w.req.Pod == nil {
+			return false
+		}
+		confirms(string(w.req.Pod.UID))(w)
+		may(guard.Yes)(w)
+		return true
+	},
+	"one who confirmed is found to have the right": func(w *world) bool {
+		unknown := w.facts.MayForce == guard.Unknown
+		may(guard.Yes)(w)
+		return unknown
+	},
+	"the pod is fenced": func(w *world) bool {
+		w.facts.Fences = append(w.facts.Fences, guard.Fence{PodUID: "pod-1"})
+		return true
+	},
+	"the node's boot is fenced": func(w *world) bool {
+		w.facts.Fences = append(w.facts.Fences, guard.Fence{NodeUID: "node-1", BootID: "boot-1"})
+		return true
+	},
+	"something else is fenced": func(w *world) bool {
+		w.facts.Fences = append(w.facts.Fences, guard.Fence{PodUID: "pod-7"}, guard.Fence{NodeUID: "node-7", BootID: "boot-1"})
+		return true
+	},
+	"the pod has finished": func(w *world) bool {
+		if w.req.Pod == nil {
+			return false
+		}
+		phase(corev1.PodSucceeded)(w)
+		return true
+	},
+	"the node's pods are listed: none is protected": func(w *world) bool {
+		w.facts.Bound, w.facts.BoundKnown = nil, true
+		return true
+	},
+	"one of the node's pods has ended": func(w *world) bool {
+		if len(w.facts.Bound) == 0 {
+			return false
+		}
+		w.facts.Bound = w.facts.Bound[1:]
+		return true
+	},
+	"the policy allows the actor": func(w *world) bool {
+		w.facts.Policy.AllowedActors = append(w.facts.Policy.AllowedActors, w.req.User.Username)
+		return true
+	},
+}
+
+// TestMoreEvidenceNeverRefuses, and so less evidence never allows: each step makes the verdict milder or leaves it.
+func TestMoreEvidenceNeverRefuses(t *testing.T) {
+	t.Parallel()
+	names := make([]string, 0, len(evidence))
+	for name := range evidence {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		before := w.decide()
+		for range rapid.IntRange(1, 3).Draw(t, "steps") {
+			name := rapid.SampledFrom(names).Draw(t, "evidence")
+			more := w.copied()
+			if !evidence[name](&more) {
+				continue
+			}
+			after := more.decide()
+			if severer(after, before) {
+				t.Fatalf("%s: %+v became %+v", name, before, after)
+			}
+			w, before = more, after
+		}
+	})
+}
+
+// TestOrderDoesNotMatter: of receipts, actors, groups and pods. The words are the same as well.
+func TestOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		other := w.copied()
+		other.facts.Fences = shuffled(t, "fences", w.facts.Fences)
+		other.facts.Bound = shuffled(t, "bound", w.facts.Bound)
+		other.facts.Policy.AllowedActors = shuffled(t, "actors", w.facts.Policy.AllowedActors)
+		other.req.User.Groups = shuffled(t, "groups", w.req.User.Groups)
+		if a, b := w.decide(), other.decide(); a != b {
+			t.Fatalf("%+v\n%+v", a, b)
+		}
+	})
+}
+
+func shuffled[T any](t *rapid.T, what string, list []T) []T {
+	if len(list) == 0 {
+		return list
+	}
+	return rapid.Permutation(list).Draw(t, what+" in another order")
+}
+
+// TestNamesDoNotMatter: people, pods, claims and nodes may be called anything, as long as all call them so.
+func TestNamesDoNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		names := strings.NewReplacer("alice", "carol", "bob", "dave", "n1", "worker-9", "n2", "worker-8", "db-", "ledger-", "shop", "bank", "data", "disk", "logs", "tapes")
+		a, b := w.decide(), renamed(w, names).decide()
+		if a.Verdict != b.Verdict || a.Reason != b.Reason || names.Replace(a.Message) != b.Message {
+			t.Fatalf("%+v\n%+v", a, b)
+		}
+	})
+}
+
+func renamed(w world, names *strings.Replacer) world {
+	w = w.copied()
+	w.req.User.Username = names.Replace(w.req.User.Username)
+	for key, values := range w.req.User.Extra {
+		w.req.User.Extra[key] = authenticationv1.ExtraValue{names.Replace(values[0])}
+	}
+	for i, actor := range w.facts.Policy.AllowedActors {
+		w.facts.Policy.AllowedActors[i] = names.Replace(actor)
+	}
+	w.facts.Node.Name = names.Replace(w.facts.Node.Name)
+	for i, p := range w.facts.Bound {
+		w.facts.Bound[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}
+	}
+	known := guard.Claims{}
+	for name, modes := range w.facts.Claims {
+		known[names.Replace(name)] = modes
+	}
+	w.facts.Claims = known
+	if p := w.req.Pod; p != nil {
+		p.Namespace, p.Name, p.Spec.NodeName = names.Replace(p.Namespace), names.Replace(p.Name), names.Replace(p.Spec.NodeName)
+		for i := range p.Spec.Volumes {
+			p.Spec.Volumes[i].PersistentVolumeClaim.ClaimName = names.Replace(p.Spec.Volumes[i].PersistentVolumeClaim.ClaimName)
+		}
+	}
+	if a := w.req.VolumeAttachment; a != nil {
+		a = a.DeepCopy()
+		a.Spec.NodeName = names.Replace(a.Spec.NodeName)
+		a.Spec.Source.PersistentVolumeName = new(names.Replace(*a.Spec.Source.PersistentVolumeName))
+		w.req.VolumeAttachment = a
+	}
+	return w
+}
+
+// TestWhatTheFirstCallStoredOpensNoRoad: a force delete that was refused may have been let through once, by another replica
+// or in another minute. What it left stored opens no road, neither to who asked nor to anybody without a part in it.
+func TestWhatTheFirstCallStoredOpensNoRoad(t *testing.T) {
+	t.Parallel()
+	denied := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		first := w.decide()
+		if w.req.Pod == nil || first.Verdict != guard.Deny {
+			return
+		}
+		denied++
+		left := w.copied()
+		halfDone(&left)
+		left.req.GracePeriodSeconds, left.req.Phase = nil, ""
+		if first.Reason == "Unsafe" && chance(t, "somebody else") {
+			by("mallory")(&left)
+			left.req.User.Extra, left.facts.MayForce = nil, guard.No
+		}
+		for _, road := range []guard.Road{guard.RoadDelete, guard.RoadFinalizer, guard.RoadEviction} {
+			left.req.Road = road
+			if then := left.decide(); then.Verdict != guard.Deny {
+				t.Fatalf("%s: %+v, then by %s: %+v", w.req.Road, first, road, then)
+			}
+		}
+	})
+	if denied < 100 {
+		t.Errorf("only %d cases were refused at all", denied)
+	}
+}
+
+// TestEveryDecisionIsFit: whatever is asked and known, there is an answer, in one line, and a refusal says who, where, why
+// and what to type.
+func TestEveryDecisionIsFit(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		got := w.decide()
+		if problem := unfit(got); problem != "" {
+			t.Fatalf("%+v: message %s", got, problem)
+		}
+		if got.Reason != "Unsafe" {
+			return
+		}
+		wanted := []string{"n1 (", ": ", "Ways on: ", "(PodPolicy a"}
+		switch {
+		case w.req.Pod != nil && strings.Contains(got.Message, "it is confirmed, but"):
+			wanted = append(wanted, "pod shop/db-0", "so its replacement could run beside it", guard.Verb)
+		case w.req.Pod != nil:
+			wanted = append(wanted, "pod shop/db-0", "so its replacement could run beside it", confirmPod)
+		case w.facts.Node.State == guard.NodePresent:
+			wanted = append(wanted, confirmNode)
+		}
+		for _, part := range wanted {
+			if !strings.Contains(got.Message, part) {
+				t.Fatalf("%q lacks %q", got.Message, part)
+			}
+		}
+	})
+}
+
+// TestNoFactsAtAll: what is missing is unknown, and no reason to panic.
+func TestNoFactsAtAll(t *testing.T) {
+	t.Parallel()
+	for _, road := range append([]guard.Road{"", "detour"}, allRoads...) {
+		for name, change := range map[string]option{
+			"zero facts":                func(w *world) { w.facts = guard.Facts{} },
+			"only a policy":             func(w *world) { w.facts = guard.Facts{Policy: w.facts.Policy} },
+			"an empty pod":              func(w *world) { w.req.Pod = &corev1.Pod{} },
+			"an empty pod on a node":    func(w *world) { w.req.Pod = &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1"}} },
+			"an empty attachment":       func(w *world) { w.req.VolumeAttachment.Spec.NodeName = "" },
+			"an empty user":             func(w *world) { w.req.User = authenticationv1.UserInfo{} },
+			"a policy without a name":   func(w *world) { w.facts.Policy.Names = []string{""} },
+			"a state that is not known": func(w *world) { w.facts.Node.State = 7 },
+			"a volume that is nothing": func(w *world) {
+				w.req.Pod = &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Volumes: make([]corev1.Volume, 1)}}
+			},
+		} {
+			w := dangerous(on(road))
+			if road != guard.RoadVolumeAttachment && name == "an empty attachment" {
+				continue
+			}
+			change(&w)
+			got := w.decide()
+			if problem := unfit(got); problem != "" {
+				t.Errorf("%s, %s: %+v: message %s", road, name, got, problem)
+			}
+			if got.Verdict == guard.Allow && name == "only a policy" {
+				t.Errorf("%s: allowed although nothing is known: %+v", road, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+)
+
+const (
+	confirmPod  = "kubectl podgrace confirm -n shop db-0"
+	confirmNode = "kubectl podgrace confirm node/n1"
+	silent      = "n1 (not ready, silent since 11:50:00 UTC, 10m0s ago)"
+)
+
+// TestRefusal: a refusal names what may run twice, who holds it, why that matters here, and the ways on, with what to type.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	deny := func(name string, w world, says ...string) row {
+		return row{name, w, guard.Deny, "Unsafe", append(says, "(PodPolicy guarded)")}
+	}
+	var rows []row
+	for _, road := range podRoads {
+		rows = append(rows,
+			deny(string(road)+", silent", dangerous(on(road)), "pod shop/db-0 may still run on "+silent, "it is a pod of StatefulSet db, so its replacement could run beside it",
+				"wait until its node is back, or fenced", "if n1 is known to be off: "+confirmNode, "if you accept that it may run twice: "+confirmPod+", and repeat"),
+			deny(string(road)+", ready", dangerous(on(road), ready), "pod shop/db-0 may still run on n1 (ready)", "its replacement could run beside it", confirmPod, "!"+confirmNode, "!fenced"),
+			deny(string(road)+", exclusive claim", dangerous(on(road), unowned, claims("data"), claimed("data", corev1.ReadWriteOnce)), "its claim data is ReadWriteOnce, so its replacement"),
+			deny(string(road)+", state unknown", dangerous(on(road), nodeIs(guard.NodeUnknown)), "n1 (whose state could not be read)", "try again", confirmPod, "!silent", "!is back"),
+			deny(string(road)+", never heard of", dangerous(on(road), heardOf(time.Time{})), "n1 (not ready, never heard of)", confirmNode),
+		)
+	}
+	rows = append(rows,
+		deny("delete, ready", dangerous(ready), "kubectl delete pod -n shop db-0, without --force"),
+		deny("status, ready", dangerous(on(guard.RoadStatus), ready), "wait until its kubelet has stopped it", "!--force"),
+		deny("finalizer, ready", dangerous(on(guard.RoadFinalizer), ready), "wait until its kubelet has stopped it", "!--force"),
+		deny("own grace 0: there was no --force to leave out", dangerous(ready, noGrace, ownGrace(0)), "!without --force", "kubectl delete pod -n shop db-0 --grace-period=30"),
+		deny("half-done: its plain delete is what was refused", dangerous(ready, noGrace, halfDone), "!without --force", "it is being deleted already: wait until its kubelet has stopped it"),
+		deny("eviction, ready: nobody typed --force", dangerous(on(guard.RoadEviction), ready), "!without --force", "evict or drain without --grace-period=0"),
+		deny("not ready, but not silent", dangerous(heardOf(now.Add(-5*time.Second))), "n1 (not ready, but heard of at 11:59:55 UTC)", "kubectl delete pod -n shop db-0, without --force", "!silent", "!"+confirmNode),
+		deny("clock jumped back", dangerous(heardOf(now.Add(10*time.Minute))), "n1 (not ready, but heard of at 12:10:00 UTC)", "!-10m"),
+		row{"two policies", dangerous(func(w *world) { w.facts.Policy.Names = []string{"a", "b"} }), guard.Deny, "Unsafe", []string{"(PodPolicy a, b)"}},
+	)
+	testRows(t, rows)
+}
+
+func TestRefusalOfNodes(t *testing.T) {
+	t.Parallel()
+	bound := func(n int) option {
+		return func(w *world) {
+			w.facts.Bound = nil
+			for i := n; i > 0; i-- { // not in their order
+				w.facts.Bound = append(w.facts.Bound, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", i-1)}})
+			}
+		}
+	}
+	unlisted := func(w *world) { w.facts.Bound, w.facts.BoundKnown = nil, false }
+	deny := func(name string, w world, says ...string) row {
+		return row{name, w, guard.Deny, "Unsafe", append(says, "(PodPolicy guarded)")}
+	}
+	testRows(t, []row{
+		deny("delete, ready", dangerous(on(guard.RoadNode), ready), confirmNode, "pods may still run on node n1 (ready)", "without the Node object its pods are force-deleted: shop/db-0.", "drain it first, stop its kubelet and wait until it is silent"),
+		deny("delete, its state could not be read", dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), "pods may still run on node n1 (whose state could not be read)", "try again", "!is back", "!silent"),
+		deny("delete, not ready, but not silent", dangerous(on(guard.RoadNode), heardOf(now.Add(-5*time.Second))), "node n1 (not ready, but heard of at 11:59:55 UTC)", "stop its kubelet and wait until it is silent", confirmNode),
+		deny("delete, silent", dangerous(on(guard.RoadNode)), confirmNode, "pods may still run on node "+silent, "shop/db-0", "wait until it is back, or fenced"),
+		deny("delete, many pods: five are named", dangerous(on(guard.RoadNode), bound(9)), "shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4, 4 more.", "!db-5"),
+		deny("delete, five pods", dangerous(on(guard.RoadNode), bound(5)), "shop/db-3, shop/db-4.", "!more"),
+		deny("delete, pods that could not be listed", dangerous(on(guard.RoadNode), unlisted), "which they are could not be read"),
+		deny("taint, ready", dangerous(on(guard.RoadOutOfService), ready), confirmNode, "pods may still run on node n1 (ready)", "the taint makes Kubernetes force-delete its pods and detach its volumes", "drain it first"),
+		deny("taint, silent", dangerous(on(guard.RoadOutOfService)), confirmNode, "pods may still run on node "+silent, "wait until it is back, or fenced"),
+		deny("attachment, ready", dangerous(on(guard.RoadVolumeAttachment), ready), confirmNode, "node n1 (ready) may still write to volume pv-data", "without the VolumeAttachment it can be attached elsewhere as well", "delete the pods that use it"),
+		deny("attachment, silent", dangerous(on(guard.RoadVolumeAttachment)), confirmNode, "node "+silent+" may still write to volume pv-data"),
+		deny("attachment, state unknown", dangerous(on(guard.RoadVolumeAttachment), nodeIs(guard.NodeUnknown)), "node n1 (whose state could not be read)"),
+		deny("attachment of an inline volume", dangerous(on(guard.RoadVolumeAttachment), func(w *world) { w.req.VolumeAttachment.Spec.Source.PersistentVolumeName = nil }), "volume of csi-1"),
+	})
+}
+
+// A policy that only warns says the same words.
+func TestRefusalAsAWarning(t *testing.T) {
+	t.Parallel()
+	for _, road := range allRoads {
+		denied, warned := dangerous(on(road)).decide(), dangerous(on(road), action(v1alpha1.RemovalWarn)).decide()
+		if warned.Verdict != guard.Warn || warned.Reason != denied.Reason || warned.Message != denied.Message {
+			t.Errorf("%s: got %+v, want %+v as a warning", road, warned, denied)
+		}
+	}
+}
+
+// TestMessagesAreOneLine: a tenant writes the names of owners and claims (the API server wants only that they are not
+// empty), and an administrator's terminal shows the refusal.
+func TestMessagesAreOneLine(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"db\nit is safe: confirm", "\x1b[2K\r", "\xff", "db\u2028x"})).Draw(t, "name")
+		road := rapid.SampledFrom(podRoads).Draw(t, "road")
+		owner := rapid.SampledFrom([]option{ownedBy("StatefulSet", name), ownedBy("ReplicaSet", "web")}).Draw(t, "owner")
+		got := dangerous(on(road), owner, claims(name)).decide()
+		if problem := unfit(got); problem != "" {
+			t.Fatalf("message %q %s", got.Message, problem)
+		}
+	})
+}

@@ -1,0 +1,782 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// The removals of these tests are of pod db-0 of a StatefulSet in namespace shop, on node n1, which has been silent for ten
+// minutes. A policy guards all namespaces and allows ops:repair.
+
+const repair = "system:serviceaccount:ops:repair"
+
+type podChange func(*corev1.Pod)
+
+func dbPod(changes ...podChange) *corev1.Pod {
+	p := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "pod-1",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "set-1", Controller: new(true)}}},
+		Spec:   corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(30)), Containers: []corev1.Container{{Name: "db"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, c := range changes {
+		c(p)
+	}
+	return p
+}
+
+func halfDone(p *corev1.Pod) {
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(0))
+}
+
+func stateless(p *corev1.Pod) { p.OwnerReferences = nil }
+
+func confirmed(p *corev1.Pod) {
+	p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: string(p.UID)}
+}
+
+func ownGrace(n int64) podChange {
+	return func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = &n }
+}
+
+func ended(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+
+func labelled(p *corev1.Pod) { p.Labels = map[string]string{"touched": "true"} }
+
+func finalizers(names ...string) podChange { return func(p *corev1.Pod) { p.Finalizers = names } }
+
+func silentNode() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-1"},
+		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastHeartbeatTime: metav1.Time{Time: time.Now().Add(-10 * time.Minute)}},
+		}},
+	}
+}
+
+func lease(ago time.Duration) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-ago)}}}
+}
+
+// attachment is of node n1. The API server stores it without a namespace.
+func attachment() *storagev1.VolumeAttachment {
+	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-data")}}}
+}
+
+// silentCluster is what a live read finds, with more objects.
+func silentCluster(objects ...client.Object) client.WithWatch {
+	objects = append([]client.Object{namespace("shop"), silentNode(), lease(10 * time.Minute)}, objects...)
+	return fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+}
+
+// confirmedOff hands out nodes that somebody has confirmed to be off: the fake client keeps no managedFields.
+type confirmedOff struct{ client.Reader }
+
+func (c confirmedOff) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	err := c.Reader.Get(ctx, key, into, options...)
+	if n, ok := into.(*corev1.Node); ok && err == nil {
+		n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n)}
+		n.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: time.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)}}
+	}
+	return err
+}
+
+// away is an API server that does not answer.
+func away() client.WithWatch {
+	return interceptor.NewClient(silentCluster(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("connection refused")
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("connection refused")
+		},
+	})
+}
+
+// reviewer answers SubjectAccessReviews and keeps the questions.
+type reviewer struct {
+	allowed bool
+	err     error
+	asked   []authorizationv1.SubjectAccessReviewSpec
+}
+
+func (r *reviewer) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	review := o.(*authorizationv1.SubjectAccessReview)
+	r.asked = append(r.asked, review.Spec)
+	review.Status.Allowed = r.allowed
+	return r.err
+}
+
+func guarding(change ...func(*v1alpha1.RemovalSection)) *v1alpha1.PodPolicy {
+	r := &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{repair}}
+	for _, c := range change {
+		c(r)
+	}
+	return policy("guarded", v1alpha1.PodPolicySpec{Removal: r})
+}
+
+func raising(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceRaise }
+
+// guardedEngine reads everything live.
+func guardedEngine(t *testing.T, live client.Reader, policies ...*v1alpha1.PodPolicy) *webhook.Engine {
+	t.Helper()
+	if len(policies) == 0 {
+		policies = append(policies, guarding())
+	}
+	e := newEngine(t, cluster(namespace("shop")), live, policies...)
+	e.Namespace = "podgrace-system"
+	return e
+}
+
+type requestChange func(*admission.Request)
+
+func encoded(o any) runtime.RawExtension {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return runtime.RawExtension{Raw: text}
+}
+
+func removal(operation admissionv1.Operation, resource, sub, name string, changes ...requestChange) admission.Request {
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		UID: "1", Operation: operation, Resource: metav1.GroupVersionResource{Version: "v1", Resource: resource}, SubResource: sub, Name: name,
+		UserInfo: authenticationv1.UserInfo{Username: "alice", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string]authenticationv1.ExtraValue{"scopes": {"all"}}},
+	}}
+	if resource == "pods" {
+		req.Namespace = "shop"
+	}
+	for _, c := range changes {
+		c(&req)
+	}
+	return req
+}
+
+func by(user string) requestChange { return func(r *admission.Request) { r.UserInfo.Username = user } }
+
+func old(o any) requestChange { return func(r *admission.Request) { r.OldObject = encoded(o) } }
+
+func object(o any) requestChange { return func(r *admission.Request) { r.Object = encoded(o) } }
+
+func optioned(text string) requestChange {
+	return func(r *admission.Request) { r.Options = runtime.RawExtension{Raw: []byte(text)} }
+}
+
+func dryRun(r *admission.Request) { r.DryRun = new(true) }
+
+const noGrace = `{"kind":"DeleteOptions","apiVersion":"meta.k8s.io/v1","gracePeriodSeconds":0}`
+
+func forceDelete(pod *corev1.Pod, changes ...requestChange) admission.Request {
+	return removal(admissionv1.Delete, "pods", "", pod.Name, append([]requestChange{old(pod), optioned(noGrace)}, changes...)...)
+}
+
+func eviction(body string, changes ...requestChange) admission.Request {
+	return removal(admissionv1.Create, "pods", "eviction", "db-0", append([]requestChange{func(r *admission.Request) { r.Object.Raw = []byte(body) }}, changes...)...)
+}
+
+const (
+	evictionV1      = `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"db-0","namespace":"shop"},"deleteOptions":{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1"}}}`
+	evictionV1beta1 = `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":"db-0","namespace":"shop"},"deleteOptions":{"gracePeriodSeconds":0}}`
+	evictionBare    = `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"db-0","namespace":"shop"}}`
+)
+
+func updated(sub string, before, after *corev1.Pod, changes ...requestChange) admission.Request {
+	return removal(admissionv1.Update, "pods", sub, before.Name, append([]requestChange{old(before), object(after)}, changes...)...)
+}
+
+func taint(before, after bool) admission.Request {
+	node := func(tainted bool) *corev1.Node {
+		n := silentNode()
+		n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+		if tainted {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+		}
+		return n
+	}
+	return removal(admissionv1.Update, "nodes", "", "n1", old(node(before)), object(node(after)))
+}
+
+// served is the answer of the real HTTP handler to a whole AdmissionReview.
+func served(t *testing.T, e *webhook.Engine, path string, req admission.Request) *admissionv1.AdmissionResponse {
+	t.Helper()
+	text, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: &req.AdmissionRequest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := paths{}
+	e.Register(mux)
+	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, bytes.NewReader(text))
+	call.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	mux[path].ServeHTTP(recorder, call)
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil {
+		t.Fatalf("%s: %v", recorder.Body, err)
+	}
+	return review.Response
+}
+
+type paths map[string]http.Handler
+
+func (p paths) Register(path string, hook http.Handler) { p[path] = hook }
+
+// Each road as the API server sends it: refused with who, where and what to type; let through for an actor that the policy
+// names, where the node is confirmed off, and where no policy guards.
+func TestRemovalRoads(t *testing.T) {
+	const onSilentNode = "n1 (not ready, silent since "
+	for name, tc := range map[string]struct {
+		request admission.Request
+		road    string
+		says    []string
+	}{
+		"kubectl delete --force":                   {forceDelete(dbPod()), "delete", []string{"pod shop/db-0 may still run on " + onSilentNode, "it is a pod of StatefulSet db", "kubectl podgrace confirm -n shop db-0"}},
+		"DELETECOLLECTION with grace 0":            {forceDelete(dbPod(), func(r *admission.Request) { r.Name = "" }), "delete", []string{"pod shop/db-0 may still run"}},
+		"DELETECOLLECTION without options, own 0":  {removal(admissionv1.Delete, "pods", "", "", old(dbPod(ownGrace(0)))), "delete", []string{"pod shop/db-0 may still run"}},
+		"plain DELETE, a stored 0 was left behind": {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod(halfDone)), optioned(`{}`)), "delete", []string{"pod shop/db-0 may still run"}},
+		"options with a field of a later version":  {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod()), optioned(`{"gracePeriodSeconds":0,"later":[1]}`)), "delete", []string{"pod shop/db-0 may still run"}},
+		"eviction, policy/v1":                      {eviction(evictionV1), "eviction", []string{"pod shop/db-0 may still run on " + onSilentNode}},
+		"eviction, policy/v1beta1":                 {eviction(evictionV1beta1), "eviction", []string{"pod shop/db-0 may still run on " + onSilentNode}},
+		"status Failed":                            {updated("status", dbPod(), dbPod(ended)), "status", []string{"pod shop/db-0 may still run on " + onSilentNode}},
+		"the last finalizer":                       {updated("", dbPod(halfDone, finalizers("x/y")), dbPod(halfDone)), "finalizer", []string{"pod shop/db-0 may still run on " + onSilentNode}},
+		"Node DELETE":                              {removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
+		"out-of-service taint":                     {taint(false, true), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
+		"VolumeAttachment DELETE":                  {removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := silentCluster(dbPod())
+			got := served(t, guardedEngine(t, live), webhook.PathValidateRemoval, tc.request)
+			if got.Allowed || got.Result.Code != http.StatusForbidden || got.Result.Reason != "Unsafe" {
+				t.Fatalf("got %+v", got)
+			}
+			for _, part := range append(tc.says, "Ways on: ", "(PodPolicy guarded)") {
+				if !strings.Contains(got.Result.Message, part) {
+					t.Errorf("the refusal lacks %q: %s", part, got.Result.Message)
+				}
+			}
+			if diff := cmp.Diff(map[string]string{"removal": tc.road, "verdict": "Deny", "reason": "Unsafe"}, got.AuditAnnotations); diff != "" {
+				t.Error(diff)
+			}
+			actor := tc.request
+			actor.UserInfo.Username = repair
+			warning := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn })
+			for why, allowed := range map[string]*admissionv1.AdmissionResponse{
+				"AllowedActor": served(t, guardedEngine(t, live), webhook.PathValidateRemoval, actor),
+				"NodeStopped":  served(t, guardedEngine(t, confirmedOff{live}), webhook.PathValidateRemoval, tc.request),
+				"NotGuarded":   served(t, newEngine(t, cluster(namespace("shop")), live), webhook.PathValidateRemoval, tc.request),
+			} {
+				if !allowed.Allowed || allowed.AuditAnnotations["reason"] != why || len(allowed.Warnings) > 0 {
+					t.Errorf("%s: got %+v", why, allowed)
+				}
+			}
+			if warned := served(t, guardedEngine(t, live, warning), webhook.PathValidateRemoval, tc.request); !warned.Allowed || len(warned.Warnings) != 1 || !strings.Contains(warned.Warnings[0], "n1 (not ready") {
+				t.Errorf("Warn: got %+v", warned)
+			}
+		})
+	}
+}
+
+// Ordinary work that the match conditions do not stop from being asked is let through.
+func TestOrdinaryRemovals(t *testing.T) {
+	shorter := func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()}, new(int64(30))
+	}
+	for name, tc := range map[string]struct {
+		request admission.Request
+		reason  string // empty: on no road
+	}{
+		"a plain delete shows the effective grace": {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod()), optioned(`{"gracePeriodSeconds":30}`)), "NotForced"},
+		"DELETECOLLECTION without options":         {removal(admissionv1.Delete, "pods", "", "", old(dbPod())), "NotForced"},
+		"a finished pod":                           {forceDelete(dbPod(ended)), "Finished"},
+		"a pod that was never scheduled":           {forceDelete(dbPod(func(p *corev1.Pod) { p.Spec.NodeName = "" })), "NeverScheduled"},
+		"an eviction":                              {eviction(evictionBare), "NotForced"},
+		"a status that does not end it":            {updated("status", dbPod(), dbPod(labelled)), ""},
+		"a label":                                  {updated("", dbPod(), dbPod(labelled)), ""},
+		"a label of a pod that has its grace":      {updated("", dbPod(shorter), dbPod(shorter, labelled)), "NotForced"},
+		"one of two finalizers":                    {updated("", dbPod(halfDone, finalizers("x/y", "x/z")), dbPod(halfDone, finalizers("x/z"))), ""},
+		"a Job's finalizer":                        {updated("", dbPod(halfDone, ended, finalizers("batch.kubernetes.io/job-tracking")), dbPod(halfDone, ended)), "Finished"},
+		"another taint":                            {taint(false, false), ""},
+		"the taint was there":                      {taint(true, true), ""},
+		"the taint is taken away":                  {taint(true, false), ""},
+		"kube-system":                              {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "kube-system" })), "NotGuarded"},
+		"Podgrace's own":                           {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "podgrace-system" })), "NotGuarded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := guardedEngine(t, silentCluster(dbPod())).ValidateRemoval(t.Context(), tc.request)
+			if !got.Allowed || got.AuditAnnotations["reason"] != tc.reason || len(got.Warnings) > 0 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// A pod whose stored grace period is 0 is removed by any update that leaves it without finalizers, whatever it is about.
+func TestFinalizerRoad(t *testing.T) {
+	finalized := finalizers("x/y")
+	for name, tc := range map[string]struct {
+		request admission.Request
+		reason  string
+	}{
+		"a half-done pod gets a label":        {updated("", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
+		"pods/status of a half-done pod":      {updated("status", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
+		"pods/status takes the finalizer":     {updated("status", dbPod(halfDone, finalized), dbPod(halfDone)), "Unsafe"},
+		"pods/status ends it":                 {updated("status", dbPod(halfDone, finalized), dbPod(halfDone, ended)), "Unsafe"},
+		"an ephemeral container":              {updated("ephemeralcontainers", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
+		"a resize":                            {updated("resize", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
+		"the confirmation itself, by a right": {updated("", dbPod(halfDone), dbPod(halfDone, confirmed)), "Confirmed"},
+		"a confirmation of another":           {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { confirmed(p); p.Annotations[guard.AnnotationConfirmForceDelete] = "pod-0" })), "Unsafe"},
+		"it was confirmed before":             {updated("", dbPod(halfDone, finalized, confirmed), dbPod(halfDone, confirmed)), "Confirmed"},
+		"a new object can't say it finished":  {updated("", dbPod(halfDone), dbPod(halfDone, ended)), "Unsafe"},
+		"a new object can't say it is bound":  {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { p.Spec.NodeName = "" })), "Unsafe"},
+		"a new object can't say it is nobody": {updated("", dbPod(halfDone), dbPod(halfDone, stateless)), "Unsafe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, silentCluster(dbPod()))
+			e.Reviewer = &reviewer{allowed: true}
+			got := e.ValidateRemoval(t.Context(), tc.request)
+			road := guard.RoadFinalizer
+			if name == "pods/status ends it" {
+				road = guard.RoadStatus
+			}
+			if got.Allowed != (tc.reason == "Confirmed") || got.AuditAnnotations["reason"] != tc.reason || got.AuditAnnotations["removal"] != string(road) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// The facts of a review are read live, and what can't be read is not taken for good news.
+func TestRemovalFacts(t *testing.T) {
+	ready := func() *corev1.Node {
+		n := silentNode()
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastHeartbeatTime = corev1.ConditionTrue, metav1.Time{Time: time.Now()}
+		return n
+	}
+	without := func(kind client.Object) client.Reader {
+		return interceptor.NewClient(silentCluster(dbPod()), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			if reflect.TypeOf(into) == reflect.TypeOf(kind) {
+				return errors.New("connection refused")
+			}
+			return c.Get(ctx, key, into, options...)
+		}})
+	}
+	claim := func(mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}}}
+	}
+	claiming := func(p *corev1.Pod) {
+		stateless(p)
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	plain := fake.NewClientBuilder().WithScheme(webhook.NewScheme())
+	for name, tc := range map[string]struct {
+		live    client.Reader
+		pod     *corev1.Pod
+		allowed bool
+		says    string
+	}{
+		"the API server is away":            {away(), dbPod(), false, "n1 (whose state could not be read)"},
+		"there is no API server":            {nil, dbPod(), false, "n1 (whose state could not be read)"},
+		"the node can't be read":            {without(&corev1.Node{}), dbPod(), false, "n1 (whose state could not be read)"},
+		"its lease can't be read":           {without(&coordinationv1.Lease{}), dbPod(), false, "n1 (whose state could not be read)"},
+		"it has no lease":                   {plain.WithObjects(silentNode()).Build(), dbPod(), false, "n1 (not ready, silent since"},
+		"it is ready":                       {fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(ready(), lease(time.Second)).Build(), dbPod(), false, "n1 (ready)"},
+		"it is gone":                        {cluster(), dbPod(), true, ""},
+		"confirmed off":                     {confirmedOff{silentCluster()}, dbPod(), true, ""},
+		"confirmed off, but its lease runs": {confirmedOff{fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(silentNode(), lease(time.Second)).Build()}, dbPod(), false, "n1 (not ready, but heard of at"},
+		"an exclusive claim":                {silentCluster(claim(corev1.ReadWriteOnce)), dbPod(claiming), false, "its claim data is ReadWriteOnce"},
+		"a claim that is shared":            {silentCluster(claim(corev1.ReadWriteMany)), dbPod(claiming), true, ""},
+		"a claim that does not exist":       {silentCluster(), dbPod(claiming), false, "the access mode of its claim data is not known"},
+		"a claim that can't be read":        {without(&corev1.PersistentVolumeClaim{}), dbPod(claiming), false, "the access mode of its claim data is not known"},
+		"a pod that nothing protects":       {silentCluster(), dbPod(stateless), true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := guardedEngine(t, tc.live).ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
+				t.Errorf("got %+v, %q", got, message(got))
+			}
+		})
+	}
+}
+
+// An unreadable namespace is guarded by every policy.
+func TestRemovalInAnUnknownNamespace(t *testing.T) {
+	elsewhere := guarding()
+	elsewhere.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "till"}}}
+	e := newEngine(t, cluster(), away(), elsewhere)
+	if got := e.ValidateRemoval(t.Context(), forceDelete(dbPod())); got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)") {
+		t.Errorf("unknown: got %+v", got)
+	}
+	if got := guardedEngine(t, silentCluster(), elsewhere).ValidateRemoval(t.Context(), forceDelete(dbPod())); !got.Allowed {
+		t.Errorf("known: got %+v", got)
+	}
+}
+
+func TestRemovalNotReady(t *testing.T) {
+	e := guardedEngine(t, silentCluster(dbPod()), guarding(raising))
+	e.Ready = func() bool { return false }
+	got := e.ValidateRemoval(t.Context(), forceDelete(dbPod()))
+	if got.Allowed || got.Result.Code != http.StatusServiceUnavailable || !strings.Contains(message(got), "does not know the cluster yet") || !strings.Contains(message(got), "try again") {
+		t.Errorf("got %+v", got)
+	}
+	if got := e.MutateEvictions(t.Context(), eviction(evictionV1)); !got.Allowed || len(got.Patches) > 0 {
+		t.Errorf("mutation: got %+v", got)
+	}
+}
+
+// What no rule of ours sends is a mistake in the configuration, and is said to be one.
+func TestNoRoad(t *testing.T) {
+	e := guardedEngine(t, silentCluster(dbPod()))
+	for name, tc := range map[string]struct {
+		request admission.Request
+		says    string
+	}{
+		"another resource":           {removal(admissionv1.Delete, "services", "", "x", old(dbPod())), "DELETE services/ is no removal that Podgrace judges: check the rules of the webhook configuration"},
+		"another operation":          {removal(admissionv1.Create, "pods", "", "db-0", object(dbPod())), "CREATE pods/ is no removal"},
+		"another subresource":        {removal(admissionv1.Create, "pods", "binding", "db-0", object(dbPod())), "CREATE pods/binding is no removal"},
+		"a node's status":            {removal(admissionv1.Update, "nodes", "status", "n1", old(silentNode()), object(silentNode())), "UPDATE nodes/status is no removal"},
+		"nothing":                    {admission.Request{}, "is no removal"},
+		"no old object":              {removal(admissionv1.Delete, "pods", "", "db-0", optioned(noGrace)), "decode the old object"},
+		"no new object":              {removal(admissionv1.Update, "pods", "status", "db-0", old(dbPod())), "decode the object"},
+		"no JSON":                    {removal(admissionv1.Delete, "volumeattachments", "", "a", func(r *admission.Request) { r.OldObject.Raw = []byte("{") }), "decode the old object"},
+		"options of another shape":   {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod()), optioned(`{"gracePeriodSeconds":"0"}`)), "decode the options"},
+		"an eviction that is no one": {eviction(`[]`), "decode the eviction"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := e.ValidateRemoval(t.Context(), tc.request)
+			if got.Allowed || got.Result.Code != http.StatusBadRequest || !strings.Contains(message(got), tc.says) {
+				t.Errorf("got %+v", got)
+			}
+			if mutated := e.MutateEvictions(t.Context(), tc.request); !mutated.Allowed || len(mutated.Patches) > 0 {
+				t.Errorf("mutation: got %+v", mutated)
+			}
+		})
+	}
+}
+
+// An eviction has the pod's name only. Drain takes "not found" for done, so a pod that has gone meanwhile must be said so;
+// one that can't be read is no mistake of the caller's.
+func TestEvictionWithoutAPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		live client.Reader
+		code int32
+		says string
+	}{
+		"gone":                   {silentCluster(), http.StatusNotFound, "read pod shop/db-0"},
+		"the API server is away": {away(), http.StatusServiceUnavailable, "read pod shop/db-0: connection refused"},
+		"there is no API server": {nil, http.StatusServiceUnavailable, "read pod shop/db-0: no API server to ask"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, tc.live, guarding(raising))
+			got := e.ValidateRemoval(t.Context(), eviction(evictionV1))
+			if got.Allowed || !strings.Contains(message(got), tc.says) {
+				t.Fatalf("got %+v", got)
+			}
+			if got.Result.Code != tc.code {
+				t.Errorf("code %d, want %d", got.Result.Code, tc.code)
+			}
+			if mutated := e.MutateEvictions(t.Context(), eviction(evictionV1)); !mutated.Allowed || len(mutated.Patches) > 0 {
+				t.Errorf("mutation: got %+v", mutated)
+			}
+		})
+	}
+}
+
+// Who confirmed must have the verb; nobody is asked about a pod that is not confirmed.
+func TestRemovalConfirmed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reviewer *reviewer
+		pod      *corev1.Pod
+		allowed  bool
+		says     string
+		asked    int
+	}{
+		"may":                       {&reviewer{allowed: true}, dbPod(confirmed), true, "", 1},
+		"may not":                   {&reviewer{}, dbPod(confirmed), false, "it is confirmed, but you do not have the verb force-delete on pods.podgrace.dev in shop", 1},
+		"nobody knows":              {&reviewer{allowed: true, err: errors.New("connection refused")}, dbPod(confirmed), false, "it is confirmed, but you could not be shown to have the verb", 1},
+		"not confirmed":             {&reviewer{allowed: true}, dbPod(), false, "kubectl podgrace confirm -n shop db-0, and repeat", 0},
+		"half-done, reviewed again": {&reviewer{allowed: true}, dbPod(confirmed, halfDone), true, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, silentCluster())
+			e.Reviewer = tc.reviewer
+			got := e.ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) || len(tc.reviewer.asked) != tc.asked {
+				t.Errorf("got %+v, %q, asked %d times", got, message(got), len(tc.reviewer.asked))
+			}
+			want := authorizationv1.SubjectAccessReviewSpec{
+				User: "alice", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string]authorizationv1.ExtraValue{"scopes": {"all"}},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Name: "db-0", Verb: "force-delete", Group: "podgrace.dev", Resource: "pods"},
+			}
+			for _, asked := range tc.reviewer.asked {
+				if diff := cmp.Diff(want, asked); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+	t.Run("nobody to ask", func(t *testing.T) {
+		got := guardedEngine(t, silentCluster()).ValidateRemoval(t.Context(), forceDelete(dbPod(confirmed)))
+		if got.Allowed || !strings.Contains(message(got), "could not be shown to have") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// A Node is not deleted while pods that a policy would not let be force-deleted may run on it.
+func TestNodeRoad(t *testing.T) {
+	in := func(name string) podChange { return func(p *corev1.Pod) { p.Namespace = name } }
+	lax := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalAllow })
+	lax.Name, lax.Spec.Match = "lax", &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "play"}}}
+	strict := guarding()
+	strict.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}
+	for name, tc := range map[string]struct {
+		pods []client.Object
+		says string // empty: allowed
+	}{
+		"a protected pod":           {[]client.Object{dbPod()}, "shop/db-0"},
+		"a half-done one":           {[]client.Object{dbPod(halfDone, finalizers("x/y"))}, "shop/db-0"},
+		"none":                      {nil, ""},
+		"one that nothing protects": {[]client.Object{dbPod(stateless)}, ""},
+		"one that has finished":     {[]client.Object{dbPod(ended)}, ""},
+		"one of another node":       {[]client.Object{dbPod(func(p *corev1.Pod) { p.Spec.NodeName = "n2" })}, ""},
+		"forceDelete: Allow there":  {[]client.Object{namespace("play"), dbPod(in("play"))}, ""},
+		"no policy there":           {[]client.Object{namespace("other"), dbPod(in("other"))}, ""},
+		"kube-system":               {[]client.Object{dbPod(in("kube-system"))}, ""},
+		"Podgrace's own":            {[]client.Object{dbPod(in("podgrace-system"))}, ""},
+		"a namespace that is gone":  {[]client.Object{dbPod(in("gone"))}, "gone/db-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax)
+			got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) {
+				t.Errorf("got %+v, %q", got, message(got))
+			}
+		})
+	}
+	t.Run("they can't be listed", func(t *testing.T) {
+		broken := interceptor.NewClient(silentCluster(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("connection refused")
+		}})
+		got := guardedEngine(t, broken).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		if got.Allowed || !strings.Contains(message(got), "which they are could not be read") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestMutateEvictions: a grace period of 0 is raised where it would be refused, where the policy wants it, and where raising
+// makes a difference. What is raised then passes validation as no force delete.
+func TestMutateEvictions(t *testing.T) {
+	const enforcer = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+	for name, tc := range map[string]struct {
+		request admission.Request
+		pod     *corev1.Pod
+		policy  *v1alpha1.PodPolicy
+		want    string // deleteOptions; empty: not raised
+	}{
+		"with options":               {eviction(evictionV1), dbPod(), guarding(raising), `{"gracePeriodSeconds":30,"preconditions":{"uid":"pod-1"}}`},
+		"policy/v1beta1":             {eviction(evictionV1beta1), dbPod(), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"the pod's own":              {eviction(evictionV1beta1), dbPod(ownGrace(600)), guarding(raising), `{"gracePeriodSeconds":600}`},
+		"own grace 0: the default":   {eviction(evictionV1beta1), dbPod(ownGrace(0)), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"no options, own grace 0":    {eviction(evictionBare), dbPod(ownGrace(0)), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"null options, own grace 0":  {eviction(strings.Replace(evictionBare, `"metadata"`, `"deleteOptions":null,"metadata"`, 1)), dbPod(ownGrace(0)), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"empty options, own grace 0": {eviction(strings.Replace(evictionBare, `"metadata"`, `"deleteOptions":{},"metadata"`, 1)), dbPod(ownGrace(0)), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"terminating already":        {eviction(evictionV1beta1), dbPod(finalizers("x/y"), func(p *corev1.Pod) { halfDone(p); p.DeletionGracePeriodSeconds = new(int64(20)) }), guarding(raising), `{"gracePeriodSeconds":30}`},
+		"policy says Deny":           {eviction(evictionV1), dbPod(), guarding(), ""},
+		"not forced":                 {eviction(evictionBare), dbPod(), guarding(raising), ""},
+		"unprotected":                {eviction(evictionV1), dbPod(stateless), guarding(raising), ""},
+		"finished":                   {eviction(evictionV1), dbPod(ended), guarding(raising), ""},
+		"by an allowed actor":        {eviction(evictionV1, by(repair)), dbPod(), guarding(raising), ""},
+		"half-done: no grace helps":  {eviction(evictionV1), dbPod(halfDone, finalizers("x/y")), guarding(raising), ""},
+		"enforcer of another node":   {eviction(evictionV1, by(enforcer)), dbPod(), guarding(raising), ""},
+		"a removal that is no such":  {forceDelete(dbPod()), dbPod(), guarding(raising), ""},
+		"an update, by a wrong rule": {updated("", dbPod(halfDone), dbPod(halfDone)), dbPod(), guarding(raising), ""},
+		"protected, but it only warns": {eviction(evictionV1), dbPod(), guarding(raising, func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn }),
+			`{"gracePeriodSeconds":30,"preconditions":{"uid":"pod-1"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, silentCluster(tc.pod), tc.policy)
+			before := e.ValidateRemoval(t.Context(), tc.request)
+			got := e.MutateEvictions(t.Context(), tc.request)
+			if !got.Allowed || (len(got.Patches) > 0) != (tc.want != "") {
+				t.Fatalf("got %+v", got)
+			}
+			if tc.want == "" {
+				return
+			}
+			if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "eviction of pod shop/db-0: a grace period of 0 was raised") {
+				t.Errorf("warnings %q", got.Warnings)
+			}
+			raised := tc.request
+			raised.Object.Raw = patchedBy(t, got, tc.request.Object.Raw)
+			var after struct {
+				DeleteOptions json.RawMessage `json:"deleteOptions"`
+			}
+			if err := json.Unmarshal(raised.Object.Raw, &after); err != nil || !jsonpatch.Equal(after.DeleteOptions, []byte(tc.want)) {
+				t.Errorf("options %s, %v, want %s", after.DeleteOptions, err, tc.want)
+			}
+			if reason := before.AuditAnnotations["reason"]; reason != "Unsafe" {
+				t.Errorf("raised what was %s", reason)
+			}
+			if then := e.ValidateRemoval(t.Context(), raised); !then.Allowed || then.AuditAnnotations["reason"] != "NotForced" {
+				t.Errorf("then %+v", then)
+			}
+			if again := e.MutateEvictions(t.Context(), raised); !again.Allowed || len(again.Patches) > 0 {
+				t.Errorf("raised again: %+v", again)
+			}
+		})
+	}
+}
+
+func patchedBy(t *testing.T, response admission.Response, body []byte) []byte {
+	t.Helper()
+	text, err := json.Marshal(response.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := patch.Apply(body)
+	if err != nil {
+		t.Fatalf("%s does not take %s: %v", body, text, err)
+	}
+	return after
+}
+
+// recorder keeps Events.
+type recorder []string
+
+func (r *recorder) Eventf(regarding, _ runtime.Object, kind, reason, action, _ string, args ...any) {
+	name := regarding.GetObjectKind().GroupVersionKind().Kind
+	*r = append(*r, strings.Join([]string{name, kind, reason, action, args[0].(string)}, "|"))
+}
+
+// Metrics count each review by road, verdict and reason; an Event tells of refusals and of what was confirmed. A dry run does
+// neither.
+func TestRemovalIsTold(t *testing.T) {
+	store, err := webhook.NewPolicyStore(logr.Discard(), guarding())
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, events := prometheus.NewRegistry(), &recorder{}
+	e := guardedEngine(t, silentCluster(dbPod()))
+	e.Metrics, e.Events, e.Reviewer = webhook.NewMetrics(registry, store), webhook.NewEvents(events), &reviewer{allowed: true}
+	requests := []admission.Request{
+		forceDelete(dbPod()), forceDelete(dbPod(confirmed)), forceDelete(dbPod(stateless)), forceDelete(dbPod(ended)),
+		removal(admissionv1.Delete, "nodes", "", "n1"), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),
+	}
+	for _, req := range requests {
+		e.ValidateRemoval(t.Context(), req)
+		dryRun(&req)
+		e.ValidateRemoval(t.Context(), req)
+	}
+	const metric = `
+# HELP podgrace_removals_total Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.
+# TYPE podgrace_removals_total counter
+podgrace_removals_total{reason="Confirmed",road="delete",verdict="Allow"} 1
+podgrace_removals_total{reason="Finished",road="delete",verdict="Allow"} 1
+podgrace_removals_total{reason="Unprotected",road="delete",verdict="Warn"} 1
+podgrace_removals_total{reason="Unsafe",road="delete",verdict="Deny"} 1
+podgrace_removals_total{reason="Unsafe",road="node",verdict="Deny"} 1
+podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(metric), "podgrace_removals_total"); err != nil {
+		t.Error(err)
+	}
+	want := []string{"Pod|Warning|RemovalRefused|delete|delete by alice refused: pod shop/db-0", "Pod|Normal|RemovalConfirmed|delete|delete by alice allowed", "Node|Warning|RemovalRefused|node|node by alice refused", "VolumeAttachment|Warning|RemovalRefused|volume-attachment|"}
+	if len(*events) != len(want) {
+		t.Fatalf("events %q", *events)
+	}
+	for i, event := range *events {
+		if !strings.HasPrefix(event, want[i]) {
+			t.Errorf("event %q, want %q", event, want[i])
+		}
+	}
+	for range 100 {
+		e.ValidateRemoval(t.Context(), forceDelete(dbPod()))
+	}
+	if len(*events) > 30 {
+		t.Errorf("%d events: a loop floods the cluster", len(*events))
+	}
+}
+
+// FuzzValidateRemoval: whatever comes, there is an answer, and a refusal has words that a terminal can show.
+func FuzzValidateRemoval(f *testing.F) {
+	asText := func(o any) []byte { return encoded(o).Raw }
+	f.Add(uint8(0), asText(dbPod()), []byte(nil), []byte(noGrace), "alice")
+	f.Add(uint8(1), []byte(nil), []byte(evictionV1), []byte(nil), "alice")
+	f.Add(uint8(2), asText(dbPod()), asText(dbPod(ended)), []byte(nil), "system:node:n1")
+	f.Add(uint8(3), asText(dbPod(halfDone)), asText(dbPod(halfDone, confirmed)), []byte(nil), repair)
+	f.Add(uint8(4), []byte(`null`), []byte(`null`), []byte(`null`), "")
+	f.Add(uint8(5), asText(silentNode()), []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service"}]}}`), []byte(nil), "alice")
+	f.Add(uint8(6), asText(attachment()), []byte(nil), []byte(nil), "system:kube-controller-manager")
+	f.Add(uint8(0), []byte(`{"metadata":{"ownerReferences":[{"kind":"StatefulSet","name":"a\n\u001b[2K","controller":true}]},"spec":{"nodeName":"n1"}}`), []byte(nil), []byte(`{"gracePeriodSeconds":0}`), "alice")
+	roads := []struct {
+		operation     admissionv1.Operation
+		resource, sub string
+	}{
+		{admissionv1.Delete, "pods", ""}, {admissionv1.Create, "pods", "eviction"}, {admissionv1.Update, "pods", "status"}, {admissionv1.Update, "pods", ""},
+		{admissionv1.Delete, "nodes", ""}, {admissionv1.Update, "nodes", ""}, {admissionv1.Delete, "volumeattachments", ""}, {admissionv1.Connect, "pods", "exec"},
+	}
+	store, err := webhook.NewPolicyStore(logr.Discard(), guarding(raising))
+	if err != nil {
+		f.Fatal(err)
+	}
+	online := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster(namespace("shop")), Live: silentCluster(dbPod())}, Ready: func() bool { return true }, Reviewer: &reviewer{}}
+	offline := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster()}, Ready: func() bool { return true }}
+	f.Fuzz(func(t *testing.T, road uint8, before, now, options []byte, user string) {
+		r := roads[int(road)%len(roads)]
+		req := removal(r.operation, r.resource, r.sub, "db-0", by(user), func(r *admission.Request) {
+			r.OldObject.Raw, r.Object.Raw, r.Options.Raw = before, now, options
+		})
+		for _, e := range []*webhook.Engine{online, offline} {
+			got := e.ValidateRemoval(t.Context(), req)
+			if !got.Allowed && message(got) == "" {
+				t.Error("refused without a reason")
+			}
+			for _, said := range append(got.Warnings, message(got)) {
+				if got.AuditAnnotations["verdict"] != "" && (!utf8.ValidString(said) || strings.ContainsFunc(said, unicode.IsControl)) {
+					t.Errorf("%q is no line of text", said)
+				}
+			}
+			if mutated := e.MutateEvictions(t.Context(), req); !mutated.Allowed {
+				t.Errorf("mutation refuses: %+v", mutated)
+			}
+		}
+	})
+}
