@@ -10,13 +10,11 @@ import (
 	"strconv"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -74,23 +72,17 @@ func certificates(config *rest.Config, o *options) (certs.Source, error) {
 }
 
 func newManager(config *rest.Config, o *options, source certs.Source, log logr.Logger) (ctrl.Manager, error) {
-	cacheOptions := webhook.CacheOptions()
-	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.namespace: {}}}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: webhook.NewScheme(),
 		Logger: log,
-		Cache:  cacheOptions,
+		Cache:  webhook.CacheOptions(),
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Host:    o.bindAddress,
 			Port:    o.port,
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = source.GetCertificate }},
 		}),
-		HealthProbeBindAddress:        address(o.bindAddress, o.healthPort),
-		Metrics:                       metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "podgrace-webhook",
-		LeaderElectionNamespace:       o.namespace,
-		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress: address(o.bindAddress, o.healthPort),
+		Metrics:                metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
@@ -140,15 +132,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		mgr.AddReadyzCheck("certificate", func(*http.Request) error { _, err := source.GetCertificate(nil); return err }),
 		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
 	}
-	if len(o.policies) == 0 {
-		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr),
-			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
-	}
-	if o.certMode == certModeSelfManaged {
-		errs = append(errs, (&certs.CABundle{Client: mgr.GetClient(), Namespace: o.namespace}).SetUp(mgr))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, mgr.Add(&leader{config: mgr.GetConfig(), options: o, log: log}))...)
 }
 
 // policies returns the store, and a function that says whether it is complete.

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// leader runs what one replica does for all: the policies' status, caBundle and the allowed actors. A manager ends when it
+// loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
+// leader's controllers have a manager of their own, which is started anew.
+type leader struct {
+	config  *rest.Config
+	options *options
+	log     logr.Logger
+}
+
+// retry is how long a lost lease is left to others.
+var retry = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: 6, Cap: 30 * time.Second}
+
+// NeedLeaderElection is false: every replica stands for election.
+func (l *leader) NeedLeaderElection() bool { return false }
+
+// Start runs until the context ends.
+func (l *leader) Start(ctx context.Context) error {
+	backoff := retry
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := l.lead(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > retry.Cap {
+			backoff = retry // it had worked
+		}
+		l.log.Error(err, "the leader's controllers ended; they are started anew")
+		select {
+		case <-ctx.Done():
+		case <-time.After(backoff.Step()):
+		}
+	}
+	return nil
+}
+
+func (l *leader) lead(ctx context.Context) error {
+	mgr, err := l.newManager()
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("lead: %w", err)
+	}
+	return nil
+}
+
+func (l *leader) newManager() (ctrl.Manager, error) {
+	o := l.options
+	cacheOptions := webhook.CacheOptions()
+	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.namespace: {}}}
+	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
+		Scheme:                        webhook.NewScheme(),
+		Logger:                        l.log,
+		Cache:                         cacheOptions,
+		Metrics:                       metricsserver.Options{BindAddress: "0"},
+		Controller:                    config.Controller{SkipNameValidation: new(true)}, // the names come again
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "podgrace-webhook",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the leader: %w", err)
+	}
+	var errs []error
+	if len(o.policies) == 0 {
+		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
+		errs = append(errs,
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr),
+			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
+	}
+	if o.certMode == certModeSelfManaged {
+		errs = append(errs, (&certs.CABundle{Client: mgr.GetClient(), Namespace: o.namespace}).SetUp(mgr))
+	}
+	return mgr, errors.Join(errs...)
+}
