@@ -4,6 +4,7 @@
 //	priority      the in-tree Priority plugin accepts the pod after Podgrace, as one that named the class itself
 //	selector      the injected labelSelector is helper.DefaultSelector's, once the API server has merged matchLabelKeys
 //	validation    a pod that the API server accepts is still accepted after Podgrace, and a second call changes nothing
+//	graceperiod   what a DELETE does to a pod (at once, not at all, or in so many seconds) is what BeforeDelete does
 //	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse
 //
 // A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask
