@@ -20,9 +20,14 @@ func podRights(pod *corev1.Pod) []Right {
 	}
 }
 
-// nodeRights are what it takes to confirm a node off: there is no verb of its own, who may write to nodes may taint and
-// delete them.
-func nodeRights(node string) []Right { return []Right{{Verb: "patch", Resource: "nodes", Name: node}} }
+// nodeRights are what it takes to confirm a node off: the verb that the API server asks for when the annotation is written
+// (deploy/webhook/policies.yaml), since many an agent may patch nodes, and the annotation.
+func nodeRights(node string) []Right {
+	return []Right{
+		{Verb: guard.Verb, Group: group, Resource: "nodes", Name: node},
+		{Verb: "patch", Resource: "nodes", Name: node},
+	}
+}
 
 func (r Right) String() string {
 	resource := r.Resource

@@ -104,7 +104,7 @@ func TestSession(t *testing.T) {
 		"node, dry run":       {node: true, nodes: okNode, dryRun: true, want: true, says: "would set podgrace.dev/confirm-off=" + nodeUID + "/" + bootID},
 		"node, already":       {node: true, nodes: []confirm.NodeState{off(confirmed)}, want: true, says: "is confirmed off already"},
 		"node, ready":         {node: true, nodes: []confirm.NodeState{node(corev1.ConditionTrue, time.Second)}, yes: true, says: "REFUSED"},
-		"node, not permitted": {node: true, nodes: okNode, yes: true, change: func(f *fake) { f.lacks = true }, says: "lacks: patch on nodes."},
+		"node, not permitted": {node: true, nodes: okNode, yes: true, change: func(f *fake) { f.lacks = true }, says: "lacks: force-delete on nodes.podgrace.dev, patch on nodes."},
 		// A renewed lease does not change the Node.
 		"node, lease renewed before": {node: true, nodes: []confirm.NodeState{off(), off(heard)}, in: "worker-3\n", says: "its kubelet was heard of at 02:26:53 UTC"},
 		"node, lease renewed after":  {node: true, nodes: []confirm.NodeState{off(), off(), off(confirmed, heard)}, in: "worker-3\n", written: "node " + nodeUID + "/" + bootID + " of version 7", says: "the confirmation is void"},

@@ -313,7 +313,8 @@ type RemovalSection struct {
 	// +optional
 	// +kubebuilder:default=Raise
 	ZeroGrace GraceAction `json:"zeroGrace,omitempty"`
-	// EvictionWithoutGrace says what happens to an eviction of a protected pod with a grace period of 0.
+	// EvictionWithoutGrace says what happens to an eviction of a protected pod with a grace period of 0 where forceDelete
+	// is Deny: it is refused, or raised to the pod's own.
 	// +optional
 	// +kubebuilder:default=Deny
 	EvictionWithoutGrace GraceAction `json:"evictionWithoutGrace,omitempty"`

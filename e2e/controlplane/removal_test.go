@@ -423,3 +423,24 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 	}
 	wantRefused(t, own.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll), "it is a pod of StatefulSet db")
 }
+
+// Who may patch nodes may not thereby say that one is off; whoever it is may take the word back.
+func TestConfirmOffIsAuthorised(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	agent := as(t, s, "agent")
+	value := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	set := func(kube client.Client) error {
+		return kube.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(value)))
+	}
+	if err := set(agent); err == nil || !strings.Contains(err.Error(), "you need the verb force-delete on nodes.podgrace.dev") {
+		t.Errorf("an agent that may patch nodes: %v", err)
+	}
+	if err := set(s.Client); err != nil {
+		t.Errorf("an administrator: %v", err)
+	}
+	unset := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, guard.AnnotationConfirmOff))
+	if err := agent.Patch(t.Context(), node.DeepCopy(), unset); err != nil {
+		t.Errorf("taking it back: %v", err)
+	}
+}
