@@ -66,7 +66,7 @@ func attachDetachController(req Request, _ Facts) *Decision {
 
 // unguarded allows everything where no policy has a removal section.
 func unguarded(_ Request, facts Facts) *Decision {
-	if len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == "Allow" {
+	if !facts.Policy.Unknown && (len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == "Allow") {
 		return allow("NotGuarded")
 	}
 	return nil

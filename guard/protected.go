@@ -58,8 +58,14 @@ func ClaimNames(pod *corev1.Pod) []string {
 
 // protectedBecause is Protected under the policy.
 func protectedBecause(pod *corev1.Pod, facts Facts) string {
-	if why := Protected(pod, facts.Claims); why != "" || !facts.Policy.ProtectAll {
+	why := Protected(pod, facts.Claims)
+	switch {
+	case why != "":
 		return why
+	case facts.Policy.Unknown:
+		return "which policies guard it could not be read"
+	case !facts.Policy.ProtectAll:
+		return ""
 	}
 	return "the policy protects all pods"
 }

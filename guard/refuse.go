@@ -117,7 +117,11 @@ const Unsafe = "Unsafe"
 
 // refuse denies, or warns where the policy says so.
 func refuse(facts Facts, subject, why string, ways []string) *Decision {
-	message := oneLine("%s: %s. Ways on: %s. (PodPolicy %s)", subject, why, strings.Join(ways, "; "), strings.Join(facts.Policy.Names, ", "))
+	by := "PodPolicy " + strings.Join(facts.Policy.Names, ", ")
+	if facts.Policy.Unknown {
+		by = "the policies could not be read"
+	}
+	message := oneLine("%s: %s. Ways on: %s. (%s)", subject, why, strings.Join(ways, "; "), by)
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
 		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message}
 	}

@@ -81,8 +81,10 @@ const (
 
 // Policy is what the removal sections of all policies that hold give together: the strictest of each field.
 type Policy struct {
-	// Names of the policies. None: nothing is guarded here.
+	// Names of the policies. None: nothing is guarded here, unless it is Unknown.
 	Names []string
+	// Unknown: which policies hold could not be read, so that everything is guarded.
+	Unknown bool
 	// ForceDelete of a protected pod: Deny, Warn or Allow.
 	ForceDelete v1alpha1.RemovalAction
 	// ProtectAll: every pod is protected, not only the stateful ones.

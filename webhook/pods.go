@@ -21,6 +21,8 @@ var errNotReady = errors.New("this replica has just started and does not know th
 type Engine struct {
 	// Policies in force.
 	Policies interface{ Policies() defaulting.Policies }
+	// LivePolicies reads them from the API server. nil: they are from files, and never behind.
+	LivePolicies func(context.Context) (defaulting.Policies, error)
 	// Lookup of the facts.
 	Lookup *Lookup
 	// Ready says whether policies and informers have synced.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -99,4 +100,15 @@ func (s *PolicyStore) publish() {
 	}
 	sorted := defaulting.Sort(all)
 	s.inForce.Store(&sorted)
+}
+
+// Read returns a function that reads the PodPolicies from the API server and compiles those that it can.
+func Read(live client.Reader) func(context.Context) (defaulting.Policies, error) {
+	return func(ctx context.Context) (defaulting.Policies, error) {
+		var list v1alpha1.PodPolicyList
+		if err := live.List(ctx, &list); err != nil {
+			return nil, fmt.Errorf("list PodPolicies: %w", err)
+		}
+		return inForceOf(list.Items), nil
+	}
 }

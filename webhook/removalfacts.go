@@ -43,18 +43,24 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 	defer cancel()
 	facts := guard.Facts{Now: time.Now()}
 	policies := e.Policies.Policies()
+	if facts.Policy = e.guarding(ctx, r, policies); len(facts.Policy.Names) == 0 && e.LivePolicies != nil {
+		// What a replica lets pass because it is behind would be stored, and the next one could not refuse it any more.
+		var err error
+		if policies, err = e.LivePolicies(ctx); err != nil {
+			facts.Policy = guard.Policy{Unknown: true}
+		} else {
+			facts.Policy = e.guarding(ctx, r, policies)
+		}
+	}
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
-		facts.Policy = policies.StrictestRemoval()
 		facts.Node = e.Lookup.node(ctx, req.Name, facts.Now)
-		if r.Road == guard.RoadNode {
+		if r.Road == guard.RoadNode && !facts.Policy.Unknown {
 			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, req.Name, policies, facts.Policy.ForceDelete)
 		}
 	case guard.RoadVolumeAttachment:
-		facts.Policy = policies.StrictestRemoval()
 		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)
 	default:
-		facts.Policy = policies.Removal(e.Lookup.Namespace(ctx, r.Pod.Namespace), e.Namespace)
 		if r.Pod.Spec.NodeName != "" {
 			facts.Node = e.Lookup.node(ctx, r.Pod.Spec.NodeName, facts.Now)
 		}
@@ -67,6 +73,16 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 		}
 	}
 	return facts
+}
+
+// guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by the strictest there
+// is.
+func (e *Engine) guarding(ctx context.Context, r *guard.Request, policies defaulting.Policies) guard.Policy {
+	switch r.Road {
+	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
+		return policies.StrictestRemoval()
+	}
+	return policies.Removal(e.Lookup.Namespace(ctx, r.Pod.Namespace), e.Namespace)
 }
 
 // mayForce asks for the user's right to confirm, where the pod is confirmed at all.

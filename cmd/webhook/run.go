@@ -122,6 +122,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
 		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}
+	if len(o.policies) == 0 {
+		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
+	}
 	engine.Register(mgr.GetWebhookServer())
 
 	errs := []error{
