@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"bytes"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -73,7 +73,7 @@ func (n Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence
 func confirmedAt(n *corev1.Node) time.Time {
 	var at time.Time
 	for _, m := range n.ManagedFields {
-		if m.Time != nil && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AnnotationConfirmOff+`"`)) && m.Time.After(at) {
+		if m.Time != nil && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+AnnotationConfirmOff+`"`) && m.Time.After(at) {
 			at = m.Time.Time
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -107,7 +106,7 @@ func calls(t *testing.T, s *suite.Suite) int {
 
 func spec(image string, args ...string) corev1.PodSpec {
 	return corev1.PodSpec{
-		TerminationGracePeriodSeconds: ptr.To(int64(10)),
+		TerminationGracePeriodSeconds: new(int64(10)),
 		Containers:                    []corev1.Container{{Name: "main", Image: image, Args: args, ImagePullPolicy: corev1.PullNever}},
 	}
 }
@@ -210,21 +209,21 @@ func rollout(t *testing.T, s *suite.Suite, ns string) {
 func job(t *testing.T, s *suite.Suite, ns string) {
 	template := corev1.PodTemplateSpec{Spec: spec(doneImage)}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "job"}, Spec: batchv1.JobSpec{Completions: ptr.To(int32(2)), Parallelism: ptr.To(int32(2)), TTLSecondsAfterFinished: ptr.To(int32(1)), Template: template}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "job"}, Spec: batchv1.JobSpec{Completions: new(int32(2)), Parallelism: new(int32(2)), TTLSecondsAfterFinished: new(int32(1)), Template: template}}
 	create(t, s, j)
 	gone(t, s, j)
 	running(t, s, ns, 0)
 
 	failing := corev1.PodTemplateSpec{Spec: spec(doneImage, "fail")}
 	failing.Spec.RestartPolicy = corev1.RestartPolicyNever
-	f := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "failing"}, Spec: batchv1.JobSpec{BackoffLimit: ptr.To(int32(0)), TTLSecondsAfterFinished: ptr.To(int32(1)), Template: failing}}
+	f := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "failing"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: new(int32(1)), Template: failing}}
 	create(t, s, f)
 	gone(t, s, f)
 	running(t, s, ns, 0)
 }
 
 func failedStatefulPod(t *testing.T, s *suite.Suite, ns string) {
-	create(t, s, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(1)), Selector: selector("db"), Template: template("db")}})
+	create(t, s, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1)), Selector: selector("db"), Template: template("db")}})
 	first := running(t, s, ns, 1)[0]
 	// The kubelet fails a pod that outlives its deadline.
 	if err := s.Client.Patch(t.Context(), first.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"activeDeadlineSeconds":1}}`))); err != nil {
