@@ -23,6 +23,7 @@ import (
 func TestReplicaThatIsBehind(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	guarding := policy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
+	warning := policy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ForceDelete: v1alpha1.RemovalWarn}})
 	away := interceptor.NewClient(cluster(namespace("shop"), node), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("connection refused")
 	}})
@@ -35,13 +36,17 @@ func TestReplicaThatIsBehind(t *testing.T) {
 		live    client.Reader
 		allowed bool
 		says    string
+		behind  []*v1alpha1.PodPolicy
 	}{
-		"nothing guards it in truth": {cluster(namespace("shop"), node), true, ""},
-		"a policy is newer":          {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)"},
-		"the policies can't be read": {away, false, "which policies guard it could not be read"},
+		"nothing guards it in truth": {cluster(namespace("shop"), node), true, "", nil},
+		"a policy is newer":          {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", nil},
+		"a policy is stricter now":   {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", []*v1alpha1.PodPolicy{warning}},
+		"warned, and can't be read":  {away, false, "which policies guard it could not be read", []*v1alpha1.PodPolicy{warning}},
+		"denied, and can't be read":  {away, false, "(PodPolicy p)", []*v1alpha1.PodPolicy{guarding}},
+		"the policies can't be read": {away, false, "which policies guard it could not be read", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, cluster(namespace("shop")), tc.live)
+			e := newEngine(t, cluster(namespace("shop")), tc.live, tc.behind...)
 			e.LivePolicies = webhook.Read(tc.live)
 			got := e.ValidateRemoval(t.Context(), force)
 			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -102,13 +103,15 @@ func (s *PolicyStore) publish() {
 	s.inForce.Store(&sorted)
 }
 
-// Read returns a function that reads the PodPolicies from the API server and compiles those that it can.
+// Read returns a function that reads the PodPolicies with a removal section from the API server. Such a policy has no match
+// conditions, so that compiling it takes no time.
 func Read(live client.Reader) func(context.Context) (defaulting.Policies, error) {
 	return func(ctx context.Context) (defaulting.Policies, error) {
 		var list v1alpha1.PodPolicyList
 		if err := live.List(ctx, &list); err != nil {
 			return nil, fmt.Errorf("list PodPolicies: %w", err)
 		}
+		list.Items = slices.DeleteFunc(list.Items, func(p v1alpha1.PodPolicy) bool { return p.Spec.Removal == nil })
 		return inForceOf(list.Items), nil
 	}
 }

@@ -42,16 +42,7 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	facts := guard.Facts{Now: time.Now()}
-	policies := e.Policies.Policies()
-	if facts.Policy = e.guarding(ctx, r, policies); len(facts.Policy.Names) == 0 && e.LivePolicies != nil {
-		// What a replica lets pass because it is behind would be stored, and the next one could not refuse it any more.
-		var err error
-		if policies, err = e.LivePolicies(ctx); err != nil {
-			facts.Policy = guard.Policy{Unknown: true}
-		} else {
-			facts.Policy = e.guarding(ctx, r, policies)
-		}
-	}
+	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
 		facts.Node = e.Lookup.node(ctx, req.Name, facts.Now)
@@ -73,6 +64,25 @@ func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *gua
 		}
 	}
 	return facts
+}
+
+// currentPolicies reads the policies live and says what they guard: what a replica lets pass because its informer is behind
+// would be stored, and the next replica could not refuse it any more. Where they can't be read the informer's hold, if they
+// refuse; else they are unknown.
+func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *guard.Request) defaulting.Policies {
+	policies := e.Policies.Policies()
+	if e.LivePolicies != nil {
+		live, err := e.LivePolicies(ctx)
+		if err != nil {
+			if facts.Policy = e.guarding(ctx, r, policies); facts.Policy.ForceDelete != v1alpha1.RemovalDeny {
+				facts.Policy = guard.Policy{Unknown: true}
+			}
+			return policies
+		}
+		policies = live
+	}
+	facts.Policy = e.guarding(ctx, r, policies)
+	return policies
 }
 
 // guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by the strictest there

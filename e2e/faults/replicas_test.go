@@ -1,0 +1,277 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/guard"
+)
+
+var guarding = v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}}
+
+// older is a policy that lets everything pass, for a replica that reads its policies from a file: it does not follow those
+// of the cluster.
+const older = `apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: older}
+spec:
+  removal: {forceDelete: Allow}
+`
+
+// outOfStep is a guarded namespace, of which one of two replicas knows an older policy.
+type outOfStep struct {
+	*ground
+	*front
+	node         string
+	stale, fresh *podgrace.Webhook
+	pods         map[string]*corev1.Pod
+}
+
+// newOutOfStep makes the replicas and the pods: those whose name begins with held have a finalizer.
+func newOutOfStep(t *testing.T, node string, names ...string) *outOfStep {
+	t.Helper()
+	s := shared.Get(t)
+	o := &outOfStep{ground: &ground{Suite: s, namespace: s.Namespace(t)}, fresh: s.Webhook, pods: map[string]*corev1.Pod{}}
+	o.node = o.ground.node(t, node)
+	for _, name := range names {
+		var change []func(*corev1.Pod)
+		if strings.HasPrefix(name, "held") {
+			change = append(change, held)
+		}
+		o.pods[name] = o.runs(t, o.node, name, change...)
+	}
+	file := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(file, []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.stale = o.replica(t, "--policy="+file)
+	s.Policy(t, o.namespace, guarding)
+	o.front = o.newFront(t)
+	return o
+}
+
+// halfDone lets the stale replica allow the first step of a force delete, and the fresh one refuse the second.
+func (o *outOfStep) halfDone(t *testing.T, name string) *corev1.Pod {
+	t.Helper()
+	o.inTurn(o.stale, o.fresh)
+	wantRefused(t, "the force delete of "+name, o.Client.Delete(t.Context(), o.pods[name], client.GracePeriodSeconds(0)),
+		"may still run on "+o.node+" (ready)", "the policy protects all pods", "it is being deleted already: wait until its kubelet has stopped it",
+		"kubectl podgrace confirm -n "+o.namespace+" "+name)
+	seen := o.seen()
+	// The API server asks a third time, with the pod as it is in etcd, when the second answer was about one from its cache.
+	if len(seen) < 2 || seen[0].by != o.stale || seen[0].res.AuditAnnotations["reason"] != "NotGuarded" {
+		t.Fatalf("the reviews were %s", told(seen))
+	}
+	for _, a := range seen[1:] {
+		if a.by != o.fresh || a.res.Allowed {
+			t.Fatalf("the reviews were %s", told(seen))
+		}
+	}
+	p := o.stays(t, o.pods[name], "a force delete of which the second step was refused")
+	if p.DeletionGracePeriodSeconds == nil || *p.DeletionGracePeriodSeconds != 0 || len(p.Finalizers) != 0 {
+		t.Fatalf("the first step stored a grace of %v, finalizers %v", p.DeletionGracePeriodSeconds, p.Finalizers)
+	}
+	o.inTurn(o.fresh)
+	return p
+}
+
+// told is what was answered, for messages.
+func told(all []answered) string {
+	var b strings.Builder
+	for _, a := range all {
+		fmt.Fprintf(&b, "%s %s at %s: %v %v; ", a.req.Operation, a.path, a.by.URL, a.res.Allowed, a.res.AuditAnnotations)
+	}
+	return b.String()
+}
+
+// One replica decides by an older policy: it lets the first step of a force delete pass, which stores a grace of 0. Of what
+// was stored nobody can make a removal at the replica that has.
+func TestReplicasOutOfStep(t *testing.T) {
+	o := newOutOfStep(t, "out-of-step", "p", "held", "by-kubelet")
+	p := o.halfDone(t, "p")
+	status := func(change func(*corev1.Pod)) error {
+		now := o.stays(t, p, "what went before")
+		change(now)
+		return o.Client.Status().Update(t.Context(), now)
+	}
+	for _, tc := range []struct {
+		what string
+		try  func() error
+	}{
+		{"a plain delete", func() error { return o.Client.Delete(t.Context(), p) }},
+		{"a delete with a long grace", func() error { return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(300)) }},
+		{"a force delete", func() error { return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }},
+		{"a force delete of just this pod", func() error {
+			return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
+		}},
+		{"a plain delete of all", func() error {
+			return o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(o.namespace), client.MatchingFields{"metadata.name": p.Name})
+		}},
+		{"a label", func() error { return o.patch(t, o.Client, p, `{"metadata":{"labels":{"a":"b"}}}`) }},
+		{"an annotation", func() error { return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"a":"b"}}}`) }},
+		{"finalizers, of which it has none", func() error { return o.patch(t, o.Client, p, `{"metadata":{"finalizers":null}}`) }},
+		{"a confirmation of another pod", func() error {
+			return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}}}`)
+		}},
+		{"a harmless status", func() error { return status(func(p *corev1.Pod) { p.Status.Message = "harmless" }) }},
+		{"a status that it failed", func() error { return status(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }) }},
+		{"an ephemeral container", func() error {
+			now := o.stays(t, p, "what went before")
+			now.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+				Name: "debug", Image: "localhost/none:1", TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullNever,
+			}}}
+			return o.Client.SubResource("ephemeralcontainers").Update(t.Context(), now)
+		}},
+		{"a resize that changes nothing", func() error {
+			return o.Client.SubResource("resize").Update(t.Context(), o.stays(t, p, "what went before"))
+		}},
+		{"an eviction without grace", func() error {
+			return o.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}})
+		}},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			wantRefused(t, tc.what, tc.try(), "may still run on "+o.node+" (ready)")
+			o.stays(t, p, tc.what)
+		})
+	}
+
+	t.Run("last finalizer", func(t *testing.T) {
+		pod := o.pods["held"]
+		o.inTurn(o.stale, o.fresh)
+		if err := o.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+			t.Fatalf("the finalizer holds it: %v", err)
+		}
+		if seen := o.seen(); len(seen) != 1 || seen[0].by != o.stale {
+			t.Errorf("the reviews were %s", told(seen))
+		}
+		o.inTurn(o.fresh)
+		wantRefused(t, "the last finalizer", o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null}}`), "the policy protects all pods")
+		wantRefused(t, "a plain delete", o.Client.Delete(t.Context(), pod))
+		if now := o.stays(t, pod, "the last finalizer"); len(now.Finalizers) != 1 || *now.DeletionGracePeriodSeconds != 0 {
+			t.Errorf("got finalizers %v, a stored grace of %d", now.Finalizers, *now.DeletionGracePeriodSeconds)
+		}
+		if err := o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+string(pod.UID)+`"}}}`); err != nil {
+			t.Errorf("confirmed by the update itself: %v", err)
+		}
+		o.gone(t, pod, "a confirmed removal of the last finalizer")
+	})
+
+	t.Run("its kubelet", func(t *testing.T) {
+		pod := o.halfDone(t, "by-kubelet")
+		if err := o.kubelet(t, o.node).Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}); err != nil {
+			t.Errorf("the kubelet, which has stopped it: %v", err)
+		}
+		o.gone(t, pod, "its kubelet's delete")
+	})
+
+	t.Run("confirmation", func(t *testing.T) {
+		confirm := `{"metadata":{"annotations":{"` + guard.AnnotationConfirmForceDelete + `":"` + string(p.UID) + `"}}}`
+		wantRefused(t, "a confirmation without the right", o.patch(t, o.remover(t, "trainee"), p, confirm), "you do not have the verb force-delete on pods.podgrace.dev in "+o.namespace)
+		o.stays(t, p, "a confirmation without the right")
+		if err := o.patch(t, o.Client, p, confirm); err != nil {
+			t.Errorf("a confirmation: %v", err)
+		}
+		o.gone(t, p, "a confirmation")
+	})
+}
+
+// A policy is made between the two reviews of one force delete: the second is refused, and the pod stays.
+func TestPolicyMadeBetweenReviews(t *testing.T) {
+	s := shared.Get(t)
+	g := &ground{Suite: s, namespace: s.Namespace(t)}
+	node := g.node(t, "between-reviews")
+	p := g.runs(t, node, "p")
+	f := g.newFront(t)
+	reviews := 0
+	f.send(func(*admissionv1.AdmissionRequest) *podgrace.Webhook {
+		if reviews++; reviews == 2 {
+			s.Policy(t, g.namespace, guarding)
+		}
+		return g.Webhook
+	})
+	wantRefused(t, "the force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
+	if seen := f.seen(); len(seen) < 2 || seen[0].res.AuditAnnotations["reason"] != "NotGuarded" {
+		t.Errorf("the reviews were %s", told(seen))
+	}
+	f.inTurn(g.Webhook)
+	if now := g.stays(t, p, "the force delete"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {
+		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
+	}
+	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "the policy protects all pods")
+	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "the policy protects all pods")
+	g.stays(t, p, "a plain delete or a label")
+}
+
+// A replica that is cut off from the API server before it hears of the policy, and goes on answering: it lets nothing pass
+// by what it last knew, so that nothing is stored. Afterwards it decides like the others.
+func TestReplicaCutOff(t *testing.T) {
+	s := shared.Get(t)
+	g := &ground{Suite: s, namespace: s.Namespace(t)}
+	node := g.node(t, "cut-off")
+	p, ordinary := g.runs(t, node, "p"), g.runs(t, node, "ordinary")
+	w, gate := g.behind(t) // it is ready: it knows the namespace, and that nothing guards it
+	gate.way.Lock()
+	thaw := sync.OnceFunc(gate.way.Unlock)
+	t.Cleanup(thaw)
+	policy := s.Policy(t, g.namespace, guarding)
+	f := g.newFront(t)
+	f.inTurn(w)
+
+	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "(whose state could not be read)", "which policies guard it could not be read")
+	wantRefused(t, "a status that it failed", g.patchStatus(t, p, `{"status":{"phase":"Failed"}}`), "which policies guard it could not be read")
+	wantRefused(t, "an eviction without grace", g.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}}))
+	if now := g.stays(t, p, "what was refused"); now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodRunning {
+		t.Errorf("what was refused left it %s, deleted at %v", now.Status.Phase, now.DeletionTimestamp)
+	}
+	if err := g.Client.Delete(t.Context(), ordinary); err != nil {
+		t.Errorf("an ordinary delete: %v", err)
+	}
+
+	thaw()
+	want := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d\n", policy.Name, policy.Generation)
+	suite.Eventually(t, "the policy in force at the replica", func(ctx context.Context) (bool, error) {
+		_, text, err := get(ctx, w.MetricsURL+"/metrics")
+		return strings.Contains(text, want), err
+	})
+	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
+}
+
+// remover returns a client for a user who may do everything with pods, but for Podgrace's own verb.
+func (g *ground) remover(t *testing.T, user string) client.Client {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(g.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "remover"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"*"}, Verbs: []string{"*"}}}}
+	if _, err := kube.RbacV1().Roles(g.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "remover"},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "remover"}, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
+	if _, err := kube.RbacV1().RoleBindings(g.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	theirs, _ := g.Warned(t, user)
+	suite.Eventually(t, "the rights of "+user, func(ctx context.Context) (bool, error) {
+		err := theirs.List(ctx, &corev1.PodList{}, client.InNamespace(g.namespace))
+		return err == nil, err
+	})
+	return theirs
+}
