@@ -186,6 +186,75 @@ func TestWebhookDown(t *testing.T) {
 	defer g.callAt(t, "https://localhost:1", nil)()
 	g.refusedForWant(t, existing)
 	g.whileAway(t, existing, confirmed)
+	g.nodeWhileAway(t)
+}
+
+// nodeWhileAway is what must hold of nodes: a confirmation works, a void one does not.
+func (g *ground) nodeWhileAway(t *testing.T) {
+	t.Helper()
+	node := g.silentNode(t, "off-"+g.namespace, time.Now().Add(-2*time.Minute))
+	taint := func() error {
+		return g.Client.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`)), client.DryRunAll)
+	}
+	remove := func() error { return g.Client.Delete(t.Context(), node.DeepCopy(), client.DryRunAll) }
+	for what, do := range map[string]func() error{"the taint": taint, "the DELETE": remove} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			t.Errorf("%s of a node that nobody confirmed: %v", what, err)
+		}
+	}
+	confirmation := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	if err := g.Client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", confirmation), client.FieldOwner("podgrace-confirm")); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func() error{"the taint": taint, "the DELETE": remove} {
+		if err := do(); err != nil {
+			t.Errorf("%s of a node that is confirmed off: %v", what, err)
+		}
+	}
+	g.heard(t, node, time.Now().Add(time.Minute))
+	if err := taint(); err == nil {
+		t.Error("the node was heard of since, and the confirmation still counts")
+	}
+	// Silent again: a confirmation that was void stays void.
+	for i := range node.Status.Conditions {
+		node.Status.Conditions[i].Status = corev1.ConditionUnknown
+	}
+	if err := g.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	if err := taint(); err == nil {
+		t.Error("a void confirmation came back to life")
+	}
+}
+
+// silentNode makes a node that was last heard of at a time.
+func (g *ground) silentNode(t *testing.T, name string, heard time.Time) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}} // one without any field is not tracked in managedFields
+	if err := g.Client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.NodeInfo.BootID = "boot"
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastHeartbeatTime: metav1.NewTime(heard), LastTransitionTime: metav1.NewTime(heard)}}
+	if err := g.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// heard writes what a kubelet writes that is back.
+func (g *ground) heard(t *testing.T, node *corev1.Node, at time.Time) {
+	t.Helper()
+	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	for i := range node.Status.Conditions {
+		c := &node.Status.Conditions[i]
+		c.Status, c.LastHeartbeatTime = corev1.ConditionTrue, metav1.NewTime(at)
+	}
+	if err := g.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The webhook serves a certificate that has expired.
