@@ -188,6 +188,7 @@ func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod) error {
 	}
 	_, err = c.Kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	if err == nil {
+		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, "it was confirmed that this pod may be force-deleted, although it may run twice then")
 		return nil
 	}
 	now, getErr := c.Kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
@@ -211,6 +212,9 @@ func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node) error {
 		node = removed
 	}
 	_, err := c.annotateNode(ctx, node, guard.ConfirmOff(node))
+	if err == nil {
+		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, "it was confirmed that this boot of the node is off: "+guard.ConfirmOff(node))
+	}
 	return err
 }
 
