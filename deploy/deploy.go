@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed crds/podgrace.dev_podpolicies.yaml
 var PodPolicyCRD []byte
+
+// NodePolicyCRD is the CustomResourceDefinition of NodePolicy, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_nodepolicies.yaml
+var NodePolicyCRD []byte

@@ -9,15 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/deploy"
 )
 
 // maxSize is how much of a file is read. A real policy is a few KiB.
@@ -34,8 +37,47 @@ func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line,
 
 // Load reads every PodPolicy of the named files and folders (their .yaml, .yml and .json files, not those of folders in
 // them). Documents of other kinds are passed over. All that is wrong is reported at once, joined.
-func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) {
-	var policies []*v1alpha1.PodPolicy
+func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) { return load(podPolicies, paths) }
+
+// Parse reads every PodPolicy of a YAML stream. The name is for errors.
+func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
+	return parse(podPolicies, name, text)
+}
+
+// LoadNodePolicies reads every NodePolicy, as Load does PodPolicies.
+func LoadNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
+	return load(nodePolicies, paths)
+}
+
+// object is a pointer to a policy of type T.
+type object[T any] interface {
+	*T
+	metav1.Object
+}
+
+// kind is a kind of policy: what the API server checks of it, and what its users refuse besides.
+type kind[T any, P object[T]] struct {
+	name  string
+	rules func() (*rules, error)
+	check func(P) error
+}
+
+var (
+	podPolicies = kind[v1alpha1.PodPolicy, *v1alpha1.PodPolicy]{
+		name: "PodPolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.PodPolicyCRD) }),
+		check: func(p *v1alpha1.PodPolicy) error { _, err := defaulting.Compile(p); return err },
+	}
+	nodePolicies = kind[v1alpha1.NodePolicy, *v1alpha1.NodePolicy]{
+		name: "NodePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.NodePolicyCRD) }),
+		check: func(p *v1alpha1.NodePolicy) error {
+			_, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+			return err
+		},
+	}
+)
+
+func load[T any, P object[T]](k kind[T, P], paths []string) ([]P, error) {
+	var policies []P
 	var errs []error
 	seen := map[string]string{}
 	for _, path := range paths {
@@ -45,14 +87,14 @@ func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) {
 			continue
 		}
 		for _, file := range files {
-			found, err := loadFile(file)
+			found, err := loadFile(k, file)
 			errs = append(errs, err)
 			for _, p := range found {
-				if first, twice := seen[p.Name]; twice {
-					errs = append(errs, fmt.Errorf("%s: PodPolicy %s is in %s already", file, p.Name, first))
+				if first, twice := seen[p.GetName()]; twice {
+					errs = append(errs, fmt.Errorf("%s: %s %s is in %s already", file, k.name, p.GetName(), first))
 					continue
 				}
-				seen[p.Name] = file
+				seen[p.GetName()] = file
 				policies = append(policies, p)
 			}
 		}
@@ -84,7 +126,7 @@ func expand(path string) ([]string, error) {
 	return files, nil
 }
 
-func loadFile(name string) ([]*v1alpha1.PodPolicy, error) {
+func loadFile[T any, P object[T]](k kind[T, P], name string) ([]P, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read policies: %w", err)
@@ -97,12 +139,11 @@ func loadFile(name string) ([]*v1alpha1.PodPolicy, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("read policies from %s: larger than %d MiB", name, maxSize>>20)
 	}
-	return Parse(name, text)
+	return parse(k, name, text)
 }
 
-// Parse reads every PodPolicy of a YAML stream. The name is for errors.
-func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
-	var policies []*v1alpha1.PodPolicy
+func parse[T any, P object[T]](k kind[T, P], name string, text []byte) ([]P, error) {
+	var policies []P
 	var errs []error
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -115,7 +156,7 @@ func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err)) // yaml's errors name the line
 			break
 		}
-		p, err := parseDocument(name, &document)
+		p, err := parseDocument(k, name, &document)
 		if p != nil {
 			policies = append(policies, p)
 		}
@@ -125,19 +166,19 @@ func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
 }
 
 // parseDocument returns the document's policy, or nil if it is of another kind.
-func parseDocument(name string, document *yaml.Node) (*v1alpha1.PodPolicy, error) {
+func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml.Node) (P, error) {
 	at := lines{file: name, root: document}
 	var object map[string]any
 	if err := document.Decode(&object); err != nil {
 		return nil, at.wrap(nil, "not an object: %v", err)
 	}
-	if object["kind"] != "PodPolicy" {
+	if object["kind"] != k.name {
 		return nil, nil
 	}
 	if want := v1alpha1.GroupVersion.String(); object["apiVersion"] != want {
 		return nil, at.wrap(field.NewPath("apiVersion"), "apiVersion is %v, this version of Podgrace reads %s", object["apiVersion"], want)
 	}
-	r, err := podPolicyRules()
+	r, err := k.rules()
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +195,8 @@ func parseDocument(name string, document *yaml.Node) (*v1alpha1.PodPolicy, error
 	for _, e := range append(checkName(nameOf(object)), r.check(object)...) {
 		errs = append(errs, at.wrap(fieldOf(e), "%s", e.Error()))
 	}
-	var p v1alpha1.PodPolicy
-	strict, err := json.UnmarshalStrict(raw, &p)
+	p := P(new(T))
+	strict, err := json.UnmarshalStrict(raw, p)
 	if err != nil && len(errs) == 0 {
 		errs = append(errs, at.wrap(nil, "%v", err))
 	}
@@ -165,14 +206,14 @@ func parseDocument(name string, document *yaml.Node) (*v1alpha1.PodPolicy, error
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	p = v1alpha1.PodPolicy{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &p); err != nil {
+	p = P(new(T))
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, p); err != nil {
 		return nil, at.wrap(nil, "%v", err)
 	}
-	if _, err := defaulting.Compile(&p); err != nil {
+	if err := k.check(p); err != nil {
 		return nil, at.wrap(nil, "%v", err)
 	}
-	return &p, nil
+	return p, nil
 }
 
 func nameOf(object map[string]any) string {

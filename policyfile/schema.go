@@ -3,7 +3,6 @@ package policyfile
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -15,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
-
-	"github.com/podgrace/podgrace/deploy"
 )
 
 // rules are what the API server checks of a custom resource.
@@ -26,10 +23,10 @@ type rules struct {
 	cel        *schemacel.Validator
 }
 
-// podPolicyRules are those of the CustomResourceDefinition that this program was built with.
-var podPolicyRules = sync.OnceValues(func() (*rules, error) {
+// newRules are those of a CustomResourceDefinition that this program was built with.
+func newRules(definition []byte) (*rules, error) {
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(deploy.PodPolicyCRD, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(definition, &crd); err != nil {
 		return nil, fmt.Errorf("decode the CustomResourceDefinition: %w", err)
 	}
 	var internal apiextensions.JSONSchemaProps
@@ -45,7 +42,7 @@ var podPolicyRules = sync.OnceValues(func() (*rules, error) {
 		return nil, fmt.Errorf("compile the schema: %w", err)
 	}
 	return &rules{structural: structural, schema: schema, cel: schemacel.NewValidator(structural, true, apiservercel.PerCallLimit)}, nil
-})
+}
 
 // applyDefaults writes the schema's defaults into the object.
 func (r *rules) applyDefaults(object map[string]any) { schemadefaulting.Default(object, r.structural) }
