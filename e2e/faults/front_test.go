@@ -356,13 +356,14 @@ func (g *ground) gone(t *testing.T, p *corev1.Pod, after string) {
 	}
 }
 
+// wantRefused wants a refusal by the webhook ("denied the request") or by a policy ("denied request").
 func wantRefused(t *testing.T, what string, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("%s went through", what)
 		return
 	}
-	for _, part := range append([]string{"denied the request"}, parts...) {
+	for _, part := range append([]string{"denied"}, parts...) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: the refusal lacks %q: %v", what, part, err)
 		}

@@ -146,7 +146,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			wantRefused(t, tc.what, tc.try(), "may still run on "+o.node+" (ready)")
+			wantRefused(t, tc.what, tc.try(), "may still run on "+o.node)
 			o.stays(t, p, tc.what)
 		})
 	}
@@ -174,6 +174,11 @@ func TestReplicasOutOfStep(t *testing.T) {
 
 	t.Run("its kubelet", func(t *testing.T) {
 		pod := o.halfDone(t, "by-kubelet")
+		theirs := o.kubelet(t, o.node)
+		now := o.stays(t, pod, "what went before")
+		now.Status.Message = "the containers are being stopped"
+		wantRefused(t, "a status of a pod that has not ended", theirs.Status().Update(t.Context(), now), "was refused half-way", "while it is Running")
+		o.stays(t, pod, "its kubelet's status")
 		if err := o.kubelet(t, o.node).Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID}); err != nil {
 			t.Errorf("the kubelet, which has stopped it: %v", err)
 		}
@@ -189,6 +194,37 @@ func TestReplicasOutOfStep(t *testing.T) {
 		}
 		o.gone(t, p, "a confirmation")
 	})
+}
+
+// An eviction names no pod to the webhook, and the API server writes to the pod before it deletes it: of a pod of which a
+// force delete is half done nothing would be left. That costs no call: the API server knows the pod.
+func TestReplicasOutOfStepEviction(t *testing.T) {
+	o := newOutOfStep(t, "out-of-step-eviction", "p", "neighbour", "held")
+	p := o.halfDone(t, "p")
+	evict := func(p *corev1.Pod, options *metav1.DeleteOptions) error {
+		return o.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: options})
+	}
+	suite.Eventually(t, "the API server's knowledge of the pod", func(ctx context.Context) (bool, error) {
+		dry := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}}
+		err := o.Client.SubResource("eviction").Create(ctx, p.DeepCopy(), dry)
+		return err != nil && strings.Contains(err.Error(), "was refused half-way"), nil
+	})
+	for what, options := range map[string]*metav1.DeleteOptions{
+		"an eviction without options":   nil,
+		"an eviction with a long grace": {GracePeriodSeconds: new(int64(300))},
+		"an eviction of just this pod":  {Preconditions: &metav1.Preconditions{UID: &p.UID}},
+	} {
+		wantRefused(t, what, evict(p, options), "a force delete of pod "+o.namespace+"/p was refused half-way", "may still run on "+o.node, "kubectl podgrace confirm -n "+o.namespace+" p")
+		o.stays(t, p, what)
+	}
+	for name, ordinary := range map[string]*corev1.Pod{"a neighbour": o.pods["neighbour"], "a pod with a finalizer": o.pods["held"]} {
+		if err := evict(ordinary, nil); err != nil {
+			t.Errorf("the eviction of %s: %v", name, err)
+		}
+	}
+	if seen := o.seen(); len(seen) != 0 {
+		t.Errorf("evictions called the webhook: %s", told(seen))
+	}
 }
 
 // A policy is made between the two reviews of one force delete: the second is refused, and the pod stays.
