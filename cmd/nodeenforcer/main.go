@@ -1,0 +1,37 @@
+// Command nodeenforcer makes a node keep what admission decided: cgroup values, and eviction under pressure.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// usageError is a command line that can't be carried out.
+type usageError struct{ error }
+
+// command returns the exit code: 0, 1 where it failed, 2 where it was called wrongly.
+func command(ctx context.Context, args []string, out, log io.Writer) int {
+	root := newRoot(out, log)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(log, "nodeenforcer:", err)
+	if _, wrongly := errors.AsType[usageError](err); wrongly {
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestExitCodes(t *testing.T) {
+	unpack(t)
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	away := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	for name, text := range map[string]string{
+		"away.conf":       away,
+		"empty.yaml":      "",
+		"half.yaml":       "apiVersion: v1\nkind: Pod\nspec: {containers: [",
+		"typo.yaml":       "apiVersion: podgrace.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: a}\nspec: {modus: Tune}\n",
+		"mode.yaml":       "apiVersion: podgrace.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: a}\nspec: {mode: Force}\n",
+		"two.yaml":        "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n",
+		"driver.yaml":     "cgroupDriver: openrc\n",
+		"unknown.yaml":    "cgroupDrivr: systemd\n",
+		"proxy.yaml":      "kind: KubeProxyConfiguration\n",
+		"not-a-list.yaml": "[1, 2]\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const files = "plan --pods-from=pods.yaml --node=node.yaml --cgroup-version=2 "
+	for name, tc := range map[string]struct {
+		args string
+		code int
+		says []string // in what is printed, or logged where it fails
+	}{
+		"help":               {"--help", 0, []string{"beside the kubelet", "--dry-run", "Available Commands", "plan "}},
+		"plan's help":        {"plan --help", 0, []string{"It writes nothing", "--cgroup-version", "-o, --output"}},
+		"help of plan":       {"help plan", 0, []string{"It writes nothing"}},
+		"unknown command":    {"plna", 2, []string{`unexpected argument "plna"; see nodeenforcer --help`}},
+		"an argument":        {"plan pods.yaml", 2, []string{`unexpected argument "pods.yaml"; see nodeenforcer plan --help`}},
+		"unknown flag":       {"--dryrun", 2, []string{"unknown flag: --dryrun; see nodeenforcer --help"}},
+		"plan's own flag":    {"--cgroup-version=1", 2, []string{"unknown flag: --cgroup-version"}},
+		"the daemon's flag":  {"plan --dry-run", 2, []string{"unknown flag: --dry-run; see nodeenforcer plan --help"}},
+		"not a number":       {"plan --cgroup-version=two", 2, []string{"invalid argument", "--cgroup-version"}},
+		"all that is wrong":  {"--mode=Force --resync=10ms --bind-address=here --health-port=-1 --metrics-port=65536 --pods-from=", 2, []string{`--mode: "Force" is not Observe, Tune or Repair`, "--resync: 10ms is shorter than 1s", `--bind-address: "here"`, "--health-port: -1", "--metrics-port: 65536", "--pods-from"}},
+		"of plan":            {"plan --mode=observe --cgroup-version=3 --cgroup-driver=openrc -o yaml", 2, []string{`--mode: "observe"`, "--cgroup-version: 3 is neither 1 nor 2", `--cgroup-driver: "openrc" is neither cgroupfs nor systemd`, `--output: "yaml" is neither text nor json`}},
+		"a plan":             {files, 0, []string{"shop/web"}},
+		"in another mode":    {files + "--policy=policy.yaml --mode=Repair", 0, []string{"NodePolicy web, mode Repair"}},
+		"no pods file":       {"plan --pods-from=none.yaml --cgroup-version=2", 1, []string{"none.yaml"}},
+		"half a pods file":   {files + "--pods-from=half.yaml", 1, []string{"half.yaml: document 1"}},
+		"a folder":           {files + "--pods-from=.", 1, []string{"."}},
+		"no node file":       {files + "--node=none.yaml", 1, []string{"none.yaml"}},
+		"an empty node file": {files + "--node=empty.yaml", 1, []string{"empty.yaml: there are 0 Nodes in it, want one"}},
+		"two Nodes":          {files + "--node=two.yaml", 1, []string{"two.yaml: there are 2 Nodes"}},
+		"half a node file":   {files + "--node=half.yaml", 1, []string{"half.yaml: document 1"}},
+		"no policy file":     {files + "--policy=none.yaml", 1, []string{"none.yaml"}},
+		"a policy's typo":    {files + "--policy=typo.yaml", 1, []string{`typo.yaml:4: unknown field "spec.modus"`}},
+		"two bad policies":   {files + "--policy=typo.yaml --policy=mode.yaml", 1, []string{"typo.yaml:4:", "mode.yaml:4:"}},
+		"no kubelet's file":  {files + "--kubelet-config=none.yaml", 1, []string{"none.yaml"}},
+		"a kubelet's typo":   {files + "--kubelet-config=unknown.yaml", 1, []string{"unknown.yaml", "cgroupDrivr"}},
+		"not a kubelet's":    {files + "--kubelet-config=proxy.yaml", 1, []string{"proxy.yaml: it is a KubeProxyConfiguration"}},
+		"nothing like it":    {files + "--kubelet-config=not-a-list.yaml", 1, []string{"not-a-list.yaml"}},
+		"an unknown driver":  {files + "--kubelet-config=driver.yaml", 1, []string{`driver.yaml: cgroupDriver "openrc" is neither cgroupfs nor systemd`}},
+		"no kubeconfig":      {"plan --kubeconfig=none.conf", 1, []string{"none.conf"}},
+		"no API server":      {"plan --kubeconfig=away.conf --node-name=worker-1", 1, []string{"read node worker-1", "--node-name"}},
+		"pods of nobody":     {"plan --kubeconfig=away.conf --node=node.yaml", 1, []string{"list the pods of node worker-1"}},
+		"no cgroups":         {"plan --pods-from=pods.yaml --node=node.yaml --cgroup-root=.", 1, []string{"no cgroups are mounted at .", "--cgroup-version plans for another machine"}},
+		"no cgroups to keep": {"--cgroup-root=.", 1, []string{"no cgroups are mounted at ."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, log := call(t, strings.Fields(tc.args)...)
+			text := out
+			if tc.code != 0 {
+				text = log
+				if out != "" {
+					t.Errorf("it printed:\n%s", out)
+				}
+			}
+			for _, want := range tc.says {
+				if code != tc.code || !strings.Contains(text, want) {
+					t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, want, text)
+				}
+			}
+			if tc.code != 0 && !strings.HasPrefix(log, "nodeenforcer: ") {
+				t.Errorf("it says %s", log)
+			}
+		})
+	}
+}
+
+// The name of this node is what is set, else what its pod was given, else the host's.
+func TestNodeName(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ flag, env, want string }{{"a", "b", "a"}, {"", "b", "b"}, {"", "", host}} {
+		t.Setenv("NODE_NAME", tc.env)
+		o := defaultOptions()
+		o.nodeName = tc.flag
+		if err := o.Complete(); err != nil || o.nodeName != tc.want {
+			t.Errorf("%+v: got %q, %v", tc, o.nodeName, err)
+		}
+	}
+}

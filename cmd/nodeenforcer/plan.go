@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
+	"github.com/podgrace/podgrace/policyfile"
+)
+
+func newPlan() *cobra.Command {
+	o, p := defaultOptions(), &planOptions{}
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Print the cgroups as they should be, and where they are not",
+		Long: `plan prints the tree of cgroups that pods, node and NodePolicy ask for: QoS class, what was promised, the limit, what is used,
+and every file that holds something else than it should. It writes nothing.
+
+With --pods-from and --node it needs no API server, and with --cgroup-version no node either.`,
+		Example: `  # This node, compared with its cgroups
+  nodeenforcer plan --node-name worker-1
+
+  # What a node would get, on any machine
+  nodeenforcer plan --pods-from pods.yaml --node node.yaml --cgroup-version 2 --cgroup-driver systemd -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// The host's name is not the node's where another machine's plan is printed.
+			named := o.nodeName != "" || os.Getenv("NODE_NAME") != ""
+			if err := errors.Join(o.Complete(), o.Validate(), p.Validate()); err != nil {
+				return usageError{err}
+			}
+			if !named && o.podsFrom != podsFromAPI {
+				o.nodeName = ""
+			}
+			return printPlan(cmd.Context(), o, p, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().SortFlags = false
+	o.addShared(cmd.Flags())
+	p.add(cmd.Flags())
+	return cmd
+}
+
+func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) error {
+	state, err := stateOnce(ctx, o, p)
+	if err != nil {
+		return err
+	}
+	in, err := compare(ctx, o, p, state)
+	if in.Tree == nil {
+		return err
+	}
+	write := report.Text
+	if p.output == "json" {
+		write = report.JSON
+	}
+	return errors.Join(write(out, in), err) // also where not every cgroup could be read
+}
+
+// stateOnce reads what is known of the node: from files, and what they do not say from the API server.
+func stateOnce(ctx context.Context, o *options, p *planOptions) (nodeenforcer.State, error) {
+	var s nodeenforcer.State
+	policies, err := policyfile.LoadNodePolicies(o.policies...)
+	if err != nil {
+		return s, err
+	}
+	if s.Config, err = readKubeletConfig(o.kubeletConfig); err != nil {
+		return s, err
+	}
+	if p.node != "" {
+		if s.Node, err = nodeenforcer.ReadNode(p.node); err != nil {
+			return s, err
+		}
+		o.nodeName = s.Node.Name
+	}
+	if o.podsFrom != podsFromAPI {
+		if s.Pods, _, err = nodeenforcer.ReadPods(o.podsFrom, o.nodeName); err != nil {
+			return s, err
+		}
+		s.From = o.podsFrom
+		if s.Node == nil {
+			if s.Node, err = nodeenforcer.LocalNode(o.nodeName, o.procRoot); err != nil {
+				return s, err
+			}
+		}
+	} else if policies, err = askCluster(ctx, o, &s, policies); err != nil {
+		return s, err
+	}
+	s.Policy, err = nodeenforcer.PolicyFor(s.Node, policies)
+	return s, err
+}
+
+// askCluster reads what is missing from the API server, and the kubelet's configuration from the kubelet.
+func askCluster(ctx context.Context, o *options, s *nodeenforcer.State, policies []*v1alpha1.NodePolicy) ([]*v1alpha1.NodePolicy, error) {
+	config, err := clientConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	kube, err := client.New(config, client.Options{Scheme: nodeenforcer.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if s.Node == nil {
+		s.Node = &corev1.Node{}
+		if err := kube.Get(ctx, client.ObjectKey{Name: o.nodeName}, s.Node); err != nil {
+			return nil, fmt.Errorf("read node %s (is it this machine's? see --node-name): %w", o.nodeName, err)
+		}
+	}
+	var pods corev1.PodList
+	if err := kube.List(ctx, &pods, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", o.nodeName)}); err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", o.nodeName, err)
+	}
+	for i := range pods.Items {
+		s.Pods = append(s.Pods, &pods.Items[i])
+	}
+	s.From = "the API server"
+	if len(o.policies) == 0 {
+		var list v1alpha1.NodePolicyList
+		if err := kube.List(ctx, &list); err != nil {
+			return nil, fmt.Errorf("list NodePolicies (kubectl apply -f deploy/crds installs the kind): %w", err)
+		}
+		for i := range list.Items {
+			policies = append(policies, &list.Items[i])
+		}
+	}
+	if s.Config == nil && o.kubelet != "" {
+		kubelet, err := nodeenforcer.NewKubelet(o.kubelet, config, o.kubeletCA)
+		if err != nil {
+			return nil, err
+		}
+		if s.Config, err = kubelet.Config(ctx); err != nil {
+			return nil, fmt.Errorf("%w (--kubelet= plans by the kubelet's defaults, --kubelet-config by a file)", err)
+		}
+	}
+	return policies, nil
+}
+
+func clientConfig(o *options) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("configure the API server's client: %w", err)
+	}
+	config.QPS = -1 // the API server's priority and fairness limits us: an eviction must not wait behind an Event
+	return config, nil
+}
+
+// readKubeletConfig reads a KubeletConfiguration; without a name there is none.
+func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubelet's configuration: %w", err)
+	}
+	var config kubeletconfigv1beta1.KubeletConfiguration
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		return nil, fmt.Errorf("read the kubelet's configuration from %s: %w", name, err)
+	}
+	if config.Kind != "" && config.Kind != "KubeletConfiguration" {
+		return nil, fmt.Errorf("read the kubelet's configuration from %s: it is a %s", name, config.Kind)
+	}
+	if d := plan.Driver(config.CgroupDriver); d != "" && d != plan.Cgroupfs && d != plan.Systemd {
+		return nil, fmt.Errorf("read the kubelet's configuration from %s: cgroupDriver %q is neither cgroupfs nor systemd", name, d)
+	}
+	return &config, nil
+}
+
+// compare plans and, unless the plan is of another machine, reads what is there.
+func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.State) (report.Input, error) {
+	machine := nodeenforcer.Machine{Version: plan.Version(p.cgroupVersion)}
+	if p.cgroupVersion == 0 {
+		var err error
+		if machine, err = nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {
+			return report.Input{}, fmt.Errorf("%w (--cgroup-version plans for another machine)", err)
+		}
+	}
+	machine.Driver = plan.Driver(p.cgroupDriver)
+	node := machine.Node(s)
+	in := report.Input{Node: node.Name, Mode: modeOf(o, s), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
+	var spec *v1alpha1.NodePolicySpec
+	if s.Policy != nil {
+		spec, in.Policy = &s.Policy.Spec, s.Policy.Name
+	}
+	if p.cgroupVersion != 0 {
+		in.Tree = plan.Build(node, spec, s.Pods)
+		return in, nil
+	}
+	tree, err := machine.Cgroups(node.Driver, o.systemdBus)
+	if err != nil {
+		return in, err
+	}
+	enforcer := &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
+	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
+	return in, err
+}
+
+// modeOf is what the command line says, else the policy; without a policy a node is observed.
+func modeOf(o *options, s nodeenforcer.State) v1alpha1.NodeMode {
+	switch {
+	case o.mode != "":
+		return v1alpha1.NodeMode(o.mode)
+	case s.Policy != nil:
+		return s.Policy.Spec.Mode
+	}
+	return v1alpha1.NodeModeObserve
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the golden file")
+
+// call returns the exit code, and what was printed and logged.
+func call(t testing.TB, args ...string) (code int, out, log string) {
+	t.Helper()
+	var o, l bytes.Buffer
+	code = command(t.Context(), args, &o, &l)
+	return code, o.String(), l.String()
+}
+
+// unpack writes the archive's files into a folder, which becomes the working directory.
+func unpack(t testing.TB) *txtar.Archive {
+	t.Helper()
+	archive, err := txtar.ParseFile("testdata/plan.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for _, f := range archive.Files {
+		if err := os.WriteFile(filepath.Join(folder, f.Name), f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(folder)
+	return archive
+}
+
+var offline = []string{"plan", "--pods-from=pods.yaml", "--node=node.yaml", "--policy=policy.yaml", "--kubelet-config=kubelet.yaml"}
+
+func TestPlan(t *testing.T) {
+	golden, err := filepath.Abs("testdata/plan.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := unpack(t)
+	want := txtar.Archive{Comment: archive.Comment}
+	for _, f := range archive.Files {
+		if strings.HasSuffix(f.Name, ".yaml") {
+			want.Files = append(want.Files, f)
+		}
+	}
+	for _, output := range []string{"text", "json"} {
+		for _, version := range []string{"1", "2"} {
+			for _, driver := range []string{"cgroupfs", "systemd"} {
+				code, out, log := call(t, append(offline, "--cgroup-version="+version, "--cgroup-driver="+driver, "-o", output)...)
+				if code != 0 || log != "" {
+					t.Errorf("v%s, %s, %s: exit %d: %s", version, driver, output, code, log)
+				}
+				want.Files = append(want.Files, txtar.File{Name: fmt.Sprintf("%s v%s %s", output, version, driver), Data: []byte(out)})
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(golden, txtar.Format(&want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
+		t.Errorf("(-want +got; go test -update writes it):\n%s", diff)
+	}
+}
+
+// Programs rely on the names of the JSON's fields, and on lists that are there also where they are empty.
+func TestPlanJSON(t *testing.T) {
+	unpack(t)
+	if err := os.WriteFile("none.yaml", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for pods, want := range map[string]struct{ cgroups, processes int }{"pods.yaml": {9, 3}, "none.yaml": {3, 0}} {
+		code, out, log := call(t, "plan", "--pods-from="+pods, "--node=node.yaml", "--cgroup-version=2", "-o=json")
+		if code != 0 {
+			t.Fatalf("exit %d: %s", code, log)
+		}
+		var got struct {
+			APIVersion string
+			Kind       string
+			Cgroups    []map[string]any
+			Processes  []map[string]any
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.APIVersion != "podgrace.dev/v1alpha1" || got.Kind != "NodePlan" || got.Cgroups == nil || got.Processes == nil || len(got.Cgroups) != want.cgroups || len(got.Processes) != want.processes {
+			t.Errorf("%s: %d cgroups, %d processes in:\n%s", pods, len(got.Cgroups), len(got.Processes), out)
+		}
+		for _, c := range got.Cgroups {
+			fields := []string{"path", "level", "files", "drift"}
+			switch c["level"] {
+			case "container":
+				fields = append(fields, "pod", "container")
+			case "pod":
+				fields = append(fields, "pod")
+			}
+			for _, field := range fields {
+				if c[field] == nil || c[field] == "" {
+					t.Errorf("%v has no %s", c, field)
+				}
+			}
+		}
+		for _, p := range got.Processes {
+			if _, number := p["oomScoreAdj"].(float64); !number || p["pod"] == nil || p["container"] == nil {
+				t.Errorf("process %v", p)
+			}
+		}
+	}
+}
+
+func TestPlanWithoutNode(t *testing.T) {
+	unpack(t)
+	t.Setenv("NODE_NAME", "")
+	if err := os.WriteFile("meminfo", []byte("MemTotal: 2097152 kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"plan", "--pods-from=pods.yaml", "--proc-root=.", "--cgroup-version=2"}
+	if code, out, log := call(t, args...); code != 0 || !strings.HasPrefix(out, "node: cgroup v2") || !strings.Contains(out, "4 pods from pods.yaml") || !strings.Contains(out, "2Gi") {
+		t.Errorf("this machine's memory, all pods of the file: exit %d: %s%s", code, out, log)
+	}
+	if code, out, log := call(t, append(args, "--node-name=worker-2")...); code != 0 || !strings.HasPrefix(out, "worker-2: cgroup v2") || !strings.Contains(out, "2 pods") {
+		t.Errorf("by name: exit %d: %s%s", code, out, log)
+	}
+}
+
+// A whole node's pods, of which each has a container, a sidecar and an init container that has ended.
+func TestPlanOf500Pods(t *testing.T) {
+	unpack(t)
+	writePods(t, 500)
+	code, out, log := call(t, "plan", "--pods-from=many.yaml", "--node=node.yaml", "--cgroup-version=2", "-o=json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, log)
+	}
+	var got struct {
+		Cgroups   []struct{ Level string }
+		Processes []struct{}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Cgroups) != 3+3*500 || len(got.Processes) != 2*500 {
+		t.Errorf("%d cgroups, %d processes, %v", len(got.Cgroups), len(got.Processes), err)
+	}
+}
+
+func BenchmarkPlanOf500Pods(b *testing.B) {
+	unpack(b)
+	writePods(b, 500)
+	for b.Loop() {
+		if code, _, log := call(b, "plan", "--pods-from=many.yaml", "--node=node.yaml", "--cgroup-version=2", "-o=json"); code != 0 {
+			b.Fatal(log)
+		}
+	}
+}
+
+func writePods(t testing.TB, n int) {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `apiVersion: v1
+kind: Pod
+metadata: {name: web-%d, namespace: shop}
+spec:
+  initContainers:
+  - {name: once}
+  - {name: proxy, restartPolicy: Always, resources: {requests: {cpu: 1m, memory: 8Mi}}}
+  containers:
+  - {name: web, resources: {requests: {cpu: 5m, memory: 16Mi}, limits: {memory: 64Mi}}}
+---
+`, i)
+	}
+	if err := os.WriteFile("many.yaml", []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+	"github.com/podgrace/podgrace/policyfile"
+)
+
+// run keeps the node until the context ends.
+func run(ctx context.Context, o *options, out io.Writer) error {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	klog.SetLogger(log)
+	ctrl.SetLogger(log)
+
+	machine, err := nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot)
+	if err != nil {
+		return err
+	}
+	agent := &nodeenforcer.Agent{
+		Machine: machine, Mode: v1alpha1.NodeMode(o.mode), Resync: o.resync, Bus: o.systemdBus, DryRun: o.dryRun, UndoFile: filepath.Join(o.runtimeDir, "written"),
+		Clock: clock.RealClock{}, Log: log, Metrics: nodeenforcer.NewMetrics(metrics.Registry),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	kubelet, kube, err := connect(ctx, o, agent, group, log)
+	if err != nil {
+		return err
+	}
+	if err := evict(ctx, o, agent, kubelet, kube, group); err != nil {
+		return err
+	}
+	if err := serve(ctx, o, agent, group); err != nil {
+		return err
+	}
+	group.Go(func() error { return agent.Source.Start(ctx) })
+	group.Go(func() error { return agent.Run(ctx) })
+	log.Info("keeping", "node", o.nodeName, "cgroupVersion", machine.Version, "podsFrom", o.podsFrom, "dryRun", o.dryRun)
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("keep node %s: %w", o.nodeName, err)
+	}
+	return nil
+}
+
+// connect gives the agent its source and, where there is an API server, what it tells it. The clients are nil where there is
+// nobody to ask.
+func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) (*nodeenforcer.Kubelet, kubernetes.Interface, error) {
+	policies, err := policyfile.LoadNodePolicies(o.policies...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.podsFrom != podsFromAPI {
+		state, err := stateOnce(ctx, o, &planOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		fixed := nodeenforcer.Fixed(state)
+		agent.Source = &fixed
+		return nil, nil, nil
+	}
+	config, err := clientConfig(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	var kubelet *nodeenforcer.Kubelet
+	if o.kubelet != "" {
+		if kubelet, err = nodeenforcer.NewKubelet(o.kubelet, config, o.kubeletCA); err != nil {
+			return nil, nil, err
+		}
+	}
+	if agent.Source, err = watch(config, o, policies, kubelet, log); err != nil {
+		return nil, nil, err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client: %w", err)
+	}
+	if o.dryRun {
+		return kubelet, kube, nil
+	}
+	return kubelet, kube, speak(ctx, config, kube, o, agent, group, log)
+}
+
+// evict adds what watches the node's resources and ends pods.
+func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *nodeenforcer.Kubelet, kube kubernetes.Interface, group *errgroup.Group) error {
+	// Plain files, also where the driver is systemd: memory.high is held down for seconds, and by D-Bus systemd itself would have
+	// to wait for the reclaim.
+	tree, err := agent.Machine.Cgroups(plan.Cgroupfs, "")
+	if err != nil {
+		return err
+	}
+	var api terminate.API = terminate.Offline{}
+	if kube != nil {
+		api = terminate.NewClient(kube, agent.Clock)
+	}
+	terminator := terminate.New(terminate.Config{
+		API: api, Cgroups: tree, Processes: terminate.Host{Proc: o.procRoot}, Ledger: terminate.Files{Dir: filepath.Join(o.runtimeDir, "contained")},
+		Recorder: nodeenforcer.NewRecorder(agent.Metrics, agent.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
+	})
+	agent.Contained = func(path string) bool {
+		return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
+	}
+	evictor := &nodeenforcer.Evictor{
+		Source: agent.Source, Paths: agent.Paths, Cgroups: tree, Kubelet: kubelet, Terminator: terminator, DryRun: o.dryRun,
+		Sensor: &nodeenforcer.Sensor{Machine: agent.Machine, ImageRoot: o.imageRoot, Clock: agent.Clock},
+		Clock:  agent.Clock, Log: agent.Log, Metrics: agent.Metrics, Events: agent.Events, Status: agent.Status,
+	}
+	group.Go(func() error { return terminator.Run(ctx) })
+	group.Go(func() error { return evictor.Run(ctx) })
+	return nil
+}
+
+func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kubelet *nodeenforcer.Kubelet, log logr.Logger) (nodeenforcer.Source, error) {
+	options := nodeenforcer.ClusterOptions{NodeName: o.nodeName, Checkpoint: o.checkpoint, Clock: clock.RealClock{}, Log: log}
+	if len(o.policies) > 0 {
+		options.Policies = policies
+		if policies == nil {
+			options.Policies = []*v1alpha1.NodePolicy{} // a file without policies is not the cluster's
+		}
+	}
+	var err error
+	if options.Config, err = readKubeletConfig(o.kubeletConfig); err != nil {
+		return nil, err
+	}
+	if options.Config == nil {
+		options.Kubelet = kubelet
+	}
+	return nodeenforcer.NewCluster(config, options)
+}
+
+// speak lets the agent write the Node's condition and taint, and Events.
+func speak(ctx context.Context, config *rest.Config, clientset kubernetes.Interface, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
+	kube, err := client.New(config, client.Options{Scheme: nodeenforcer.Scheme(), Mapper: nodeenforcer.Mapper()})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	writer := &nodeenforcer.StatusWriter{Client: kube, Name: o.nodeName, Now: time.Now}
+	agent.Status = nodeenforcer.NewStatusKeeper(writer, clock.RealClock{}, log)
+	group.Go(func() error { return agent.Status.Start(ctx) })
+
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clientset.EventsV1()})
+	agent.Events = nodeenforcer.NewEvents(broadcaster.NewRecorder(nodeenforcer.Scheme(), "podgrace-nodeenforcer"))
+	group.Go(func() error {
+		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+			return fmt.Errorf("record Events: %w", err)
+		}
+		<-ctx.Done()
+		broadcaster.Shutdown()
+		return nil
+	})
+	return nil
+}
+
+// serve answers the kubelet's probes and Prometheus.
+func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group) error {
+	if o.metricsPort != 0 {
+		server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.metricsPort))}, nil, nil)
+		if err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
+		group.Go(func() error { return server.Start(ctx) })
+	}
+	if o.healthPort == 0 {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/healthz", http.StripPrefix("/healthz", &healthz.Handler{}))
+	mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{
+		"state": func(*http.Request) error { return agent.Ready() },
+	}}))
+	server := &http.Server{Addr: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.healthPort)), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	listener, err := net.Listen("tcp", server.Addr)
+	if err != nil {
+		return fmt.Errorf("serve health: %w", err)
+	}
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve health: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error { <-ctx.Done(); return server.Close() })
+	return nil
+}

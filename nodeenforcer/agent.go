@@ -1,0 +1,232 @@
+package nodeenforcer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
+type Agent struct {
+	Source  Source
+	Machine Machine
+	// Mode instead of the policy's; empty: the policy's.
+	Mode v1alpha1.NodeMode
+	// Resync is how often every cgroup is looked at.
+	Resync time.Duration
+	// Bus is the socket of systemd.
+	Bus    string
+	DryRun bool
+	Clock  clock.WithTicker
+	Log    logr.Logger
+
+	Metrics *Metrics
+	Events  *Events
+	// Status of the Node object; nil: it is not written.
+	Status *StatusKeeper
+	// UndoFile is for Undo.
+	UndoFile string
+	// Contained is for Enforcer.
+	Contained func(path string) bool
+
+	mu       sync.Mutex
+	driver   plan.Driver
+	enforcer *Enforcer
+	ready    bool
+	paths    map[types.UID]string // never changed, only replaced
+	trouble  string               // of the last round
+	saving   saving
+}
+
+// settle is how long news are gathered before a round: a pod that starts changes a few times in a row.
+const settle = 100 * time.Millisecond
+
+// Run keeps the node until the context ends.
+func (a *Agent) Run(ctx context.Context) error {
+	tick := a.Clock.NewTicker(a.Resync)
+	defer tick.Stop()
+	defer func() { a.saving.save(a.Source, a.Clock, true, a.Log) }()
+	for full := true; ; {
+		a.round(ctx, full)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.saving.due(a.Clock):
+			full = false
+		case <-tick.C():
+			full = true
+		case <-a.Source.Changed():
+			full = false
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-a.Clock.After(settle):
+			}
+		}
+	}
+}
+
+// Ready fails until the first round over a known state was done.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.ready {
+		return fmt.Errorf("nothing is known of this node yet: neither the API server nor a checkpoint says what runs here")
+	}
+	return nil
+}
+
+func (a *Agent) round(ctx context.Context, full bool) {
+	state, known := a.Source.State()
+	if !known {
+		a.Log.V(1).Info("nothing is known of this node yet")
+		return
+	}
+	node := a.Machine.Node(state)
+	enforcer, err := a.enforcerFor(node.Driver)
+	if err != nil {
+		a.complain(fmt.Errorf("open the cgroups: %w", err))
+		return
+	}
+	enforcer.Hold = state.PolicyUnknown
+	r, err := enforcer.Round(ctx, node, specOf(state), modeOf(a.Mode, state), state.Pods, full)
+	if ctx.Err() == nil { // else it was cut short, which is no trouble
+		a.complain(err)
+	}
+	a.tell(state, r, err)
+	a.saving.offer(state, r.Changed)
+	a.saving.save(a.Source, a.Clock, false, a.Log)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready, a.paths = true, podPaths(r.Tree)
+}
+
+// complain logs a trouble once, and again when it is another, and has the Node say it.
+func (a *Agent) complain(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+		a.Status.Enforced(text)
+	}
+	if text != a.trouble && err != nil {
+		a.Log.Error(err, "not every cgroup is as planned")
+	}
+	if text == "" && a.trouble != "" {
+		a.Log.Info("every cgroup is as planned again")
+	}
+	a.trouble = text
+}
+
+// enforcerFor opens the cgroups, again where the kubelet was given another driver.
+func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.enforcer != nil && a.driver == driver {
+		return a.enforcer, nil
+	}
+	tree, err := a.Machine.Cgroups(driver, a.Bus)
+	if err != nil {
+		return nil, err
+	}
+	if a.enforcer != nil {
+		if connected, is := a.enforcer.Cgroups.(interface{ Close() }); is {
+			connected.Close()
+		}
+	}
+	a.driver = driver
+	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
+	return a.enforcer, nil
+}
+
+// Paths are the cgroups of the node's pods, by UID, as last planned.
+func (a *Agent) Paths() map[types.UID]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.paths
+}
+
+func podPaths(tree *plan.Tree) map[types.UID]string {
+	paths := map[types.UID]string{}
+	for _, g := range tree.Groups {
+		if g.Level == plan.LevelPod {
+			paths[g.UID] = g.Path
+		}
+	}
+	return paths
+}
+
+// tell says what a round found and did: log, metrics, events and the Node's condition.
+func (a *Agent) tell(state State, r Round, err error) {
+	a.Metrics.round(r, err)
+	for _, op := range r.Written {
+		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+	}
+	if a.DryRun {
+		for _, op := range r.Diff.Operations {
+			a.Log.Info("would write", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+		}
+		for _, op := range r.Processes.Operations {
+			a.Log.Info("would write", "group", op.Path, "of", op.String(), "process", op.PID, "oomScoreAdj", op.To)
+		}
+	}
+	for _, v := range r.Reverts {
+		a.Log.Info("left alone: somebody else keeps reverting it", "group", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
+		a.Events.givenUp(state.Node, v)
+	}
+	if r.Full && err == nil {
+		a.Status.Enforced(unenforced(r))
+	}
+}
+
+// unenforced is why not every file that the mode covers holds what was planned; empty where all do.
+func unenforced(r Round) string {
+	first, others := "", 0
+	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
+		switch {
+		case d.Why == "" || d.Why == plan.WhyObserve || d.Why == plan.WhyOwned: // written, or not the mode's matter
+		case first == "":
+			d.Detail = "" // such as the usage, with which the Node would change in every round
+			first = d.String()
+		default:
+			others++
+		}
+	}
+	if others > 0 {
+		first += fmt.Sprintf(" (and %d more)", others)
+	}
+	return first
+}
+
+func specOf(s State) *v1alpha1.NodePolicySpec {
+	if s.Policy == nil {
+		return nil
+	}
+	return &s.Policy.Spec
+}
+
+// modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.
+// What the kubelet wrote is not restored as long as it is only guessed.
+func modeOf(set v1alpha1.NodeMode, s State) v1alpha1.NodeMode {
+	mode := v1alpha1.NodeModeObserve
+	if s.PolicyUnknown {
+		return mode
+	}
+	if s.Policy != nil {
+		mode = s.Policy.Spec.Mode
+	}
+	mode = cmp.Or(set, mode)
+	if s.Guessed && mode == v1alpha1.NodeModeRepair {
+		return v1alpha1.NodeModeTune
+	}
+	return mode
+}

@@ -1,0 +1,329 @@
+package nodeenforcer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// newAgent runs over the bed's cgroups, under the time of the test's bubble.
+func newAgent(b *bed, source Source) (*Agent, *logged) {
+	log := &logged{}
+	a := &Agent{
+		Source: source, Machine: Machine{Version: plan.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
+		Clock: clock.RealClock{}, Log: funcr.New(log.write, funcr.Options{}),
+	}
+	b.enforcer.Clock = a.Clock
+	a.enforcer, a.driver = b.enforcer, plan.Cgroupfs
+	return a, log
+}
+
+// live is a state of the bed's pods under a mode.
+func (b *bed) live(mode v1alpha1.NodeMode) func(*State) {
+	return func(s *State) {
+		*s = State{
+			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: capacity()}},
+			Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: mode}}, Pods: slices.Clone(b.pods), Config: b.node.Kubelet, Live: true,
+		}
+	}
+}
+
+func TestAgentRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
+		source := newSource()
+		agent, _ := newAgent(b, source)
+		tree := b.watch()
+		a := b.path("a", "c")
+		b.cgroups.Set(a, "memory.max", "max")
+		holds := func() string { v, _ := b.cgroups.Get(a, "memory.max"); return v }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- agent.Run(ctx) }()
+
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.seen()) > 0 {
+			t.Errorf("nothing is known, and it is ready: %v", err)
+		}
+
+		source.say(b.live(v1alpha1.NodeModeRepair))
+		synctest.Wait()
+		if holds() != "max" {
+			t.Error("it did not wait for further news")
+		}
+		time.Sleep(settle)
+		synctest.Wait()
+		if holds() != "67108864" || agent.Ready() != nil {
+			t.Errorf("after the first news: %s, ready: %v", holds(), agent.Ready())
+		}
+		if diff := cmp.Diff(map[types.UID]string{"uid.a": b.path("a", "")}, agent.Paths()); diff != "" {
+			t.Errorf("paths (-want +got):\n%s", diff)
+		}
+
+		tree.seen()
+		for range 5 { // in a row: one round
+			source.say(func(s *State) { s.Pods = []*corev1.Pod{runs1("a", "memory<128Mi")} })
+			time.Sleep(settle / 10)
+		}
+		time.Sleep(settle)
+		synctest.Wait()
+		if seen := slices.DeleteFunc(tree.seen(), func(p string) bool { return p != a }); holds() != "134217728" || len(seen) != 1 {
+			t.Errorf("after five more: %s, read %v", holds(), seen)
+		}
+
+		b.cgroups.Set(a, "memory.max", "max")
+		time.Sleep(agent.Resync)
+		synctest.Wait()
+		if holds() != "134217728" {
+			t.Errorf("drift was not found in time: %s", holds())
+		}
+
+		source.say(func(s *State) {}) // it is stopped while it waits for more
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
+
+func TestAgentSaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, runs1("a"))
+		source := newSource()
+		agent, log := newAgent(b, source)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- agent.Run(ctx) }()
+		expect := func(what string, saves int) {
+			t.Helper()
+			synctest.Wait()
+			if got := source.saves(); got != saves {
+				t.Errorf("%s: saved %d times, want %d", what, got, saves)
+			}
+		}
+		pods := func(names ...string) func(*State) {
+			return func(s *State) {
+				s.Pods = nil
+				for _, name := range names {
+					s.Pods = append(s.Pods, runs1(name))
+				}
+			}
+		}
+
+		source.say(func(s *State) { b.live(v1alpha1.NodeModeRepair)(s); s.Live = false })
+		time.Sleep(time.Minute)
+		expect("what comes from the checkpoint", 0)
+		source.say(func(s *State) { s.Live = true })
+		time.Sleep(settle)
+		expect("the first from the API server", 1)
+		time.Sleep(10 * time.Minute)
+		expect("nothing new", 1)
+
+		source.say(pods("a", "b"))
+		time.Sleep(time.Second)
+		expect("a pod more", 2)
+		source.say(pods("a", "b", "c"))
+		time.Sleep(time.Second)
+		source.say(pods("a", "b", "c", "d"))
+		time.Sleep(time.Second)
+		expect("more of them, too soon", 2)
+		time.Sleep(saveEvery)
+		expect("more of them, later", 3)
+		if got := len(source.saved[len(source.saved)-1].Pods); got != 4 {
+			t.Errorf("the newest state was not saved: %d pods", got)
+		}
+
+		time.Sleep(time.Minute)
+		source.say(func(s *State) {
+			s.Policy = &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeObserve}}
+		})
+		time.Sleep(time.Second)
+		expect("another mode", 4)
+		time.Sleep(time.Minute)
+		source.say(func(s *State) { s.Config = &kubeletconfigv1beta1.KubeletConfiguration{MaxPods: 3} })
+		time.Sleep(time.Second)
+		expect("another configuration", 5)
+
+		time.Sleep(time.Minute)
+		source.mu.Lock()
+		source.fails = errors.New("the disk is full")
+		source.mu.Unlock()
+		source.say(pods("a"))
+		time.Sleep(time.Second)
+		expect("it fails", 6)
+		time.Sleep(3 * saveEvery)
+		expect("it is tried again", 9)
+		if n := log.count("the checkpoint could not be saved"); n != 1 {
+			t.Errorf("told %d times", n)
+		}
+		source.mu.Lock()
+		source.fails = nil
+		source.mu.Unlock()
+		time.Sleep(saveEvery)
+		expect("until it succeeds", 10)
+
+		source.say(pods("a", "e"))
+		time.Sleep(time.Second)
+		expect("too soon again", 10)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		expect("before it ends", 11)
+	})
+}
+
+// A source that keeps nothing is not asked to, and does not keep the agent busy.
+func TestAgentOfFixedState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t, runs1("a")).make(asPlanned)
+		var state State
+		b.live(v1alpha1.NodeModeRepair)(&state)
+		fixed := Fixed(state)
+		agent, _ := newAgent(b, &fixed)
+		tree := b.watch()
+		ctx, stop := context.WithTimeout(t.Context(), 10*agent.Resync-time.Second)
+		defer stop()
+		if err := agent.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got, want := len(tree.seen()), 10*len(b.tree().Groups); got != want {
+			t.Errorf("read %d groups in ten rounds, want %d", got, want)
+		}
+		if err := fixed.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAgentComplains(t *testing.T) {
+	b := newBed(t)
+	agent, log := newAgent(b, newSource())
+	for _, err := range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, nil, errors.New("two")} {
+		agent.complain(err)
+	}
+	if log.count("not every cgroup is as planned") != 3 || log.count("as planned again") != 1 || len(log.lines) != 4 {
+		t.Errorf("told %q", log.lines)
+	}
+}
+
+// Cgroups that can't be opened are told once, and keep it from being ready.
+func TestAgentWithoutCgroups(t *testing.T) {
+	b := newBed(t, runs1("a"))
+	source := newSource()
+	agent, log := newAgent(b, source)
+	agent.enforcer = nil
+	agent.Machine = Machine{Version: plan.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
+	source.say(b.live(v1alpha1.NodeModeObserve))
+	for range 3 {
+		agent.round(t.Context(), true)
+	}
+	if log.count("open the cgroups") != 1 || agent.Ready() == nil || agent.Paths() != nil {
+		t.Errorf("told %q, ready: %v", log.lines, agent.Ready())
+	}
+}
+
+// closingTree notices that it is closed.
+type closingTree struct {
+	*watchedTree
+	closed int
+}
+
+func (c *closingTree) Close() { c.closed++ }
+
+// The kubelet comes back with another driver: its tree has other names.
+func TestAgentFollowsTheDriver(t *testing.T) {
+	b := newBed(t, runs1("a"))
+	source := newSource()
+	agent, log := newAgent(b, source)
+	first := &closingTree{watchedTree: b.watch()}
+	b.enforcer.Cgroups = first
+	root := t.TempDir()
+	agent.Machine.Driver, agent.Machine.CgroupRoot = "", root
+	if err := os.MkdirAll(filepath.Join(root, "kubepods.slice"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, driver := range []string{"cgroupfs", "systemd", "systemd", "cgroupfs", "nonsense"} {
+		source.say(func(s *State) {
+			b.live(v1alpha1.NodeModeObserve)(s)
+			s.Config = &kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: driver}
+		})
+		before := agent.enforcer.Cgroups
+		agent.round(t.Context(), true)
+		want := map[string]plan.Driver{"cgroupfs": plan.Cgroupfs, "systemd": plan.Systemd, "nonsense": plan.Systemd}[driver] // as the tree looks
+		if agent.driver != want || strings.Contains(agent.Paths()["uid.a"], ".slice") != (want == plan.Systemd) {
+			t.Errorf("%s: driver %s, paths %v", driver, agent.driver, agent.Paths())
+		}
+		if driver == "cgroupfs" && before == first && agent.enforcer.Cgroups != first {
+			t.Error("the cgroups were opened again for nothing")
+		}
+	}
+	if first.closed != 1 || len(log.lines) > 0 {
+		t.Errorf("closed %d times, told %q", first.closed, log.lines)
+	}
+}
+
+func TestModeOf(t *testing.T) {
+	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
+		return &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: mode}}
+	}
+	for name, tc := range map[string]struct {
+		set   v1alpha1.NodeMode
+		state State
+		want  v1alpha1.NodeMode
+	}{
+		"no policy":          {"", State{}, "Observe"},
+		"the policy's":       {"", State{Policy: policy("Tune")}, "Tune"},
+		"set":                {"Repair", State{Policy: policy("Tune")}, "Repair"},
+		"set, no policy":     {"Tune", State{}, "Tune"},
+		"not known yet":      {"Repair", State{PolicyUnknown: true}, "Observe"},
+		"guessed":            {"", State{Policy: policy("Repair"), Guessed: true}, "Tune"},
+		"guessed and set":    {"Repair", State{Guessed: true}, "Tune"},
+		"guessed, observing": {"", State{Policy: policy("Observe"), Guessed: true}, "Observe"},
+	} {
+		if got := modeOf(tc.set, tc.state); got != tc.want {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestUnenforced(t *testing.T) {
+	drift := func(why plan.Why) plan.Drift {
+		return plan.Drift{Where: plan.Where{Path: "/kubepods"}, File: "memory.max", Have: "2", Want: "1", Owner: plan.Kubelet, Why: why, Detail: "4096 bytes"}
+	}
+	for name, tc := range map[string]struct {
+		files, processes []plan.Drift
+		want             string
+	}{
+		"nothing":           {nil, nil, ""},
+		"written":           {[]plan.Drift{drift("")}, nil, ""},
+		"not the mode's":    {[]plan.Drift{drift(plan.WhyObserve)}, []plan.Drift{drift(plan.WhyOwned)}, ""},
+		"usage":             {[]plan.Drift{drift(""), drift(plan.WhyUsage)}, nil, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: the limit would fall under what is used now`},
+		"rival and others":  {[]plan.Drift{drift(plan.WhyRival), drift(plan.WhyPromise)}, []plan.Drift{drift(plan.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
+		"a process's rival": {nil, []plan.Drift{drift(plan.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
+	} {
+		r := Round{Diff: plan.Difference{Drift: tc.files}, Processes: plan.ProcessDifference{Drift: tc.processes}}
+		if got := unenforced(r); got != tc.want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package cgrouptest
+
+import (
+	"testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+)
+
+// Harness lets the suite make what a Tree then reads and writes. Each call of Conformance gets a fresh one.
+type Harness struct {
+	Tree cgroup.Tree
+	// Root is an empty cgroup that exists and is the suite's own. All others are below it.
+	Root string
+	// Unit makes the name of a cgroup below parent, from a short word: plain, or as systemd wants it. nil: plain.
+	Unit func(parent, word string) string
+	// Files that each cgroup has, with two values that each can hold: at least three.
+	Files []Sample
+	// Absent is a file that no cgroup has.
+	Absent string
+	// Refused is a value, of another file than the first and the last, that the file's writer or the kernel does not take; none where each is taken, as by ordinary files.
+	Refused cgroup.File
+	// Make makes a cgroup below an existing one, and Remove removes it while it has no processes.
+	Make, Remove func(t testing.TB, path string)
+	// Put writes as somebody else would, and Get reads past the Tree.
+	Put func(t testing.TB, path, file, value string)
+	Get func(t testing.TB, path, file string) string
+	// Link makes a symbolic link to a folder; nil where the file system has none, as cgroupfs.
+	Link func(t testing.TB, path, target string)
+	// Processes is nil where there are none, as in a tree of ordinary files.
+	Processes *Processes
+	// Partial says that a cgroup can be half gone: v1 removes it hierarchy by hierarchy.
+	Partial bool
+	// Rounds of the tests of races; fewer where making a cgroup is slow.
+	Rounds int
+}
+
+// Sample is a file and two values.
+type Sample struct{ File, One, Two string }
+
+// Processes makes them.
+type Processes struct {
+	// Start starts n in a cgroup.
+	Start func(t testing.TB, path string, n int) []int
+	// StartForking starts one that starts others all the time, and whose children do.
+	StartForking func(t testing.TB, path string)
+	// Ended waits until a process that was started is gone, and fails the test where it takes too long.
+	Ended func(t testing.TB, pid int)
+	// Alive tells of one that was started.
+	Alive func(pid int) bool
+}

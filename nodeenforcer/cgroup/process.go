@@ -1,0 +1,79 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lister is the part of a Tree that tells which processes are in a cgroup.
+type Lister interface {
+	Processes(path string) ([]int, error)
+}
+
+// OOMScoreAdj reads a process's oom_score_adj, -1000 to 1000. ErrGone where the process has ended.
+func OOMScoreAdj(procRoot string, pid int) (int, error) {
+	text, err := os.ReadFile(oomFile(procRoot, pid))
+	if err != nil {
+		return 0, processErr("reading oom_score_adj", pid, err)
+	}
+	value, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("reading oom_score_adj of process %d: %w", pid, err)
+	}
+	return value, nil
+}
+
+// SetOOMScoreAdj makes a process of a cgroup have this oom_score_adj and tells whether it had to write. ErrGone where the process
+// has ended or is not (any more) in the cgroup or below it.
+//
+// A process's number may be another one's by the time it is used. So the file is opened first, which binds it to one process (a
+// write fails with ESRCH once that has ended), and only then the cgroup is asked whether the number is in it. It is the cgroup
+// that is asked, not /proc/PID/cgroup: in a cgroup namespace of our own, as a DaemonSet's pod has one, that file names other
+// cgroups only relative to ours.
+func SetOOMScoreAdj(procRoot string, tree Lister, path string, pid, value int) (written bool, err error) {
+	file, err := os.OpenFile(oomFile(procRoot, pid), os.O_RDWR, 0)
+	if err != nil {
+		return false, processErr("opening oom_score_adj", pid, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	pids, err := tree.Processes(path)
+	if err != nil {
+		return false, err
+	}
+	if !slices.Contains(pids, pid) {
+		return false, fmt.Errorf("process %d is not in %s: %w", pid, path, ErrGone)
+	}
+	var have [16]byte
+	n, err := file.ReadAt(have[:], 0)
+	if err != nil && n == 0 {
+		return false, processErr("reading oom_score_adj", pid, err)
+	}
+	want := strconv.Itoa(value)
+	if strings.TrimSpace(string(have[:n])) == want {
+		return false, nil
+	}
+	if _, err := file.WriteAt([]byte(want), 0); err != nil {
+		return false, processErr("writing oom_score_adj", pid, err)
+	}
+	return true, nil
+}
+
+func oomFile(procRoot string, pid int) string {
+	return filepath.Join(procRoot, strconv.Itoa(pid), "oom_score_adj")
+}
+
+// processErr tells a process that has ended (no folder, or ESRCH from a file of it) from other errors.
+func processErr(doing string, pid int, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("%s: process %d has ended: %w", doing, pid, ErrGone)
+	}
+	return fmt.Errorf("%s of process %d: %w", doing, pid, err)
+}

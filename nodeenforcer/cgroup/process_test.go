@@ -1,0 +1,56 @@
+package cgroup_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+)
+
+// On a folder that looks like /proc; e2e/guest/kernel has the real one.
+func TestSetOOMScoreAdj(t *testing.T) {
+	fake := cgrouptest.NewFake()
+	fake.Add("/a/b", nil, 12, 14)
+	for _, test := range []struct {
+		name      string
+		path      string
+		pid, want int
+		file      string
+		wrote     bool
+		is        error
+	}{
+		{"differs", "/a/b", 12, -998, "-998", true, nil},
+		{"the same", "/a/b", 12, 968, "968\n", false, nil},
+		{"in a cgroup below", "/a", 12, 100, "100", true, nil},
+		{"another process's number", "/a/b", 13, 1, "968\n", false, cgroup.ErrGone},
+		{"ended", "/a/b", 14, 1, "", false, cgroup.ErrGone},
+		{"the cgroup is gone", "/c", 12, 1, "968\n", false, cgroup.ErrGone},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			proc := t.TempDir()
+			for _, pid := range []string{"12", "13"} {
+				if err := os.Mkdir(filepath.Join(proc, pid), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(proc, pid, "oom_score_adj"), []byte("968\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wrote, err := cgroup.SetOOMScoreAdj(proc, fake, test.path, test.pid, test.want)
+			if wrote != test.wrote || !errors.Is(err, test.is) {
+				t.Errorf("wrote %t: %v", wrote, err)
+			}
+			if test.file == "" {
+				return
+			}
+			text, err := os.ReadFile(filepath.Join(proc, map[int]string{12: "12", 13: "13"}[test.pid], "oom_score_adj"))
+			// An ordinary file keeps what is longer than what was written; the kernel's is replaced.
+			if got := string(text[:min(len(text), len(test.file))]); got != test.file || err != nil {
+				t.Errorf("the file holds %q: %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,290 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+)
+
+// Bus is a connection to systemd; *dbus.Conn is one.
+type Bus interface {
+	SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...dbus.Property) error
+	Connected() bool
+	Close()
+}
+
+// Dialer makes a connection, which outlives ctx.
+type Dialer func(ctx context.Context) (Bus, error)
+
+// Systemd is a Tree whose writes last: systemd knows of them. What it does not know of is lost as soon as it applies a unit's
+// properties again, which it does on each change of any of them (by the kubelet, the runtime, an administrator) and on
+// daemon-reload: always those of all controllers that the unit has, whichever one changed. (systemd v252: src/core/cgroup.c,
+// unit_update_cgroup calls cgroup_context_apply with the whole target mask)
+//
+// What has no property and is reset along with them (memory.oom.group, systemd v252) is put back after our own writes. It does not
+// outlast a daemon-reload or somebody else's change: who wants it must look again.
+//
+// It sets all of a unit's properties at once, those that are not asked for to what their files hold now; else systemd would put what it remembers, which need not be that, into the other files. If somebody changes one of them between our reading
+// and our setting, a matter of a millisecond, his change is lost. It then makes sure of each file itself: systemd applies
+// properties after it has answered, and only logs what the kernel refuses.
+type Systemd struct {
+	Tree
+	sets []controllerSet
+	dial Dialer
+	mu   sync.Mutex
+	bus  Bus // nil: not connected
+}
+
+// NewSystemd wraps the tree of files. It connects at the first write.
+func NewSystemd(files Tree, version Version, dial Dialer) *Systemd {
+	sets := setsV2
+	if version == Version1 {
+		sets = setsV1
+	}
+	return &Systemd{Tree: files, sets: sets, dial: dial}
+}
+
+// Write implements Tree. Files without a property are plain files; a quota is rounded up to a whole percent of a CPU, since
+// systemd can't keep less. Properties that follow each other are set together. A property whose file does not exist is not set:
+// systemd would enable its controller for it.
+func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, error) {
+	unit, ok := unitOf(cgroup)
+	if !ok {
+		return s.Tree.Write(ctx, cgroup, files)
+	}
+	have, err := s.Read(cgroup, s.filesToRead(files)...)
+	if err != nil {
+		return 0, err
+	}
+	written := 0
+	for _, run := range s.runs(files) {
+		write := s.Tree.Write
+		if len(s.touched(run)) > 0 {
+			write = func(ctx context.Context, cgroup string, run []File) (int, error) {
+				return s.writeRun(ctx, cgroup, unit, run, have)
+			}
+		}
+		n, err := write(ctx, cgroup, run)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// runs cuts files where those with a property follow those without, or the other way round.
+func (s *Systemd) runs(files []File) [][]File {
+	var runs [][]File
+	start := 0
+	for i := range files {
+		if i+1 == len(files) || (len(s.touched(files[i:i+1])) > 0) != (len(s.touched(files[i+1:i+2])) > 0) {
+			runs, start = append(runs, files[start:i+1]), i+1
+		}
+	}
+	return runs
+}
+
+// writeRun writes files that have properties, and notes in have what they hold then.
+func (s *Systemd) writeRun(ctx context.Context, cgroup, unit string, files []File, have map[string]string) (int, error) {
+	want, missing := possible(files, have)
+	properties, err := s.properties(want, have)
+	if err != nil {
+		return 0, fmt.Errorf("writing %s: %w", cgroup, err)
+	}
+	if err := s.set(ctx, cgroup, unit, properties); err != nil {
+		return 0, err
+	}
+	if len(properties) > 0 {
+		if err := s.putBack(ctx, cgroup, unit, have); err != nil {
+			return 0, err
+		}
+	}
+	written, err := writeInOrder(ctx, want, func(f File) (bool, error) {
+		if _, err := s.Tree.Write(ctx, cgroup, []File{f}); err != nil {
+			return false, err
+		}
+		differed := !Holds(have[f.Name], f.Value)
+		have[f.Name] = strings.TrimSpace(f.Value)
+		return differed, nil
+	})
+	if err == nil && missing != "" {
+		_, err = s.Tree.Write(ctx, cgroup, []File{{Name: missing}}) // says whether the file alone is missing
+	}
+	return written, err
+}
+
+// putBack restores what systemd resets along with the properties that were set. It applies them after it has answered, but before
+// it takes the next call (src/core/manager.c, manager_loop: the queue of cgroups to realize is emptied first), so one that changes
+// nothing is made in between.
+func (s *Systemd) putBack(ctx context.Context, cgroup, unit string, have map[string]string) error {
+	var lost []File
+	for _, set := range s.sets {
+		for _, name := range set.resets {
+			if value, ok := have[name]; ok {
+				lost = append(lost, File{Name: name, Value: value})
+			}
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	bus, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	defer cancel()
+	if err := bus.SetUnitPropertiesContext(ctx, unit, true); err != nil {
+		return fmt.Errorf("writing %s: waiting for systemd: %w", cgroup, err)
+	}
+	_, err = s.Tree.Write(ctx, cgroup, lost)
+	return err
+}
+
+// Close ends the connection.
+func (s *Systemd) Close() { s.drop(nil) }
+
+// unitOf is the unit of a cgroup: systemd names a cgroup after it. One below a unit that is not one itself was made by whoever
+// the unit is delegated to.
+func unitOf(cgroup string) (string, bool) {
+	name := path.Base(cgroup)
+	kind := path.Ext(name)
+	return name, name != kind && slices.Contains([]string{".slice", ".scope", ".service"}, kind)
+}
+
+// filesToRead are the files and, if one of them has a property, all that systemd writes along with it.
+func (s *Systemd) filesToRead(files []File) []string {
+	var names []string
+	for _, file := range files {
+		names = append(names, file.Name)
+	}
+	if len(s.touched(files)) > 0 {
+		for _, set := range s.sets {
+			names = append(append(names, set.files...), set.resets...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// touched are the sets that have one of the files.
+func (s *Systemd) touched(files []File) []controllerSet {
+	return slices.DeleteFunc(slices.Clone(s.sets), func(set controllerSet) bool {
+		return !slices.ContainsFunc(files, func(f File) bool { return slices.Contains(set.files, f.Name) })
+	})
+}
+
+// possible is the files with values that systemd can keep, up to the first that does not exist.
+func possible(files []File, have map[string]string) (want []File, missing string) {
+	values := with(have, files)
+	for _, file := range files {
+		if _, ok := have[file.Name]; !ok {
+			return want, file.Name
+		}
+		want = append(want, durable(file, values))
+	}
+	return want, ""
+}
+
+// properties are all of the unit's if a file differs, else none. A file that holds nothing (no CPUs of its own) is left to systemd,
+// whose default that is.
+func (s *Systemd) properties(want []File, have map[string]string) ([]dbus.Property, error) {
+	if !slices.ContainsFunc(want, func(f File) bool { return !Holds(have[f.Name], f.Value) }) {
+		return nil, nil
+	}
+	kept := maps.Clone(have)
+	maps.DeleteFunc(kept, func(_, value string) bool { return value == "" })
+	values := with(kept, want)
+	var all []dbus.Property
+	for _, set := range s.sets {
+		properties, err := set.properties(values)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, properties...)
+	}
+	return all, nil
+}
+
+// with is what the files hold when these are written.
+func with(have map[string]string, files []File) map[string]string {
+	values := maps.Clone(have)
+	for _, file := range files {
+		values[file.Name] = strings.TrimSpace(file.Value)
+	}
+	return values
+}
+
+// busPatience bounds one call; systemd answers in milliseconds unless it is being re-executed.
+const busPatience = 5 * time.Second
+
+// noSuchUnit is systemd's word for a unit that is gone (systemd: src/libsystemd/sd-bus/bus-common-errors.h). A slice has none:
+// systemd would load it and keep the properties for one that comes back, so the cgroup is asked again.
+const noSuchUnit = "org.freedesktop.systemd1.NoSuchUnit"
+
+func (s *Systemd) set(ctx context.Context, cgroup, unit string, properties []dbus.Property) error {
+	if len(properties) == 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	defer cancel()
+	bus, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	err = bus.SetUnitPropertiesContext(ctx, unit, true, properties...)
+	if err == nil {
+		return nil
+	}
+	var answer godbus.Error
+	if !errors.As(err, &answer) {
+		s.drop(bus) // no answer: the connection is lost, or not to be trusted
+		return fmt.Errorf("setting properties of %s: the connection to systemd failed, the next write makes a new one: %w", unit, err)
+	}
+	if answer.Name == noSuchUnit {
+		return fmt.Errorf("setting properties of %s: %w", unit, ErrGone)
+	}
+	if _, gone := s.Read(cgroup); errors.Is(gone, ErrGone) {
+		return gone
+	}
+	return fmt.Errorf("setting properties of %s: %w", unit, err)
+}
+
+// connected returns the connection, a new one where there is none that works.
+func (s *Systemd) connected(ctx context.Context) (Bus, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus != nil && s.bus.Connected() {
+		return s.bus, nil
+	}
+	if s.bus != nil {
+		s.bus.Close()
+		s.bus = nil
+	}
+	bus, err := s.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
+	}
+	s.bus = bus
+	return bus, nil
+}
+
+// drop closes the connection if it is still this one; nil is any.
+func (s *Systemd) drop(bus Bus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus != nil && (bus == nil || s.bus == bus) {
+		s.bus.Close()
+		s.bus = nil
+	}
+}

@@ -1,0 +1,156 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// V2 is a Tree on the files of the unified hierarchy. It keeps nothing open.
+type V2 struct{ hierarchy }
+
+// NewV2 takes where the hierarchy is mounted: /sys/fs/cgroup, or elsewhere in a container that has the host's.
+func NewV2(mountpoint string) *V2 { return &V2{hierarchy{mountpoint}} }
+
+var _ Tree = (*V2)(nil)
+
+// Read implements Tree.
+func (v *V2) Read(cgroup string, files ...string) (map[string]string, error) {
+	return v.readFiles(cgroup, files)
+}
+
+// Write implements Tree.
+func (v *V2) Write(ctx context.Context, cgroup string, files []File) (int, error) {
+	g, err := v.open(cgroup)
+	if err != nil {
+		return 0, err
+	}
+	defer g.close()
+	return writeInOrder(ctx, files, func(f File) (bool, error) { return g.write(f.Name, f.Value) })
+}
+
+// Children implements Tree.
+func (v *V2) Children(cgroup string) ([]string, error) { return v.childrenOf(cgroup) }
+
+// Processes implements Tree.
+func (v *V2) Processes(cgroup string) ([]int, error) { return v.processesOf(cgroup) }
+
+// Kill implements Tree by cgroup.kill, which no fork can outrun; it does not wait for the processes' end. Where there is no such
+// file (before Linux 5.14) or it can't be used (a threaded cgroup), it kills one by one until the cgroup is empty.
+func (v *V2) Kill(ctx context.Context, cgroup string) error {
+	if err := killable(cgroup); err != nil {
+		return err
+	}
+	g, err := v.open(cgroup)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	err = g.writeFile("cgroup.kill", "1")
+	if errors.Is(err, unix.ENOENT) {
+		if gone := g.lives(); gone != nil {
+			return gone
+		}
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return killEach(ctx, cgroup, func() ([]int, error) { return v.processesOf(cgroup) })
+	}
+	if err != nil {
+		return v.failed("killing", cgroup, err)
+	}
+	return nil
+}
+
+// readFiles reads those of the files that exist, trimmed.
+func (h hierarchy) readFiles(cgroup string, files []string) (map[string]string, error) {
+	g, err := h.open(cgroup)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	contents := make(map[string]string, len(files))
+	for _, file := range files {
+		text, ok, err := g.read(file)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			contents[file] = strings.TrimSpace(text)
+		}
+	}
+	return contents, nil
+}
+
+func (h hierarchy) childrenOf(cgroup string) ([]string, error) {
+	g, err := h.open(cgroup)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	return g.children()
+}
+
+// processesOf lists the processes in a cgroup and below, sorted. What goes away below meanwhile had none left.
+func (h hierarchy) processesOf(cgroup string) ([]int, error) {
+	pids, err := h.processesIn(cgroup)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.childrenOf(cgroup)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		below, err := h.processesOf(path.Join(cgroup, name))
+		if err != nil && !errors.Is(err, ErrGone) {
+			return nil, err
+		}
+		pids = append(pids, below...)
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+// processesIn reads one cgroup.procs. The kernel prints 0 for a process that our pid namespace does not have.
+func (h hierarchy) processesIn(cgroup string) ([]int, error) {
+	contents, err := h.readFiles(cgroup, []string{procsFile})
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(contents[procsFile]) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, fmt.Errorf("reading the processes of %s: %w", cgroup, err)
+		}
+		if pid <= 0 {
+			return nil, fmt.Errorf("%s has processes of another pid namespace: the host's is needed (hostPID)", cgroup)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// writeInOrder counts what had to be written, up to the first failure.
+func writeInOrder(ctx context.Context, files []File, write func(File) (bool, error)) (int, error) {
+	written := 0
+	for _, file := range files {
+		if err := ctx.Err(); err != nil {
+			return written, fmt.Errorf("writing %s: %w", file.Name, err)
+		}
+		wrote, err := write(file)
+		if err != nil {
+			return written, err
+		}
+		if wrote {
+			written++
+		}
+	}
+	return written, nil
+}

@@ -1,0 +1,61 @@
+package nodeenforcer
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// The kubelet writes a pod's cpu.weight once a minute, say: it is told once, left alone, and remembered through partial rounds.
+func TestRoundGivesUp(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m"), runs1("b", "cpu=100m")).make(asPlanned)
+	a := b.path("a", "")
+	b.cgroups.Revert(a, "cpu.weight", "77", -1)
+	b.cgroups.Set(a, "cpu.weight", "77")
+	told, wrote := 0, 0
+	for range 10 {
+		b.clock.Step(time.Minute)
+		r, writes := b.mustRound(true)
+		wrote += len(writes)
+		told += len(r.Reverts)
+	}
+	if told != 1 || wrote != plan.RivalLimit {
+		t.Errorf("told %d times, written %d times", told, wrote)
+	}
+	for i, cpu := range []string{"200m", "300m", "400m"} {
+		b.clock.Step(time.Minute)
+		b.pods[1] = runs1("b", "cpu="+cpu)
+		if r, writes := b.mustRound(false); r.Full || slices.ContainsFunc(writes, func(w cgrouptest.Written) bool { return w.Path == a }) {
+			t.Errorf("partial round %d: full %v, wrote %v", i, r.Full, writes)
+		}
+	}
+	r, writes := b.mustRound(true)
+	if len(writes)+len(r.Reverts) > 0 || len(r.Diff.Drift) != 1 || r.Diff.Drift[0].Why != plan.WhyRival {
+		t.Errorf("wrote %v, told %v, drift %v", writes, r.Reverts, r.Diff.Drift)
+	}
+}
+
+// The same for a process whose value somebody keeps putting back.
+func TestRoundGivesUpProcesses(t *testing.T) {
+	b := newBed(t, runs1("a")).make(asPlanned)
+	a := b.path("a", "c")
+	b.process(a, 7, 0)
+	told, wrote := 0, 0
+	for range 10 {
+		b.clock.Step(time.Minute)
+		r, _ := b.mustRound(true)
+		wrote += len(r.Written)
+		told += len(r.Reverts)
+		b.setAdj(7, 0)
+		b.mustRound(false)
+	}
+	if told != 1 || wrote != plan.RivalLimit {
+		t.Errorf("told %d times, written %d times", told, wrote)
+	}
+	if r, _ := b.mustRound(true); len(r.Processes.Drift) != 1 || r.Processes.Drift[0].Why != plan.WhyRival || len(r.Written) > 0 {
+		t.Errorf("drift %v, wrote %v", r.Processes.Drift, r.Written)
+	}
+}

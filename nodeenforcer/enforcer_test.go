@@ -1,0 +1,306 @@
+package nodeenforcer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+func TestRoundRepairs(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m", "memory<64Mi"), runs1("b")).make(asPlanned)
+	a := b.path("a", "c")
+	b.cgroups.Set(a, "memory.max", "max")
+	b.process(a, 7, 100)
+
+	r, writes := b.mustRound(true)
+	if diff := cmp.Diff([]cgrouptest.Written{{Path: a, File: "memory.max", Value: "67108864"}}, writes); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	var written []string
+	for _, op := range r.Written {
+		written = append(written, op.File+" "+op.From+" to "+op.To)
+	}
+	if diff := cmp.Diff([]string{"memory.max max to 67108864", "oom_score_adj 100 to 993"}, written); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if got := strings.TrimSpace(b.adj(7)); got != "993" {
+		t.Errorf("oom_score_adj is %q", got)
+	}
+	if !r.Full || !r.Changed {
+		t.Errorf("the first round is full %v, changed %v", r.Full, r.Changed)
+	}
+
+	r, writes = b.mustRound(true)
+	if len(writes)+len(r.Written)+len(r.Diff.Drift)+len(r.Processes.Drift) > 0 || r.Changed {
+		t.Errorf("the second round is not idle: %v, %v, changed %v", writes, r.Diff.Drift, r.Changed)
+	}
+}
+
+// What does not write says what it would.
+func TestRoundThatOnlyLooks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mode   v1alpha1.NodeMode
+		dryRun bool
+		would  int
+	}{
+		"Observe":         {v1alpha1.NodeModeObserve, false, 0},
+		"unknown mode":    {"Anything", false, 0},
+		"no mode":         {"", false, 0},
+		"Repair, dry run": {v1alpha1.NodeModeRepair, true, 2},
+		"Tune":            {v1alpha1.NodeModeTune, false, 0}, // all of it is the kubelet's and the runtime's
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, runs1("a", "cpu=100m", "memory<64Mi")).make(asPlanned)
+			b.mode, b.enforcer.DryRun = tc.mode, tc.dryRun
+			a := b.path("a", "c")
+			b.cgroups.Set(a, "memory.max", "max")
+			b.process(a, 7, 1000)
+			for range 3 {
+				r, writes := b.mustRound(true)
+				if len(writes)+len(r.Written) > 0 || strings.TrimSpace(b.adj(7)) != "1000" {
+					t.Fatalf("it wrote %v, %v, oom_score_adj %s", writes, r.Written, b.adj(7))
+				}
+				if len(r.Diff.Drift) != 1 || len(r.Processes.Drift) != 1 || len(r.Diff.Operations)+len(r.Processes.Operations) != tc.would {
+					t.Errorf("it found %v, %v and would do %v", r.Diff.Drift, r.Processes.Drift, r.Diff.Operations)
+				}
+			}
+		})
+	}
+}
+
+// A change of the mode is no change of the plan, and still a reason to look at everything.
+func TestRoundUnderAnotherMode(t *testing.T) {
+	b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
+	b.cgroups.Set(b.path("a", "c"), "memory.max", "max")
+	b.mode = v1alpha1.NodeModeObserve
+	b.mustRound(true)
+	b.mode = v1alpha1.NodeModeRepair
+	if r, writes := b.mustRound(false); !r.Full || r.Changed || len(writes) != 1 {
+		t.Errorf("full %v, changed %v, wrote %v", r.Full, r.Changed, writes)
+	}
+}
+
+// A partial round reads the groups that are planned anew and those above them, and no other.
+func TestPartialRound(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m"), runs1("b", "cpu=100m"), runs1("g", "cpu<1", "memory<1Gi")).make(asPlanned)
+	w := b.watch()
+	b.mustRound(false) // the first is full all the same
+	if read := w.seen(); len(read) != len(b.tree().Groups) {
+		t.Errorf("the first round read %v", read)
+	}
+
+	b.cgroups.Set(b.path("a", ""), "cpu.weight", "9")
+	if r, writes := b.mustRound(false); r.Full || r.Changed || len(w.seen())+len(writes) > 0 {
+		t.Errorf("nothing is planned anew: it read, or wrote %v", writes)
+	}
+
+	b.pods[1] = runs1("b", "cpu=900m", "memory=1Gi")
+	r, _ := b.mustRound(false)
+	want := []string{"/kubepods", "/kubepods/burstable", b.path("b", ""), b.path("b", "c")}
+	if diff := cmp.Diff(want, slices.DeleteFunc(w.seen(), func(p string) bool { return p == "/kubepods/besteffort" })); diff != "" || r.Full || !r.Changed {
+		t.Errorf("full %v, changed %v, read (-want +got):\n%s", r.Full, r.Changed, diff)
+	}
+	if got, _ := b.cgroups.Get("/kubepods/burstable", "cpu.weight"); got == "" || len(r.Written) == 0 {
+		t.Errorf("wrote %v", r.Written)
+	}
+	if got, _ := b.cgroups.Get(b.path("a", ""), "cpu.weight"); got != "9" {
+		t.Errorf("pod a was looked at: %s", got)
+	}
+	if _, writes := b.mustRound(true); len(writes) != 1 {
+		t.Errorf("the next full round finds pod a: wrote %v", writes)
+	}
+}
+
+// A pod that went leaves nothing to look at, and is news: the checkpoint has to forget it.
+func TestRoundAfterAPodWent(t *testing.T) {
+	b := newBed(t, runs1("a"), runs1("b")).make(asPlanned)
+	b.mustRound(true)
+	b.pods = b.pods[:1] // BestEffort: no other group's plan depends on it
+	if r, writes := b.mustRound(false); !r.Changed || r.Full || len(writes) > 0 {
+		t.Errorf("changed %v, full %v, wrote %v", r.Changed, r.Full, writes)
+	}
+	if r, _ := b.mustRound(false); r.Changed {
+		t.Error("it is news twice")
+	}
+}
+
+// A pod whose cgroups are not made yet, or are gone already, is no error.
+func TestRoundOfMissingGroups(t *testing.T) {
+	b := newBed(t, runs1("a", "memory<64Mi"), runs1("b", "memory<64Mi"))
+	if r, _ := b.mustRound(true); len(r.Diff.Missing) != len(b.tree().Groups) {
+		t.Errorf("missing: %v", r.Diff.Missing)
+	}
+	b.make(asPlanned)
+	b.cgroups.Remove(b.path("a", ""))
+	b.cgroups.Set(b.path("b", "c"), "memory.max", "max")
+	if r, writes := b.mustRound(true); len(writes) != 1 || len(r.Diff.Missing) != 2 {
+		t.Errorf("wrote %v, missing %v", writes, r.Diff.Missing)
+	}
+}
+
+// Processes come and go at every moment.
+func TestRoundOfProcessesThatLeave(t *testing.T) {
+	b := newBed(t, runs1("a"), runs1("b")).make(asPlanned)
+	a := b.path("a", "c")
+	b.process(a, 7, 0)
+	b.cgroups.Add(a, nil, 8) // listed, and gone from /proc
+	b.process(b.path("b", "c"), 9, 0)
+	w := b.watch()
+	w.lists[b.path("b", "c")] = cgroup.ErrGone
+	r, _ := b.mustRound(true)
+	if len(r.Processes.Operations) != 1 || strings.TrimSpace(b.adj(7)) != "1000" || strings.TrimSpace(b.adj(9)) != "0" {
+		t.Errorf("operations %v; 7: %s, 9: %s", r.Processes.Operations, b.adj(7), b.adj(9))
+	}
+
+	// Another process has the number by now, in another cgroup: between list and write.
+	b.setAdj(7, 0)
+	b.enforcer.Cgroups = &leaving{watchedTree: w, from: a}
+	if r, _ := b.mustRound(true); len(r.Written) > 0 || strings.TrimSpace(b.adj(7)) != "0" {
+		t.Errorf("wrote %v: %s", r.Written, b.adj(7))
+	}
+}
+
+// leaving is a tree in which a group's processes are listed once.
+type leaving struct {
+	*watchedTree
+	from   string
+	listed bool
+}
+
+func (l *leaving) Processes(path string) ([]int, error) {
+	if path == l.from && l.listed {
+		return nil, nil
+	}
+	l.listed = l.listed || path == l.from
+	return l.watchedTree.Processes(path)
+}
+
+// What can't be read is an error that names it, nothing is written there, and the rest is done. The next round looks again.
+func TestRoundThatCannotRead(t *testing.T) {
+	b := newBed(t, runs1("a", "memory<64Mi"), runs1("b", "memory<64Mi"), runs1("x")).make(asPlanned)
+	for _, pod := range []string{"a", "b"} {
+		b.cgroups.Set(b.path(pod, "c"), "memory.max", "max")
+	}
+	w := b.watch()
+	a := b.path("a", "c")
+	w.refuse[a] = unix.EACCES
+	w.lists[b.path("x", "c")] = unix.EIO
+	b.process(b.path("b", "c"), 7, 1)
+	if err := os.WriteFile(filepath.Join(b.enforcer.ProcRoot, "7", "oom_score_adj"), []byte("much\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, writes, err := b.round(true)
+	if !errors.Is(err, unix.EACCES) || !errors.Is(err, unix.EIO) || !strings.Contains(err.Error(), "process 7") {
+		t.Errorf("got error %v", err)
+	}
+	if len(writes) != 1 || writes[0].Path != b.path("b", "c") || r.Tree == nil {
+		t.Errorf("wrote %v", writes)
+	}
+	w.refuse, w.lists = nil, nil
+	b.setAdj(7, 968)
+	if r, writes := b.mustRound(false); !r.Full || len(writes) != 1 || writes[0].Path != a || r.Changed {
+		t.Errorf("full %v, changed %v, wrote %v", r.Full, r.Changed, writes)
+	}
+}
+
+// Where a promise above could not be written, what relies on it is not written either.
+func TestRoundThatCannotWrite(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m", "memory<64Mi"), runs1("b", "cpu=100m", "memory<64Mi"))
+	b.make(func(g plan.Group, file string) string {
+		if file == "memory.max" && g.Pod.Name != "" {
+			return "33554432"
+		}
+		return asPlanned(g, file)
+	})
+	a := b.path("a", "")
+	b.cgroups.Refuse(a, cgroup.File{Name: "memory.max"}, unix.EBUSY)
+	_, writes, err := b.round(true)
+	if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "pod shop/a") {
+		t.Errorf("got error %v", err)
+	}
+	want := []cgrouptest.Written{{Path: b.path("b", ""), File: "memory.max", Value: "67108864"}, {Path: b.path("b", "c"), File: "memory.max", Value: "67108864"}}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("wrote (-want +got):\n%s", diff)
+	}
+	b.cgroups.Refuse(a, cgroup.File{Name: "memory.max"}, nil)
+	if _, writes := b.mustRound(false); len(writes) != 2 || writes[0].Path != a {
+		t.Errorf("the next round wrote %v", writes)
+	}
+}
+
+// One that is told to stop stops between two groups, and says so.
+func TestRoundStops(t *testing.T) {
+	b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
+	b.cgroups.Set(b.path("a", "c"), "memory.max", "max")
+	b.process(b.path("a", "c"), 7, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := b.enforcer.Round(ctx, b.node, b.policy, b.mode, b.pods, true)
+	if !errors.Is(err, context.Canceled) || len(r.Written) > 0 || len(b.cgroups.Writes()) > 0 || strings.TrimSpace(b.adj(7)) != "0" {
+		t.Errorf("wrote %v, %v", r.Written, err)
+	}
+}
+
+// memory.high of a pod that is being evicted is the terminator's.
+func TestRoundLeavesTheContainedAlone(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m"))
+	b.make(asPlanned)
+	a := b.path("a", "")
+	b.enforcer.Contained = func(path string) bool { return path == a }
+	b.cgroups.Set(a, "memory.high", "1048576")
+	if r, writes := b.mustRound(true); len(writes)+len(r.Diff.Drift) > 0 {
+		t.Errorf("wrote %v, drift %v", writes, r.Diff.Drift)
+	}
+}
+
+func TestChanged(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m"), runs1("g", "cpu<1", "memory<1Gi"))
+	before := b.tree()
+	critical := func(p *corev1.Pod) {
+		p.Spec.PriorityClassName, p.Spec.Priority = "system-node-critical", new(int32(2_000_001_000))
+	}
+	critical(b.pods[1]) // as Guaranteed is
+	if news := changed(before, b.tree()); len(news) > 0 {
+		t.Errorf("nothing is planned anew; got %v", news)
+	}
+	critical(b.pods[0])
+	want := map[string]bool{b.path("a", "c"): true, b.path("a", ""): true, "/kubepods/burstable": true, "/kubepods": true}
+	if diff := cmp.Diff(want, changed(before, b.tree())); diff != "" {
+		t.Errorf("a process alone (-want +got):\n%s", diff)
+	}
+	if news := changed(&plan.Tree{}, before); len(news) != len(before.Groups) {
+		t.Errorf("at first all is news; got %v", news)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	op := func(path, file string) plan.Operation {
+		return plan.Operation{Where: plan.Where{Path: path}, File: file}
+	}
+	var got [][]plan.Operation
+	for run := range runs([]plan.Operation{op("/a", "1"), op("/a", "2"), op("/b", "1"), op("/a", "3")}) {
+		got = append(got, run)
+	}
+	if len(got) != 3 || len(got[0]) != 2 || len(got[1]) != 1 || got[2][0].File != "3" {
+		t.Errorf("got %v", got)
+	}
+	for range runs([]plan.Operation{op("/a", "1"), op("/b", "1")}) {
+		break // the sequence may be left
+	}
+	for range runs(nil) {
+		t.Error("there is nothing to do")
+	}
+}

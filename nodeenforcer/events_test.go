@@ -1,0 +1,76 @@
+package nodeenforcer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// recorded are the Events that were recorded, as text.
+type recorded []string
+
+func (r *recorded) Eventf(about, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	*r = append(*r, fmt.Sprintf("%T %s %s %s: %s", about, kind, reason, action, fmt.Sprintf(note, args...)))
+}
+
+// What is beyond the limit is not told, and the limit is lifted with time.
+func TestEventsLimit(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		var r recorded
+		e := NewEvents(&r)
+		tell := func(n int) int {
+			before := len(r)
+			for range n {
+				e.givenUp(&corev1.Node{}, plan.Revert{})
+			}
+			return len(r) - before
+		}
+		if got := tell(1000); got != eventsBurst {
+			t.Errorf("%d at once", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := tell(1000); got != 5 {
+			t.Errorf("%d after ten seconds", got)
+		}
+		time.Sleep(24 * time.Hour)
+		if got := tell(1000); got != eventsBurst {
+			t.Errorf("%d after a day", got)
+		}
+	})
+}
+
+func TestEvents(t *testing.T) {
+	var r recorded
+	e := NewEvents(&r)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}
+	e.givenUp(node, plan.Revert{Where: plan.Where{Path: "/kubepods"}, File: "cpu.weight", Wrote: "79", Found: "100%s"})
+	want := "*v1.Node Warning CgroupFileContested Repair: cpu.weight of /kubepods was set to 79 and reverted to 100%s again and again; it is left alone now"
+	if len(r) != 1 || r[0] != want {
+		t.Errorf("got %q", r)
+	}
+	e.tell(nodeReference(node), corev1.EventTypeNormal, "R", "A", strings.Repeat("ä", maxNote))
+	if note := strings.TrimPrefix(r[1], "*v1.Node Normal R A: "); len(note) > maxNote || !strings.HasSuffix(note, "ä...") {
+		t.Errorf("%d bytes: %q", len(note), note[len(note)-8:])
+	}
+	var nobody *Events
+	nobody.givenUp(node, plan.Revert{})
+}
+
+func TestClip(t *testing.T) {
+	for _, n := range []int{0, 1, maxNote - 1, maxNote} {
+		if text := strings.Repeat("x", n); clip(text) != text {
+			t.Errorf("%d bytes are cut", n)
+		}
+	}
+	if got := clip(strings.Repeat("x", maxNote+1)); len(got) != maxNote || !strings.HasSuffix(got, "x...") {
+		t.Errorf("got %d bytes", len(got))
+	}
+}

@@ -1,0 +1,36 @@
+package eviction
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
+)
+
+const (
+	// defaultMaxPodGrace and defaultHardGrace in seconds, the CRD's defaults, which a policy from a file may lack.
+	defaultMaxPodGrace = int64(30)
+	defaultHardGrace   = int64(1)
+)
+
+// Grace returns the seconds that a pod gets to stop, at least 1: of a soft eviction the policy's maximum, of a hard one its hard
+// grace period, and never more than the pod's own or what is left of a deletion (pkg/kubelet/eviction/eviction_manager.go
+// synchronize and pkg/kubelet/pod_workers.go calculateEffectiveGracePeriod, 1.36.3).
+func Grace(pod *corev1.Pod, kind Kind, policy *v1alpha1.NodeEviction) int64 {
+	limit := defaultMaxPodGrace
+	var set *int64
+	if policy != nil {
+		set = policy.MaxPodGracePeriodSeconds
+	}
+	if kind == Hard {
+		limit, set = defaultHardGrace, nil
+		if policy != nil {
+			set = policy.HardGracePeriodSeconds
+		}
+	}
+	if set != nil {
+		limit = *set
+	}
+	limit = min(limit, graceperiod.Of(&pod.Spec))
+	return graceperiod.Pod(pod, &limit)
+}

@@ -1,0 +1,128 @@
+package eviction
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// Ranked is a candidate and what gave it its place.
+type Ranked struct {
+	Candidate
+	// Position in the order of eviction, from 1, and how many there are.
+	Position, Of int
+	// Known: what it uses is known.
+	Known bool
+	// Used is what its eviction frees; 0 where it is not known.
+	Used int64
+	// Requested is what the usage is compared with.
+	Requested resource.Quantity
+	// Exceeds: it uses more than it requested. Always false for processes, which nobody can request.
+	Exceeds  bool
+	Priority int32
+	// Order from its annotation, 0 to 100; 0 where it has none that can be read.
+	Order int32
+	// Above is the usage less the request.
+	Above resource.Quantity
+}
+
+// Rank orders those candidates that may be evicted, the first to go first. The order depends on nothing but the candidates: ties
+// are broken by name.
+func Rank(signal v1alpha1.EvictionSignal, candidates []Candidate) []Ranked {
+	out := make([]Ranked, 0, len(candidates))
+	for _, c := range candidates {
+		if Exempt(c.Pod) == "" {
+			out = append(out, measure(signal, c))
+		}
+	}
+	slices.SortFunc(out, compare)
+	for i := range out {
+		out[i].Position, out[i].Of = i+1, len(out)
+	}
+	return out
+}
+
+// compare is negative where a goes before b.
+func compare(a, b Ranked) int {
+	return cmp.Or(
+		trueFirst(a.Known, b.Known),
+		trueFirst(a.Exceeds, b.Exceeds),
+		cmp.Compare(a.Priority, b.Priority),
+		cmp.Compare(b.Order, a.Order),
+		b.Above.Cmp(a.Above),
+		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace),
+		cmp.Compare(a.Pod.Name, b.Pod.Name),
+		cmp.Compare(a.Pod.UID, b.Pod.UID),
+	)
+}
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// measure compares a candidate's usage with its request as the kubelet does. For inodes it takes the request for ephemeral
+// storage off, in bytes, as strange as it is (helpers.go disk); whether the request is exceeded it judges by a request for
+// inodes, which there is not (exceedDiskRequests).
+func measure(signal v1alpha1.EvictionSignal, c Candidate) Ranked {
+	r := Ranked{Candidate: c, Priority: priority(c.Pod), Order: order(c.Pod)}
+	r.Used, r.Known = c.usage(signal)
+	if !r.Known {
+		r.Used = 0
+		return r
+	}
+	used := *resource.NewQuantity(r.Used, resource.BinarySI)
+	r.Above = used
+	switch signal {
+	case v1alpha1.SignalPIDAvailable:
+		return r
+	case v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsInodesFree:
+		r.Exceeds = r.Used > 0
+		r.Above.Sub(request(c.Pod, corev1.ResourceEphemeralStorage))
+	case v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalImageFsAvailable:
+		r.Requested = request(c.Pod, corev1.ResourceEphemeralStorage)
+		r.Exceeds = used.Cmp(r.Requested) > 0
+		r.Above.Sub(r.Requested)
+	default:
+		r.Requested = request(c.Pod, corev1.ResourceMemory)
+		r.Exceeds = used.Cmp(r.Requested) > 0
+		r.Above.Sub(r.Requested)
+	}
+	return r
+}
+
+// request is pkg/api/v1/resource/helpers.go GetResourceRequestQuantity, 1.36.3, with the feature gate PodLevelResources on.
+func request(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
+	options := resourcehelper.PodResourcesOptions{SkipContainerLevelResources: resourcehelper.IsPodLevelResourcesSet(pod), ExcludeOverhead: true}
+	out := resource.Quantity{Format: resource.BinarySI}
+	out.Add(resourcehelper.PodRequests(pod, options)[name])
+	if overhead, ok := pod.Spec.Overhead[name]; ok && !out.IsZero() {
+		out.Add(overhead)
+	}
+	return out
+}
+
+// order is what admission decided. An annotation that can't be read says nothing: the plan tells about it.
+func order(pod *corev1.Pod) int32 {
+	text, ok := pod.Annotations[v1alpha1.AnnotationEnforcement]
+	if !ok {
+		return 0
+	}
+	e, err := plan.ParseEnforcement(text)
+	if err != nil || e.Eviction == nil {
+		return 0
+	}
+	return e.Eviction.Order
+}

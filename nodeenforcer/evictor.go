@@ -1,0 +1,374 @@
+package nodeenforcer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// Terminator ends pods (terminate.Terminator).
+type Terminator interface {
+	Ask(terminate.Request) error
+	Removed(uid types.UID)
+	Release(uid types.UID)
+	Standing() []terminate.Standing
+	Recover(ctx context.Context, terminating func(types.UID) bool) error
+}
+
+// Evictor watches what is left of the node's resources and, where the policy's thresholds say so, has pods ended.
+type Evictor struct {
+	Source Source
+	// Paths are the pods' cgroups, by UID, as they are planned.
+	Paths   func() map[types.UID]string
+	Cgroups cgroup.Reader
+	Sensor  *Sensor
+	// Kubelet is asked how much disk pods use; nil: not known, then no pod is evicted for disks.
+	Kubelet    *Kubelet
+	Terminator Terminator
+	DryRun     bool
+	Clock      clock.WithTicker
+	Log        logr.Logger
+	Metrics    *Metrics
+	Events     *Events
+	Status     *StatusKeeper
+
+	policy     *v1alpha1.NodeEviction
+	thresholds pressure.Thresholds
+	state      pressure.State
+	trigger    stallTrigger
+	unknown    string                                // signals that are not known, as last told
+	short      string                                // what is short, as last told
+	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
+	would      map[types.UID]bool                    // told by a dry run
+	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods were last looked at
+	clean      bool                                  // nothing is left of an enforcer that was killed
+}
+
+// idle is how long nothing is measured where the policy has no thresholds.
+const idle = time.Second
+
+// Run watches until the context ends.
+func (e *Evictor) Run(ctx context.Context) error {
+	defer e.trigger.close()
+	e.begin()
+	for {
+		wait := e.step(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.trigger.fired():
+		case <-e.Clock.After(wait):
+		}
+	}
+}
+
+func (e *Evictor) begin() {
+	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
+}
+
+// step measures once, acts upon it, and says when to measure again.
+func (e *Evictor) step(ctx context.Context) time.Duration {
+	state, known := e.Source.State()
+	if !known || state.PolicyUnknown || !e.recovered(ctx, state) {
+		return idle
+	}
+	e.gone(state)
+	if !e.follow(state) {
+		return idle
+	}
+	signals, err := e.Sensor.Measure(e.thresholds)
+	e.tellUnknown(err)
+	verdict := e.judge(signals)
+	e.Metrics.measured(signals, verdict)
+	e.tellPressure(state.Node, verdict)
+	for _, met := range verdict.Due {
+		if met.Fresh && e.due(met.Signal) {
+			e.relieve(ctx, state, met)
+		}
+	}
+	e.release(verdict)
+	wait := pressure.NextSample(signals, e.thresholds)
+	if !verdict.Next.IsZero() {
+		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
+	}
+	return max(wait, pressure.MinSample)
+}
+
+// recovered undoes once what an enforcer that was killed left behind. It is false while that can't be done yet.
+func (e *Evictor) recovered(ctx context.Context, state State) bool {
+	if e.clean || e.Paths() == nil {
+		return e.clean
+	}
+	e.clean = true
+	if e.DryRun {
+		return true
+	}
+	terminating := func(uid types.UID) bool {
+		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
+	}
+	if err := e.Terminator.Recover(ctx, terminating); err != nil {
+		e.Log.Error(err, "what an enforcer that was killed left behind is not all undone")
+	}
+	return true
+}
+
+// follow understands the policy's thresholds when they change. It is false where there are none.
+func (e *Evictor) follow(state State) bool {
+	var wanted *v1alpha1.NodeEviction
+	if spec := specOf(state); spec != nil {
+		wanted = spec.Eviction
+	}
+	if wanted == e.policy {
+		if wanted == nil {
+			e.Status.Pressure(nil, "") // the Node may say otherwise from before a restart
+		}
+		return wanted != nil
+	}
+	e.policy = wanted
+	thresholds, err := pressure.Compile(wanted)
+	if err != nil {
+		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
+		thresholds = pressure.Thresholds{}
+	}
+	if err := e.trigger.follow(e.Sensor.Machine, thresholds.Stall); err != nil {
+		e.Log.Error(err, "the node's stall on memory can't be watched")
+	}
+	e.thresholds = thresholds
+	if wanted == nil {
+		e.state = pressure.State{}
+		e.tellPressure(state.Node, pressure.Verdict{})
+		e.release(pressure.Verdict{})
+	}
+	return wanted != nil
+}
+
+func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
+	var stall *bool
+	if e.thresholds.Stall != nil && e.trigger.armed() {
+		stall = new(e.trigger.take())
+	}
+	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stall)
+	return verdict
+}
+
+// gone tells the terminator of victims that are not among the node's pods any more. Only the API server knows that.
+func (e *Evictor) gone(state State) {
+	if !state.Live {
+		return
+	}
+	present := map[types.UID]bool{}
+	for _, p := range state.Pods {
+		present[p.UID] = true
+	}
+	for uid := range e.asked {
+		if !present[uid] {
+			e.Terminator.Removed(uid)
+			delete(e.asked, uid)
+		}
+	}
+}
+
+// release withdraws what was asked for but not begun, once nothing is short any more.
+func (e *Evictor) release(verdict pressure.Verdict) {
+	if len(verdict.Due)+len(verdict.Unknown) > 0 {
+		return
+	}
+	for _, s := range e.Terminator.Standing() {
+		if !s.Dying {
+			e.Terminator.Release(s.Pod.UID)
+		}
+	}
+}
+
+// pause is the shortest time between two looks at what all pods use, for one signal: memory itself is measured more often, but
+// those who were chosen take longer than that to go.
+const pause = 250 * time.Millisecond
+
+// due says whether to look at the pods again, and remembers that it was done.
+func (e *Evictor) due(signal v1alpha1.EvictionSignal) bool {
+	now := e.Clock.Now()
+	if last, looked := e.looked[signal]; looked && now.Sub(last).Abs() < pause {
+		return false
+	}
+	e.looked[signal] = now
+	return true
+}
+
+// relieve has as many pods ended as it takes.
+func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
+	kind := eviction.Soft
+	if met.Hard {
+		kind = eviction.Hard
+	}
+	candidates, err := e.candidates(ctx, state, met.Signal)
+	if err != nil {
+		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
+	}
+	standing := map[types.UID]terminate.Standing{}
+	for _, s := range e.Terminator.Standing() {
+		standing[s.Pod.UID] = s
+	}
+	var free []eviction.Candidate
+	var flying []eviction.Flight
+	for _, c := range candidates {
+		s, flies := standing[c.Pod.UID]
+		switch {
+		case !flies:
+			free = append(free, c)
+		case s.RefusedFor > 0 && !met.Hard: // a budget forbids it for now
+		default:
+			flying = append(flying, eviction.Flight{Candidate: c, Kind: kindOf(s.Kind), Overdue: s.RefusedFor > 0 || e.Clock.Now().After(e.asked[c.Pod.UID])})
+		}
+	}
+	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
+	for _, v := range slices.Concat(choice.Hasten, choice.Victims) {
+		e.end(state, met, kind, v)
+	}
+	if len(choice.Hasten)+len(choice.Victims) > 0 && choice.Short > 0 {
+		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
+	}
+}
+
+func kindOf(k terminate.Kind) eviction.Kind {
+	if k == terminate.Hard {
+		return eviction.Hard
+	}
+	return eviction.Soft
+}
+
+// end asks for the end of one pod.
+func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v eviction.Ranked) {
+	grace := eviction.Grace(v.Pod, kind, e.policy)
+	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
+	reason := eviction.Reason(cause, v)
+	if e.DryRun {
+		if !e.would[v.Pod.UID] {
+			e.would[v.Pod.UID] = true
+			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "because", reason)
+		}
+		return
+	}
+	request := terminate.Request{
+		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], GraceSeconds: grace, Message: reason,
+		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
+	}
+	if kind == eviction.Hard {
+		request.Kind = terminate.Hard
+	}
+	if err := e.Terminator.Ask(request); err != nil {
+		e.Log.Error(err, "a pod can't be evicted", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
+		return
+	}
+	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
+	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
+	e.Events.evicting(v.Pod, reason)
+}
+
+// candidates are the node's pods with what they use right now.
+func (e *Evictor) candidates(ctx context.Context, state State, signal v1alpha1.EvictionSignal) ([]eviction.Candidate, error) {
+	var disks *diskUsage
+	if disk(signal) {
+		var err error
+		if disks, err = e.disks(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var errs []error
+	var candidates []eviction.Candidate
+	paths := e.Paths()
+	for _, p := range state.Pods {
+		path, planned := paths[p.UID]
+		if !planned || eviction.Exempt(p) != "" {
+			continue
+		}
+		c := eviction.Candidate{Pod: p, MeasuredAt: e.Clock.Now(), Usage: map[v1alpha1.EvictionSignal]int64{}}
+		if disks != nil {
+			c.MeasuredAt = disks.at
+			if used, known := disks.of(p, signal); known {
+				c.Usage[signal] = used
+			}
+		} else if used, err := usageOf(e.Cgroups, path, signal); errors.Is(err, cgroup.ErrGone) {
+			continue
+		} else if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
+		} else {
+			c.Usage[measured(signal)] = used
+		}
+		candidates = append(candidates, c)
+	}
+	return candidates, errors.Join(errs...)
+}
+
+// measured is the signal that a candidate's usage is kept under: stall has memory's.
+func measured(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
+	if signal == v1alpha1.SignalMemoryStall {
+		return v1alpha1.SignalMemoryAvailable
+	}
+	return signal
+}
+
+func (e *Evictor) tellUnknown(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != e.unknown && err != nil {
+		e.Log.Error(err, "a signal is not known: nothing is evicted for it")
+	}
+	e.unknown = text
+}
+
+// tellPressure makes the Node say what is short, when that changes.
+func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
+	var short []string
+	for _, c := range slices.Sorted(maps.Keys(verdict.Conditions)) {
+		if verdict.Conditions[c] {
+			short = append(short, strings.ToLower(strings.TrimSuffix(string(c), "Pressure")))
+		}
+	}
+	said := strings.Join(short, ", ")
+	if said == e.short {
+		if said == "" {
+			e.Status.Pressure(nil, "") // as in follow
+		}
+		return
+	}
+	e.short = said
+	var reasons []string
+	for _, met := range slices.Concat(verdict.Due, verdict.Waiting) {
+		reasons = append(reasons, describe(met))
+	}
+	message := strings.Join(reasons, "; ")
+	e.Log.Info("pressure", "short", said, "because", message)
+	if e.Status != nil && !e.DryRun {
+		e.Status.Pressure(short, message)
+	}
+	e.Events.pressure(node, short, message)
+}
+
+// describe says which threshold is met.
+func describe(met pressure.Met) string {
+	kind := "soft"
+	if met.Hard {
+		kind = "hard"
+	}
+	if met.Signal == v1alpha1.SignalMemoryStall {
+		return "processes wait for memory longer than the policy allows"
+	}
+	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", kind, met.Signal, met.Available, met.Bound)
+}

@@ -1,0 +1,267 @@
+package nodeenforcer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// told is a Terminator that does what it is told, and no more.
+type told struct {
+	asked     []terminate.Request
+	removed   []types.UID
+	released  []types.UID
+	recovered int
+	standing  []terminate.Standing
+}
+
+func (f *told) Ask(r terminate.Request) error {
+	f.asked = append(f.asked, r)
+	f.standing = append(f.standing, terminate.Standing{
+		Pod:  terminate.Ref{NamespacedName: types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}, UID: r.Pod.UID},
+		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == terminate.Hard,
+	})
+	return nil
+}
+
+func (f *told) Removed(uid types.UID) {
+	f.removed = append(f.removed, uid)
+	f.standing = slices.DeleteFunc(f.standing, func(s terminate.Standing) bool { return s.Pod.UID == uid })
+}
+func (f *told) Release(uid types.UID)          { f.released = append(f.released, uid) }
+func (f *told) Standing() []terminate.Standing { return f.standing }
+
+func (f *told) Recover(context.Context, func(types.UID) bool) error { f.recovered++; return nil }
+
+func (f *told) names() (names []string) {
+	for _, r := range f.asked {
+		names = append(names, r.Pod.Name)
+	}
+	return names
+}
+
+// stage is an evictor on a machine of 8 GiB.
+type stage struct {
+	*Evictor
+	t          *testing.T
+	clock      *testclock.FakeClock
+	source     *toldSource
+	terminator *told
+	cgroups    *cgrouptest.Fake
+	stat       string
+	log        *logged
+	paths      map[types.UID]string
+}
+
+func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
+	t.Helper()
+	proc, _, v2 := sensed()
+	sensor := sensor(t, plan.V2, proc, v2)
+	s := &stage{t: t, clock: testclock.NewFakeClock(longAgo), source: newSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &logged{}, paths: map[types.UID]string{}}
+	s.stat = filepath.Join(sensor.Machine.CgroupRoot, "memory.stat")
+	sensor.Clock = s.clock
+	s.Evictor = &Evictor{
+		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
+		Clock: s.clock, Log: funcr.New(s.log.write, funcr.Options{}),
+	}
+	s.begin()
+	for _, p := range pods {
+		s.paths[p.UID] = "/kubepods/pod" + string(p.UID)
+		s.cgroups.Add(s.paths[p.UID], nil)
+	}
+	s.source.say(func(state *State) {
+		*state = State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
+	})
+	s.left(6 << 30)
+	return s
+}
+
+// left makes so much memory available.
+func (s *stage) left(bytes int64) {
+	text := fmt.Sprintf("anon %d\nfile 0\ninactive_file 0\n", int64(8<<30)-bytes)
+	if err := os.WriteFile(s.stat, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) uses(p *corev1.Pod, bytes int64) { s.cgroups.SetUsage(s.paths[p.UID], bytes, 0, 1) }
+
+// later steps once after a time.
+func (s *stage) later(d time.Duration) {
+	s.clock.Step(d)
+	s.step(s.t.Context())
+}
+
+func victim(name string, priority int32) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       corev1.PodSpec{Priority: new(priority), TerminationGracePeriodSeconds: new(int64(20)), Containers: []corev1.Container{{Name: "c"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+}
+
+func onMemory(hard, soft v1alpha1.ThresholdValue) *v1alpha1.NodeEviction {
+	e := &v1alpha1.NodeEviction{}
+	if hard != "" {
+		e.Hard = []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: hard}}
+	}
+	if soft != "" {
+		e.Soft = []v1alpha1.SoftEvictionThreshold{{EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: soft}, GracePeriod: metav1.Duration{Duration: time.Second}}}
+	}
+	return e
+}
+
+// A hard threshold is met: as many as it takes, once each, contained, with the hard grace; never who is critical.
+func TestEvictorHard(t *testing.T) {
+	big, small, high, critical := victim("big", 0), victim("small", 0), victim("high", 1000), victim("critical", 2_000_000_000)
+	s := newStage(t, onMemory("1Gi", ""), big, small, high, critical)
+	s.uses(big, 300<<20)
+	s.uses(small, 200<<20)
+	s.uses(high, 3<<30)
+	s.uses(critical, 4<<30)
+	s.later(time.Second)
+	if len(s.terminator.asked) != 0 {
+		t.Fatalf("nothing is short, and %v have to go", s.terminator.names())
+	}
+	s.left(624 << 20) // 400Mi too little
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"big", "small"}) {
+		t.Fatalf("%v have to go", got)
+	}
+	for _, r := range s.terminator.asked {
+		if r.Kind != terminate.Hard || r.GraceSeconds != 1 || !r.Contain || r.Path != s.paths[r.Pod.UID] || !strings.Contains(r.Message, "low on resource: memory") {
+			t.Errorf("asked for %+v", r)
+		}
+	}
+	for range 10 {
+		s.later(300 * time.Millisecond)
+	}
+	if got := s.terminator.names(); len(got) != 2 {
+		t.Errorf("they are on their way, and still %v", got)
+	}
+	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small, high, critical} })
+	s.later(time.Second)
+	if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) {
+		t.Errorf("removed: %v", s.terminator.removed)
+	}
+	if s.terminator.recovered != 1 {
+		t.Errorf("recovered %d times", s.terminator.recovered)
+	}
+}
+
+// One that is stuck counts for nothing: the next one goes.
+func TestEvictorOverdue(t *testing.T) {
+	stuck, next := victim("stuck", 0), victim("then", 10)
+	s := newStage(t, onMemory("1Gi", ""), stuck, next)
+	s.uses(stuck, 500<<20)
+	s.uses(next, 500<<20)
+	s.left(800 << 20)
+	s.later(time.Second)
+	for range 60 {
+		s.later(time.Second)
+	}
+	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck", "then"}) {
+		t.Errorf("%v have to go", got)
+	}
+}
+
+// A soft threshold waits for its grace period, gives the pod its own, and passes over whom a budget protects; once nothing is
+// short, who was not begun with is let be.
+func TestEvictorSoft(t *testing.T) {
+	first, second := victim("first", 0), victim("second", 10)
+	s := newStage(t, onMemory("100Mi", "1Gi"), first, second)
+	s.uses(first, 400<<20)
+	s.uses(second, 400<<20)
+	s.left(900 << 20)
+	s.later(500 * time.Millisecond)
+	s.later(500 * time.Millisecond)
+	if len(s.terminator.asked) != 0 {
+		t.Fatalf("within the grace period %v have to go", s.terminator.names())
+	}
+	s.later(600 * time.Millisecond)
+	if got := s.terminator.asked; len(got) != 1 || got[0].Pod.Name != "first" || got[0].Kind != terminate.Soft || got[0].GraceSeconds != 20 {
+		t.Fatalf("asked for %+v", got)
+	}
+	s.terminator.standing[0].RefusedFor = time.Minute
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Fatalf("%v have to go", got)
+	}
+	s.terminator.standing[1].Dying = true
+	s.left(2 << 30)
+	s.later(time.Second)
+	if !slices.Equal(s.terminator.released, []types.UID{first.UID}) {
+		t.Errorf("released: %v", s.terminator.released)
+	}
+}
+
+// The policy goes while a pod is asked to.
+func TestEvictorPolicyGoes(t *testing.T) {
+	p := victim("p", 0)
+	s := newStage(t, onMemory("1Gi", ""), p)
+	s.uses(p, 400<<20)
+	s.left(900 << 20)
+	s.later(time.Second)
+	s.source.say(func(state *State) { state.Policy = nil })
+	s.later(time.Second)
+	if len(s.terminator.asked) != 1 || !slices.Equal(s.terminator.released, []types.UID{p.UID}) {
+		t.Errorf("asked for %v, released %v", s.terminator.names(), s.terminator.released)
+	}
+}
+
+func TestEvictorDoesNothing(t *testing.T) {
+	p := victim("p", 0)
+	for name, change := range map[string]func(*stage){
+		"dry run":                     func(s *stage) { s.DryRun = true },
+		"no state":                    func(s *stage) { s.source.known = false },
+		"the policy is not known yet": func(s *stage) { s.source.state.PolicyUnknown = true },
+		"no policy":                   func(s *stage) { s.source.state.Policy = nil },
+		"no thresholds":               func(s *stage) { s.source.state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{} },
+		"a threshold that is broken":  func(s *stage) { s.source.state.Policy.Spec.Eviction.Hard[0].Value = "much" },
+		"memory can't be measured":    func(s *stage) { _ = os.Remove(s.stat) },
+		"the pod's cgroup is gone":    func(s *stage) { s.cgroups.Remove(s.paths[p.UID]) },
+		"nothing is planned yet":      func(s *stage) { s.paths = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, onMemory("1Gi", ""), p)
+			s.uses(p, 400<<20)
+			s.left(900 << 20)
+			change(s)
+			for range 5 {
+				s.later(time.Second)
+			}
+			if len(s.terminator.asked) != 0 {
+				t.Errorf("%v have to go", s.terminator.names())
+			}
+			if name == "dry run" && s.log.count("would evict") != 1 {
+				t.Errorf("a dry run said: %v", s.log.lines)
+			}
+		})
+	}
+}
+
+// Without the kubelet nobody knows who fills the disk: nobody goes, and it is said.
+func TestEvictorDiskWithoutKubelet(t *testing.T) {
+	p := victim("p", 0)
+	s := newStage(t, &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
+	s.later(time.Second)
+	if len(s.terminator.asked) != 0 || s.log.count("is not known") == 0 {
+		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.lines)
+	}
+}

@@ -1,0 +1,119 @@
+package nodeenforcer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func file(t testing.TB, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const podYAML = `apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  nodeName: node-1
+  initContainers:
+  - {name: once}
+  - {name: proxy, restartPolicy: Always}
+  containers:
+  - {name: c, resources: {limits: {memory: 1Gi, cpu: 1}, requests: {cpu: 100m}}}
+`
+
+func TestReadPods(t *testing.T) {
+	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop","uid":"1"}},{"apiVersion":"v1","kind":"Service"}]}`
+	podList := `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"c","uid":"2"}},{"metadata":{"name":"d","uid":"3"},"spec":{"nodeName":"other"}}]}`
+	text := "---\n" + podYAML + "---\n# nothing\n---\nkind: Deployment\napiVersion: apps/v1\n---\r\n" + list + "\n---\n" + podList
+	pods, others, err := ReadPods(file(t, text), "node-1")
+	if err != nil || others != 2 || len(pods) != 3 {
+		t.Fatalf("got %d pods, %d others, %v", len(pods), others, err)
+	}
+	a := pods[0]
+	if a.Namespace != "default" || a.UID == "" || a.Status.Phase != corev1.PodRunning {
+		t.Errorf("a manifest is not planned as if it ran: %+v", a.ObjectMeta)
+	}
+	if len(a.Status.InitContainerStatuses) != 1 || a.Status.InitContainerStatuses[0].Name != "proxy" || len(a.Status.ContainerStatuses) != 1 {
+		t.Errorf("the containers that would run are %v, %v", a.Status.InitContainerStatuses, a.Status.ContainerStatuses)
+	}
+	if r := a.Spec.Containers[0].Resources.Requests; r.Memory().String() != "1Gi" || r.Cpu().String() != "100m" {
+		t.Errorf("a request that is not set is the limit: got %v", r)
+	}
+	if b := pods[1]; b.UID != "1" || b.Status.Phase != "" {
+		t.Errorf("a pod of a cluster was changed: %+v", b)
+	}
+}
+
+// Manifests have no UIDs: each gets its own, which can be a cgroup's name, however long it is.
+func TestReadPodsGivesUIDs(t *testing.T) {
+	long := strings.Repeat("a", 250)
+	text := ""
+	for _, pod := range []string{"a, namespace: shop-b", "b-a, namespace: shop", long + "aa", long + "ab"} {
+		text += "kind: Pod\napiVersion: v1\nmetadata: {name: " + pod + "}\n---\n"
+	}
+	pods, _, err := ReadPods(file(t, text), "")
+	if err != nil || len(pods) != 4 {
+		t.Fatalf("got %d pods, %v", len(pods), err)
+	}
+	for _, p := range pods {
+		if len(p.UID) > 128 {
+			t.Errorf("the UID of %s is %s", p.Name, p.UID)
+		}
+	}
+}
+
+func TestReadPodsRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"binary":          {"\x00\x01", "document 1"},
+		"half a document": {podYAML + "---\nkind: Pod\napiVersion: v1\nspec: {containers: [", "document 2"},
+		"a wrong type":    {"kind: Pod\napiVersion: v1\nspec: {nodeName: 3}\n", "document 1"},
+		"no kind":         {"a: b\n", "document 1"},
+		"in a list":       {`{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","spec":3}]}`, "items[0]"},
+		"the same twice":  {podYAML + "---\n" + podYAML, "pods default/a and default/a are one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods, _, err := ReadPods(file(t, tc.text), "")
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %d pods, %v, want %q", len(pods), err, tc.want)
+			}
+		})
+	}
+	if _, _, err := ReadPods(filepath.Join(t.TempDir(), "none"), ""); err == nil {
+		t.Error("a file that is not there was read")
+	}
+}
+
+func TestReadNode(t *testing.T) {
+	const node = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
+	if n, err := ReadNode(file(t, podYAML+"---\n"+node)); err != nil || n.Name != "node-1" {
+		t.Errorf("got %v, %v", n, err)
+	}
+	for _, text := range []string{"", node + "---\n" + node} {
+		if _, err := ReadNode(file(t, text)); err == nil || !strings.Contains(err.Error(), "Nodes in it, want one") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func FuzzReadPods(f *testing.F) {
+	f.Add(podYAML)
+	f.Add(`{"kind":"List","apiVersion":"v1","items":[{}]}`)
+	f.Add("kind: List\napiVersion: v1\nitems: [{kind: List, apiVersion: v1, items: [null]}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		pods, _, err := ReadPods(file(t, text), "")
+		for _, p := range pods {
+			if err != nil || p.Namespace == "" {
+				t.Errorf("pod %s/%s, error %v", p.Namespace, p.Name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package nodeenforcer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// folder makes files, by name, and returns the folder. A name that ends in a slash is a folder.
+func folder(t testing.TB, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestMachineNode(t *testing.T) {
+	proc := folder(t, map[string]string{"sys/kernel/pid_max": "32768\n", "sys/kernel/threads-max": "9000\n"})
+	kubelet := folder(t, map[string]string{"cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":0}`})
+	state := State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: capacity(), NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.35.1"}}}}
+	n := Machine{ProcRoot: proc, KubeletRoot: kubelet, Version: plan.V1}.Node(state)
+	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.KubeletVersion != "v1.35.1" || n.Version != plan.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
+		t.Errorf("got %+v", n)
+	}
+	// Of another machine nothing is read, and what can't be read is not known.
+	for name, m := range map[string]Machine{
+		"another machine":    {Version: plan.V2},
+		"nothing is there":   {ProcRoot: t.TempDir(), KubeletRoot: t.TempDir()},
+		"nothing of sense":   {ProcRoot: folder(t, map[string]string{"sys/kernel/pid_max": "many", "sys/kernel/threads-max": "1"}), KubeletRoot: folder(t, map[string]string{"cpu_manager_state": "{"})},
+		"half of the limits": {ProcRoot: folder(t, map[string]string{"sys/kernel/pid_max": "7"})},
+	} {
+		if n := m.Node(state); n.PIDs != 0 || n.CPUs != nil || m.ProcRoot == "" && n.PageSize != 0 {
+			t.Errorf("%s: got %+v", name, n)
+		}
+	}
+}
+
+func TestMachineDriver(t *testing.T) {
+	systemd := folder(t, map[string]string{"kubepods.slice/": ""})
+	v1 := folder(t, map[string]string{"memory/kubepods.slice/": "", "cpu/": ""})
+	said := func(driver string) State {
+		return State{Node: &corev1.Node{}, Config: &kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: driver}}
+	}
+	for name, tc := range map[string]struct {
+		machine Machine
+		state   State
+		want    plan.Driver
+	}{
+		"set":                        {Machine{Driver: plan.Systemd}, said("cgroupfs"), plan.Systemd},
+		"as the kubelet says":        {Machine{CgroupRoot: systemd}, said("cgroupfs"), plan.Cgroupfs},
+		"as the tree looks":          {Machine{CgroupRoot: systemd}, State{Node: &corev1.Node{}}, plan.Systemd},
+		"as the tree of v1 looks":    {Machine{CgroupRoot: v1}, State{Node: &corev1.Node{}}, plan.Systemd},
+		"it says nothing":            {Machine{CgroupRoot: systemd}, said(""), plan.Systemd},
+		"it says nonsense":           {Machine{CgroupRoot: v1}, said("Systemd"), plan.Systemd},
+		"no tree":                    {Machine{CgroupRoot: t.TempDir()}, State{Node: &corev1.Node{}}, plan.Cgroupfs},
+		"another machine's":          {Machine{}, State{Node: &corev1.Node{}}, plan.Cgroupfs},
+		"another machine's, it says": {Machine{}, said("systemd"), plan.Systemd},
+	} {
+		if got := tc.machine.Node(tc.state).Driver; got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+	// Another machine's plan does not depend on where it is made.
+	t.Chdir(systemd)
+	if got := (Machine{}).Node(State{Node: &corev1.Node{}}).Driver; got != plan.Cgroupfs {
+		t.Errorf("here: %q", got)
+	}
+}
+
+func TestDetectMachine(t *testing.T) {
+	if m, err := DetectMachine("/sys/fs/cgroup", "/proc", "/k"); err == nil {
+		if m.Version != plan.V1 && m.Version != plan.V2 || m.ProcRoot != "/proc" || m.KubeletRoot != "/k" || m.CgroupRoot != "/sys/fs/cgroup" {
+			t.Errorf("got %+v", m)
+		}
+	}
+	for _, root := range []string{"/proc", filepath.Join(t.TempDir(), "none")} {
+		if m, err := DetectMachine(root, "/proc", ""); err == nil || !strings.Contains(err.Error(), root) {
+			t.Errorf("%s: %+v, %v", root, m, err)
+		}
+	}
+}
+
+func TestMachineCgroups(t *testing.T) {
+	v1 := Machine{Version: plan.V1, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
+	if _, err := v1.Cgroups(plan.Cgroupfs, ""); err == nil {
+		t.Error("v1 without a list of mounts was opened")
+	}
+	v2 := Machine{Version: plan.V2, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
+	for driver, durable := range map[plan.Driver]bool{plan.Cgroupfs: false, plan.Systemd: true, "": false} {
+		tree, err := v2.Cgroups(driver, "/run/none")
+		if _, systemd := tree.(*cgroup.Systemd); err != nil || systemd != durable {
+			t.Errorf("%q: %T, %v", driver, tree, err)
+		}
+	}
+}
+
+func TestLocalNode(t *testing.T) {
+	n, err := LocalNode("n", folder(t, map[string]string{"meminfo": "MemFree:  1 kB\nMemTotal:        2097152 kB\n"}))
+	if err != nil || n.Name != "n" || n.Status.Capacity.Memory().String() != "2Gi" || n.Status.Capacity.Cpu().IsZero() {
+		t.Errorf("got %+v, %v", n, err)
+	}
+	for text, want := range map[string]string{"": "it has no MemTotal", "MemTotal: much kB\n": "MemTotal", "MemTotal:\n": "MemTotal", "XMemTotal: 1 kB": "it has no MemTotal"} {
+		if _, err := LocalNode("n", folder(t, map[string]string{"meminfo": text})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := LocalNode("n", t.TempDir()); err == nil {
+		t.Error("there is no meminfo")
+	}
+}

@@ -1,0 +1,138 @@
+package nodeenforcer
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// Metrics of the enforcer. A nil *Metrics counts nothing.
+type Metrics struct {
+	rounds    *prometheus.HistogramVec
+	writes    *prometheus.CounterVec
+	failures  prometheus.Counter
+	drift     *prometheus.GaugeVec
+	givenUp   prometheus.Counter
+	groups    *prometheus.GaugeVec
+	pressure  *prometheus.GaugeVec
+	available *prometheus.GaugeVec
+	evictions *prometheus.CounterVec
+	latency   *prometheus.HistogramVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		rounds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "podgrace_node_round_seconds", Help: "Duration of a comparison of the cgroups with their plan, by its scope: full, or changed (only what is planned anew).",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+		}, []string{"scope"}),
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_node_writes_total", Help: "Files of cgroups, and oom_score_adj of processes, that were written, by file and by who else writes it.",
+		}, []string{"file", "owner"}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "podgrace_node_round_failures_total", Help: "Comparisons in which something could not be read or written.",
+		}),
+		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_drift_files", Help: "Files that held something else than planned in the last full comparison, by who else writes them and why they were left so (reason is empty where they were written).",
+		}, []string{"owner", "reason"}),
+		givenUp: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "podgrace_node_given_up_files_total", Help: "Files that are left alone because somebody else kept reverting them.",
+		}),
+		groups: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_cgroups", Help: "Planned cgroups, by level.",
+		}, []string{"level"}),
+		pressure: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure as the NodePolicy's thresholds say, by resource.",
+		}, []string{"resource"}),
+		available: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_available", Help: "What is left of each signal of the thresholds: bytes, inodes or processes.",
+		}, []string{"signal"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_node_evictions_total", Help: "Steps of evictions, by kind (Soft or Hard) and step.",
+		}, []string{"kind", "step"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to a step of it.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
+		}, []string{"kind", "step"}),
+	}
+	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.available, m.evictions, m.latency)
+	return m
+}
+
+func (m *Metrics) round(r Round, err error) {
+	if m == nil {
+		return
+	}
+	scope := "changed"
+	if r.Full {
+		scope = "full"
+	}
+	m.rounds.WithLabelValues(scope).Observe(r.Took.Seconds())
+	for _, op := range r.Written {
+		m.writes.WithLabelValues(op.File, string(op.Owner)).Inc()
+	}
+	m.givenUp.Add(float64(len(r.Reverts)))
+	if err != nil {
+		m.failures.Inc()
+	}
+	if !r.Full {
+		return
+	}
+	m.drift.Reset()
+	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
+		m.drift.WithLabelValues(string(d.Owner), string(d.Why)).Inc()
+	}
+	for _, level := range []plan.Level{plan.LevelKubepods, plan.LevelQOS, plan.LevelPod, plan.LevelContainer} {
+		m.groups.WithLabelValues(string(level)).Set(float64(r.Tree.Count(level)))
+	}
+}
+
+// measured tells what is left, and what is short.
+func (m *Metrics) measured(signals pressure.Signals, verdict pressure.Verdict) {
+	if m == nil {
+		return
+	}
+	for signal, sample := range signals {
+		m.available.WithLabelValues(string(signal)).Set(float64(sample.Available))
+	}
+	for condition, holds := range verdict.Conditions {
+		value := 0.0
+		if holds {
+			value = 1
+		}
+		m.pressure.WithLabelValues(strings.ToLower(strings.TrimSuffix(string(condition), "Pressure"))).Set(value)
+	}
+}
+
+func (m *Metrics) evicting(r terminate.Record) {
+	if m == nil {
+		return
+	}
+	m.evictions.WithLabelValues(r.Kind.String(), string(r.Step)).Inc()
+	m.latency.WithLabelValues(r.Kind.String(), string(r.Step)).Observe(r.After.Seconds())
+}
+
+// NewRecorder tells each step of an eviction to the metrics and the log.
+func NewRecorder(m *Metrics, log logr.Logger) terminate.Recorder { return recorder{m, log} }
+
+type recorder struct {
+	metrics *Metrics
+	log     logr.Logger
+}
+
+// Record is for terminate.Recorder.
+func (r recorder) Record(pod terminate.Ref, step terminate.Record) {
+	r.metrics.evicting(step)
+	log := r.log.WithValues("pod", pod.String(), "step", step.Step, "kind", step.Kind, "afterMilliseconds", step.After.Milliseconds(), "container", step.Container, "try", step.Try)
+	if step.Err != nil {
+		log = log.WithValues("trouble", step.Err.Error())
+	}
+	log.Info("eviction", "message", step.Message)
+}

@@ -1,0 +1,196 @@
+package nodeenforcer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// TaintPressure keeps the scheduler from refilling a node under pressure (effect NoSchedule). Its value names what is short.
+	TaintPressure = "podgrace.dev/pressure"
+	// ConditionPressure is True while the node is under pressure as the NodePolicy's thresholds say.
+	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
+	// ConditionEnforced is True while every file that the mode covers holds what was planned.
+	ConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
+)
+
+// NodeStatus is what we say of the node.
+type NodeStatus struct {
+	// PressureUnknown and EnforcedUnknown: that is not known yet, and what the Node says of it stays as it is.
+	PressureUnknown, EnforcedUnknown bool
+	// Pressure is what is short: memory, disk, pid; sorted. Empty: nothing.
+	Pressure []string
+	// Message tells what the pressure is, for people.
+	Message string
+	// Unenforced is why not every file holds what was planned; empty: all do.
+	Unenforced string
+}
+
+// apply changes a Node object, and says whether that changed anything.
+func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) {
+	before := node.DeepCopy()
+	if !s.PressureUnknown {
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == TaintPressure })
+		if len(s.Pressure) > 0 {
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: TaintPressure, Value: strings.Join(s.Pressure, "-"), Effect: corev1.TaintEffectNoSchedule})
+		}
+		setCondition(node, condition(ConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
+	}
+	if !s.EnforcedUnknown {
+		setCondition(node, condition(ConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, "every file that the mode covers holds what was planned"), now)
+	}
+	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
+}
+
+func condition(kind corev1.NodeConditionType, holds bool, unless, reason, otherwise, message string) corev1.NodeCondition {
+	if !holds {
+		return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: unless, Message: otherwise}
+	}
+	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message}
+}
+
+// setCondition leaves a condition that says the same untouched: its heartbeat would be a write every round for nothing.
+func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
+	c.Message = clip(c.Message)
+	c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
+	i := slices.IndexFunc(node.Status.Conditions, func(old corev1.NodeCondition) bool { return old.Type == c.Type })
+	if i < 0 {
+		node.Status.Conditions = append(node.Status.Conditions, c)
+		return
+	}
+	old := node.Status.Conditions[i]
+	if old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
+		return
+	}
+	if old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	node.Status.Conditions[i] = c
+}
+
+// StatusWriter writes NodeStatus to the API server.
+type StatusWriter struct {
+	Client client.Client
+	Name   string
+	Now    func() time.Time
+}
+
+// Write makes the Node say it; it writes nothing where it does already. Other writers of the same Node are never overwritten: a
+// conflict is an error, and the next round's matter.
+func (w *StatusWriter) Write(ctx context.Context, s NodeStatus) error {
+	var node corev1.Node
+	if err := w.Client.Get(ctx, client.ObjectKey{Name: w.Name}, &node); err != nil {
+		return fmt.Errorf("read node %s: %w", w.Name, err)
+	}
+	before := node.DeepCopy()
+	spec, status := s.apply(&node, w.Now())
+	if spec {
+		// The list of taints is replaced as a whole, so that it must be the one that was read.
+		tainted := before.DeepCopy()
+		tainted.Spec.Taints = node.Spec.Taints
+		if err := w.Client.Patch(ctx, tainted, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("taint node %s: %w", w.Name, err)
+		}
+	}
+	if status {
+		// Conditions are merged by type: the kubelet's are not touched.
+		if err := w.Client.Status().Patch(ctx, &node, client.StrategicMergeFrom(before)); err != nil {
+			return fmt.Errorf("write the conditions of node %s: %w", w.Name, err)
+		}
+	}
+	return nil
+}
+
+// StatusKeeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
+// nobody has said yet is left as the Node has it: a taint from before a restart stays until it is known that it is over. A nil
+// *StatusKeeper is told in vain.
+type StatusKeeper struct {
+	writer *StatusWriter
+	clock  clock.WithTicker
+	log    logr.Logger
+	news   chan struct{}
+
+	mu     sync.Mutex
+	status NodeStatus
+}
+
+// NewStatusKeeper writes nothing yet.
+func NewStatusKeeper(writer *StatusWriter, clock clock.WithTicker, log logr.Logger) *StatusKeeper {
+	return &StatusKeeper{
+		writer: writer, clock: clock, log: log, news: make(chan struct{}, 1), status: NodeStatus{PressureUnknown: true, EnforcedUnknown: true},
+	}
+}
+
+// Enforced says why not every file holds what was planned; empty: all do.
+func (k *StatusKeeper) Enforced(unless string) {
+	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
+}
+
+// Pressure says what is short, sorted; nothing: no pressure.
+func (k *StatusKeeper) Pressure(short []string, message string) {
+	k.set(func(s *NodeStatus) { s.Pressure, s.Message, s.PressureUnknown = slices.Clone(short), message, false })
+}
+
+func (k *StatusKeeper) set(change func(*NodeStatus)) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := k.status
+	change(&k.status)
+	if apiequality.Semantic.DeepEqual(before, k.status) {
+		return // to look at the Node for nothing would be a request a round
+	}
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+// statusEvery is how often a Node object is made to say the same again: somebody may have taken our taint away.
+const statusEvery = time.Minute
+
+// Start writes until the context ends.
+func (k *StatusKeeper) Start(ctx context.Context) error {
+	retry := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 7, Cap: statusEvery}
+	for backoff := retry; ; {
+		pause := statusEvery
+		k.mu.Lock()
+		status := k.status
+		k.mu.Unlock()
+		if err := k.write(ctx, status); err != nil && ctx.Err() == nil {
+			k.log.Error(err, "the Node does not say how it is; trying again")
+			pause = backoff.Step()
+		} else {
+			backoff = retry
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.news:
+		case <-k.clock.After(pause):
+		}
+	}
+}
+
+// statusTimeout is for one write; the taint must not wait for an API server that hangs.
+const statusTimeout = 10 * time.Second
+
+func (k *StatusKeeper) write(ctx context.Context, s NodeStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	return k.writer.Write(ctx, s)
+}

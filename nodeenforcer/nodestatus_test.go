@@ -1,0 +1,103 @@
+package nodeenforcer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestNodeStatus(t *testing.T) {
+	theirs := corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoExecute}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
+	writes := 0
+	kube := fake.NewClientBuilder().WithScheme(Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{theirs}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}},
+	}).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			writes++
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w := &StatusWriter{Client: kube, Name: "n", Now: func() time.Time { now = now.Add(time.Minute); return now }}
+	for _, step := range []struct {
+		what     string
+		status   NodeStatus
+		writes   int
+		taint    string // value; empty: none
+		pressure corev1.ConditionStatus
+		enforced corev1.ConditionStatus
+	}{
+		{"a calm node is told once", NodeStatus{}, 1, "", corev1.ConditionFalse, corev1.ConditionTrue},
+		{"calm again", NodeStatus{}, 0, "", corev1.ConditionFalse, corev1.ConditionTrue},
+		{"pressure", NodeStatus{Pressure: []string{"memory"}, Message: "memory is short"}, 2, "memory", corev1.ConditionTrue, corev1.ConditionTrue},
+		{"the same pressure", NodeStatus{Pressure: []string{"memory"}, Message: "memory is short"}, 0, "memory", corev1.ConditionTrue, corev1.ConditionTrue},
+		{"more pressure, drift", NodeStatus{Pressure: []string{"disk", "memory"}, Message: "both", Unenforced: "1 file"}, 2, "disk-memory", corev1.ConditionTrue, corev1.ConditionFalse},
+		{"over", NodeStatus{}, 2, "", corev1.ConditionFalse, corev1.ConditionTrue},
+	} {
+		writes = 0
+		if err := w.Write(t.Context(), step.status); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
+		}
+		if writes != step.writes {
+			t.Errorf("%s: %d writes, want %d", step.what, writes, step.writes)
+		}
+		var node corev1.Node
+		if err := kube.Get(t.Context(), client.ObjectKey{Name: "n"}, &node); err != nil {
+			t.Fatal(err)
+		}
+		taint := ""
+		for _, have := range node.Spec.Taints {
+			if have.Key == TaintPressure && have.Effect == corev1.TaintEffectNoSchedule {
+				taint = have.Value
+			}
+		}
+		if taint != step.taint || node.Spec.Taints[0] != theirs {
+			t.Errorf("%s: taints %v", step.what, node.Spec.Taints)
+		}
+		got := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+		for _, c := range node.Status.Conditions {
+			got[c.Type] = c.Status
+		}
+		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[ConditionEnforced] != step.enforced {
+			t.Errorf("%s: conditions %v", step.what, got)
+		}
+	}
+}
+
+// Somebody else taints the node between our reading and our writing: theirs must not be lost.
+func TestNodeStatusConflict(t *testing.T) {
+	kube := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			var node corev1.Node
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), &node); err != nil {
+				return err
+			}
+			node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoSchedule})
+			return errors.Join(c.Update(ctx, &node), c.Patch(ctx, o, p, opts...))
+		},
+	}).Build()
+	w := &StatusWriter{Client: kube, Name: "n", Now: time.Now}
+	if err := w.Write(t.Context(), NodeStatus{Pressure: []string{"memory"}}); err == nil {
+		t.Error("the conflict went unnoticed")
+	}
+	var node corev1.Node
+	if err := kube.Get(t.Context(), client.ObjectKey{Name: "n"}, &node); err != nil {
+		t.Fatal(err)
+	}
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "theirs" {
+		t.Errorf("taints %v", node.Spec.Taints)
+	}
+}

@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The bounds of cpu.shares (kernel/sched/sched.h).
+const (
+	minShares = int64(2)
+	maxShares = int64(262144)
+)
+
+// sharesOf converts milli-CPUs to cpu.shares (pkg/kubelet/cm/helpers_linux.go MilliCPUToShares, 1.36.3).
+func sharesOf(milli int64) int64 {
+	if milli == 0 {
+		return minShares
+	}
+	return min(max(milli*1024/1000, minShares), maxShares)
+}
+
+// weightOf converts cpu.shares to cpu.weight, by the kubelet's linear formula (pkg/kubelet/cm/cgroup_manager_linux.go getCPUWeight,
+// 1.36.3). It holds down to the pod; container runtimes have another.
+func weightOf(shares int64) int64 {
+	if shares >= maxShares {
+		return 10000
+	}
+	return 1 + (max(shares, minShares)-2)*9999/262142
+}
+
+// sharesOfWeight is the way back (cgroup_v2_manager_linux.go cpuWeightToCPUShares, 1.36.3).
+func sharesOfWeight(weight int64) int64 {
+	return (weight-1)*262142/9999 + 2
+}
+
+// cpuShare is the file that holds a share of the CPU.
+func (b *builder) cpuShare(shares int64, why Condition) value {
+	if b.node.Version == V1 {
+		return value{file: "cpu.shares", why: why, want: strconv.FormatInt(shares, 10)}
+	}
+	return value{file: "cpu.weight", why: why, want: strconv.FormatInt(weightOf(shares), 10)}
+}
+
+// qosCPU: all Burstable pods together have the sum of their requests, BestEffort ones the least there is. The kubelet takes the
+// requests of the pods' specs, also where a resize is pending (qos_container_manager_linux.go setCPUCgroupConfig, 1.36.3).
+func qosCPU(b *builder, class corev1.PodQOSClass) []value {
+	milli := int64(0)
+	for _, m := range b.members {
+		if m.class == class && class == corev1.PodQOSBurstable {
+			milli += m.specRequests.Cpu().MilliValue()
+		}
+	}
+	return []value{b.cpuShare(sharesOf(milli), Always)}
+}
+
+// podCPU: a pod has its request (helpers_linux.go ResourceConfigForPod), unless the contract asks for another weight.
+func podCPU(b *builder, m *member) []value {
+	shares := minShares
+	if m.class != corev1.PodQOSBestEffort {
+		shares = sharesOf(m.requests.Cpu().MilliValue())
+	}
+	if c := m.contract; c != nil && c.CPU != nil {
+		return []value{b.contractCPU(m, shares)}
+	}
+	return []value{b.cpuShare(shares, Always)}
+}
+
+// contractCPU is the contract's weight, bounded. Between the pods of one class it shifts what the class has; but Guaranteed pods are
+// the siblings of the other classes, and only their quota keeps them within their request: where they have none the weight can't
+// rise above that of the request.
+func (b *builder) contractCPU(m *member, shares int64) value {
+	weight := int64(m.contract.CPU.Weight)
+	bound, by := int64(b.bounds.cpuWeight), "bounds.maxCPUWeight"
+	if own := weightOf(shares); m.class == corev1.PodQOSGuaranteed && !b.hasQuota(m) && own < bound {
+		bound, by = own, "the weight of its request, since no quota limits it"
+	}
+	if weight > bound {
+		b.note(m, "cpu weight %d is lowered to %d: %s", weight, bound, by)
+		weight = bound
+	}
+	if b.node.Version == V1 {
+		return value{file: "cpu.shares", why: ContractCPU, want: strconv.FormatInt(sharesOfWeight(weight), 10)}
+	}
+	return value{file: "cpu.weight", why: ContractCPU, want: strconv.FormatInt(weight, 10)}
+}
+
+// containerCPU: in v1 the runtime writes what the kubelet says, the request or, without one, the limit
+// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources, 1.36.3). In v2 it has a formula of its own, which
+// differs from one version to the next: that weight is not predicted.
+func containerCPU(b *builder, _ *member, c *container) []value {
+	if b.node.Version != V1 {
+		return nil
+	}
+	milli := c.limit(corev1.ResourceCPU)
+	if request, ok := c.spec.Resources.Requests[corev1.ResourceCPU]; ok {
+		milli = request
+	}
+	return []value{b.cpuShare(sharesOf(milli.MilliValue()), Always)}
+}

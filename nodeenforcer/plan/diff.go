@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// DiffOptions change what Diff does.
+type DiffOptions struct {
+	// PageSize in bytes, to which the kernel rounds amounts of memory down; 0: 4096.
+	PageSize int64
+	// BelowUsage lets a limit on memory be set under what is used now: the kernel then reclaims, throttles or kills.
+	BelowUsage bool
+	// GivenUp says of a file that it is left alone, because somebody else keeps reverting it (Rivals.GivenUp). nil: none.
+	GivenUp func(path, file string) bool
+}
+
+// page is the page size in bytes.
+func (o DiffOptions) page() int64 {
+	if o.PageSize <= 0 {
+		return 4096
+	}
+	return o.PageSize
+}
+
+// Difference is what is not as it should be, and what to do about it.
+type Difference struct {
+	// Operations in the order in which they are to be done.
+	Operations []Operation
+	// Drift is all that differs, in the order of the tree, files by name: with operations or without.
+	Drift []Drift
+	// Missing groups are planned and not there: pods come and go.
+	Missing []Where
+	// Unavailable files are planned and not there: their controller is not enabled.
+	Unavailable []File
+}
+
+// File is a file of a group.
+type File struct {
+	Where
+	File string
+}
+
+// Operation writes one file.
+type Operation struct {
+	Where
+	File     string
+	From, To string
+	Owner    Owner
+	// Step says why it stands where it stands.
+	Step Step
+}
+
+// Step is what an operation does to a promise.
+type Step string
+
+// The steps, in their order.
+const (
+	// Widen raises a limit or a protection, groups above before those below; and sets what promises nothing, such as a weight.
+	Widen Step = "widen"
+	// Narrow lowers a limit or a protection, groups below before those above.
+	Narrow Step = "narrow"
+)
+
+// Diff compares a plan with what was read and says what to write, in an order in which no group gets more than the group above
+// it promises, unless it had before or the plan itself says so, and no limit on memory falls under usage. Its answer is the
+// same for the same input, whatever the order of maps; after its operations it has none left.
+func Diff(want *Tree, have Have, mode v1alpha1.NodeMode, options DiffOptions) Difference {
+	var out Difference
+	var all []*change
+	for i := range want.Groups {
+		g := &want.Groups[i]
+		seen, there := have[g.Path]
+		if !there {
+			out.Missing = append(out.Missing, g.where())
+			continue
+		}
+		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
+			content, available := seen.Files[file]
+			switch {
+			case !available:
+				out.Unavailable = append(out.Unavailable, File{Where: g.where(), File: file})
+			case content != g.Files[file].Want:
+				if c := compare(g, file, seen, mode, options); c != nil {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	if len(all) > 0 { // the usual case has no drift, and is not to cost anything
+		out.Operations = schedule(all, newDiffModel(want, have, options))
+	}
+	for _, c := range all {
+		out.Drift = append(out.Drift, c.Drift)
+	}
+	return out
+}
+
+// change is a file that differs.
+type change struct {
+	Drift
+}
+
+// compare returns the change that a file needs, with the reason if it is not to be written; nil where both say the same in the
+// kernel's language.
+func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, options DiffOptions) *change {
+	v := g.Files[file]
+	c := &change{Drift{Where: g.where(), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
+	is, err := readValue(file, c.Have, options.page())
+	if err != nil {
+		c.Why, c.Detail = WhyUnreadable, err.Error()
+		return c
+	}
+	should, err := readValue(file, c.Want, options.page())
+	if err != nil {
+		c.Why, c.Detail = WhyUnreadable, err.Error()
+		return c
+	}
+	if is.same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
+		return nil
+	}
+	c.Why = withholds(mode, v.Owner)
+	if c.Why == "" && options.GivenUp != nil && options.GivenUp(g.Path, file) {
+		c.Why = WhyRival
+	}
+	if c.Why == "" && usageBound(file) && !options.BelowUsage && should.within(is) {
+		c.Why, c.Detail = underUsage(should, seen.MemoryUsage)
+	}
+	return c
+}
+
+// underUsage says why a limit on memory can't be lowered now.
+func underUsage(should diffValue, usage int64) (Why, string) {
+	switch {
+	case usage < 0:
+		return WhyUsageUnknown, ""
+	case should.number < usage:
+		return WhyUsage, fmt.Sprintf("%d bytes", usage)
+	default:
+		return "", ""
+	}
+}

@@ -1,0 +1,142 @@
+package plan
+
+import "path"
+
+// diffModel is the tree as it becomes while operations are laid out: what was read, and over it what is written so far.
+type diffModel struct {
+	have    Have
+	page    int64
+	planned map[string]*Group
+	below   map[string][]string          // planned groups that are there, by the path above
+	written map[string]map[string]string // by path and file
+}
+
+func newDiffModel(want *Tree, have Have, options DiffOptions) *diffModel {
+	m := &diffModel{have: have, page: options.page(), planned: map[string]*Group{}, below: map[string][]string{}, written: map[string]map[string]string{}}
+	for i := range want.Groups {
+		g := &want.Groups[i]
+		if _, there := have[g.Path]; there {
+			m.planned[g.Path] = g
+			m.below[path.Dir(g.Path)] = append(m.below[path.Dir(g.Path)], g.Path)
+		}
+	}
+	return m
+}
+
+// look returns a file's content at some time.
+type look func(group, file string) (string, bool)
+
+// before is what was read.
+func (m *diffModel) before(group, file string) (string, bool) {
+	content, ok := m.have[group].Files[file]
+	return content, ok
+}
+
+// now is what was read or has been written since.
+func (m *diffModel) now(group, file string) (string, bool) {
+	if content, ok := m.written[group][file]; ok {
+		return content, true
+	}
+	return m.before(group, file)
+}
+
+// after is what was read, or what the plan wants in its place.
+func (m *diffModel) after(group, file string) (string, bool) {
+	content, ok := m.before(group, file)
+	if g := m.planned[group]; ok && g != nil {
+		if v, ok := g.Files[file]; ok {
+			return v.Want, true
+		}
+	}
+	return content, ok
+}
+
+func (m *diffModel) write(group, file, content string) {
+	if m.written[group] == nil {
+		m.written[group] = map[string]string{}
+	}
+	m.written[group][file] = content
+}
+
+// keyOf names the value that a file is part of: v1's quota and period are one rate.
+func keyOf(file string) string {
+	if file == filePeriod {
+		return fileQuota
+	}
+	return file
+}
+
+// value of a group. What is not there or can't be understood binds nobody.
+func (m *diffModel) value(at look, group, key string) (diffValue, bool) {
+	content, ok := at(group, key)
+	if !ok {
+		return diffValue{}, false
+	}
+	if key == fileQuota {
+		if period, ok := at(group, filePeriod); ok {
+			content += " " + period
+		}
+		key = "cpu.max"
+	}
+	v, err := readValue(key, content, m.page)
+	return v, err == nil
+}
+
+// obstacle returns the group with which this one, as it is now, breaks a promise that neither was broken before nor is by the
+// plan itself; empty where there is none.
+func (m *diffModel) obstacle(group, key string) string {
+	v, ok := m.value(m.now, group, key)
+	if !ok || v.kind.role == roleNone {
+		return ""
+	}
+	above, bound, bounded := m.bound(group, key)
+	if bounded && v.exceeds(bound) && !m.excused(group, above, key) {
+		return above
+	}
+	if !v.inherits() {
+		above, bound, bounded = group, v, true
+	}
+	if !bounded {
+		return ""
+	}
+	return m.tooLarge(group, above, key, bound)
+}
+
+// bound returns the group above whose value binds this one: the nearest that has a limit of its own.
+func (m *diffModel) bound(group, key string) (string, diffValue, bool) {
+	for above := path.Dir(group); ; above = path.Dir(above) {
+		v, ok := m.value(m.now, above, key)
+		if !ok || !v.inherits() {
+			return above, v, ok
+		}
+	}
+}
+
+// tooLarge returns the first group below a group, in the plan's order, that has more than the bound of a group above it.
+func (m *diffModel) tooLarge(group, above, key string, bound diffValue) string {
+	for _, child := range m.below[group] {
+		v, ok := m.value(m.now, child, key)
+		switch {
+		case !ok:
+		case v.inherits():
+			if found := m.tooLarge(child, above, key, bound); found != "" {
+				return found
+			}
+		case v.exceeds(bound) && !m.excused(child, above, key):
+			return child
+		}
+	}
+	return ""
+}
+
+// excused says whether a group had more than one above it before, or has by the plan.
+func (m *diffModel) excused(group, above, key string) bool {
+	for _, at := range []look{m.before, m.after} {
+		v, ok := m.value(at, group, key)
+		w, known := m.value(at, above, key)
+		if ok && known && v.exceeds(w) {
+			return true
+		}
+	}
+	return false
+}

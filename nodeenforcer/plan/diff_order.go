@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// promise is a value of a group that changes, with the files that it is made of: one, or v1's quota and period.
+type promise struct {
+	Where
+	key      string
+	rank     int
+	from, to diffValue
+	changes  []*change
+}
+
+// write is one step of an operation's way.
+type write struct {
+	*change
+	to string
+}
+
+// scheduler lays operations out.
+type scheduler struct {
+	*diffModel
+	out []Operation
+}
+
+// schedule gives the operations for all changes that are to be written, and says at those that can't be why.
+//
+// First everything is widened from the top down, then everything is narrowed from the bottom up. Between the two each value is
+// the larger of what it was and will be, so that on the whole way a group below has no more than one above, and memory.min no
+// more than memory.max of the same group, if it is so at both ends.
+func schedule(all []*change, m *diffModel) []Operation {
+	s := &scheduler{diffModel: m}
+	var widen, narrow []*promise
+	for _, p := range m.promises(all) {
+		if p.to.kind.role != roleNone && p.to.within(p.from) {
+			narrow = append(narrow, p)
+		} else {
+			widen = append(widen, p)
+		}
+	}
+	slices.SortFunc(widen, (*promise).compare)
+	for _, p := range widen {
+		if s.try(p, Widen, p.ways()...) {
+			continue
+		}
+		// Two sets of which none holds the other: first both, so that those below can move, then the one.
+		if p.to.kind.form == formSet && p.from.kind.form == formSet && s.try(p, Widen, []write{{p.changes[0], p.from.set.Union(p.to.set).String()}}) {
+			narrow = append(narrow, p)
+		}
+	}
+	slices.SortFunc(narrow, func(p, q *promise) int { return q.compare(p) })
+	for _, p := range narrow {
+		s.try(p, Narrow, p.ways()...)
+	}
+	return s.out
+}
+
+// promises groups the changes that are to be written.
+func (m *diffModel) promises(all []*change) []*promise {
+	var out []*promise
+	for _, c := range all {
+		if c.Why != "" {
+			continue
+		}
+		key := keyOf(c.File)
+		if n := len(out); n > 0 && out[n-1].Path == c.Path && out[n-1].key == key {
+			out[n-1].changes = append(out[n-1].changes, c)
+			continue
+		}
+		out = append(out, &promise{Where: c.Where, key: key, rank: kindOf(c.File, m.page).rank, changes: []*change{c}})
+	}
+	for _, p := range out {
+		p.from, _ = m.value(m.before, p.Path, p.key)
+		p.to, _ = m.value(p.as(m), p.Path, p.key)
+	}
+	return out
+}
+
+// as is a look at the tree in which this promise only is as it should be.
+func (p *promise) as(m *diffModel) look {
+	return func(group, file string) (string, bool) {
+		for _, c := range p.changes {
+			if c.Path == group && c.File == file {
+				return c.Want, true
+			}
+		}
+		return m.before(group, file)
+	}
+}
+
+// compare orders promises for widening.
+func (p *promise) compare(q *promise) int {
+	return cmp.Or(
+		cmp.Compare(strings.Count(p.Path, "/"), strings.Count(q.Path, "/")),
+		cmp.Compare(p.Path, q.Path),
+		cmp.Compare(p.rank, q.rank),
+		cmp.Compare(p.key, q.key),
+	)
+}
+
+// ways are the orders in which the files may be written, the first that breaks no promise is taken. The kernel checks v1's
+// rates at each of the two writes (kernel/sched/core.c tg_cfs_schedulable_down): a group without a quota has the one above.
+func (p *promise) ways() [][]write {
+	first := write{p.changes[0], p.changes[0].Want}
+	if len(p.changes) == 1 {
+		return [][]write{{first}}
+	}
+	quota := write{p.changes[1], p.changes[1].Want} // files come by name: the period first
+	return [][]write{{first, quota}, {quota, first}, {{p.changes[1], "-1"}, first, quota}}
+}
+
+// try lays out the first way that meets no obstacle.
+func (s *scheduler) try(p *promise, step Step, ways ...[]write) bool {
+	why := ""
+	for _, way := range ways {
+		obstacle := s.walk(p, step, way)
+		if obstacle == "" {
+			for _, c := range p.changes {
+				c.Why, c.Detail = "", ""
+			}
+			return true
+		}
+		if why == "" {
+			why = obstacle
+		}
+	}
+	for _, c := range p.changes {
+		c.Why, c.Detail = WhyPromise, why
+	}
+	return false
+}
+
+// walk writes a way into the model and returns the obstacle that it met, if any; then nothing is written.
+func (s *scheduler) walk(p *promise, step Step, way []write) string {
+	var steps []Operation
+	for _, w := range way {
+		from, _ := s.now(p.Path, w.File)
+		s.write(p.Path, w.File, w.to)
+		steps = append(steps, Operation{Where: p.Where, File: w.File, From: from, To: w.to, Owner: w.Owner, Step: step})
+		if obstacle := s.obstacle(p.Path, p.key); obstacle != "" {
+			for _, done := range slices.Backward(steps) {
+				s.write(p.Path, done.File, done.From)
+			}
+			return obstacle
+		}
+	}
+	s.out = append(s.out, steps...)
+	return ""
+}

@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Where is a group, and whose it is.
+type Where struct {
+	Path  string
+	Level Level
+	// Pod and Container are set at their levels.
+	Pod       types.NamespacedName
+	Container string
+}
+
+// String is for logs and messages: container c of pod ns/name, or the path.
+func (w Where) String() string {
+	switch {
+	case w.Container != "":
+		return fmt.Sprintf("container %s of pod %s", w.Container, w.Pod)
+	case w.Pod.Name != "":
+		return "pod " + w.Pod.String()
+	default:
+		return w.Path
+	}
+}
+
+// where says whose a group is.
+func (g *Group) where() Where {
+	return Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
+}
+
+// Drift is a value that is not as it should be.
+type Drift struct {
+	Where
+	// File of the group; oom_score_adj for a process.
+	File       string
+	Have, Want string
+	Owner      Owner
+	// Why it is not written; empty where there are operations for it.
+	Why Why
+	// Detail of the reason, for people: the usage, or the other group.
+	Detail string
+}
+
+// Why is the reason for which a difference is left as it is.
+type Why string
+
+// The reasons.
+const (
+	// WhyObserve: the mode writes nothing.
+	WhyObserve Why = "Observe"
+	// WhyOwned: the mode is Tune, and the kubelet or the runtime writes this file.
+	WhyOwned Why = "Owned"
+	// WhyRival: somebody reverted it again and again.
+	WhyRival Why = "Rival"
+	// WhyUsage: the limit would fall under what is used now. It is written once usage is low enough.
+	WhyUsage Why = "BelowUsage"
+	// WhyUsageUnknown: it could not be read what is used now.
+	WhyUsageUnknown Why = "UsageUnknown"
+	// WhyPromise: a group below would have more than the one above it, because one of the two is not written.
+	WhyPromise Why = "Promise"
+	// WhyUnreadable: what is there, or what is wanted, is not what the kernel prints.
+	WhyUnreadable Why = "Unreadable"
+)
+
+// explanations are the reasons as people read them.
+var explanations = map[Why]string{
+	WhyObserve:      "mode Observe writes nothing",
+	WhyOwned:        "mode Tune writes only what nobody else owns",
+	WhyRival:        "somebody else keeps reverting it",
+	WhyUsage:        "the limit would fall under what is used now",
+	WhyUsageUnknown: "what is used now is not known, and the limit could fall under it",
+	WhyPromise:      "a group would have more than the one above it",
+	WhyUnreadable:   "it can't be understood",
+}
+
+// String is one line for a person.
+func (d Drift) String() string {
+	text := fmt.Sprintf("%s of %s is %q and should be %q (owner: %s)", d.File, d.Where, d.Have, d.Want, d.Owner)
+	if d.Why == "" {
+		return text
+	}
+	text += "; not written: " + explanations[d.Why]
+	if d.Detail != "" {
+		text += ": " + d.Detail
+	}
+	return text
+}

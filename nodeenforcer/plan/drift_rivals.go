@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// RivalLimit and RivalWindow are what Rivals is made with where nothing else is said: three reverts within an hour. The
+// kubelet, which writes the QoS level once a minute, is found after three minutes; a hand that errs once a day is not a rival.
+const (
+	RivalLimit  = 3
+	RivalWindow = time.Hour
+)
+
+// Rivals remembers what was written and finds out who reverts it. A file that was reverted too often is left alone until the plan
+// wants another value there, the value that was wanted is there after all, or the group is gone.
+type Rivals struct {
+	limit  int
+	window time.Duration
+	files  map[rivalKey]*rival
+}
+
+type rivalKey struct{ path, file string }
+
+type rival struct {
+	where   Where
+	wrote   string
+	pids    map[int]bool // of a process's value: those that were written
+	pending bool         // nobody saw it reverted since it was written
+	reverts []time.Time
+	givenUp bool
+}
+
+// Revert is a file that is given up.
+type Revert struct {
+	Where
+	File string
+	// Wrote is our value, Found the other's.
+	Wrote, Found string
+	// Times that it was reverted.
+	Times int
+}
+
+// NewRivals gives a file up when it was reverted limit times, at least once, within a window.
+func NewRivals(limit int, window time.Duration) *Rivals {
+	return &Rivals{limit: max(limit, 1), window: window, files: map[rivalKey]*rival{}}
+}
+
+// GivenUp says whether a file is left alone; for DiffOptions.
+func (r *Rivals) GivenUp(path, file string) bool {
+	known := r.files[rivalKey{path, file}]
+	return known != nil && known.givenUp
+}
+
+// Wrote is to be called after an operation succeeded.
+func (r *Rivals) Wrote(op Operation) {
+	r.wrote(op.Where, op.File, op.To)
+}
+
+// WroteProcess is to be called after an operation on a process succeeded. A container's processes are given up together.
+func (r *Rivals) WroteProcess(op ProcessOperation) {
+	known := r.wrote(op.Where, fileOOMScoreAdj, strconv.Itoa(op.To))
+	if known.pids == nil {
+		known.pids = map[int]bool{}
+	}
+	known.pids[op.PID] = true
+}
+
+func (r *Rivals) wrote(where Where, file, value string) *rival {
+	key := rivalKey{where.Path, file}
+	known := r.files[key]
+	if known == nil {
+		known = &rival{where: where}
+		r.files[key] = known
+	}
+	known.wrote, known.pending = value, true
+	return known
+}
+
+// Observe is to be called with what was read, before Diff and with its options. It returns the files that are given up by
+// this, sorted.
+func (r *Rivals) Observe(now time.Time, want *Tree, have Have, options DiffOptions) []Revert {
+	page := options.page()
+	planned := make(map[string]*Group, len(want.Groups))
+	for i := range want.Groups {
+		planned[want.Groups[i].Path] = &want.Groups[i]
+	}
+	return r.observe(now, false, func(key rivalKey, known *rival) (found string, holds, keep bool) {
+		found, there := have[key.path].Files[key.file]
+		g := planned[key.path]
+		keep = there && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
+		return found, means(key.file, found, known.wrote, page), keep
+	})
+}
+
+// ObserveProcesses is Observe for processes; have as in ProcessOperations.
+func (r *Rivals) ObserveProcesses(now time.Time, want *Tree, have map[string]map[int]int) []Revert {
+	planned := make(map[string]string, len(want.Processes))
+	for _, p := range want.Processes {
+		planned[p.Path] = strconv.Itoa(p.OOMScoreAdj)
+	}
+	return r.observe(now, true, func(key rivalKey, known *rival) (found string, holds, keep bool) {
+		processes, there := have[key.path]
+		for _, pid := range slices.Sorted(maps.Keys(known.pids)) {
+			is, alive := processes[pid]
+			if !alive {
+				delete(known.pids, pid)
+			} else if value := strconv.Itoa(is); value != known.wrote {
+				return value, false, there && planned[key.path] == known.wrote
+			}
+		}
+		return known.wrote, true, there && planned[key.path] == known.wrote
+	})
+}
+
+// observe looks at every file, or every process, by what it is found to hold, whether that is what was written, and whether it
+// is to be kept in mind.
+func (r *Rivals) observe(now time.Time, processes bool, at func(rivalKey, *rival) (found string, holds, keep bool)) []Revert {
+	var out []Revert
+	for key, known := range r.files {
+		if (known.pids != nil) != processes {
+			continue
+		}
+		found, holds, keep := at(key, known)
+		switch {
+		case !keep:
+			delete(r.files, key)
+		case holds:
+			// It is tried again, and what was counted stays: one that reverts once a minute lets it hold in between.
+			known.givenUp = false
+		case r.reverted(known, now):
+			out = append(out, Revert{Where: known.where, File: key.file, Wrote: known.wrote, Found: found, Times: len(known.reverts)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Revert) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.File, b.File)) })
+	return out
+}
+
+// reverted counts a revert, once for each time that the file was written, and says whether the file is given up by it.
+func (r *Rivals) reverted(known *rival, now time.Time) bool {
+	if !known.pending {
+		return false
+	}
+	known.pending = false
+	known.reverts = slices.DeleteFunc(known.reverts, func(at time.Time) bool { return now.Sub(at) > r.window })
+	known.reverts = append(known.reverts, now)
+	known.givenUp = len(known.reverts) >= r.limit
+	return known.givenUp
+}
+
+// means says whether two contents are the same to the kernel.
+func means(file, a, b string, page int64) bool {
+	if a == b {
+		return true
+	}
+	v, err := readValue(file, a, page)
+	w, err2 := readValue(file, b, page)
+	return err == nil && err2 == nil && v.same(w)
+}

@@ -1,0 +1,145 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+var update = flag.Bool("update", false, "write the golden files and docs/nodeenforcer-files.md")
+
+// goldenNode is the node of a golden file.
+type goldenNode struct {
+	Capacity       corev1.ResourceList                        `json:"capacity"`
+	PIDs           int64                                      `json:"pids,omitempty"`
+	KubeletVersion string                                     `json:"kubeletVersion,omitempty"`
+	Kubelet        *kubeletconfigv1beta1.KubeletConfiguration `json:"kubelet,omitempty"`
+	CPUs           *plan.CPUManagerState                      `json:"cpus,omitempty"`
+}
+
+// variants are the forms of one plan.
+var variants = []struct {
+	name    string
+	version plan.Version
+	driver  plan.Driver
+}{
+	{"v1-cgroupfs", plan.V1, plan.Cgroupfs},
+	{"v1-systemd", plan.V1, plan.Systemd},
+	{"v2-cgroupfs", plan.V2, plan.Cgroupfs},
+	{"v2-systemd", plan.V2, plan.Systemd},
+}
+
+// TestGolden reads node.yaml, policy.yaml (optional) and pods.yaml of each archive, and compares the plan in all forms that the
+// archive has, or with -update in all that there are.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			node, policy, pods := readGolden(t, archive)
+			want := *archive
+			want.Files = inputs(archive)
+			for _, v := range variants {
+				node.Version, node.Driver = v.version, v.driver
+				want.Files = append(want.Files, txtar.File{Name: v.name, Data: []byte(render(plan.Build(node, policy, pods)))})
+			}
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(&want), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
+				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func inputs(archive *txtar.Archive) (files []txtar.File) {
+	for _, f := range archive.Files {
+		if strings.HasSuffix(f.Name, ".yaml") {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+func readGolden(t *testing.T, archive *txtar.Archive) (plan.Node, *v1alpha1.NodePolicySpec, []*corev1.Pod) {
+	t.Helper()
+	var (
+		n      goldenNode
+		policy *v1alpha1.NodePolicySpec
+		pods   []*corev1.Pod
+	)
+	read := func(data []byte, into any) {
+		if err := yaml.UnmarshalStrict(data, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "node.yaml":
+			read(f.Data, &n)
+		case "policy.yaml":
+			policy = &v1alpha1.NodePolicySpec{}
+			read(f.Data, policy)
+		case "pods.yaml":
+			for document := range strings.SplitSeq(string(f.Data), "\n---\n") {
+				pod := &corev1.Pod{}
+				read([]byte(document), pod)
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return plan.Node{Name: "n1", Capacity: n.Capacity, PIDs: n.PIDs, Kubelet: n.Kubelet, KubeletVersion: n.KubeletVersion, CPUs: n.CPUs}, policy, pods
+}
+
+// render is a tree as text: groups with their files, then processes, then notes.
+func render(tree *plan.Tree) string {
+	var b strings.Builder
+	for _, g := range tree.Groups {
+		fmt.Fprintln(&b, strings.Join(slices.DeleteFunc([]string{g.Path, string(g.Level), string(g.QOS), podName(g), g.Container}, func(s string) bool { return s == "" }), "  "))
+		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
+			fmt.Fprintf(&b, "    %-30s %-20s %s\n", file, g.Files[file].Want, g.Files[file].Owner)
+		}
+	}
+	for _, p := range tree.Processes {
+		fmt.Fprintf(&b, "oom_score_adj %s %s: %d %s\n", p.Pod, p.Container, p.OOMScoreAdj, p.Owner)
+	}
+	for _, n := range tree.Notes {
+		subject := "node"
+		if n.Pod.Name != "" {
+			subject = n.Pod.String()
+		}
+		fmt.Fprintf(&b, "note %s: %s\n", subject, n.Message)
+	}
+	return b.String()
+}
+
+func podName(g plan.Group) string {
+	if g.Pod.Name == "" {
+		return ""
+	}
+	return g.Pod.String()
+}

@@ -1,0 +1,106 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// hugeUnbounded is what the kubelet writes where huge pages are not bounded: 1<<62 bytes, a number that the kernel takes as it is.
+const hugeUnbounded = int64(1) << 62
+
+// hugePageSizes are the page sizes in bytes of a list's hugepages-* resources, ascending.
+func hugePageSizes(lists ...corev1.ResourceList) []int64 {
+	var sizes []int64
+	for _, list := range lists {
+		for name := range list {
+			if size := hugePageSize(name); size > 0 && hugeUnit(size) != "" {
+				sizes = append(sizes, size)
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
+}
+
+// hugePageSize is the page size in bytes of a resource; 0 where it is no huge page resource.
+func hugePageSize(name corev1.ResourceName) int64 {
+	text, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	if !ok {
+		return 0
+	}
+	size, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	return max(size.Value(), 0)
+}
+
+// hugeUnit is a page size as in the names of the kernel's files: 2MB, 1GB. Empty where there can be no such file
+// (pkg/apis/core/v1/helper/helpers.go HugePageUnitSizeFromByteSize, 1.36.3).
+func hugeUnit(size int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB", "PB"}
+	i := 0
+	for size%1024 == 0 && i < len(units)-1 {
+		size /= 1024
+		i++
+	}
+	if size > 1024 && i < len(units)-1 {
+		return ""
+	}
+	return fmt.Sprintf("%d%s", size, units[i])
+}
+
+// hugeLimits are the limits in bytes by page size that a list makes; names of one size count together (helpers_linux.go
+// HugePageLimits, 1.36.3).
+func hugeLimits(list corev1.ResourceList) map[int64]int64 {
+	limits := map[int64]int64{}
+	for name, q := range list {
+		if size := hugePageSize(name); size > 0 {
+			limits[size] = plus(limits[size], q.Value())
+		}
+	}
+	return limits
+}
+
+// huge are the files of all page sizes, of what pages are used and what are reserved; a size without a limit has 0
+// (pkg/kubelet/cm/cgroup_manager_linux.go maybeSetHugetlb; github.com/opencontainers/cgroups fs2/hugetlb.go).
+func (b *builder) huge(sizes []int64, limit func(size int64) int64) []value {
+	var files []value
+	suffix := ".max"
+	if b.node.Version == V1 {
+		suffix = ".limit_in_bytes"
+	}
+	for _, size := range sizes {
+		want := b.node.hugeBytes(limit(size), size)
+		for _, kind := range []string{"", ".rsvd"} {
+			files = append(files, value{file: "hugetlb." + hugeUnit(size) + kind + suffix, why: Always, want: want})
+		}
+	}
+	return files
+}
+
+// unboundedHuge: the QoS levels are not bounded, and kubepods is not either: the kubelet bounds it by what is allocatable when it
+// starts, and every minute treats it as the Guaranteed class's level (qos_container_manager_linux.go setHugePagesConfig, 1.36.3).
+func (b *builder) unboundedHuge() []value {
+	return b.huge(b.set.hugePages, func(int64) int64 { return hugeUnbounded })
+}
+
+// podHuge: a pod is limited to its requests. A container's own limits are not planned: whether the runtime writes what the kubelet
+// asks for is a matter of its configuration (containerd's disable_hugetlb_controller is true by default).
+func podHuge(b *builder, m *member) []value {
+	limits := hugeLimits(m.requests)
+	sizes := b.set.hugePages
+	for size := range limits {
+		if hugeUnit(size) != "" && !slices.Contains(sizes, size) {
+			sizes = append(slices.Clone(sizes), size)
+		}
+	}
+	slices.Sort(sizes)
+	return b.huge(sizes, func(size int64) int64 { return limits[size] })
+}
+
+func qosHuge(b *builder, _ corev1.PodQOSClass) []value { return b.unboundedHuge() }

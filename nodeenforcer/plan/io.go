@@ -1,0 +1,33 @@
+package plan
+
+import "strconv"
+
+// podIO is the contract's io weight, bounded. The kubelet writes none.
+//
+// v1 has other scales: that of BFQ, 1 to 1000 around 100, and that of CFQ, 10 to 1000 around 500 (kernels before 5.0). They are
+// converted as systemd does (its BFQ_WEIGHT and cgroup_weight_io_to_blkio), so that 100 is the default everywhere.
+func podIO(b *builder, m *member) []value {
+	c := m.contract
+	if c == nil || c.IO == nil {
+		return nil
+	}
+	weight := int64(c.IO.Weight)
+	if bound := int64(b.bounds.ioWeight); weight > bound {
+		b.note(m, "io weight %d is lowered to %d: bounds.maxIOWeight", weight, bound)
+		weight = bound
+	}
+	if b.node.Version == V2 {
+		return []value{{file: "io.weight", why: ContractIO, want: "default " + strconv.FormatInt(weight, 10)}}
+	}
+	return []value{
+		{file: "blkio.bfq.weight", why: ContractIO, want: strconv.FormatInt(bfqWeight(weight), 10)},
+		{file: "blkio.weight", why: ContractIO, want: strconv.FormatInt(min(max(weight*5, 10), 1000), 10)},
+	}
+}
+
+func bfqWeight(weight int64) int64 {
+	if weight <= 100 {
+		return weight
+	}
+	return 100 + (weight-100)*900/9900
+}

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+)
+
+// Version is the kernel's cgroup version.
+type Version int
+
+// The cgroup versions.
+const (
+	V1 Version = 1
+	V2 Version = 2
+)
+
+// Driver says who makes the kubelet's cgroups, and so how they are named.
+type Driver string
+
+// The cgroup drivers, by the kubelet's names (cgroupDriver).
+const (
+	Cgroupfs Driver = "cgroupfs"
+	Systemd  Driver = "systemd"
+)
+
+// Level is a depth of the tree.
+type Level string
+
+// The levels, from the top.
+const (
+	LevelKubepods  Level = "kubepods"
+	LevelQOS       Level = "qos"
+	LevelPod       Level = "pod"
+	LevelContainer Level = "container"
+)
+
+// Node is what the plan needs to know of a machine and of its kubelet.
+type Node struct {
+	Name    string
+	Version Version
+	Driver  Driver
+	// PageSize in bytes: the kernel rounds memory.high down to it.
+	PageSize int64
+	// Capacity as in the Node's status: cpu, memory, hugepages-*, pods.
+	Capacity corev1.ResourceList
+	// PIDs is the number of processes that the kernel allows: the lower of pid_max and threads-max. 0: unknown.
+	PIDs int64
+	// Kubelet is its configuration, as read from its /configz; nil: unknown, then its defaults and the policy's reservations
+	// count.
+	Kubelet *kubeletconfigv1beta1.KubeletConfiguration
+	// KubeletVersion as in the Node's status.nodeInfo: the defaults of feature gates depend on it. Empty: 1.36.
+	KubeletVersion string
+	// CPUs is the kubelet's cpu_manager_state; nil: none or unreadable, then no cpuset is planned.
+	CPUs *CPUManagerState
+}
+
+// Tree is how the node's cgroups should be.
+type Tree struct {
+	// Groups, parents before their children, siblings by path.
+	Groups []Group
+	// Processes of containers (not of sandboxes), in the order of their groups.
+	Processes []Process
+	// Notes are what the reader should know: an annotation that could not be read, a value that was bounded, and whose.
+	Notes []Note
+}
+
+// Group is one cgroup.
+type Group struct {
+	// Path below the root of the hierarchy, with a leading slash, as the driver names it: /kubepods/burstable/pod<uid>, or
+	// /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice.
+	Path  string
+	Level Level
+	QOS   corev1.PodQOSClass // of the levels below kubepods
+	// Pod and UID are set at the pod's and container's level. UID is the API object's, which for a mirror pod is not the one in
+	// Path.
+	Pod types.NamespacedName
+	UID types.UID
+	// Container is the name of a container, an init container or an ephemeral one.
+	Container string
+	// Files that should hold a value, by the kernel's file name.
+	Files map[string]Value
+}
+
+// Value is what a file should hold.
+type Value struct {
+	// Want is the value as the kernel prints it when it is read back.
+	Want string
+	// Also is another value that is as good, which other versions of the runtime write; empty: none.
+	Also string
+	// Owner says who else writes the file; it decides what the modes may do.
+	Owner Owner
+}
+
+// Owner is who writes a file in the ordinary course of things.
+type Owner string
+
+// The owners.
+const (
+	// Nobody: neither the kubelet nor the runtime writes it. Tune and Repair write it.
+	Nobody Owner = "nobody"
+	// Kubelet: Repair restores it where the kubelet does not do it itself.
+	Kubelet Owner = "kubelet"
+	// Runtime: written once, when the container is made, from what the kubelet told the runtime. Repair restores it.
+	Runtime Owner = "runtime"
+)
+
+// Process says what a container's processes should have.
+type Process struct {
+	// Path is the container's group.
+	Path        string
+	Pod         types.NamespacedName
+	UID         types.UID
+	Container   string
+	OOMScoreAdj int
+	// Owner is Runtime where the value is the kubelet's own, Nobody where the policy orders by priority or rank.
+	Owner Owner
+}
+
+// Note is something that the reader of a plan should know, of one pod or, where Pod is empty, of the node.
+type Note struct {
+	Pod     types.NamespacedName
+	Message string
+}
+
+// Have is what was read of a node: by path, what is there. A path that is absent does not exist.
+type Have map[string]Observed
+
+// Observed is one cgroup as it was read.
+type Observed struct {
+	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or is not there (a controller that
+	// is not enabled).
+	Files map[string]string
+	// MemoryUsage is memory.current or memory.usage_in_bytes, in bytes; -1: unknown.
+	MemoryUsage int64
+}

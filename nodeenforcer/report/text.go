@@ -1,0 +1,268 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// Input is what is printed.
+type Input struct {
+	Node, Policy string
+	Mode         v1alpha1.NodeMode
+	Version      plan.Version
+	Driver       plan.Driver
+	Pods         []*corev1.Pod
+	// From says where the pods are from.
+	From string
+	Tree *plan.Tree
+	// Have is what was read; nil: nothing was, the plan is of another machine.
+	Have plan.Have
+	// Drift of files, ProcessDrift of processes, Missing groups: plan.Difference.
+	Drift, ProcessDrift []plan.Drift
+	Missing             []plan.Where
+}
+
+// Text prints a table of the tree and, below it, each drift with its reason.
+func Text(w io.Writer, in Input) error {
+	t := &table{in: in, out: &strings.Builder{}, drift: map[string]int{}, pods: map[types.UID]*corev1.Pod{}, adj: map[string]int{}}
+	t.header()
+	t.rows()
+	t.findings()
+	if _, err := io.WriteString(w, t.out.String()); err != nil {
+		return fmt.Errorf("print the plan: %w", err)
+	}
+	return nil
+}
+
+type table struct {
+	in    Input
+	out   *strings.Builder
+	drift map[string]int // by path
+	pods  map[types.UID]*corev1.Pod
+	adj   map[string]int // oom_score_adj by path
+}
+
+func (t *table) header() {
+	in := t.in
+	policy := "no NodePolicy"
+	if in.Policy != "" {
+		policy = "NodePolicy " + in.Policy
+	}
+	fmt.Fprintf(t.out, "%s: cgroup v%d, %s driver; %s, mode %s; %s\n\n", cmp.Or(in.Node, "node"), in.Version, in.Driver, policy, in.Mode, count(len(in.Pods), "pod", in.From))
+}
+
+func count(n int, what, from string) string {
+	if n != 1 {
+		what += "s"
+	}
+	if from != "" {
+		what += " from " + from
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func (t *table) rows() {
+	for _, d := range slices.Concat(t.in.Drift, t.in.ProcessDrift) {
+		t.drift[d.Path]++
+	}
+	for _, p := range t.in.Pods {
+		t.pods[p.UID] = p
+	}
+	for _, p := range t.in.Tree.Processes {
+		t.adj[p.Path] = p.OOMScoreAdj
+	}
+	rows := &strings.Builder{}
+	w := tabwriter.NewWriter(rows, 0, 0, 2, ' ', 0)
+	titles := []string{"CGROUP", "QOS", "PRIORITY", "CPU", "PROMISE", "KEPT", "LIMIT", "OOM ADJ"}
+	if t.in.Have != nil {
+		titles = append(titles, "USAGE", "USED", "DRIFT")
+	}
+	fmt.Fprintln(w, strings.Join(titles, "\t"))
+	for _, g := range t.in.Tree.Groups {
+		fmt.Fprintln(w, strings.Join(t.row(g)[:len(titles)], "\t"))
+	}
+	_ = w.Flush() // into memory
+	for line := range strings.Lines(rows.String()) {
+		fmt.Fprintln(t.out, strings.TrimRight(line, " \n"))
+	}
+}
+
+func (t *table) row(g plan.Group) []string {
+	limit, usage := t.limit(g), int64(-1)
+	if seen, there := t.in.Have[g.Path]; there {
+		usage = seen.MemoryUsage
+	}
+	return []string{
+		indent(g), t.qos(g), t.priority(g), t.cpu(g), t.promise(g), kept(g), size(limit), t.oom(g), size(usage), share(usage, limit), t.drifted(g),
+	}
+}
+
+func indent(g plan.Group) string {
+	switch g.Level {
+	case plan.LevelKubepods:
+		return "kubepods"
+	case plan.LevelQOS:
+		return "  " + strings.ToLower(string(g.QOS))
+	case plan.LevelPod:
+		depth := "    "
+		if g.QOS == corev1.PodQOSGuaranteed {
+			depth = "  " // directly below kubepods
+		}
+		return depth + g.Pod.String()
+	default:
+		depth := "      "
+		if g.QOS == corev1.PodQOSGuaranteed {
+			depth = "    "
+		}
+		return depth + g.Container
+	}
+}
+
+func (t *table) qos(g plan.Group) string {
+	if g.Level == plan.LevelPod {
+		return string(g.QOS)
+	}
+	return ""
+}
+
+func (t *table) priority(g plan.Group) string {
+	if p := t.pods[g.UID]; g.Level == plan.LevelPod && p != nil && p.Spec.Priority != nil {
+		return strconv.Itoa(int(*p.Spec.Priority))
+	}
+	return ""
+}
+
+// resources are what the group's pod or container asked for.
+func (t *table) resources(g plan.Group) (requests, limits corev1.ResourceList) {
+	p := t.pods[g.UID]
+	if p == nil {
+		return nil, nil
+	}
+	if g.Level == plan.LevelPod {
+		return resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(p, resourcehelper.PodResourcesOptions{})
+	}
+	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
+		if c.Name == g.Container {
+			return c.Resources.Requests, c.Resources.Limits
+		}
+	}
+	return nil, nil
+}
+
+func (t *table) cpu(g plan.Group) string {
+	requests, limits := t.resources(g)
+	if requests.Cpu().IsZero() && limits.Cpu().IsZero() {
+		return ""
+	}
+	if limits.Cpu().IsZero() {
+		return requests.Cpu().String() + "-"
+	}
+	return requests.Cpu().String() + "-" + limits.Cpu().String()
+}
+
+func (t *table) promise(g plan.Group) string {
+	requests, _ := t.resources(g)
+	if requests.Memory().IsZero() {
+		return ""
+	}
+	return requests.Memory().String()
+}
+
+// kept is what the kernel keeps of a promise: by memory.min or memory.low.
+func kept(g plan.Group) string {
+	for _, file := range []string{"memory.min", "memory.low"} {
+		if n, err := strconv.ParseInt(g.Files[file].Want, 10, 64); err == nil && n > 0 {
+			return size(n) + " " + strings.TrimPrefix(file, "memory.")
+		}
+	}
+	return ""
+}
+
+// unlimited is where the kernels of both versions print "no limit", or nothing of use.
+const unlimited = int64(1) << 62
+
+func (t *table) limit(g plan.Group) int64 {
+	for _, file := range []string{"memory.max", "memory.limit_in_bytes"} {
+		if n, err := strconv.ParseInt(g.Files[file].Want, 10, 64); err == nil && n < unlimited {
+			return n
+		}
+	}
+	return -1
+}
+
+func size(n int64) string {
+	switch {
+	case n < 0:
+		return ""
+	case n < 1<<20 || n%(1<<30) == 0:
+		return resource.NewQuantity(n, resource.BinarySI).String()
+	case n < 10<<30:
+		return fmt.Sprintf("%dMi", n>>20)
+	default:
+		return fmt.Sprintf("%.1fGi", float64(n)/(1<<30))
+	}
+}
+
+func share(usage, limit int64) string {
+	if usage < 0 || limit <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d%%", usage*100/limit)
+}
+
+func (t *table) oom(g plan.Group) string {
+	if adj, planned := t.adj[g.Path]; planned {
+		return strconv.Itoa(adj)
+	}
+	return ""
+}
+
+func (t *table) drifted(g plan.Group) string {
+	switch n := t.drift[g.Path]; {
+	case t.in.Have == nil:
+		return ""
+	case slices.ContainsFunc(t.in.Missing, func(w plan.Where) bool { return w.Path == g.Path }):
+		return "not there"
+	case n > 0:
+		return count(n, "file", "")
+	}
+	return "-"
+}
+
+func (t *table) findings() {
+	drift := slices.Concat(t.in.Drift, t.in.ProcessDrift)
+	switch {
+	case t.in.Have == nil:
+		fmt.Fprintln(t.out, "\nNothing was read from a machine: this is how it should be.")
+	case len(drift) == 0:
+		fmt.Fprintln(t.out, "\nEvery file that is there holds what it should.")
+	default:
+		fmt.Fprintf(t.out, "\nDrift (%d):\n", len(drift))
+		for _, d := range drift {
+			fmt.Fprintf(t.out, "  %s\n", d)
+		}
+	}
+	if len(t.in.Tree.Notes) > 0 {
+		fmt.Fprintln(t.out, "\nNotes:")
+	}
+	for _, n := range t.in.Tree.Notes {
+		about := ""
+		if n.Pod.Name != "" {
+			about = "pod " + n.Pod.String() + ": "
+		}
+		fmt.Fprintf(t.out, "  %s%s\n", about, n.Message)
+	}
+}

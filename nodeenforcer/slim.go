@@ -1,0 +1,25 @@
+package nodeenforcer
+
+import corev1 "k8s.io/api/core/v1"
+
+// slimPod drops what takes room and what we must not store: environments hold secrets.
+func slimPod(o any) (any, error) {
+	p, isPod := o.(*corev1.Pod)
+	if !isPod {
+		return o, nil
+	}
+	p.ManagedFields = nil
+	delete(p.Annotations, corev1.LastAppliedConfigAnnotation) // the environment is in it once more
+	p.Spec.Volumes = nil
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		c := &p.Spec.EphemeralContainers[i].EphemeralContainerCommon
+		c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
+	}
+	return p, nil
+}

@@ -1,0 +1,127 @@
+package terminate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// ReasonEvicted is the reason of the condition DisruptionTarget that Mark sets. Those of Kubernetes name their own authors.
+const ReasonEvicted = "EvictionByNodeEnforcer"
+
+var errOffline = errors.New("there is no API server")
+
+// Client is the API by client-go. It never retries by itself: client-go would wait out up to ten Retry-After within one call
+// (rest/with_retry.go, 0.36.3), and the time of each answer counts here.
+type Client struct {
+	core  rest.Interface
+	pods  kubernetes.Interface
+	clock clock.PassiveClock
+}
+
+// NewClient returns the API of a cluster.
+func NewClient(kube kubernetes.Interface, c clock.PassiveClock) *Client {
+	return &Client{core: kube.CoreV1().RESTClient(), pods: kube, clock: c}
+}
+
+// Evict makes a policy/v1 Eviction with a UID precondition. Where a pod was recreated under its name and a budget covers it, the
+// API server counts the attempt against the budget before it looks at the UID (pkg/registry/core/pod/storage/eviction.go,
+// 1.36.3).
+func (c *Client) Evict(ctx context.Context, pod Ref, graceSeconds int64) Answer {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: deleteOptions(pod, graceSeconds),
+	}
+	err := c.core.Post().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+		Body(eviction).MaxRetries(0).Do(ctx).Error()
+	return c.answer(ctx, pod, "evict", err)
+}
+
+// Delete is a DELETE with a UID precondition.
+func (c *Client) Delete(ctx context.Context, pod Ref, graceSeconds int64) Answer {
+	err := c.core.Delete().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).
+		Body(deleteOptions(pod, graceSeconds)).MaxRetries(0).Do(ctx).Error()
+	return c.answer(ctx, pod, "delete", err)
+}
+
+// deleteOptions never ask for a force delete.
+func deleteOptions(pod Ref, graceSeconds int64) *metav1.DeleteOptions {
+	return &metav1.DeleteOptions{GracePeriodSeconds: new(max(graceSeconds, 1)), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+}
+
+// Mark patches the pod's status. A UID in a patch is a precondition: the API server refuses to change it.
+func (c *Client) Mark(ctx context.Context, pod Ref, message string) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status": map[string]any{"conditions": []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: ReasonEvicted, Message: message,
+			LastTransitionTime: metav1.NewTime(c.clock.Now()),
+		}}},
+	})
+	if err != nil {
+		return fmt.Errorf("mark pod %s: %w", pod, err)
+	}
+	err = c.core.Patch(types.StrategicMergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
+		Body(patch).MaxRetries(0).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("mark pod %s: %w", pod, err)
+	}
+	return nil
+}
+
+func (c *Client) answer(ctx context.Context, pod Ref, what string, err error) Answer {
+	if err == nil {
+		return Answer{Verdict: Accepted}
+	}
+	a := Answer{Verdict: verdict(err), Err: fmt.Errorf("%s pod %s: %w", what, pod, err)}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		a.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	if apierrors.IsConflict(err) && c.replaced(ctx, pod) {
+		a.Verdict = Gone
+	}
+	return a
+}
+
+// replaced tells a conflict of UIDs from one of resource versions, which the Eviction API has too; the answers differ in words
+// only.
+func (c *Client) replaced(ctx context.Context, pod Ref) bool {
+	now, err := c.pods.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
+}
+
+// verdict sorts an error. What the server did not refuse in so many words, or can't have got, may have been accepted: a 500 or
+// 504 can come after etcd has written.
+func verdict(err error) Verdict {
+	var status apierrors.APIStatus
+	var dial *net.OpError
+	switch {
+	case apierrors.IsNotFound(err):
+		return Gone
+	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) && apierrors.IsTooManyRequests(err):
+		return Budget
+	case errors.As(err, &status):
+		if code := status.Status().Code; code >= http.StatusBadRequest && code < http.StatusInternalServerError {
+			return Failed
+		}
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return Failed
+	}
+	return Unknown
+}
+
+// String is namespace/name (UID).
+func (r Ref) String() string { return fmt.Sprintf("%s (%s)", r.NamespacedName, r.UID) }

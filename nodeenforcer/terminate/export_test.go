@@ -1,0 +1,6 @@
+package terminate
+
+import "time"
+
+// Deadline is when the local sequence begins at the latest; 0: none.
+func (s *State) Deadline() time.Duration { return s.local.deadline }

@@ -1,0 +1,182 @@
+package terminate
+
+import (
+	"slices"
+	"time"
+)
+
+// local is the sequence without the kubelet. It is for hard evictions only.
+type local struct {
+	// deadline is when it begins at the latest (for Soft: when the kubelet is late). It only gets earlier.
+	deadline time.Duration
+	begun    bool
+	late     bool // StepLate was reported
+	began    time.Duration
+	restarts int
+	// containers that have processes, as last seen.
+	containers []container
+}
+
+// container is one life of a container: started again it has another id.
+type container struct {
+	id    string
+	order int
+	stage stage
+	// ready is when its next step is due.
+	ready time.Duration
+	// termed is when its stop signal was sent.
+	termed time.Duration
+	// tries of the present step.
+	tries int
+}
+
+type stage int
+
+const (
+	living stage = iota
+	terming
+	termed
+	killing
+	killed
+)
+
+// appear takes up a container. One that comes after the local sequence began was started by the kubelet: it is stopped again,
+// later each time.
+func (s *State) appear(seen Seen, now time.Duration) []Action {
+	c := container{id: seen.ID, order: seen.Order}
+	var actions []Action
+	if s.local.begun {
+		s.local.restarts++
+		c.ready = now + s.limits.Restart.after(s.local.restarts)
+		actions = append(actions, s.report(now, Record{Step: StepRestarted, Container: c.id, Try: s.local.restarts}))
+	}
+	s.local.containers = append(s.local.containers, c)
+	return actions
+}
+
+// beginLocal says when the kubelet's time is over.
+func (s *State) beginLocal(now time.Duration) (actions []Action) {
+	l := &s.local
+	if s.phase != active || l.begun || l.deadline == 0 || len(l.containers) == 0 {
+		return nil
+	}
+	reason := s.localReason(now)
+	if reason == "" {
+		s.wakeAt(l.deadline)
+		return nil
+	}
+	if !l.late && now >= l.deadline && (s.dying || s.removed) {
+		l.late = true
+		actions = append(actions, s.report(now, Record{Step: StepLate}))
+	}
+	if s.kind != Hard {
+		l.deadline = 0
+		return actions
+	}
+	l.begun, l.began = true, now
+	return append(actions, s.report(now, Record{Step: StepLocal, Message: reason}))
+}
+
+// localReason is empty while the kubelet may still be at it. A request on its way, or one without an answer, may have reached
+// it.
+func (s *State) localReason(now time.Duration) string {
+	if now >= s.local.deadline {
+		return "the kubelet's whole time is over"
+	}
+	if s.kind != Hard || s.call.inFlight || s.call.maybe || s.dying || s.removed {
+		return ""
+	}
+	if patience := s.began + s.limits.Patience; now < patience {
+		s.wakeAt(patience)
+		return ""
+	}
+	return "the API server accepts nothing"
+}
+
+// stopContainers does what is due for each container: its stop signal, and SIGKILL when its grace period is over.
+func (s *State) stopContainers(now time.Duration) (actions []Action) {
+	if s.phase != active || !s.local.begun {
+		return nil
+	}
+	for i := range s.local.containers {
+		c := &s.local.containers[i]
+		due := c.ready
+		switch c.stage {
+		case living:
+			due = max(due, s.turn(c))
+		case termed:
+			due = max(due, c.termed+localGrace(s.graceSeconds))
+		case killed:
+		case terming, killing:
+			continue
+		}
+		if now < due {
+			s.wakeAt(due)
+			continue
+		}
+		actions = append(actions, c.step())
+	}
+	return actions
+}
+
+// step is the next one for a container that is due.
+func (c *container) step() Action {
+	c.tries++
+	if c.stage == living {
+		c.stage = terming
+		return Term{ID: c.id}
+	}
+	c.stage = killing
+	return Kill{ID: c.id}
+}
+
+// turn is when a container may get its signal: at once, or, if others come first, when the grace period has passed, as the
+// kubelet does (terminationOrdering, pkg/kubelet/kuberuntime/kuberuntime_termination_order.go, 1.36.3).
+func (s *State) turn(c *container) time.Duration {
+	first := !slices.ContainsFunc(s.local.containers, func(o container) bool { return o.order < c.order })
+	if first {
+		return 0
+	}
+	return s.local.began + time.Duration(s.graceSeconds)*time.Second
+}
+
+func (s *State) container(id string, at stage) *container {
+	i := slices.IndexFunc(s.local.containers, func(c container) bool { return c.id == id && c.stage == at })
+	if i < 0 {
+		return nil
+	}
+	return &s.local.containers[i]
+}
+
+func (e Termed) learn(s *State, now time.Duration) []Action {
+	c := s.container(e.ID, terming)
+	switch {
+	case c == nil:
+		return nil
+	case e.Gone:
+		c.stage, c.ready = living, now+s.limits.LookMin
+		return nil
+	case e.Err != nil:
+		c.stage, c.ready = living, now+s.limits.Again.after(c.tries)
+		return []Action{s.report(now, Record{Step: StepNotSignalled, Container: c.id, Try: c.tries, Err: e.Err})}
+	}
+	r := Record{Step: StepSignalled, Container: c.id, Try: c.tries}
+	c.stage, c.termed, c.ready, c.tries = termed, now, 0, 0
+	return []Action{s.report(now, r)}
+}
+
+func (e Killed) learn(s *State, now time.Duration) []Action {
+	c := s.container(e.ID, killing)
+	if c == nil {
+		return nil
+	}
+	c.stage, c.ready = killed, now+s.limits.Again.after(c.tries)
+	if e.Gone {
+		return nil
+	}
+	r := Record{Step: StepKilled, Container: c.id, Try: c.tries, Err: e.Err}
+	if e.Err != nil {
+		r.Step = StepNotKilled
+	}
+	return []Action{s.report(now, r)}
+}

@@ -1,0 +1,90 @@
+package terminate_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// Nothing is killed without its grace, whatever happens in whatever order.
+func TestGraceIsKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.next(asked(t))
+		w.live(60)
+	})
+}
+
+// However it is ended, all comes to an end, and memory.high of a pod that lives on is what it was.
+func TestStopUndoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.next(asked(t))
+		w.live(rapid.IntRange(0, 30).Draw(t, "steps"))
+		if w.state.Finished() {
+			return
+		}
+		lives := !w.answered && !w.removed && !w.podGone
+		w.next(terminate.Stopped{})
+		w.settle()
+		if !w.state.Finished() {
+			t.Fatal("not finished")
+		}
+		if lives && !w.answered && !w.removed && w.high != "max" {
+			t.Fatalf("memory.high is left at %s", w.high)
+		}
+	})
+}
+
+// Without an API server, without a kubelet, a hard eviction still comes to its end: no container outlives its deadline, its turn,
+// its grace and the back-off of what failed.
+func TestHardAlwaysEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		e := asked(t)
+		e.Kind = terminate.Hard
+		w.next(e)
+		grace := time.Duration(max(e.GraceSeconds, 2)) * time.Second
+		bound := w.limits.Patience + e.Kubelet + w.limits.Margin + 2*grace + time.Minute
+		for w.now < bound && len(w.containers) > 0 {
+			for i := range slices.Backward(w.pending) {
+				w.honest(i)
+			}
+			at, ok := w.state.Wake()
+			if !ok {
+				t.Fatal("nothing to wait for, and containers live")
+			}
+			w.advance(max(at-w.now, 0))
+		}
+		for len(w.pending) > 0 {
+			w.honest(0)
+		}
+		if len(w.containers) > 0 {
+			t.Fatalf("%v live after %s", w.containers, w.now)
+		}
+	})
+}
+
+// honest is deliver where only the API server and the kubelet are away.
+func (w *world) honest(i int) {
+	p := w.pending[i]
+	w.pending = slices.Delete(w.pending, i, i+1)
+	switch a := p.action.(type) {
+	case terminate.Delete:
+		verdict := rapid.SampledFrom([]terminate.Verdict{terminate.Failed, terminate.Unknown, terminate.Accepted}).Draw(w.t, "verdict")
+		w.next(terminate.Answered{Call: a.Call, Answer: terminate.Answer{Verdict: verdict, Err: errAny}})
+	case terminate.Contain:
+		w.next(terminate.Contained{Was: "max", Wrote: "4096"})
+	case terminate.Look:
+		w.next(p.saw)
+	case terminate.Term:
+		w.next(terminate.Termed{ID: a.ID})
+	case terminate.Kill:
+		w.exit(a.ID)
+		w.next(terminate.Killed{ID: a.ID})
+	}
+}

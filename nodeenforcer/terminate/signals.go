@@ -1,0 +1,121 @@
+package terminate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoProcess means that a process is gone, or is not the one that was meant.
+var ErrNoProcess = errors.New("no such process")
+
+// Processes are those of the node, by their ids in the agent's own pid namespace.
+type Processes interface {
+	// Signal sends a signal to the process that has the id now, if member says so after the process was pinned: so an id that
+	// is used again is never signalled. ErrNoProcess: there is none.
+	Signal(pid int, signal unix.Signal, member func() (bool, error)) error
+	// Started is when a process started, in an unknown but constant unit.
+	Started(pid int) (uint64, error)
+	// OOMScoreAdj is the process's oom_score_adj.
+	OOMScoreAdj(pid int) (int, error)
+}
+
+// Host are the processes below a /proc of the host's pid namespace, in which the agent must be, too. To signal a process of
+// another user it needs CAP_KILL.
+type Host struct{ Proc string }
+
+// Signal pins the process with a pidfd.
+func (Host) Signal(pid int, signal unix.Signal, member func() (bool, error)) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("open process %d: %w", pid, noProcess(err))
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	ok, err := member()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("process %d left its cgroup: %w", pid, ErrNoProcess)
+	}
+	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil {
+		return fmt.Errorf("send %s to process %d: %w", unix.SignalName(signal), pid, noProcess(err))
+	}
+	return nil
+}
+
+func noProcess(err error) error {
+	if errors.Is(err, unix.ESRCH) {
+		return ErrNoProcess
+	}
+	return err
+}
+
+// Started is field 22 of /proc/pid/stat, in clock ticks since boot. The name in field 2 may hold anything, so fields are
+// counted from its last parenthesis.
+func (h Host) Started(pid int) (uint64, error) {
+	text, err := h.read(pid, "stat")
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	const startTime = 22 - 3 // what follows the parenthesis is field 3
+	if len(fields) <= startTime {
+		return 0, fmt.Errorf("process %d: stat is cut short", pid)
+	}
+	started, err := strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("process %d: start time: %w", pid, err)
+	}
+	return started, nil
+}
+
+// OOMScoreAdj is /proc/pid/oom_score_adj.
+func (h Host) OOMScoreAdj(pid int) (int, error) {
+	text, err := h.read(pid, "oom_score_adj")
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("process %d: oom_score_adj: %w", pid, err)
+	}
+	return n, nil
+}
+
+func (h Host) read(pid int, file string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), file))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("process %d: %w", pid, ErrNoProcess)
+	}
+	return text, err
+}
+
+// signalNumber is the number of a signal by its Kubernetes name; SIGTERM where it is unknown. Real-time signals count from 34 up
+// and from 64 down, as the runtimes do it.
+func signalNumber(name corev1.Signal) unix.Signal {
+	for prefix, number := range map[string]func(n int) int{
+		"SIGRTMIN": func(n int) int { return 34 + n },
+		"SIGRTMAX": func(n int) int { return 64 + n },
+	} {
+		rest, ok := strings.CutPrefix(string(name), prefix)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.Atoi(rest); err == nil || rest == "" {
+			return unix.Signal(number(n))
+		}
+	}
+	if n := unix.SignalNum(string(name)); n != 0 {
+		return n
+	}
+	return unix.SIGTERM
+}

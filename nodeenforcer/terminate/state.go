@@ -1,0 +1,136 @@
+package terminate
+
+import (
+	"slices"
+	"time"
+)
+
+// State is how far the end of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
+// arbitrary start.
+type State struct {
+	limits Limits
+	phase  phase
+	kind   Kind
+	// graceSeconds is promised, kubelet its whole time for that.
+	graceSeconds int64
+	kubelet      time.Duration
+	contain      bool
+	// began is when this kind was asked for, latest the last time seen: time does not go back.
+	began, latest time.Duration
+
+	call    call
+	budget  budget
+	holding holding
+	sight   sight
+	local   local
+
+	// dying: the API server accepted the pod's end. removed: its object is gone, or has another UID.
+	dying, removed bool
+	// last is the step that is reported in the end; again is a request that came too late for this round.
+	last  Step
+	again *Asked
+	// wake is when time alone changes something; 0: never.
+	wake time.Duration
+}
+
+type phase int
+
+const (
+	fresh phase = iota
+	active
+	refused // by a budget: nothing is done until it is asked again
+	ending  // decided; what was written is undone first
+	finished
+)
+
+// NewState is a victim of which nothing was asked yet.
+func NewState(limits Limits) State { return State{limits: limits} }
+
+// Finished says that there is nothing more to do, ever.
+func (s *State) Finished() bool { return s.phase == finished }
+
+// Wake is when Next must be called with a Tick, unless an event comes first; false: never.
+func (s *State) Wake() (at time.Duration, ok bool) { return s.wake, s.wake > 0 }
+
+// Next learns from an event and decides what is to be done now. It is pure: the state that it is given is unchanged.
+func Next(s State, now time.Duration, e Event) (State, []Action) {
+	if s.phase == finished {
+		return s, nil
+	}
+	s.local.containers = slices.Clone(s.local.containers)
+	now = max(now, s.latest)
+	s.latest = now
+	actions := e.learn(&s, now)
+	s.wake = 0
+	return s, append(actions, s.decide(now)...)
+}
+
+// decide asks the rules in this order: what ends comes first, so that nothing is begun for a victim that is gone.
+func (s *State) decide(now time.Duration) (actions []Action) {
+	for _, rule := range []func(time.Duration) []Action{
+		s.conclude, s.containment, s.request, s.look, s.beginLocal, s.stopContainers, s.finish,
+	} {
+		actions = append(actions, rule(now)...)
+	}
+	return actions
+}
+
+// wakeAt asks for a Tick at that time.
+func (s *State) wakeAt(at time.Duration) {
+	if s.wake == 0 || at < s.wake {
+		s.wake = at
+	}
+}
+
+// report is a Record of this moment.
+func (s *State) report(now time.Duration, r Record) Action {
+	r.Kind, r.After = s.kind, now-s.began
+	return Report{Record: r}
+}
+
+func (s *State) end(last Step) { s.phase, s.last = ending, last }
+
+func (e Asked) learn(s *State, now time.Duration) []Action {
+	switch {
+	case s.phase == fresh, s.kind == Soft && e.Kind == Hard && s.phase != ending:
+		s.adopt(&e, now)
+	case s.phase == ending:
+		if s.last == StepReleased { // the only end that the pod survives
+			s.again = &e
+		}
+	case s.kind == Hard && e.Kind == Soft:
+	default:
+		return s.tighten(&e, now)
+	}
+	return nil
+}
+
+// adopt begins with a kind of eviction. What is known of the pod and of requests on their way stays.
+func (s *State) adopt(e *Asked, now time.Duration) {
+	s.phase, s.kind, s.began = active, e.Kind, now
+	s.graceSeconds, s.kubelet, s.contain = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == Hard
+	s.call = call{number: s.call.number, maybe: s.call.maybe || s.call.inFlight}
+	s.local = local{containers: s.local.containers}
+	s.sight.at = now
+	if e.Kind == Hard {
+		s.local.deadline = now + s.limits.Patience + e.Kubelet + s.limits.Margin
+	}
+}
+
+// tighten takes what is stricter of a second request of the same kind.
+func (s *State) tighten(e *Asked, now time.Duration) []Action {
+	s.contain = s.contain || e.Contain && s.kind == Hard
+	if e.GraceSeconds < s.graceSeconds {
+		s.graceSeconds, s.kubelet = e.GraceSeconds, min(s.kubelet, e.Kubelet)
+		s.local.deadline = min(s.local.deadline, now+s.limits.Patience+s.kubelet+s.limits.Margin)
+	}
+	if s.phase != refused {
+		return nil
+	}
+	if now < s.budget.until {
+		return []Action{s.report(now, Record{Step: StepRefused, Try: s.budget.times, RetryAfter: s.budget.until - now, Message: s.budget.message})}
+	}
+	s.phase, s.began = active, now
+	s.call = call{number: s.call.number}
+	return nil
+}

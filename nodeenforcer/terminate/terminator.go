@@ -1,0 +1,161 @@
+package terminate
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// ErrStopped means that the Terminator takes no more requests.
+var ErrStopped = errors.New("the terminator has stopped")
+
+// Config is what a Terminator works with. All fields are required.
+type Config struct {
+	API       API
+	Cgroups   Cgroups
+	Processes Processes
+	Ledger    Ledger
+	Recorder  Recorder
+	Clock     clock.WithDelayedExecution
+	Limits    Limits
+}
+
+// Terminator ends victims, each on its own. Its methods may be called at any time from anywhere.
+type Terminator struct {
+	api       API
+	cgroups   Cgroups
+	processes Processes
+	ledger    Ledger
+	recorder  Recorder
+	clock     clock.WithDelayedExecution
+	limits    Limits
+	// start is where the monotonic time of the states begins.
+	start time.Time
+	// requests is the context of requests to the API server; stop cancels it.
+	requests context.Context
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	victims map[types.UID]*victim
+	stopped bool
+	// running are the actions on their way.
+	running sync.WaitGroup
+}
+
+// New returns a Terminator.
+func New(c Config) *Terminator {
+	t := &Terminator{
+		api: c.API, cgroups: c.Cgroups, processes: c.Processes, ledger: c.Ledger, recorder: c.Recorder,
+		clock: c.Clock, limits: c.Limits, start: c.Clock.Now(), victims: map[types.UID]*victim{},
+	}
+	t.requests, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// Run returns when the context has ended, all that was begun is over, and what was written of pods that live on is undone.
+func (t *Terminator) Run(ctx context.Context) error {
+	<-ctx.Done()
+	t.mu.Lock()
+	t.stopped = true
+	victims := slices.Collect(maps.Values(t.victims))
+	t.mu.Unlock()
+	t.stop()
+	for _, v := range victims {
+		v.step(Stopped{})
+	}
+	t.running.Wait()
+	return nil
+}
+
+// Ask begins to end a pod, or tightens what was begun. Asking again for the same changes nothing. It does not wait.
+func (t *Terminator) Ask(r Request) error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	for {
+		v, err := t.victim(&r)
+		if err != nil {
+			return err
+		}
+		v.meet(&r)
+		if v.step(r.asked()) {
+			return nil
+		}
+		// It ended in between: begin anew.
+	}
+}
+
+func (t *Terminator) victim(r *Request) (*victim, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return nil, ErrStopped
+	}
+	v, ok := t.victims[r.Pod.UID]
+	if !ok {
+		v = &victim{t: t, ref: refOf(r.Pod), path: r.Path, state: NewState(t.limits)}
+		t.victims[r.Pod.UID] = v
+	}
+	return v, nil
+}
+
+// Removed says that a pod's object is gone from the API. Unknown pods are ignored.
+func (t *Terminator) Removed(uid types.UID) { t.tell(uid, Removed{}) }
+
+// Release withdraws a request, because the pressure is over: a pod that the API server did not let go is left alone, and
+// memory.high is what it was. One that is being deleted already goes on.
+func (t *Terminator) Release(uid types.UID) { t.tell(uid, Released{}) }
+
+func (t *Terminator) tell(uid types.UID, e Event) {
+	t.mu.Lock()
+	v, ok := t.victims[uid]
+	t.mu.Unlock()
+	if ok {
+		v.step(e)
+	}
+}
+
+// Standing is how one victim stands.
+type Standing struct {
+	Pod  Ref
+	Kind Kind
+	// Path of the pod's cgroup. Contained: its memory.high is ours at the moment, and nobody else may repair it.
+	Path      string
+	Contained bool
+	// Dying: the API server accepted its end, or its containers are being stopped.
+	Dying bool
+	// RefusedFor is how long it makes no sense to ask again, because a disruption budget forbids it; 0: nothing forbids it.
+	RefusedFor time.Duration
+}
+
+// Standing lists the victims, by namespace and name.
+func (t *Terminator) Standing() []Standing {
+	t.mu.Lock()
+	victims := slices.Collect(maps.Values(t.victims))
+	t.mu.Unlock()
+	var list []Standing
+	for _, v := range victims {
+		if s, ok := v.standing(); ok {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b Standing) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	return list
+}
+
+func (t *Terminator) now() time.Duration { return t.clock.Since(t.start) }
+
+func (t *Terminator) forget(v *victim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.victims[v.ref.UID] == v {
+		delete(t.victims, v.ref.UID)
+	}
+}

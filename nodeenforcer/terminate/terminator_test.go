@@ -1,0 +1,332 @@
+package terminate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+func ask(t *testing.T, term *terminate.Terminator, r terminate.Request) {
+	t.Helper()
+	if err := term.Ask(r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantLog(t *testing.T, n *node, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, n.logged()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// kubelet accepts all, and stops a pod 950 ms after it was asked to.
+func (n *node) kubelet(_ string, pod terminate.Ref) terminate.Answer {
+	time.AfterFunc(950*time.Millisecond, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.gone("/kubepods/burstable/pod" + string(pod.UID))
+	})
+	return terminate.Answer{}
+}
+
+func TestHardByTheKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = n.kubelet
+		term, stop := running(t, n)
+		r := n.pod("1")
+		ask(t, term, r)
+		ask(t, term, r)
+		synctest.Wait()
+		if got := n.high(&r); got != "4096" {
+			t.Errorf("memory.high is %s", got)
+		}
+		standing := term.Standing()
+		want := []terminate.Standing{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: terminate.Hard, Path: r.Path, Contained: true, Dying: true}}
+		if diff := cmp.Diff(want, standing); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		time.Sleep(2 * time.Second)
+		log := n.logged()
+		// Containment and DELETE begin at once, in any order.
+		slices.Sort(log[:4])
+		if diff := cmp.Diff([]string{"0s 1: Accepted", "0s 1: Contained", "0s delete 1 1", "0s mark 1: memory is short", "1s 1: Empty", "1s 1: Gone"}, log); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if len(n.ledger) != 0 || len(term.Standing()) != 0 {
+			t.Errorf("left: %v, %v", n.ledger, term.Standing())
+		}
+		stop()
+	})
+}
+
+func TestHardOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.stubborn = true
+		term, stop := running(t, n)
+		r := n.pod("1")
+		r.Contain = false
+		ask(t, term, r)
+		time.Sleep(3*time.Second + time.Millisecond)
+		trouble := func(line string) bool { return strings.HasSuffix(line, ": Trouble") }
+		synctest.Wait()
+		log := slices.DeleteFunc(n.logged(), trouble)
+		if diff := cmp.Diff([]string{"1s 1: Local", "1s SIGINT to 2", "1s 1: Signalled", "3s kill main1", "3s 1: Killed"}, log); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		n.restart(&r, "main2")
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		log = slices.DeleteFunc(n.logged(), trouble)
+		for i := range log {
+			_, log[i], _ = strings.Cut(log[i], " ")
+		}
+		// A container that the status does not name is told from the sandbox by its oom_score_adj.
+		if diff := cmp.Diff([]string{"1: Restarted", "SIGTERM to 3", "1: Signalled", "kill main2", "1: Killed", "1: Empty"}, log); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if _, err := n.Processes(r.Path + "/sandbox1"); err != nil {
+			t.Error("the sandbox was killed")
+		}
+		stop()
+	})
+}
+
+// The id of the main process is used again, by a process elsewhere, between the look and the signal.
+func TestReusedProcessIsNotSignalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		r := n.pod("1")
+		r.Contain = false
+		n.pinned = func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.groups["/elsewhere"] = n.groups[r.Path+"/main1"]
+			delete(n.groups, r.Path+"/main1")
+		}
+		term, stop := running(t, n)
+		ask(t, term, r)
+		time.Sleep(10 * time.Second)
+		stop()
+		for _, line := range n.logged() {
+			if strings.Contains(line, "SIG") || strings.Contains(line, "kill") {
+				t.Error(line)
+			}
+		}
+	})
+}
+
+func TestStopRestores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		term, stop := running(t, n)
+		r := n.pod("1")
+		ask(t, term, r)
+		time.Sleep(500 * time.Millisecond)
+		stop()
+		if got := n.high(&r); got != "max" || len(n.ledger) != 0 {
+			t.Errorf("memory.high is %s, the ledger has %v", got, n.ledger)
+		}
+		if err := term.Ask(r); !errors.Is(err, terminate.ErrStopped) {
+			t.Errorf("asked after the end: %v", err)
+		}
+	})
+}
+
+func TestRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		term, stop := running(t, n)
+		r := n.pod("1")
+		ask(t, term, r)
+		time.Sleep(500 * time.Millisecond)
+		term.Release("1")
+		term.Release("no such pod")
+		synctest.Wait()
+		if got := n.high(&r); got != "max" || len(term.Standing()) != 0 {
+			t.Errorf("memory.high is %s, standing %v", got, term.Standing())
+		}
+		ask(t, term, r) // from the start
+		synctest.Wait()
+		if got := n.high(&r); got != "4096" {
+			t.Errorf("memory.high is %s", got)
+		}
+		term.Removed("1")
+		stop()
+	})
+}
+
+func TestSoftRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(string, terminate.Ref) terminate.Answer {
+			return terminate.Answer{Verdict: terminate.Budget, Err: errors.New("needs 1")}
+		}
+		term, stop := running(t, n)
+		r := n.pod("1")
+		r.Kind, r.GraceSeconds = terminate.Soft, 30
+		ask(t, term, r)
+		wantLog(t, n, "0s evict 1 30", "0s 1: Refused")
+		time.Sleep(time.Second)
+		ask(t, term, r)
+		wantLog(t, n, "1s 1: Refused")
+		if s := term.Standing(); len(s) != 1 || s[0].RefusedFor != 4*time.Second || s[0].Dying || s[0].Contained {
+			t.Errorf("standing %+v", s)
+		}
+		time.Sleep(4 * time.Second)
+		ask(t, term, r)
+		wantLog(t, n, "5s evict 1 30", "5s 1: Refused")
+		stop()
+	})
+}
+
+// Many at once, some of which the API server takes; the agent ends in the midst of it.
+func TestManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(what string, pod terminate.Ref) terminate.Answer {
+			if len(pod.UID)%2 == 0 {
+				return n.kubelet(what, pod)
+			}
+			return terminate.Offline{}.Delete(context.Background(), pod, 1)
+		}
+		term, stop := running(t, n)
+		var requests []terminate.Request
+		for i := range 300 {
+			r := n.pod(fmt.Sprint(i))
+			requests = append(requests, r)
+			go func() {
+				if err := term.Ask(r); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(1500 * time.Millisecond)
+		stop()
+		for i := range requests {
+			r := &requests[i]
+			if got := n.high(r); got != "max" && len(r.Pod.UID)%2 == 1 || got != "" && len(r.Pod.UID)%2 == 0 {
+				t.Errorf("%s: memory.high is %q", r.Pod.UID, got)
+			}
+		}
+		if len(n.ledger) != 0 {
+			t.Errorf("the ledger has %v", n.ledger)
+		}
+	})
+}
+
+func TestContain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files  map[string]string
+		refuse error
+		want   string
+		step   terminate.Step
+	}{
+		"unlimited":           {map[string]string{"memory.high": "max", "memory.current": "4096"}, nil, "4096", terminate.StepContained},
+		"limited":             {map[string]string{"memory.high": "8192", "memory.current": "4096"}, nil, "4096", terminate.StepContained},
+		"above its limit":     {map[string]string{"memory.high": "4096", "memory.current": "8192"}, nil, "4096", terminate.StepContained},
+		"no such files":       {map[string]string{}, nil, "", terminate.StepNotContained},
+		"usage is not known":  {map[string]string{"memory.high": "max"}, nil, "max", terminate.StepNotContained},
+		"it can't be written": {map[string]string{"memory.high": "max", "memory.current": "4096"}, errors.New("EIO"), "max", terminate.StepNotContained},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode()
+				n.refuse = tc.refuse
+				term, stop := running(t, n)
+				r := n.pod("1")
+				n.files[r.Path] = tc.files
+				ask(t, term, r)
+				synctest.Wait()
+				if got := n.high(&r); got != tc.want {
+					t.Errorf("memory.high is %q, want %q", got, tc.want)
+				}
+				if log := n.logged(); !slices.Contains(log, "0s 1: "+string(tc.step)) {
+					t.Errorf("no %s in %v", tc.step, log)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+func TestRecover(t *testing.T) {
+	n := newNode()
+	for uid, high := range map[string]string{"left": "4096", "dying": "4096", "changed": "9999", "gone": "4096"} {
+		r := n.pod(uid)
+		n.files[r.Path]["memory.high"] = high
+		n.ledger[r.Pod.UID] = terminate.Entry{UID: r.Pod.UID, Path: r.Path, Was: "max", Wrote: "4096"}
+		if uid == "gone" {
+			n.gone(r.Path)
+		}
+	}
+	if err := n.terminator().Recover(t.Context(), func(uid types.UID) bool { return uid == "dying" }); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for dir, files := range n.files {
+		got[strings.TrimPrefix(dir, "/kubepods/burstable/pod")] = files["memory.high"]
+	}
+	if diff := cmp.Diff(map[string]string{"left": "max", "dying": "4096", "changed": "9999"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(n.ledger) != 0 {
+		t.Errorf("the ledger has %v", n.ledger)
+	}
+}
+
+// The agent is killed after each of its writes: what the next one finds is undone.
+func TestKilledAtEveryWrite(t *testing.T) {
+	for left := range 5 {
+		t.Run(fmt.Sprint(left), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode()
+				n.left = left
+				term, stop := running(t, n)
+				r := n.pod("1")
+				ask(t, term, r)
+				time.Sleep(500 * time.Millisecond)
+				stop() // from some write on nothing arrives
+				n.left = -1
+				if err := n.terminator().Recover(t.Context(), func(types.UID) bool { return false }); err != nil {
+					t.Fatal(err)
+				}
+				if got := n.high(&r); got != "max" || len(n.ledger) != 0 {
+					t.Errorf("memory.high is %s, the ledger has %v", got, n.ledger)
+				}
+			})
+		})
+	}
+}
+
+func TestAskValidates(t *testing.T) {
+	n := newNode()
+	term := n.terminator()
+	r := n.pod("1")
+	other := r
+	other.Path = "/kubepods/burstable/pod2"
+	unnamed := r
+	unnamed.Pod = r.Pod.DeepCopy()
+	unnamed.Pod.UID = ""
+	for name, r := range map[string]terminate.Request{"another pod's cgroup": other, "no UID": unnamed, "no pod": {}} {
+		if err := term.Ask(r); err == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if len(term.Standing()) != 0 {
+		t.Error("something stands")
+	}
+}
