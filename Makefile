@@ -4,7 +4,7 @@ TOOL  := go tool -modfile=tools/go.mod
 FIDELITY_CASES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint verify generate bench fidelity build
+.PHONY: help demo test lint verify generate bench bench-node fidelity build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ verify: generate ## Fails where generated files or go.mod are stale
 
 bench: ## The webhook against a bare one that only decodes the pod; prints ratios
 	@go run ./e2e/bench
+
+bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
+	@go run ./e2e/benchnode
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
 	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -run Fidelity -rapid.checks=$(FIDELITY_CASES)

@@ -1,6 +1,10 @@
 package cluster
 
-import "path/filepath"
+import (
+	"context"
+	"errors"
+	"path/filepath"
+)
 
 // Process is a child of ours.
 type Process = process
@@ -33,4 +37,17 @@ func ModuleRoot() (string, error) {
 		return "", err
 	}
 	return filepath.Dir(filepath.Dir(module)), nil
+}
+
+// Wait returns when the process has ended by itself, with its error, or stops it when ctx ends.
+func (p *process) Wait(ctx context.Context) error {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), p.stop())
+	}
+	if p.err != nil {
+		return p.failure()
+	}
+	return nil
 }

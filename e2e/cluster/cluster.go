@@ -70,7 +70,7 @@ type Cluster struct {
 
 	mu         sync.Mutex
 	heartbeats map[string]context.CancelFunc
-	nodes      []*Node
+	nodes      []interface{ Stop() error }
 }
 
 // Start starts a control plane and returns when it is ready. The context bounds the start only: the cluster

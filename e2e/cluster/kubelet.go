@@ -7,15 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -82,9 +79,7 @@ func (c *Cluster) StartKubelet(ctx context.Context, options KubeletOptions) (_ *
 			return nil, fmt.Errorf("starting node %s: %w", n.Name, errors.Join(err, n.Stop()))
 		}
 	}
-	c.mu.Lock()
-	c.nodes = append(c.nodes, n)
-	c.mu.Unlock()
+	c.StopBefore(n)
 	fmt.Fprintf(c.log, "node %s ready after %.1fs\n", n.Name, time.Since(begin).Seconds())
 	return n, nil
 }
@@ -241,44 +236,10 @@ func (n *Node) runKubelet(ctx context.Context) error {
 	return until(ctx, "the kubelet", healthy(url), n.kubelet, n.containerd)
 }
 
-// waitReady labels the node as soon as it is there, since a kubelet may not set all labels itself, and returns
-// when pods can be bound to it. A Node object may be left from an earlier run of the same name: its port tells.
+// waitReady returns when pods can be bound to the node. One of an earlier run of the same name had another port.
 func (n *Node) waitReady(ctx context.Context) error {
-	nodes := n.cluster.client.CoreV1().Nodes()
-	if err := n.label(ctx); err != nil {
-		return err
-	}
-	return until(ctx, "node "+n.Name+" to be ready", func(ctx context.Context) (bool, error) {
-		node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
-		if err != nil || !isReady(node) || node.Status.DaemonEndpoints.KubeletEndpoint.Port != int32(n.Port) {
-			return false, err
-		}
-		tainted := slices.ContainsFunc(node.Spec.Taints, isNotReady)
-		if tainted && !n.cluster.options.ControllerManager {
-			return false, n.cluster.setTaints(ctx, n.Name, n.options.Taints)
-		}
-		return !tainted, nil
-	}, n.kubelet, n.containerd)
-}
-
-func (n *Node) label(ctx context.Context) error {
-	fields := map[string]any{}
-	if len(n.options.Labels) > 0 { // a null would remove the kubelet's own
-		fields["metadata"] = map[string]any{"labels": n.options.Labels}
-	}
-	return until(ctx, "node "+n.Name+" to register", func(ctx context.Context) (bool, error) {
-		err := n.cluster.patchNode(ctx, n.Name, fields)
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	}, n.kubelet, n.containerd)
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
+	mine := func(node *corev1.Node) bool { return node.Status.DaemonEndpoints.KubeletEndpoint.Port == int32(n.Port) }
+	return n.cluster.AwaitNode(ctx, n.Name, n.options.Labels, n.options.Taints, mine, n.kubelet, n.containerd)
 }
 
 // killTasks ends the containers through containerd, whose shims then end themselves. It does what it can: cleanNode

@@ -1,4 +1,4 @@
-// Package fidelity compares Podgrace's defaulting with Kubernetes' own code of the same version, on random cases. What
+// Package fidelity compares Podgrace's decisions with Kubernetes' own code of the same version, on random cases. What
 // the defaulting engine claims about the API server and the scheduler is claimed in comments; here it is asked of them:
 //
 //	priority      the in-tree Priority plugin accepts the pod after Podgrace, as one that named the class itself
@@ -6,6 +6,16 @@
 //	validation    a pod that the API server accepts is still accepted after Podgrace, and a second call changes nothing
 //	graceperiod   what a DELETE does to a pod (at once, not at all, or in so many seconds) is what BeforeDelete does
 //	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse
+//
+// And what the node's plan claims about the kubelet:
+//
+//	node pod      a pod's QoS class, path and files are ResourceConfigForPod's, under every configuration
+//	node oom      oom_score_adj is GetContainerOOMScoreAdjust's
+//	node qos      the QoS levels' shares and reserved memory are what the kubelet's QoS manager writes
+//	node names    kubepods is where NodeAllocatableRoot says
+//	node huge     a container's huge pages are what the kubelet sends to the runtime
+//	allocation    the resources read from a pod's status are those of the kubelet's allocation manager
+//	cpu manager   cpu_manager_state is read as the kubelet does, checksum included
 //
 // A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask
 // for more with -rapid.checks, and give -timeout 0 with it. Each property says at its end how many of its cases mattered,

@@ -1,7 +1,6 @@
 package podgrace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -54,20 +52,7 @@ type Options struct {
 }
 
 // Build compiles the webhook into a folder and returns the program's path.
-func Build(ctx context.Context, dir string) (string, error) {
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "webhook")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/webhook")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the webhook: %w: %s", err, bytes.TrimSpace(out))
-	}
-	return program, nil
-}
+func Build(ctx context.Context, dir string) (string, error) { return build(ctx, dir, "webhook") }
 
 // Install applies what deploy has, starts one webhook and returns when the API server has its CA.
 func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook, error) {
@@ -142,12 +127,17 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 func (w *Webhook) Stop() error { return w.child.Stop() }
 
 func (w *Webhook) waitReady(ctx context.Context) error {
+	return waitReady(ctx, "the webhook", w.child, w.HealthURL)
+}
+
+// waitReady returns when /readyz answers, or the process has ended.
+func waitReady(ctx context.Context, what string, child *cluster.Process, healthURL string) error {
 	var last string
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := w.child.Exited(); err != nil {
+		if err := child.Exited(); err != nil {
 			return false, err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.HealthURL+"/readyz?verbose", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL+"/readyz?verbose", nil)
 		if err != nil {
 			return false, err
 		}
@@ -162,7 +152,7 @@ func (w *Webhook) waitReady(ctx context.Context) error {
 		return response.StatusCode == http.StatusOK, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the webhook to be ready: %w; it last said: %s", err, last)
+		return fmt.Errorf("wait for %s to be ready: %w; it last said: %s", what, err, last)
 	}
 	return nil
 }

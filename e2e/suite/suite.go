@@ -227,8 +227,14 @@ func (s *Suite) Metrics(ctx context.Context) (string, error) {
 // repeats no action whose failure would be a finding.
 func Eventually(t testing.TB, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
+	EventuallyWithin(t, time.Minute, what, condition)
+}
+
+// EventuallyWithin is Eventually for what is slow, such as a machine that is emulated.
+func EventuallyWithin(t testing.TB, within time.Duration, what string, condition func(context.Context) (bool, error)) {
+	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, within, true, func(ctx context.Context) (bool, error) {
 		var done bool
 		done, last = condition(ctx)
 		return done && last == nil, nil

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,6 +22,8 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/guest"
+	"github.com/podgrace/podgrace/e2e/vmnode"
 )
 
 // tier is a set of packages which need the same things of the machine.
@@ -42,7 +45,7 @@ var tiers = []tier{
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{
-			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./graceperiod/...", "./guard/...", "./policyfile/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/demo/...",
+			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./policyfile/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...",
 		},
 	},
 	{
@@ -55,13 +58,16 @@ var tiers = []tier{
 	},
 	{
 		name: "node", what: "with a kubelet and containerd", dir: ".",
-		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: cluster.NodeSupported,
+		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: nodeUnmet,
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
 		packages: []string{"./..."}, args: live, programs: true,
 	},
 }
+
+// nodeUnmet: some of the node tests need a kubelet, others a virtual machine.
+func nodeUnmet() error { return cmp.Or(cluster.NodeSupported(), guest.Supported(), vmnode.Supported()) }
 
 // options are the command line and the environment.
 type options struct {

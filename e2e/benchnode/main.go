@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchnode:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	hog, plan, steady bool
+	rounds            int
+	threshold, rate   int // MiB, MiB per second
+	minute            time.Duration
+}
+
+// AddFlags declares the flags with their defaults.
+func (o *options) AddFlags(f *flag.FlagSet) {
+	f.BoolVar(&o.hog, "hog", false, "eviction of a hog, beside the kubelet's; without one of -hog, -plan and -steady: all three")
+	f.BoolVar(&o.plan, "plan", false, "plan, diff and apply for 110, 250 and 500 pods")
+	f.BoolVar(&o.steady, "steady", false, "what the program costs where nothing happens")
+	f.IntVar(&o.rounds, "rounds", 5, "turns of each side with the hog")
+	f.IntVar(&o.threshold, "threshold", 700, "MiB of memory.available that the hog crosses; the guest has 2048")
+	f.IntVar(&o.rate, "rate", 50, "MiB that the hog takes each second")
+	f.DurationVar(&o.minute, "for", time.Minute, "how long the steady state is watched")
+}
+
+// Complete chooses all parts where none is.
+func (o *options) Complete() {
+	if !o.hog && !o.plan && !o.steady {
+		o.hog, o.plan, o.steady = true, true, true
+	}
+}
+
+// Validate says all that is wrong with the options.
+func (o *options) Validate(args []string) error {
+	var errs []error
+	if len(args) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
+	}
+	if o.rounds < 1 {
+		errs = append(errs, fmt.Errorf("-rounds: %d is not above 0", o.rounds))
+	}
+	if o.threshold < 1 || o.threshold >= hogMiB {
+		errs = append(errs, fmt.Errorf("-threshold: %d MiB are not in 1..%d", o.threshold, hogMiB-1))
+	}
+	if o.rate < 1 {
+		errs = append(errs, fmt.Errorf("-rate: %d is not above 0", o.rate))
+	}
+	if o.minute <= 0 {
+		errs = append(errs, fmt.Errorf("-for: %s is not above 0", o.minute))
+	}
+	return errors.Join(errs...)
+}
+
+func command(ctx context.Context, args []string) error {
+	var o options
+	flags := flag.NewFlagSet("benchnode", flag.ContinueOnError)
+	o.AddFlags(flags)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	o.Complete()
+	if err := o.Validate(flags.Args()); err != nil {
+		return err
+	}
+	return run(ctx, o, os.Stdout, os.Stderr)
+}
+
+// run does the parts one after the other, never two at a time: they would slow each other.
+func run(ctx context.Context, o options, out, progress io.Writer) error {
+	for _, part := range []struct {
+		wanted bool
+		run    func(context.Context, options, io.Writer) (string, error)
+	}{{o.plan, benchPlan}, {o.steady, benchSteady}, {o.hog, benchHog}} {
+		if !part.wanted {
+			continue
+		}
+		text, err := part.run(ctx, o, progress)
+		fmt.Fprint(out, text)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What follows is for nodes that run elsewhere than StartKubelet's, such as those of e2e/vmnode.
+
+// ServingCertificate issues the certificate that a kubelet at address serves with, PEM encoded, and returns the
+// authority that it and its clients trust.
+func (c *Cluster) ServingCertificate(name string, address net.IP) (authority, cert, key []byte, err error) {
+	cert, key, err = c.authority.server(name, address)
+	return encodeCert(c.authority.cert.Raw), cert, key, err
+}
+
+// StopBefore makes Stop stop a node first, before the control plane.
+func (c *Cluster) StopBefore(node interface{ Stop() error }) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nodes = append(c.nodes, node)
+}
+
+// AwaitNode labels the node as soon as its kubelet has registered it, since a kubelet may not set all labels itself,
+// and returns when pods can be bound to it. A Node object may be left from an earlier run of the same name: mine
+// tells. It fails early when one of the children ends.
+func (c *Cluster) AwaitNode(ctx context.Context, name string, labels map[string]string, taints []corev1.Taint, mine func(*corev1.Node) bool, children ...*Process) error {
+	if err := c.labelNode(ctx, name, labels, children...); err != nil {
+		return err
+	}
+	return until(ctx, "node "+name+" to be ready", func(ctx context.Context) (bool, error) {
+		node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !isReady(node) || !mine(node) {
+			return false, err
+		}
+		tainted := slices.ContainsFunc(node.Spec.Taints, isNotReady)
+		if tainted && !c.options.ControllerManager {
+			return false, c.setTaints(ctx, name, taints)
+		}
+		return !tainted, nil
+	}, children...)
+}
+
+func (c *Cluster) labelNode(ctx context.Context, name string, labels map[string]string, children ...*process) error {
+	fields := map[string]any{}
+	if len(labels) > 0 { // a null would remove the kubelet's own
+		fields["metadata"] = map[string]any{"labels": labels}
+	}
+	return until(ctx, "node "+name+" to register", func(ctx context.Context) (bool, error) {
+		err := c.patchNode(ctx, name, fields)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}, children...)
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// LogPath is the log file of a child of this name in the cluster's folder.
+func (c *Cluster) LogPath(name string) string { return c.logPath(name) }
+
+// Progress is where progress lines go; never nil.
+func (c *Cluster) Progress() io.Writer { return c.log }
+
+// Lock takes an exclusive file lock, which the kernel releases if the process dies. If it has to wait it says so.
+func Lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
+	return lock(ctx, path, progress)
+}
+
+// FreePort asks the kernel for a port that nobody listens on at a local address.
+func FreePort(address string) (int, error) { return freePort(address) }
+
+// Until polls done until it is true. It fails with ctx, after two minutes, with done's error, or when one of the
+// children ends.
+func Until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*Process) error {
+	return until(ctx, what, done, children...)
+}
+
+// Tail returns the last lines of a text.
+func Tail(text []byte, lines int) []byte { return tail(text, lines) }
+
+// RequireKubelet says if this cluster's programs lack a kubelet, which a folder of KUBEBUILDER_ASSETS may.
+func (c *Cluster) RequireKubelet() error {
+	if err := requirePrograms(c.BinDir, "kubelet"); err != nil {
+		return fmt.Errorf("starting a node: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package fidelity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/kubernetes/pkg/kubelet/cm/cpumanager/state"
+	"k8s.io/utils/cpuset"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// checkpoints are such as the kubelet writes.
+var checkpoints = drawn(func(s source) *state.CPUManagerCheckpointV2 {
+	set := func() string {
+		var list []int
+		for i := range 12 {
+			if s.chance(7) {
+				list = append(list, i*pick(s, 1, 1, 1, 13))
+			}
+		}
+		return cpuset.New(list...).String()
+	}
+	c := &state.CPUManagerCheckpointV2{PolicyName: pick(s, "static", "none"), DefaultCPUSet: set(), Entries: map[string]map[string]string{}}
+	for i := range s.below(4) {
+		containers := map[string]string{}
+		for n := range s.below(3) {
+			containers[pick(s, "app", "plan.app", `"quoted"`, "Checksum:(plan.checkpointSum)0}")+fmt.Sprint(n)] = set()
+		}
+		c.Entries[fmt.Sprintf("uid-%d", i)] = containers
+	}
+	return c
+})
+
+// TestFidelityNodeCPUManager: a checkpoint of the kubelet is read as the kubelet does, its checksum too; one that was changed, and
+// that the kubelet refuses, is refused.
+func TestFidelityNodeCPUManager(t *testing.T) {
+	t.Parallel()
+	check(t, []share{{"with entries", 30}, {"changed and refused", 30}}, func(t *rapid.T, counts *tally) {
+		c := checkpoints.Draw(t, "checkpoint")
+		text, err := c.MarshalCheckpoint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := plan.ParseCPUManagerState(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		want := &plan.CPUManagerState{PolicyName: c.PolicyName, DefaultCPUSet: c.DefaultCPUSet, Entries: c.Entries}
+		if len(c.Entries) == 0 {
+			want.Entries = got.Entries // absent or empty
+		} else {
+			counts.add("with entries")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s: -kubelet +plan:\n%s", text, diff)
+		}
+		changed := strings.Replace(string(text), rapid.SampledFrom([]string{"1", "2", "5", "app", "static", "none"}).Draw(t, "old"), "7", 1)
+		again := &state.CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
+		if err := again.UnmarshalCheckpoint([]byte(changed)); err == nil && again.VerifyChecksum() == nil {
+			return
+		}
+		counts.add("changed and refused")
+		if s, err := plan.ParseCPUManagerState([]byte(changed)); err == nil {
+			t.Fatalf("the kubelet refuses %s, read as %+v", changed, s)
+		}
+	})
+}

@@ -1,0 +1,18 @@
+package kernel
+
+import (
+	"os"
+	"testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+)
+
+const mountpoint = "/sys/fs/cgroup"
+
+func TestMain(m *testing.M) {
+	cgrouptest.RunHelper()
+	if os.Getenv(hogVariable) != "" {
+		hog()
+	}
+	m.Run()
+}

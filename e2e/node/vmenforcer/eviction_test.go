@@ -1,0 +1,251 @@
+package vmenforcer
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/nodeenforcer"
+)
+
+// threshold of memory.available that a hog crosses. Well above what the kernel takes itself, which the working set leaves out.
+const threshold = "700Mi"
+
+func evicting() v1alpha1.NodePolicySpec {
+	return v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: &v1alpha1.NodeEviction{
+		Hard:                     []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: threshold}},
+		PressureTransitionPeriod: &metav1.Duration{Duration: 3 * time.Second},
+	}}
+}
+
+// class makes a PriorityClass.
+func (g *ground) class(t *testing.T, name string, value int32) {
+	t.Helper()
+	c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	if err := client.IgnoreAlreadyExists(g.Client.Create(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hog takes 1400 MiB, 200 a second, in the guest's 2 GiB.
+func hog(namespace, name, requests, limits string, changes ...changePod) *corev1.Pod {
+	return pod(namespace, name, vmnode.HogImage, requests, limits, []string{"eat", "1400", "200"}, changes...)
+}
+
+// calm returns when the node is not under pressure any more, so that a test begins as the one before did.
+func (g *ground) calm(t *testing.T) {
+	t.Helper()
+	suite.EventuallyWithin(t, patience, "the end of the pressure", func(ctx context.Context) (bool, error) {
+		var n corev1.Node
+		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
+		return len(n.Spec.Taints) == 0, err
+	})
+}
+
+// tainted returns when the scheduler is kept away.
+func (g *ground) tainted(t *testing.T) {
+	t.Helper()
+	suite.EventuallyWithin(t, patience, "the taint", func(ctx context.Context) (bool, error) {
+		var n corev1.Node
+		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
+		for _, taint := range n.Spec.Taints {
+			if taint.Key == nodeenforcer.TaintPressure && taint.Value == "memory" && taint.Effect == corev1.TaintEffectNoSchedule {
+				return true, err
+			}
+		}
+		return false, err
+	})
+}
+
+// A hog of low priority is contained and evicted, whatever its QoS class; its neighbours of higher priority, and those that use
+// what they requested, live.
+func TestHog(t *testing.T) {
+	g := start(t)
+	g.explain(t)
+	g.class(t, "low", 10)
+	g.class(t, "high", 100000)
+	for name, resources := range map[string][2]string{
+		"besteffort": {"", ""},
+		"burstable":  {"50m/64Mi", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := g.workspace(t)
+			neighbours := []*corev1.Pod{
+				pod(ns, "guaranteed", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil, priority("low")),
+				pod(ns, "burstable", cluster.PauseImage, "50m/64Mi", "", nil, priority("high")),
+				pod(ns, "besteffort", vmnode.HogImage, "", "", []string{"eat", "20", "100"}, priority("high")),
+			}
+			g.running(t, neighbours...)
+			g.policy(t, evicting())
+			h := hog(ns, "hog", resources[0], resources[1], priority("low"))
+			g.running(t, h)
+			g.tainted(t)
+			g.gone(t, h)
+			g.lives(t, neighbours...)
+			suite.EventuallyWithin(t, patience, "the Event of the eviction", func(ctx context.Context) (bool, error) {
+				var events corev1.EventList
+				err := g.Client.List(ctx, &events, client.InNamespace(ns), client.MatchingFields{"reason": "Evicted"})
+				for _, e := range events.Items {
+					if e.InvolvedObject.UID == h.UID && strings.Contains(e.Message, "low on resource: memory") && strings.Contains(e.Message, "number 1 of") {
+						return true, nil
+					}
+				}
+				return false, err
+			})
+			for _, step := range []string{"Contained", "Accepted"} {
+				if n, err := g.metric(t.Context(), `podgrace_node_evictions_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
+					t.Errorf("%v pods were %s, %v", n, step, err)
+				}
+			}
+			g.calm(t)
+		})
+	}
+}
+
+// A soft eviction leaves the pod its own grace: nothing is contained, and its preStop hook runs.
+func TestSoftEviction(t *testing.T) {
+	g := start(t)
+	g.explain(t)
+	g.class(t, "low", 10)
+	ns := g.workspace(t)
+	neighbour := pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
+	g.running(t, neighbour)
+	spec := evicting()
+	spec.Eviction.Hard[0].Value = "200Mi"
+	spec.Eviction.Soft = []v1alpha1.SoftEvictionThreshold{{
+		EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "1200Mi"}, GracePeriod: metav1.Duration{Duration: time.Second},
+	}}
+	g.policy(t, spec)
+	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "900", "200"}, priority("low"), func(p *corev1.Pod) {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(25)) // an exec takes seconds under emulation
+		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
+		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vmnode.HogProgram, "touch", "/out/" + ns}}}}
+	})
+	g.running(t, h)
+	g.gone(t, h)
+	if got := g.script(t, "test -e /run/"+ns+" && echo ran || echo no"); got != "ran" {
+		t.Error("the preStop hook did not run")
+	}
+	if logs := g.logs(t); strings.Contains(logs, ns+"/hog") && strings.Contains(logs, `pod="`+ns+`/hog (`+string(h.UID)+`)" step="Contained"`) {
+		t.Error("a soft eviction contained the pod")
+	}
+	g.lives(t, neighbour)
+	g.calm(t)
+}
+
+// The API server is out of reach when memory runs short: the hog gets its signal, its grace and its end from the enforcer itself,
+// and nobody else does.
+func TestHogWithoutAPIServer(t *testing.T) {
+	g := start(t)
+	g.explain(t)
+	g.class(t, "low", 10)
+	ns := g.workspace(t)
+	neighbour := pod(ns, "neighbour", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
+	g.running(t, neighbour)
+	g.policy(t, evicting())
+	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "-ignore-sigterm", "1400", "40"}, priority("low"))
+	g.running(t, h)
+	if err := g.node.Disconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	connected := false
+	t.Cleanup(func() {
+		if !connected {
+			_ = g.node.Reconnect(context.Background())
+		}
+	})
+	scope := vmnode.ContainerCgroup(h, "main")
+	suite.EventuallyWithin(t, patience, "the hog to be killed", func(ctx context.Context) (bool, error) {
+		out, err := g.node.Run(ctx, "cat "+scope+"/cgroup.procs 2>/dev/null | wc -l")
+		return strings.TrimSpace(out) == "0", err
+	})
+	if err := g.node.Reconnect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	connected = true
+	logs := g.logs(t)
+	for _, step := range []string{`step="Contained"`, `step="Local"`, `step="Signalled"`, `step="Killed"`} {
+		if !strings.Contains(logs, step) {
+			t.Errorf("the log lacks %s", step)
+		}
+	}
+	g.lives(t, neighbour)
+	if err := g.Client.Delete(t.Context(), h); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+	g.gone(t, h)
+	g.calm(t)
+}
+
+// The enforcer is killed again and again while it writes: once it is let be, everything is as planned, and when the policy goes
+// everything is as the kubelet had it.
+func TestKilledWhileItWrites(t *testing.T) {
+	g := start(t)
+	g.explain(t)
+	ns := g.workspace(t)
+	var pods []*corev1.Pod
+	for _, name := range []string{"a", "b", "c", "d"} {
+		pods = append(pods, pod(ns, name, cluster.PauseImage, "10m/16Mi", "", nil))
+	}
+	g.running(t, pods...)
+	low := func() string {
+		return g.script(t, "cat "+vmnode.PodCgroup(pods[0])+"/memory.low "+vmnode.Kubepods+"/memory.low | tr '\\n' ' '")
+	}
+	before := low()
+	t.Run("policy", func(t *testing.T) {
+		g.policy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Memory: &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered}})
+		for range 2 {
+			p := g.ready(t)
+			g.script(t, "cat "+vmnode.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs | xargs kill -9")
+			suite.EventuallyWithin(t, patience, "its next start", func(ctx context.Context) (bool, error) {
+				var now corev1.Pod
+				err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), &now)
+				return len(now.Status.ContainerStatuses) == 1 && now.Status.ContainerStatuses[0].RestartCount > p.Status.ContainerStatuses[0].RestartCount, err
+			})
+		}
+		g.ready(t)
+		suite.EventuallyWithin(t, patience, "the plan", func(context.Context) (bool, error) { return strings.HasPrefix(low(), "16777216 "), nil })
+	})
+	suite.EventuallyWithin(t, patience, "what was before the policy", func(context.Context) (bool, error) { return low() == before, nil })
+	g.lives(t, pods...)
+}
+
+// A clock that jumps does not end a grace period; a kubelet that restarts finds its cgroups as it left them.
+func TestClockJumpAndKubeletRestart(t *testing.T) {
+	g := start(t)
+	g.explain(t)
+	ns := g.workspace(t)
+	neighbour := pod(ns, "neighbour", vmnode.HogImage, "", "", []string{"eat", "200", "200"})
+	g.running(t, neighbour)
+	spec := evicting()
+	// Met, but only after ten minutes.
+	spec.Eviction.Soft = []v1alpha1.SoftEvictionThreshold{{EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "100%"}, GracePeriod: metav1.Duration{Duration: 10 * time.Minute}}}
+	spec.Eviction.Soft[0].Value = "1990Mi"
+	g.policy(t, spec)
+	g.tainted(t)
+	if err := g.node.RestartKubelet(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.script(t, "date -s '+15 minutes'")
+	rounds, err := g.metric(t.Context(), `podgrace_node_round_seconds_count`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite.EventuallyWithin(t, patience, "three more rounds", func(ctx context.Context) (bool, error) {
+		n, err := g.metric(ctx, `podgrace_node_round_seconds_count`)
+		return n >= rounds+3, err
+	})
+	g.lives(t, neighbour)
+	g.script(t, "date -s '-15 minutes'")
+}

@@ -1,0 +1,137 @@
+package podgrace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// enforcerUser is the node enforcers' service account.
+const enforcerUser = "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+
+// Enforcer is a running node enforcer.
+type Enforcer struct {
+	// HealthURL serves /readyz, MetricsURL serves /metrics.
+	HealthURL, MetricsURL string
+	// LogPath is the file with what it logs.
+	LogPath string
+	// PID of the process.
+	PID int
+
+	child *cluster.Process
+}
+
+// BuildEnforcer compiles the node enforcer into a folder and returns the program's path.
+func BuildEnforcer(ctx context.Context, dir string) (string, error) {
+	return build(ctx, dir, "nodeenforcer")
+}
+
+// build compiles a program of cmd as make build does.
+func build(ctx context.Context, dir, name string) (string, error) {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/"+name)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return program, nil
+}
+
+// AllowEnforcer gives the node enforcers' service account its rights, as deploy has them.
+func AllowEnforcer(ctx context.Context, c *cluster.Cluster) error {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return apply(ctx, kube, filepath.Join(root, "deploy", "nodeenforcer", "rbac.yaml"), nil)
+}
+
+// DeployEnforcer applies the node enforcers' DaemonSet as deploy has it, but for a change.
+func DeployEnforcer(ctx context.Context, c *cluster.Cluster, change func(*appsv1.DaemonSet)) error {
+	if err := AllowEnforcer(ctx, c); err != nil {
+		return err
+	}
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "nodeenforcer", "daemonset.yaml"))
+	if err != nil {
+		return fmt.Errorf("deploy the node enforcer: %w", err)
+	}
+	var daemonSet appsv1.DaemonSet
+	if err := yaml.UnmarshalStrict(text, &daemonSet); err != nil {
+		return fmt.Errorf("deploy the node enforcer: %w", err)
+	}
+	change(&daemonSet)
+	kube, err := client.New(c.Config, client.Options{})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	if err := kube.Create(ctx, &daemonSet); err != nil {
+		return fmt.Errorf("deploy the node enforcer: %w", err)
+	}
+	return nil
+}
+
+// EnforcerKubeconfig is a kubeconfig with the node enforcers' rights.
+func EnforcerKubeconfig(c *cluster.Cluster) (string, error) {
+	return c.KubeconfigFor(enforcerUser, "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
+}
+
+// StartEnforcer starts one node enforcer on this machine. It returns at once: Ready says when it knows its node.
+func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string) (*Enforcer, error) {
+	kubeconfig, err := EnforcerKubeconfig(c)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	e := &Enforcer{
+		HealthURL: "http://127.0.0.1:" + ports[0], MetricsURL: "http://127.0.0.1:" + ports[1],
+		LogPath: filepath.Join(c.Dir, "log", "nodeenforcer-"+ports[0]+".log"),
+	}
+	args = append([]string{
+		"--kubeconfig", kubeconfig, "--node-name", nodeName, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1],
+	}, args...)
+	if e.child, err = cluster.StartProcess("nodeenforcer", e.LogPath, program, args...); err != nil {
+		return nil, err
+	}
+	e.PID = e.child.PID()
+	return e, nil
+}
+
+// WaitReady returns when it knows its node and has compared its cgroups once.
+func (e *Enforcer) WaitReady(ctx context.Context) error {
+	return waitReady(ctx, "the node enforcer", e.child, e.HealthURL)
+}
+
+// Stop ends it.
+func (e *Enforcer) Stop() error {
+	if err := e.child.Stop(); err != nil {
+		return errors.Join(err, fmt.Errorf("its log is %s", e.LogPath))
+	}
+	return nil
+}
