@@ -57,10 +57,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer tick.Stop()
 	defer func() { a.saving.save(a.Source, a.Clock, true, a.Log) }()
 	for full := true; ; {
-		a.round(ctx, full)
+		var settled <-chan time.Time
+		if a.round(ctx, full).Settling {
+			settled = a.Clock.After(plan.SettleTime)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-settled:
+			full = true
 		case <-a.saving.due(a.Clock):
 			full = false
 		case <-tick.C():
@@ -86,17 +91,17 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-func (a *Agent) round(ctx context.Context, full bool) {
+func (a *Agent) round(ctx context.Context, full bool) Round {
 	state, known := a.Source.State()
 	if !known {
 		a.Log.V(1).Info("nothing is known of this node yet")
-		return
+		return Round{}
 	}
 	node := a.Machine.Node(state)
 	enforcer, err := a.enforcerFor(node.Driver)
 	if err != nil {
 		a.complain(fmt.Errorf("open the cgroups: %w", err))
-		return
+		return Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
 	r, err := enforcer.Round(ctx, node, specOf(state), modeOf(a.Mode, state), state.Pods, full)
@@ -109,6 +114,7 @@ func (a *Agent) round(ctx context.Context, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready, a.paths = true, podPaths(r.Tree)
+	return r
 }
 
 // complain logs a trouble once, and again when it is another, and has the Node say it.
@@ -144,7 +150,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
+	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow), Settling: plan.NewSettling(plan.SettleTime), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 
@@ -193,7 +199,8 @@ func unenforced(r Round) string {
 	first, others := "", 0
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
 		switch {
-		case d.Why == "" || d.Why == plan.WhyObserve || d.Why == plan.WhyOwned: // written, or not the mode's matter
+		case d.Why == "" || d.Why == plan.WhyFresh: // written, or soon
+		case d.Why == plan.WhyObserve || d.Why == plan.WhyOwned: // not the mode's matter
 		case first == "":
 			d.Detail = "" // such as the usage, with which the Node would change in every round
 			first = d.String()

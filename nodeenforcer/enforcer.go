@@ -27,6 +27,8 @@ type Enforcer struct {
 	Clock  clock.PassiveClock
 	// Rivals remembers who reverts what.
 	Rivals *plan.Rivals
+	// Settling holds repairs back while the owner may still be writing; nil: none.
+	Settling *plan.Settling
 	// Undo remembers what is to be taken back when no policy asks for it any more; nil: nothing is.
 	Undo *Undo
 	// Hold: which policy there is is not known, and nothing is taken back.
@@ -36,7 +38,7 @@ type Enforcer struct {
 
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
-	missed bool              // something could not be read or written in the last round
+	missed bool              // something could not be read or written in the last round, or was held back
 }
 
 // Round is what one comparison found and did.
@@ -52,6 +54,8 @@ type Round struct {
 	Reverts []plan.Revert
 	// Full: every cgroup was looked at, and not only those whose plan changed.
 	Full bool
+	// Settling: a repair is held back for now (plan.Settling); the next round looks at all.
+	Settling bool
 	// Changed: the plan is another than in the last round.
 	Changed bool
 	Took    time.Duration
@@ -89,10 +93,15 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	}
 	r.Diff = plan.Diff(r.Tree, have, mode, options)
 	r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
+	if r.Settling = e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift)); r.Settling {
+		options.Fresh = e.Settling.Fresh
+		r.Diff = plan.Diff(r.Tree, have, mode, options)
+		r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
+	}
 	if !e.DryRun {
 		err = errors.Join(err, e.apply(ctx, &r))
 	}
-	e.last, e.mode, e.missed = r.Tree, mode, err != nil
+	e.last, e.mode, e.missed = r.Tree, mode, err != nil || r.Settling
 	r.Took = e.Clock.Since(began)
 	return r, err
 }

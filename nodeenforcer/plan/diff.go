@@ -16,6 +16,8 @@ type DiffOptions struct {
 	BelowUsage bool
 	// GivenUp says of a file that it is left alone, because somebody else keeps reverting it (Rivals.GivenUp). nil: none.
 	GivenUp func(path, file string) bool
+	// Fresh says of a difference that it is held back, because its owner may be about to write there (Settling.Fresh). nil: none.
+	Fresh func(Drift) bool
 }
 
 // page is the page size in bytes.
@@ -128,6 +130,9 @@ func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, optio
 	}
 	if c.Why == "" && usageBound(file) && !options.BelowUsage && should.within(is) {
 		c.Why, c.Detail = underUsage(should, seen.MemoryUsage)
+	}
+	if c.Why == "" && options.Fresh != nil && options.Fresh(c.Drift) {
+		c.Why = WhyFresh
 	}
 	return c
 }

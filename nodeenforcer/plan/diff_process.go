@@ -43,11 +43,15 @@ func ProcessOperations(want *Tree, have map[string]map[int]int, mode v1alpha1.No
 			if is == p.OOMScoreAdj {
 				continue
 			}
+			drift := Drift{Where: where, File: fileOOMScoreAdj, Have: strconv.Itoa(is), Want: strconv.Itoa(p.OOMScoreAdj), Owner: p.Owner, Why: why}
+			if why == "" && options.Fresh != nil && options.Fresh(drift) {
+				drift.Why = WhyFresh
+			}
 			if !told[is] {
 				told[is] = true
-				out.Drift = append(out.Drift, Drift{Where: where, File: fileOOMScoreAdj, Have: strconv.Itoa(is), Want: strconv.Itoa(p.OOMScoreAdj), Owner: p.Owner, Why: why})
+				out.Drift = append(out.Drift, drift)
 			}
-			if why == "" {
+			if drift.Why == "" {
 				out.Operations = append(out.Operations, ProcessOperation{Where: where, PID: pid, From: is, To: p.OOMScoreAdj, Owner: p.Owner})
 			}
 		}

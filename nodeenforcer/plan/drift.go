@@ -56,6 +56,8 @@ const (
 	WhyOwned Why = "Owned"
 	// WhyRival: somebody reverted it again and again.
 	WhyRival Why = "Rival"
+	// WhyFresh: it was found only now, and its owner may be about to write it.
+	WhyFresh Why = "Fresh"
 	// WhyUsage: the limit would fall under what is used now. It is written once usage is low enough.
 	WhyUsage Why = "BelowUsage"
 	// WhyUsageUnknown: it could not be read what is used now.
@@ -71,6 +73,7 @@ var explanations = map[Why]string{
 	WhyObserve:      "mode Observe writes nothing",
 	WhyOwned:        "mode Tune writes only what nobody else owns",
 	WhyRival:        "somebody else keeps reverting it",
+	WhyFresh:        "found only now, its owner may be about to write it",
 	WhyUsage:        "the limit would fall under what is used now",
 	WhyUsageUnknown: "what is used now is not known, and the limit could fall under it",
 	WhyPromise:      "a group would have more than the one above it",

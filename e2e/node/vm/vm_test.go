@@ -101,7 +101,5 @@ func running(t *testing.T, s *suite.Suite, p *corev1.Pod) {
 // slow, and slower still on a machine with other work.
 func eventually(t *testing.T, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
-	if err := cluster.Until(t.Context(), what, condition); err != nil {
-		t.Fatal(err)
-	}
+	suite.EventuallyWithin(t, patience, what, condition)
 }

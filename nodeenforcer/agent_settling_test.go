@@ -1,0 +1,59 @@
+package nodeenforcer
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// The kubelet makes a pod's cgroup and writes its files later: what stands there in between is not drift that somebody made, and
+// the kubelet is the one to write it. What stays is repaired soon, and not only at the next resync.
+func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		kubelet time.Duration // after which it writes; 0: it does not
+		writes  int
+	}{
+		"the kubelet writes":        {time.Second, 0},
+		"the kubelet never does so": {0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBed(t, runs1("a", "cpu=500m")).make(asPlanned)
+				b.enforcer.Settling = plan.NewSettling(plan.SettleTime)
+				source := newSource()
+				agent, _ := newAgent(b, source)
+				agent.Status = NewStatusKeeper(nil, agent.Clock, agent.Log)
+				registry := prometheus.NewRegistry()
+				agent.Metrics = NewMetrics(registry)
+				pod := b.path("a", "")
+				wanted, _ := b.cgroups.Get(pod, "cpu.weight")
+				b.cgroups.Set(pod, "cpu.weight", "1")
+				before := len(b.cgroups.Writes())
+				go func() { _ = agent.Run(t.Context()) }()
+				source.say(b.live(v1alpha1.NodeModeRepair))
+				time.Sleep(settle)
+				synctest.Wait()
+				if n := len(b.cgroups.Writes()) - before; n != 0 || agent.Status.status.Unenforced != "" {
+					t.Errorf("%d writes at once, the Node says %q", n, agent.Status.status.Unenforced)
+				}
+				time.Sleep(test.kubelet)
+				if test.kubelet > 0 {
+					b.cgroups.Set(pod, "cpu.weight", wanted)
+				}
+				time.Sleep(plan.SettleTime)
+				synctest.Wait()
+				if n := len(b.cgroups.Writes()) - before; n != test.writes {
+					t.Errorf("%d writes after %v: %v", n, plan.SettleTime, b.cgroups.Writes())
+				}
+				if is, _ := b.cgroups.Get(pod, "cpu.weight"); is != wanted {
+					t.Errorf("cpu.weight is %s, want %s", is, wanted)
+				}
+			})
+		})
+	}
+}
