@@ -1,0 +1,141 @@
+package review
+
+import (
+	"encoding/json"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// Decision is what becomes of a request.
+type Decision string
+
+// The decisions.
+const (
+	Allowed Decision = "Allowed"
+	Denied  Decision = "Denied"
+)
+
+// ViaTemplate is Result.Via of a workload: it was judged by the pod that its controller would create.
+const ViaTemplate = "template"
+
+// Resource is the object that a result is about: for a workload the workload, and not its pod.
+type Resource struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+}
+
+// String is kind namespace/name, for people.
+func (r Resource) String() string {
+	name := r.Name
+	if name == "" {
+		name = "(unnamed)"
+	}
+	if r.Namespace != "" {
+		name = r.Namespace + "/" + name
+	}
+	return r.Kind + " " + name
+}
+
+// Source is where an object was read: Line counts from 1; of an element of a list, it is the element's first line. A stream's File
+// is "-".
+type Source struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Operation is one step of a JSON patch (RFC 6902) on the pod that is created.
+type Operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Result is what the policies say of one request.
+type Result struct {
+	Resource Resource `json:"resource"`
+	Source   Source   `json:"source"`
+	// Via is ViaTemplate for a workload.
+	Via string `json:"via,omitempty"`
+	// Operation as in AdmissionRequests: CREATE, UPDATE, DELETE; and for an eviction, EVICT.
+	Operation string `json:"operation"`
+	// User who is judged; empty: nobody in particular.
+	User     string   `json:"user,omitempty"`
+	Decision Decision `json:"decision"`
+	// Reason in one word and Message for a person; both empty where nothing is to be said.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Warnings that the API server would pass on to the user.
+	Warnings []string `json:"warnings"`
+	// Patch of the pod, by its changed fields; of an eviction where it is raised.
+	Patch []Operation `json:"patch"`
+	// Policies that hold for the pod, the heaviest first.
+	Policies []string `json:"policies"`
+	// Unknown is what the decision depends on and the state does not say, a phrase each.
+	Unknown []string `json:"unknown,omitempty"`
+	// Why by the name of the changed field, as in the API server's audit log: the value and in brackets the reason.
+	Why map[string]string `json:"why,omitempty"`
+
+	// Before and After are the pod in JSON, before the patch and after it; nil where there is no pod. Before has the
+	// defaults of the scheme and of the API server's plugins.
+	Before, After json.RawMessage `json:"-"`
+}
+
+// Finding says whether the result is of interest to a reader: refused or warned about.
+func (r *Result) Finding() bool { return r.Decision == Denied || len(r.Warnings) > 0 }
+
+// Summary counts.
+type Summary struct {
+	// Files that were read.
+	Files int `json:"files"`
+	// Reviewed results: Allowed + Denied.
+	Reviewed int `json:"reviewed"`
+	Allowed  int `json:"allowed"`
+	Denied   int `json:"denied"`
+	// Warned results have a warning, Changed ones a patch, Unknown ones something that was not known.
+	Warned  int `json:"warned"`
+	Changed int `json:"changed"`
+	Unknown int `json:"unknown"`
+	// Other are objects that are no pods and make none.
+	Other int `json:"other"`
+	// Errors are what could not be read.
+	Errors int `json:"errors"`
+}
+
+// Report is the outcome of a review.
+type Report struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Summary    Summary        `json:"summary"`
+	Results    []Result       `json:"results"`
+	Errors     []*input.Error `json:"errors,omitempty"`
+}
+
+// NewReport counts. Results are in the order of the input.
+func NewReport(files, other int, results []Result, errs []*input.Error) *Report {
+	if results == nil {
+		results = []Result{}
+	}
+	s := Summary{Files: files, Other: other, Reviewed: len(results), Errors: len(errs)}
+	for i := range results {
+		r := &results[i]
+		if r.Decision == Denied {
+			s.Denied++
+		} else {
+			s.Allowed++
+		}
+		s.Warned += count(len(r.Warnings) > 0)
+		s.Changed += count(len(r.Patch) > 0)
+		s.Unknown += count(len(r.Unknown) > 0)
+	}
+	return &Report{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ReviewReport", Summary: s, Results: results, Errors: errs}
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
