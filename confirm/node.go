@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/page"
 )
 
 // JudgeNode says whether a node can be confirmed off: not while there is a sign of life.
@@ -66,25 +67,25 @@ func (s NodeState) Changed(now NodeState) string {
 
 // ReportNode writes what is known of the node, the danger first.
 func ReportNode(f NodeFacts, style Style) string {
-	p := &page{style: style}
+	p := page.New(style, margin)
 	if JudgeNode(f).Verdict.dangerous() {
-		p.marked(red, "DANGER", fmt.Sprintf("If %s still runs, its pods run twice and write to the same volumes.", f.Node.Name),
+		p.Marked(page.Red, "DANGER", fmt.Sprintf("If %s still runs, its pods run twice and write to the same volumes.", f.Node.Name),
 			"Confirm only what you know: it has no power, or the machine is destroyed. That it does not answer is not enough.")
-		p.gap()
+		p.Gap()
 	}
-	p.row("Node", f.Node.Name+", "+nodeState(f.state(), f.Now))
+	p.Row("Node", f.Node.Name+", "+nodeState(f.state(), f.Now))
 	if f.Node.Annotations[guard.AnnotationConfirmOff] != "" && !f.state().ConfirmedOff {
-		p.row("Earlier", "there is a confirmation, which is void: the node was heard of since, or booted anew")
+		p.Row("Earlier", "there is a confirmation, which is void: the node was heard of since, or booted anew")
 	}
-	p.row("UID", string(f.Node.UID))
-	p.row("Boot", orNone(f.Node.Status.NodeInfo.BootID))
-	p.row("Ready", readyCondition(f.Node, f.Now))
-	p.row("Lease", f.lease())
-	p.row("Taints", taints(f.Node)...)
+	p.Row("UID", string(f.Node.UID))
+	p.Row("Boot", orNone(f.Node.Status.NodeInfo.BootID))
+	p.Row("Ready", readyCondition(f.Node, f.Now))
+	p.Row("Lease", f.lease())
+	p.Row("Taints", taints(f.Node)...)
 	f.podRows(p)
 	f.attachmentRows(p)
-	p.row("You", f.you())
-	p.gap()
+	p.Row("You", f.you())
+	p.Gap()
 	return p.String()
 }
 
@@ -140,17 +141,17 @@ func taints(n *corev1.Node) []string {
 // maxHarmless is how many pods are named that are not protected.
 const maxHarmless = 5
 
-func (f NodeFacts) podRows(p *page) {
+func (f NodeFacts) podRows(p *page.Page) {
 	if f.PodsUnknown != "" {
-		p.row("Pods", "unknown: "+f.PodsUnknown)
+		p.Row("Pods", "unknown: "+f.PodsUnknown)
 		return
 	}
 	protected, others := split(f.Pods)
 	if len(f.Pods) == 0 {
-		p.row("Pods", "none that may still run")
+		p.Row("Pods", "none that may still run")
 		return
 	}
-	p.row("Pods", fmt.Sprintf("%d may still run, %d of them protected:", len(f.Pods), len(protected)))
+	p.Row("Pods", fmt.Sprintf("%d may still run, %d of them protected:", len(f.Pods), len(protected)))
 	var rows [][]string
 	for _, b := range protected {
 		rows = append(rows, []string{"! " + b.Namespace + "/" + b.Name, b.Why})
@@ -161,7 +162,7 @@ func (f NodeFacts) podRows(p *page) {
 	if more := len(others) - maxHarmless; more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("  and %d more that are not protected", more)})
 	}
-	p.table("", rows)
+	p.Table("", rows)
 }
 
 // split returns the protected pods and the others, each by name.
@@ -178,9 +179,9 @@ func split(pods []BoundPod) (protected, others []BoundPod) {
 	return protected, others
 }
 
-func (f NodeFacts) attachmentRows(p *page) {
+func (f NodeFacts) attachmentRows(p *page.Page) {
 	if f.AttachmentsUnknown != "" {
-		p.row("Volumes", "unknown: "+f.AttachmentsUnknown)
+		p.Row("Volumes", "unknown: "+f.AttachmentsUnknown)
 		return
 	}
 	rows := [][]string{{"none attached"}}
@@ -194,37 +195,37 @@ func (f NodeFacts) attachmentRows(p *page) {
 		}
 		rows = append(rows, []string{a.Volume, state, a.Name})
 	}
-	p.table("Volumes", rows)
+	p.Table("Volumes", rows)
 }
 
 // NextForNode writes how it ended and what becomes possible.
 func NextForNode(f NodeFacts, j Judgement, style Style, commands Commands) string {
-	p := &page{style: style}
+	p := page.New(style, margin)
 	switch j.Verdict {
 	case Refused:
-		p.marked(red, "REFUSED", j.Reason)
+		p.Marked(page.Red, "REFUSED", j.Reason)
 		return p.String()
 	case NotPermitted:
-		p.marked(red, "REFUSED", j.Reason)
+		p.Marked(page.Red, "REFUSED", j.Reason)
 		f.granting(p)
 		return p.String()
 	case Already:
-		p.marked(green, "CONFIRMED", j.Reason, void)
+		p.Marked(page.Green, "CONFIRMED", j.Reason, void)
 	case Ask, Unneeded:
-		p.marked(green, "CONFIRMED", fmt.Sprintf("node %s is off. Nothing was deleted yet.", f.Node.Name), void)
+		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("node %s is off. Nothing was deleted yet.", f.Node.Name), void)
 	}
-	p.row("Next", "one of:")
-	p.gap()
+	p.Row("Next", "one of:")
+	p.Gap()
 	name := f.Node.Name
 	if !f.state().OutOfService {
-		p.command(commands.kubectl("taint node %s %s=nodeshutdown:NoExecute", name, corev1.TaintNodeOutOfService),
+		p.Command(commands.kubectl("taint node %s %s=nodeshutdown:NoExecute", name, corev1.TaintNodeOutOfService),
 			"all of its pods and volumes move; before the node comes back, take the taint away")
 	}
 	protected, others := split(f.Pods)
 	if all := append(protected, others...); len(all) > 0 {
-		p.command(commands.kubectl("delete pod -n %s %s --force", all[0].Namespace, all[0].Name), "one pod at a time")
+		p.Command(commands.kubectl("delete pod -n %s %s --force", all[0].Namespace, all[0].Name), "one pod at a time")
 	}
-	p.command(commands.kubectl("delete node %s", name), "if it will never come back")
+	p.Command(commands.kubectl("delete node %s", name), "if it will never come back")
 	return p.String()
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/page"
 )
 
 // JudgePod says whether a force delete of the pod can be confirmed, and must be.
@@ -32,24 +33,24 @@ func JudgePod(f PodFacts) Judgement {
 
 // ReportPod writes what is known of the pod, the danger first.
 func ReportPod(f PodFacts, style Style, commands Commands) string {
-	p := &page{style: style}
+	p := page.New(style, margin)
 	if JudgePod(f).Verdict.dangerous() {
-		p.marked(red, "DANGER", podDanger(f), podAfter(f.Pod))
-		p.gap()
+		p.Marked(page.Red, "DANGER", podDanger(f), podAfter(f.Pod))
+		p.Gap()
 	}
-	p.row("Pod", podName(f.Pod)+", "+string(f.Pod.Status.Phase))
-	p.row("UID", string(f.Pod.UID))
+	p.Row("Pod", podName(f.Pod)+", "+string(f.Pod.Status.Phase))
+	p.Row("UID", string(f.Pod.UID))
 	if f.Pod.Spec.NodeName != "" {
-		p.row("Node", f.Pod.Spec.NodeName+", "+f.nodeState())
+		p.Row("Node", f.Pod.Spec.NodeName+", "+f.nodeState())
 	}
-	p.row("Protected", f.protected())
-	p.table("Claims", claimRows(f.Claims))
-	p.row("Deleting", deleting(f.Pod, f.Now))
-	p.row("You", f.you())
+	p.Row("Protected", f.protected())
+	p.Table("Claims", claimRows(f.Claims))
+	p.Row("Deleting", deleting(f.Pod, f.Now))
+	p.Row("You", f.you())
 	if JudgePod(f).Verdict.dangerous() {
 		f.safer(p, commands)
 	}
-	p.gap()
+	p.Gap()
 	return p.String()
 }
 
@@ -160,42 +161,42 @@ func (p Permission) you() string {
 }
 
 // safer writes what is better where it is possible.
-func (f PodFacts) safer(p *page, commands Commands) {
+func (f PodFacts) safer(p *page.Page, commands Commands) {
 	name := f.Pod.Spec.NodeName
 	switch {
 	case f.Node.State == guard.NodeGone:
-		p.row("Safer", "make sure that the machine "+name+" is off, and go on only then")
+		p.Row("Safer", "make sure that the machine "+name+" is off, and go on only then")
 	case f.Node.State == guard.NodePresent && f.Node.Ready:
-		p.row("Safer", "delete it without --force, its kubelet stops it:")
-		p.table("", [][]string{{commands.kubectl("delete pod -n %s %s", f.Pod.Namespace, f.Pod.Name)}})
+		p.Row("Safer", "delete it without --force, its kubelet stops it:")
+		p.Table("", [][]string{{commands.kubectl("delete pod -n %s %s", f.Pod.Namespace, f.Pod.Name)}})
 	default:
-		p.row("Safer", "wait for "+name+"; or make sure that it is off, and say so of the node:")
-		p.table("", [][]string{{commands.confirmNode(name)}})
+		p.Row("Safer", "wait for "+name+"; or make sure that it is off, and say so of the node:")
+		p.Table("", [][]string{{commands.confirmNode(name)}})
 	}
 }
 
 // NextForPod writes how it ended and what to type next.
 func NextForPod(f PodFacts, j Judgement, style Style, commands Commands) string {
-	p := &page{style: style}
+	p := page.New(style, margin)
 	force := " --force"
 	switch j.Verdict {
 	case NotPermitted:
-		p.marked(red, "REFUSED", j.Reason)
+		p.Marked(page.Red, "REFUSED", j.Reason)
 		f.granting(p)
 		return p.String()
 	case Unneeded:
-		p.marked(green, "NOT NEEDED", j.Reason)
+		p.Marked(page.Green, "NOT NEEDED", j.Reason)
 		if !f.Node.ConfirmedOff {
 			force = ""
 		}
 	case Already:
-		p.marked(green, "CONFIRMED", j.Reason)
+		p.Marked(page.Green, "CONFIRMED", j.Reason)
 	case Ask, Refused:
-		p.marked(green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)))
+		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)))
 	}
-	p.row("Next", "type:")
-	p.gap()
-	p.command(commands.kubectl("delete pod -n %s %s%s", f.Pod.Namespace, f.Pod.Name, force), "")
+	p.Row("Next", "type:")
+	p.Gap()
+	p.Command(commands.kubectl("delete pod -n %s %s%s", f.Pod.Namespace, f.Pod.Name, force), "")
 	return p.String()
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/page"
 )
 
 const group = "podgrace.dev"
@@ -50,21 +51,21 @@ func (p Permission) missing() string {
 }
 
 // granting writes who can grant the rights, and what they apply: with flags of their own, not with this user's.
-func (p Permission) granting(page *page) {
+func (p Permission) granting(out *page.Page) {
 	namespace := p.Missing[0].Namespace
 	who := "an administrator of the cluster"
 	if namespace != "" {
 		who = "an administrator of namespace " + namespace + ", or of the cluster"
 	}
-	page.row("Ask", who+". They type:")
-	page.gap()
-	fmt.Fprintf(page, "kubectl apply -f - <<'EOF'\n%sEOF\n", p.manifest(namespace))
+	out.Row("Ask", who+". They type:")
+	out.Gap()
+	fmt.Fprintf(out, "kubectl apply -f - <<'EOF'\n%sEOF\n", p.manifest(namespace))
 }
 
 // manifest grants the needed rights to the user: in the namespace, or in the cluster where it is empty. It is named after the
 // user, so that it takes nothing from others.
 func (p Permission) manifest(namespace string) string {
-	name := "podgrace-confirm-" + strings.NewReplacer("/", "-", "%", "-").Replace(printable(p.User))
+	name := "podgrace-confirm-" + strings.NewReplacer("/", "-", "%", "-").Replace(page.Printable(p.User))
 	kind, meta := "ClusterRole", fmt.Sprintf("{name: %q}", name)
 	if namespace != "" {
 		kind, meta = "Role", fmt.Sprintf("{name: %q, namespace: %s}", name, namespace)
@@ -85,5 +86,5 @@ func subject(user string) string {
 	if parts := strings.Split(user, ":"); len(parts) == 4 && parts[0] == "system" && parts[1] == "serviceaccount" {
 		return fmt.Sprintf("{kind: ServiceAccount, namespace: %s, name: %s}", parts[2], parts[3])
 	}
-	return fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}", printable(user))
+	return fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}", page.Printable(user))
 }

@@ -1,0 +1,83 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// fields are what a contract says, one field each.
+func fields(e *v1alpha1.Enforcement) (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if m := e.Memory; m != nil {
+		if m.Protection != "" {
+			add("memory.protection %s", m.Protection)
+		}
+		if m.ThrottlePercent != nil {
+			add("memory.throttlePercent %d", *m.ThrottlePercent)
+		}
+	}
+	if e.CPU != nil {
+		add("cpu.weight %d", e.CPU.Weight)
+	}
+	if e.IO != nil {
+		add("io.weight %d", e.IO.Weight)
+	}
+	if e.OOM != nil {
+		add("oom.rank %d", e.OOM.Rank)
+	}
+	if e.Eviction != nil {
+		add("eviction.order %d", e.Eviction.Order)
+	}
+	return out
+}
+
+func (v *view) contractGiver() *defaulting.Policy {
+	return v.giver(func(s *v1alpha1.PodPolicySpec) bool { return s.Node != nil })
+}
+
+// contract is what admission decided for the node when the pod was made: a record, which no later policy changes.
+func contract(v *view) Contract {
+	giver := v.contractGiver()
+	text, present := v.pod.Annotations[v1alpha1.AnnotationEnforcement]
+	if !present {
+		why := v.nobody("node settings")
+		if giver != nil {
+			why = fmt.Sprintf("it has none, though PodPolicy %s gives node settings: it was not there or not asked when the pod was made", giver.Name)
+		}
+		return Contract{Source: Source{OriginNone, nameOf(giver), why}}
+	}
+	e, err := plan.ParseEnforcement(text)
+	if err != nil {
+		return Contract{Source: Source{OriginUnknown, nameOf(giver), fmt.Sprintf("it can't be read and counts for nothing: %v", err)}}
+	}
+	c := Contract{Fields: fields(e), Source: Source{OriginPolicy, nameOf(giver), ""}}
+	switch {
+	case !v.created() && giver == nil:
+		c.Origin, c.Why = OriginPod, "its own; the webhook removes or refuses it"
+	case !v.created():
+		c.Why = "decided by PodPolicy " + nameOf(giver)
+	case giver != nil && v.settledNode() == nil:
+		c.Why = "decided when it was made, the same today"
+	case giver != nil:
+		c.Why = "decided when it was made, otherwise today"
+	case v.doubtful():
+		c.Origin, c.Why = OriginUnknown, "decided when it was made; by which policy can't be told, since not all are known here"
+	default:
+		c.Origin, c.Why = OriginUnknown, "decided when it was made, by a policy that does not match today, or written past the policies"
+	}
+	return c
+}
+
+// settledNode is what today's policies would change in the contract; nil: nothing.
+func (v *view) settledNode() *defaulting.Change {
+	for i := range v.settled.Changes {
+		if c := &v.settled.Changes[i]; strings.HasPrefix(c.Path, "/metadata/annotations") {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Policies of the cluster, the heaviest first.
+type Policies []PolicyMatch
+
+// Match says whether a policy is for the pod.
+type Match string
+
+// Whether a policy is for the pod.
+const (
+	MatchYes Match = "Yes"
+	MatchNo  Match = "No"
+	// MatchLimits: a match condition could not be evaluated. Its limits hold, its defaults do not.
+	MatchLimits Match = "LimitsOnly"
+)
+
+// PolicyMatch is one policy and whether it is for the pod.
+type PolicyMatch struct {
+	Name    string `json:"name"`
+	Weight  int32  `json:"weight"`
+	Matches Match  `json:"matches"`
+	// Why it does not, or not in full; empty where it does.
+	Why string `json:"why,omitempty"`
+	// Does is what it asks for, in a few words.
+	Does string `json:"does"`
+}
+
+func policies(v *view) (out Policies) {
+	for _, p := range v.in.Policies {
+		m := PolicyMatch{Name: p.Name, Weight: p.Spec.Weight, Matches: MatchNo, Does: does(p.Spec)}
+		switch {
+		case slices.Contains(v.giving, p):
+			m.Matches = MatchYes
+		case slices.Contains(v.limiting, p):
+			m.Matches, m.Why = MatchLimits, v.doubt(p)
+		case v.effective.Excluded:
+			m.Why = v.excluded()
+		default:
+			m.Why = v.refusal(p)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+func does(s *v1alpha1.PodPolicySpec) string {
+	sum := defaulting.Summary(s)
+	var parts []string
+	for _, part := range []struct{ what, how string }{
+		{"priority", sum.Priority}, {"spread", sum.TopologySpread}, {"grace", sum.GracePeriod}, {"removal", sum.Removal},
+	} {
+		if part.how != "" {
+			parts = append(parts, part.what+" "+part.how)
+		}
+	}
+	if s.Node != nil {
+		parts = append(parts, "node")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (v *view) excluded() string {
+	if isMirror(v.pod) {
+		return "it is a mirror pod: its kubelet runs it from a file"
+	}
+	return "no policy is for pods of namespace " + v.in.Namespace.Name
+}
+
+// marker is a default that is cheap to recognise.
+var marker = &v1alpha1.Enforcement{Eviction: &v1alpha1.EvictionEnforcement{Order: 1}}
+
+// certain says whether a policy that holds gives its defaults too: one of the same match that would write an annotation does.
+func (v *view) certain(p *defaulting.Policy) bool {
+	r := v.probe(p)
+	for _, c := range r.Changes {
+		if c.Operation == defaulting.OperationAdd {
+			return true
+		}
+	}
+	return false
+}
+
+// doubt is why it does not: the engine says it as a warning.
+func (v *view) doubt(p *defaulting.Policy) string {
+	for _, w := range v.probe(p).Warnings {
+		if after, found := strings.CutPrefix(string(w), "PodPolicy "+p.Name+": "); found {
+			return after
+		}
+	}
+	return "a match condition could not be evaluated: its limits hold, its defaults do not"
+}
+
+func (v *view) probe(p *defaulting.Policy) defaulting.Result {
+	marked := *p
+	marked.Spec = &v1alpha1.PodPolicySpec{Match: p.Spec.Match, Node: marker}
+	pod := v.pod.DeepCopy()
+	delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
+	request := v.asking(pod)
+	return defaulting.Policies{&marked}.For(request, v.in.OwnNamespace).Apply(request, defaulting.Facts{})
+}
+
+// refusal says which part of a policy's match the pod does not meet, by asking for one part at a time.
+func (v *view) refusal(p *defaulting.Policy) string {
+	m := p.Spec.Match
+	if m == nil {
+		return "not known"
+	}
+	switch {
+	case m.NamespaceSelector != nil && v.in.Namespace.Unknown:
+		return fmt.Sprintf("its namespaceSelector is %s, and namespace %s is not known", metav1.FormatLabelSelector(m.NamespaceSelector), v.in.Namespace.Name)
+	case m.NamespaceSelector != nil && !v.meets(v1alpha1.PodMatch{NamespaceSelector: m.NamespaceSelector}):
+		return fmt.Sprintf("namespace %s is not %s (namespaceSelector)", v.in.Namespace.Name, metav1.FormatLabelSelector(m.NamespaceSelector))
+	case m.PodSelector != nil && !v.meets(v1alpha1.PodMatch{PodSelector: m.PodSelector}):
+		return fmt.Sprintf("its labels are not %s (podSelector)", metav1.FormatLabelSelector(m.PodSelector))
+	case len(m.OwnerKinds) > 0 && !v.meets(v1alpha1.PodMatch{OwnerKinds: m.OwnerKinds}):
+		return fmt.Sprintf("%s is not among ownerKinds %s", ownerKind(v.pod), join(m.OwnerKinds, ", "))
+	}
+	for _, c := range m.MatchConditions {
+		if !v.meets(v1alpha1.PodMatch{MatchConditions: []admissionregistrationv1.MatchCondition{c}}) {
+			return fmt.Sprintf("match condition %s is false", c.Name)
+		}
+	}
+	return "not known"
+}
+
+func (v *view) meets(m v1alpha1.PodMatch) bool {
+	p, err := defaulting.Compile(&v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Match: &m}})
+	return err != nil || len(defaulting.Policies{p}.For(v.asking(v.pod), v.in.OwnNamespace).Policies) > 0
+}
+
+func ownerKind(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return owner.Kind
+	}
+	return "a pod without a controller"
+}
+
+func join[S ~string](list []S, separator string) string {
+	texts := make([]string, len(list))
+	for i, s := range list {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, separator)
+}

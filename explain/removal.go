@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// reasons are what the guard's words for an allowance mean.
+var reasons = map[string]string{
+	"NotForced":      "its kubelet stops it, within its grace period",
+	"NeverScheduled": "it has no node: no kubelet ever had it",
+	"Finished":       "it has finished: nothing of it runs any more",
+	"OwnKubelet":     "you are the kubelet that runs it",
+	"NodeGone":       "its node has no Node object any more",
+	"NodeStopped":    "its node is known to have stopped",
+	"PodFenced":      "it is fenced",
+	"Confirmed":      "it is confirmed, and you may",
+	"AllowedActor":   "the policies allow you by name (allowedActors)",
+	"NotGuarded":     "no policy guards its namespace",
+}
+
+func removal(v *view) Removal {
+	facts := v.guardFacts()
+	r := Removal{User: v.in.User.Username, Policies: facts.Policy.Names, Protected: protected(v, facts)}
+	if !v.created() {
+		r.None = "it does not exist yet"
+		return r
+	}
+	r.ForceDelete = v.judge(guard.RoadDelete, new(int64(0)), facts)
+	r.Delete = v.judge(guard.RoadDelete, nil, facts)
+	r.Eviction = v.evictionVerdict(facts)
+	return r
+}
+
+// guardFacts are what the guard would know; without them, what is known here. A node without its lease is unknown: it may have been
+// heard of a moment ago.
+func (v *view) guardFacts() guard.Facts {
+	if v.in.Removal != nil {
+		return *v.in.Removal
+	}
+	facts := guard.Facts{Now: v.in.Now, Claims: v.in.Facts.Claims, Policy: v.in.Policies.Removal(v.in.Namespace, v.in.OwnNamespace)}
+	if v.in.PoliciesUnknown {
+		facts.Policy = guard.Policy{Unknown: true}
+	}
+	facts.Node.Name = v.pod.Spec.NodeName
+	if v.created() {
+		v.note("whether its node answers, and what you may do, was not asked: removals are judged on the safe side")
+	}
+	return facts
+}
+
+// protected says why the pod is, under the policies.
+func protected(v *view, facts guard.Facts) string {
+	why := guard.Protected(v.pod, facts.Claims)
+	switch {
+	case why != "":
+		return why
+	case facts.Policy.Unknown:
+		return "which policies guard it could not be read"
+	case facts.Policy.ProtectAll:
+		return "the policies protect all pods"
+	}
+	return ""
+}
+
+func (v *view) judge(road guard.Road, grace *int64, facts guard.Facts) *Verdict {
+	d := guard.Decide(guard.Request{Road: road, User: v.in.User, Pod: v.pod, GracePeriodSeconds: grace}, facts)
+	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason, Message: or(d.Message, or(reasons[d.Reason], d.Reason))}
+}
+
+// evictionVerdict is of an eviction without options, as kubectl drain sends it. The webhook is asked about evictions with grace 0 only:
+// of one that is without because the pod's own is 0 it does not learn (docs/removal-guard.md).
+func (v *view) evictionVerdict(facts guard.Facts) *Verdict {
+	verdict := v.judge(guard.RoadEviction, nil, facts)
+	own := graceperiod.Delete(v.pod, nil, facts.Now).Force && v.pod.Spec.NodeName != "" && !graceperiod.Finished(v.pod)
+	if own {
+		return &Verdict{Decision: string(guard.Warn), Reason: "NotSeen", Message: "its own grace period is 0: an eviction without options force-deletes it, and shows no webhook the pod"}
+	}
+	if verdict.Decision == string(guard.Allow) {
+		verdict.Message += fmt.Sprintf("; budgets count; with grace 0 %s", v.withoutGrace(facts))
+	}
+	return verdict
+}
+
+// withoutGrace is what becomes of an eviction with grace 0.
+func (v *view) withoutGrace(facts guard.Facts) string {
+	d := v.judge(guard.RoadEviction, new(int64(0)), facts)
+	switch {
+	case d.Reason == guard.Unsafe && facts.Policy.EvictionWithoutGrace == v1alpha1.GraceRaise:
+		return "raised to its own"
+	case d.Decision == string(guard.Deny):
+		return "refused"
+	case d.Decision == string(guard.Warn):
+		return "warned about"
+	}
+	return "allowed"
+}

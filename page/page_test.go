@@ -1,0 +1,72 @@
+package page_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/page"
+)
+
+func TestPage(t *testing.T) {
+	rows := [][]string{{"a", "b", "one two three four five six seven eight"}, {"long name", "", "x"}, {"alone, and longer than any"}}
+	for name, tc := range map[string]struct {
+		style page.Style
+		write func(*page.Page)
+		want  string
+	}{
+		"row": {page.Style{Width: 40}, func(p *page.Page) { p.Row("Label", "one two three four five six seven eight", "more") }, `
+Label   one two three four five six
+        seven eight
+        more
+`},
+		"not wrapped": {page.Style{}, func(p *page.Page) { p.Row("Label", "one  two three four five six seven eight") }, "\nLabel   one  two three four five six seven eight\n"},
+		"too narrow":  {page.Style{Width: 20}, func(p *page.Page) { p.Row("Label", "one two three four five six seven eight") }, "\nLabel   one two three four five six seven eight\n"},
+		"table":       {page.Style{Width: 50}, func(p *page.Page) { p.Table("T", [][]string{{"a", "b"}, {"ccc", strings.Repeat("d", 50)}}) }, "\nT       a    b\n        ccc  " + strings.Repeat("d", 50) + "\n"},
+		"columns": {page.Style{Width: 60}, func(p *page.Page) { p.Columns("", "T", rows) }, `
+T       a          b  one two three four five six seven
+                      eight
+        long name     x
+        alone, and longer than any
+`},
+		"color":         {page.Style{Color: true}, func(p *page.Page) { p.Marked(page.Red, "Bad", "x") }, "\n\x1b[1;31mBad\x1b[0m     x\n"},
+		"no color":      {page.Style{}, func(p *page.Page) { p.Marked(page.Red, "Bad", "x") }, "\nBad     x\n"},
+		"command":       {page.Style{}, func(p *page.Page) { p.Command("kubectl get pod", "looks"); p.Gap() }, "\n  # looks\n  kubectl get pod\n\n"},
+		"hostile":       {page.Style{}, func(p *page.Page) { p.Row("L", "a\x1b[2J\nb\u202e"); p.Table("", [][]string{{"\x1b"}}) }, "\nL       a?[2J?b?\n        ?\n"},
+		"other letters": {page.Style{}, func(p *page.Page) { p.Table("", [][]string{{"äöü", "x"}, {"abcd", "x"}}) }, "\n        äöü   x\n        abcd  x\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := page.New(tc.style, 8)
+			tc.write(p)
+			if diff := cmp.Diff(tc.want, "\n"+p.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever is written, nothing steers a terminal, and no word is lost.
+func TestAnyText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String().Draw(t, "text")
+		p := page.New(page.Style{Width: rapid.IntRange(0, 90).Draw(t, "width")}, 8)
+		p.Row("", text)
+		p.Columns("", "", [][]string{{text, text}, {}, {"x"}})
+		for _, r := range p.String() {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Fatalf("character %U in %q", r, p.String())
+			}
+		}
+		if !utf8.ValidString(p.String()) {
+			t.Fatalf("no UTF-8: %q", p.String())
+		}
+		words := strings.Join(strings.Fields(page.Printable(text)), "")
+		if got := strings.Join(strings.Fields(p.String()), ""); got != words+words+words+"x" {
+			t.Fatalf("got %q of %q", got, words)
+		}
+	})
+}
