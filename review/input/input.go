@@ -1,5 +1,3 @@
-// Package input reads what is to be reviewed: documents of YAML and JSON from files, folders and streams, each with the file and
-// line that it came from.
 package input
 
 import (
@@ -8,10 +6,19 @@ import (
 	"iter"
 )
 
+// Limits. A real manifest is a few KiB, and the API server takes 3 MiB at most.
+const (
+	// maxDocument in bytes is how large a YAML document, or a JSON object outside a list, may be; and what a YAML document's anchors
+	// may make of it.
+	maxDocument = 64 << 20
+	// maxErrors of one file are told; the others are counted.
+	maxErrors = 20
+)
+
 // Document is one object of the input.
 type Document struct {
 	File string
-	// Line where the object begins, from 1.
+	// Line where the object begins, from 1: its first key, or its opening brace.
 	Line int
 	// JSON of the object, which is a JSON object with apiVersion and kind.
 	JSON []byte
@@ -19,7 +26,7 @@ type Document struct {
 	APIVersion, Kind, Namespace, Name string
 }
 
-// Error is one thing that is wrong in the input.
+// Error is one thing that is wrong in the input. Line is 0 where no line is to blame.
 type Error struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -39,10 +46,64 @@ type Reader struct {
 	Stdin io.Reader
 	// Files that were read so far.
 	Files int
+
+	// limit in bytes instead of maxDocument, for tests.
+	limit     int
+	stdinRead bool
 }
 
 // Read gives every document of the paths: files, folders with all that is in them, and "-". What is wrong is given as an Error in
-// place of the document, and the rest is read on.
+// place of the document, and the rest is read on. Of a pair, one is nil. The objects of a list are documents of their own, and
+// the list is none; an empty document is none either.
 func (r *Reader) Read(paths ...string) iter.Seq2[*Document, *Error] {
-	panic("not there yet")
+	return func(yield func(*Document, *Error) bool) {
+		for _, path := range paths {
+			if !r.path(path, yield) {
+				return
+			}
+		}
+	}
+}
+
+// stream reads one file. False: no more is wanted.
+func (r *Reader) stream(name string, from io.Reader, yield func(*Document, *Error) bool) bool {
+	r.Files++
+	limit := r.limit
+	if limit == 0 {
+		limit = maxDocument
+	}
+	out := &sink{file: name, yield: yield}
+	s := &splitter{source: source{from: from, line: 1}, sink: out, limit: limit}
+	s.run()
+	return out.finish()
+}
+
+// sink takes what is found in one file.
+type sink struct {
+	file    string
+	yield   func(*Document, *Error) bool
+	errors  int
+	stopped bool
+}
+
+func (s *sink) document(d *Document) {
+	if !s.stopped {
+		d.File = s.file
+		s.stopped = !s.yield(d, nil)
+	}
+}
+
+func (s *sink) fail(line int, format string, args ...any) {
+	s.errors++
+	if !s.stopped && s.errors <= maxErrors {
+		s.stopped = !s.yield(nil, &Error{File: s.file, Line: line, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// finish tells how many errors were not told. False: no more is wanted.
+func (s *sink) finish() bool {
+	if more := s.errors - maxErrors; more > 0 && !s.stopped {
+		s.stopped = !s.yield(nil, &Error{File: s.file, Message: fmt.Sprintf("and %d more errors in this file", more)})
+	}
+	return !s.stopped
 }

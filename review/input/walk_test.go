@@ -1,0 +1,62 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadPaths(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, kind string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("apiVersion: v1\nkind: "+kind+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range []string{"all/a.yaml", "all/b.yml", "all/c.json", "all/d.jsonl", "all/e.ndjson", "all/f.txt", "all/.g.yaml", "all/.git/h.yaml", "all/sub/sub/i.YAML", "none/x.txt", "other/j.yaml", "all/..data/k.yaml"} {
+		write(name, string(rune('A'+i)))
+	}
+	if err := os.Mkdir(filepath.Join(dir, "none/sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"all/sub/loop": "..", "all/other": "../other", "all/again": "../other", "all/k.yaml": "..data/k.yaml", "all/gone.yaml": "gone", "all/gone": "gone2"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "all/null.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	r := Reader{Stdin: strings.NewReader("apiVersion: v1\nkind: Stdin\n")}
+	var got []string
+	for d, err := range r.Read("all", "-", "all/f.txt", "none", "gone", "-", "all/sub/") {
+		if err != nil {
+			got = append(got, err.Error())
+			continue
+		}
+		got = append(got, d.File+" "+d.Kind)
+	}
+	want := []string{
+		"all/a.yaml A", "all/again/j.yaml K", "all/b.yml B", "all/c.json C", "all/d.jsonl D", "all/e.ndjson E", "all/gone.yaml: no such file or directory",
+		"all/k.yaml L", "all/null.yaml: not a regular file", "all/sub/sub/i.YAML I", "- Stdin", "all/f.txt F",
+		"none: no .yaml, .yml, .json, .jsonl, .ndjson file in this folder", "gone: no such file or directory",
+		"-: standard input can be read only once, and was read already",
+	}
+	if diff := cmp.Diff(want, got[:min(len(got), len(want))]); diff != "" {
+		t.Error(diff)
+	}
+	if last := got[len(got)-1]; last != "all/sub/sub/i.YAML I" {
+		t.Errorf("the last is %q", last)
+	}
+	if r.Files != 18 {
+		t.Errorf("%d files", r.Files)
+	}
+}
