@@ -11,6 +11,8 @@ import (
 type Facts struct {
 	// PriorityClasses of the cluster by name. nil: unknown.
 	PriorityClasses map[string]*schedulingv1.PriorityClass
+	// Partial: a PriorityClass that is not among them is unknown, and not absent.
+	Partial bool
 	// GlobalDefault is the class that the API server gives to pods that name none; nil where there is none.
 	GlobalDefault *schedulingv1.PriorityClass
 	// ServiceSelectors are the selectors of the Services in the pod's namespace that have one.

@@ -56,8 +56,8 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	name := e.class.value
 	class, known := facts.PriorityClasses[name]
 	switch {
-	case facts.PriorityClasses == nil:
-		out.warn("PodPolicy %s gives PriorityClass %q, but the cluster's classes are not known here: the pod keeps the priority it has", e.class.name(), name)
+	case facts.PriorityClasses == nil, !known && facts.Partial:
+		out.warn("PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !known:
 		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > highestUserPriority:
@@ -82,6 +82,10 @@ func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
 		return
 	}
 	class, known := facts.PriorityClasses[spec.PriorityClassName]
+	if !known && facts.Partial {
+		out.warn("PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
+		return
+	}
 	if !known {
 		out.warn("PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return

@@ -110,7 +110,7 @@ func TestApplyPriority(t *testing.T) {
 			name:     "no classes are known at all, as in offline review: not the same as a class that does not exist",
 			pod:      pod(),
 			policies: one(policy("web", gives("high"))),
-			warnings: []string{`PodPolicy web gives PriorityClass "high", but the cluster's classes are not known here…keeps`},
+			warnings: []string{`PodPolicy web gives PriorityClass "high", but whether the cluster has it is not known here…keeps`},
 		},
 		{
 			name:     "an unknown class is no lighter policy's turn",

@@ -36,6 +36,11 @@ func PodOf(workload runtime.Object) (*Template, error) {
 		return owned(w, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), &w.Spec.Template, w.Spec.Selector), nil
 	case *appsv1.DaemonSet:
 		return owned(w, appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &w.Spec.Template, nil), nil
+	case *corev1.ReplicationController:
+		if w.Spec.Template == nil {
+			return nil, fmt.Errorf("ReplicationController %s has no template", w.Name)
+		}
+		return owned(w, corev1.SchemeGroupVersion.WithKind("ReplicationController"), w.Spec.Template, &metav1.LabelSelector{MatchLabels: w.Spec.Selector}), nil
 	case *batchv1.Job:
 		return jobPod(w, &w.Spec.Template), nil
 	case *batchv1.CronJob:
@@ -89,12 +94,16 @@ func with(labels map[string]string, key, value string) map[string]string {
 }
 
 // ResolvePriority does to a pod what the in-tree Priority plugin does before any webhook sees it
-// (plugin/pkg/admission/priority/admission.go admitPod, 1.36.3). The error is the plugin's refusal.
+// (plugin/pkg/admission/priority/admission.go admitPod, 1.36.3). The error is the plugin's refusal. A pod whose class is unknown
+// (Facts.Partial) stays as it is.
 func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 	class := facts.GlobalDefault
 	if name := pod.Spec.PriorityClassName; name != "" {
 		var known bool
 		if class, known = facts.PriorityClasses[name]; !known {
+			if facts.Partial {
+				return nil
+			}
 			return fmt.Errorf("no PriorityClass with name %s was found", name)
 		}
 	}

@@ -12,3 +12,15 @@ var PodPolicyCRD []byte
 //
 //go:embed crds/podgrace.dev_nodepolicies.yaml
 var NodePolicyCRD []byte
+
+// WebhookConfigurations are what the API server calls Podgrace for: a MutatingWebhookConfiguration and a
+// ValidatingWebhookConfiguration, YAML documents.
+//
+//go:embed webhook/configurations.yaml
+var WebhookConfigurations []byte
+
+// AdmissionPolicies are the ValidatingAdmissionPolicies that the API server evaluates itself, each with its binding, YAML
+// documents.
+//
+//go:embed webhook/policies.yaml
+var AdmissionPolicies []byte

@@ -72,7 +72,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	want := actorsExpression(inForceOf(list.Items).StrictestRemoval().AllowedActors)
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
-		if !strings.HasSuffix(w.Name, removalSuffix) || w.Name == enforcerRemoval {
+		if !takesActors(w.Name) {
 			continue
 		}
 		hook := acadmission.ValidatingWebhook().WithName(w.Name)
@@ -90,6 +90,25 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 		return reconcile.Result{}, fmt.Errorf("write the allowed actors: %w", err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// RenderActors writes into a configuration that is in no cluster what the leader writes into the one that is: the condition
+// that lets the actors pass whom all policies allow (defaulting.Policies.StrictestRemoval).
+func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, actors []string) {
+	expression := actorsExpression(actors)
+	if expression == "" {
+		return
+	}
+	for i := range configuration.Webhooks {
+		if w := &configuration.Webhooks[i]; takesActors(w.Name) {
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: actorsCondition, Expression: expression})
+		}
+	}
+}
+
+// takesActors says whether a webhook lets allowed actors pass.
+func takesActors(name string) bool {
+	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
 // inForceOf compiles what can be compiled.

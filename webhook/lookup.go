@@ -24,6 +24,8 @@ type Lookup struct {
 	// Live reads from the API server what no informer has yet: a namespace or a controller that was made a moment ago,
 	// whose first pods come before the informer's event. nil: such an object is unknown.
 	Live client.Reader
+	// Partial: what the readers do not have is unknown, and not absent.
+	Partial bool
 }
 
 // liveTimeout bounds a live read. The whole review has a few seconds.
@@ -48,6 +50,7 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 	if facts.PriorityClasses, err = l.priorityClasses(ctx); err != nil {
 		return facts, err
 	}
+	facts.Partial = l.Partial
 	facts.GlobalDefault = defaulting.GlobalDefaultOf(facts.PriorityClasses)
 	if needs.Selectors {
 		if facts.ServiceSelectors, err = l.serviceSelectors(ctx, namespace); err != nil {

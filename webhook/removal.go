@@ -86,7 +86,7 @@ func (e *Engine) removal(ctx context.Context, req admission.Request) (*guard.Req
 	if !e.Ready() {
 		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)))
 	}
-	facts := e.removalFacts(ctx, req, r)
+	facts := e.RemovalFacts(ctx, req.Name, r)
 	return r, &facts, nil
 }
 

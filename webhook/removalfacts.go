@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -35,19 +34,19 @@ type Fences interface {
 	Receipts(ctx context.Context, pod *corev1.Pod, node string) ([]guard.Fence, error)
 }
 
-// removalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it
+// RemovalFacts looks up what the judgement of a removal depends on; name is that of the request, for nodes. Removals that need a judgement are rare, so all of it
 // is read live: an informer may be behind, and a node that is gone in truth must not be taken for one that never was.
 // What can't be read stays unknown.
-func (e *Engine) removalFacts(ctx context.Context, req admission.Request, r *guard.Request) guard.Facts {
+func (e *Engine) RemovalFacts(ctx context.Context, name string, r *guard.Request) guard.Facts {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	facts := guard.Facts{Now: time.Now()}
 	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
-		facts.Node = e.Lookup.node(ctx, req.Name, facts.Now)
+		facts.Node = e.Lookup.node(ctx, name, facts.Now)
 		if r.Road == guard.RoadNode && !facts.Policy.Unknown {
-			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, req.Name, policies, facts.Policy.ForceDelete)
+			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, name, policies, facts.Policy.ForceDelete)
 		}
 	case guard.RoadVolumeAttachment:
 		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)

@@ -31,9 +31,18 @@ func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, 
 	return as[T](objects), nil
 }
 
+// Indexed is a reader that is no cache and has the objects of a kind as one has them.
+type Indexed interface {
+	// Indexer has an index by namespace.
+	Indexer(kind client.Object) toolscache.Indexer
+}
+
 // indexerOf returns the store behind a kind's informer, which it starts and waits for as List does; nil where the reader
 // has none.
 func indexerOf(ctx context.Context, reader client.Reader, kind client.Object) (toolscache.Indexer, error) {
+	if indexed, ok := reader.(Indexed); ok {
+		return indexed.Indexer(kind), nil
+	}
 	informers, ok := reader.(cache.Informers)
 	if !ok {
 		return nil, nil

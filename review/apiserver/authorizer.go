@@ -1,0 +1,87 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/podgrace/podgrace/guard"
+)
+
+// Authorizer says whether a user may do something. What is Unknown counts as not allowed.
+type Authorizer interface {
+	Allowed(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) guard.Answer
+}
+
+// recorder asks an Authorizer for the API server's code, and keeps what it did not know, a phrase each.
+type recorder struct {
+	authorizer Authorizer
+	unknown    phrases
+}
+
+// phrases are different ones, in the order in which they came up.
+type phrases []string
+
+func (p *phrases) add(more ...string) {
+	for _, phrase := range more {
+		if !slices.Contains(*p, phrase) {
+			*p = append(*p, phrase)
+		}
+	}
+}
+
+// errRight is what the API server's own authorizer gives where it can't tell; expressions take it for no.
+var errRight = errors.New("not known")
+
+// Authorize is the API server's interface. Its expressions give it a context of their own.
+func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	answer := guard.Unknown
+	if r.authorizer != nil && a.IsResourceRequest() {
+		answer = r.authorizer.Allowed(ctx, userInfo(a.GetUser()), authorizationv1.ResourceAttributes{
+			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
+			Namespace: a.GetNamespace(), Name: a.GetName(),
+		})
+	}
+	switch answer {
+	case guard.Yes:
+		return authorizer.DecisionAllow, "", nil
+	case guard.No:
+		return authorizer.DecisionNoOpinion, "", nil
+	case guard.Unknown:
+	}
+	r.unknown.add(rightOf(a))
+	return authorizer.DecisionNoOpinion, "", errRight
+}
+
+func rightOf(a authorizer.Attributes) string {
+	what := a.GetName()
+	if a.GetNamespace() != "" {
+		what = a.GetNamespace() + "/" + what
+	}
+	resource := a.GetResource()
+	if a.GetAPIGroup() != "" {
+		resource += "." + a.GetAPIGroup()
+	}
+	who := a.GetUser().GetName()
+	if who == user.Anonymous {
+		who = "the user"
+	}
+	return fmt.Sprintf("whether %s has the verb %s on %s %s", who, a.GetVerb(), resource, what)
+}
+
+func userInfo(u user.Info) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
+	for key, values := range u.GetExtra() {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info
+}

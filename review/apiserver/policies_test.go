@@ -1,0 +1,164 @@
+package apiserver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/review/apiserver"
+)
+
+func policies(t testing.TB) *apiserver.Policies {
+	t.Helper()
+	p, err := apiserver.NewPolicies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// refusing refuses grace 0 in the namespaces that the selector selects; nil: in all.
+func refusing(name string, selector *metav1.LabelSelector) *v1alpha1.PodPolicy {
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny}}}
+	if selector != nil {
+		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: selector}
+	}
+	return p
+}
+
+func labelled(key, value string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+}
+
+func statefulSet(grace string) string {
+	return `{"metadata":{"name":"db","namespace":"shop"},"spec":{"template":{"spec":{"containers":[{"name":"a"}]` + grace + `}}}}`
+}
+
+func TestPolicies(t *testing.T) {
+	const (
+		annotation = v1alpha1.AnnotationEnforcement
+		zero       = `,"terminationGracePeriodSeconds":0`
+	)
+	hasty := func(changes ...change) apiserver.Request {
+		return request(t, create, "statefulsets", append([]change{object(statefulSet(zero))}, changes...)...)
+	}
+	confirming := func(changes ...change) apiserver.Request {
+		return request(t, update, "nodes", append([]change{oldObject(plainNode), object(confirmedOff)}, changes...)...)
+	}
+	evicting := func(changes ...change) apiserver.Request {
+		return request(t, create, "pods/eviction", append([]change{object(eviction(""))}, changes...)...)
+	}
+	half := pod(halfDone)
+	confirmed := pod(halfDone, annotated("podgrace.dev/confirm-force-delete", "u1"))
+	unstructuredPolicy := &unstructured.Unstructured{}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(refusing("p", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unstructuredPolicy.Object = content
+	unstructuredPolicy.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodPolicy"))
+	for name, tc := range map[string]struct {
+		request apiserver.Request
+		want    []string
+		unknown string
+	}{
+		"annotation kept":        {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, "{}"))))},
+		"annotation changed":     {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, `{"oom":{}}`)))), want: []string{"enforcement.podgrace.dev Forbidden: annotation podgrace.dev/enforcement records what was decided"}},
+		"annotation by status":   {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(annotation, "{}")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
+		"annotation by kubelet":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(kubelet))},
+		"annotation, own system": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("kube-system"))},
+
+		"grace 0, no policy":             {request: hasty()},
+		"grace 0, a policy":              {request: hasty(params(refusing("p", nil))), want: []string{"zero-grace.podgrace.dev Forbidden: terminationGracePeriodSeconds is 0 in the template of StatefulSet db,"}},
+		"grace 0, two policies":          {request: hasty(params(refusing("p", nil), refusing("q", nil))), want: []string{"zero-grace.podgrace.dev Forbidden: ", "zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0, an unstructured one":   {request: hasty(params(unstructuredPolicy)), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0, a policy that raises":  {request: hasty(params(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))},
+		"grace 0, for this team":         {request: hasty(params(refusing("p", labelled("team", "till")))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0, for another team":      {request: hasty(params(refusing("p", labelled("team", "bank"))))},
+		"grace 0, for this namespace":    {request: hasty(params(refusing("p", labelled(corev1.LabelMetadataName, "shop")))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0, team not known":        {request: hasty(in("elsewhere"), params(refusing("p", labelled("team", "till")))), want: []string{"zero-grace.podgrace.dev Forbidden: the labels of namespace elsewhere are not known, and decide whether this is refused (PodPolicy p) (unknown)"}, unknown: "the labels of namespace elsewhere"},
+		"grace 0, not known, by name":    {request: hasty(in("elsewhere"), params(refusing("p", labelled(corev1.LabelMetadataName, "elsewhere")))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0, not known, other name": {request: hasty(in("elsewhere"), params(refusing("p", labelled(corev1.LabelMetadataName, "shop"))))},
+		"grace 0, not known, for all":    {request: hasty(in("elsewhere"), params(refusing("p", nil))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
+		"grace 0 was there before":       {request: request(t, update, "statefulsets", oldObject(statefulSet(zero)), object(statefulSet(zero)), params(refusing("p", nil)))},
+		"grace 30":                       {request: request(t, create, "statefulsets", object(statefulSet("")), params(refusing("p", nil)))},
+
+		"confirmed off, may":       {request: confirming(asking(&answers{Answer: guard.Yes}))},
+		"confirmed off, may not":   {request: confirming(asking(&answers{Answer: guard.No})), want: []string{"confirm-off.podgrace.dev Forbidden: to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev"}},
+		"confirmed off, not known": {request: confirming(), want: []string{"confirm-off.podgrace.dev Forbidden: to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev (unknown)"}, unknown: "whether alice has the verb force-delete on nodes.podgrace.dev n1"},
+		"confirmation taken back":  {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
+
+		"eviction of a half-done":         {request: evicting(params(pod(func(p *corev1.Pod) { p.Name = "db-1" }), half)), want: []string{"half-done-eviction.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so evicting it would remove it at once while it may still run on n1"}},
+		"eviction":                        {request: evicting(params(pod()))},
+		"eviction beside a half-done":     {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Name = "db-1" }), pod()))},
+		"eviction, half-done elsewhere":   {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Namespace = "bank" }), pod()))},
+		"eviction of a confirmed one":     {request: evicting(params(confirmed), asking(&answers{Answer: guard.Yes}))},
+		"eviction of one that is unknown": {request: evicting(), want: []string{"half-done-eviction.podgrace.dev Forbidden: pod shop/db-0 is not known: it may be one whose force delete was refused half-way (unknown)"}, unknown: "pod shop/db-0"},
+
+		"kubelet's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
+		"kubelet's last status":           {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			denials, unknown, err := policies(t).Validate(t.Context(), tc.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(unknown, "; "); got != tc.unknown {
+				t.Errorf("unknown: got %q, want %q", got, tc.unknown)
+			}
+			if len(denials) != len(tc.want) {
+				t.Fatalf("got %+v, want %q", denials, tc.want)
+			}
+			for i, d := range denials {
+				text := d.Policy + " " + string(d.Reason) + ": " + d.Message
+				if d.Unknown {
+					text += " (unknown)"
+				}
+				if !strings.HasPrefix(text, tc.want[i]) || d.Unknown != strings.HasSuffix(tc.want[i], "(unknown)") {
+					t.Errorf("got %q, want %q", text, tc.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestPoliciesOfABadObject(t *testing.T) {
+	_, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(`{"metadata":1}`)))
+	if err == nil || !strings.Contains(err.Error(), "decode the object of Pod shop/db-0: ") {
+		t.Errorf("got %v", err)
+	}
+	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 1 {
+		t.Errorf("an update without an old object fails closed: got %v, %v", denials, err)
+	}
+}
+
+func TestMergeMatchLabelKeys(t *testing.T) {
+	selector := func() *metav1.LabelSelector { return labelled("app", "a") }
+	p := pod(func(p *corev1.Pod) {
+		p.Labels = map[string]string{"app": "a", "pod-template-hash": "1"}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+			{LabelSelector: selector(), MatchLabelKeys: []string{"pod-template-hash", "absent"}},
+			{MatchLabelKeys: []string{"pod-template-hash"}},
+		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{LabelSelector: selector(), MismatchLabelKeys: []string{"pod-template-hash"}},
+		}}}
+	})
+	apiserver.MergeMatchLabelKeys(p)
+	with := func(operator metav1.LabelSelectorOperator) *metav1.LabelSelector {
+		s := selector()
+		s.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "pod-template-hash", Operator: operator, Values: []string{"1"}}}
+		return s
+	}
+	got := []*metav1.LabelSelector{p.Spec.TopologySpreadConstraints[0].LabelSelector, p.Spec.TopologySpreadConstraints[1].LabelSelector, p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector}
+	if diff := cmp.Diff([]*metav1.LabelSelector{with(metav1.LabelSelectorOpIn), nil, with(metav1.LabelSelectorOpNotIn)}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
