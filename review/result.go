@@ -61,6 +61,8 @@ type Result struct {
 	Via string `json:"via,omitempty"`
 	// Operation as in AdmissionRequests: CREATE, UPDATE, DELETE; and for an eviction, EVICT.
 	Operation string `json:"operation"`
+	// Subresource of a recorded request; empty: none.
+	Subresource string `json:"subresource,omitempty"`
 	// User who is judged; empty: nobody in particular.
 	User     string   `json:"user,omitempty"`
 	Decision Decision `json:"decision"`

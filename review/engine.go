@@ -1,0 +1,238 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/review/apiserver"
+	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// What is asked of a manifest.
+const (
+	OperationCreate = "CREATE"
+	OperationDelete = "DELETE"
+	// OperationEvict is the creation of an Eviction of the pod.
+	OperationEvict = "EVICT"
+)
+
+// Question is what is asked of a manifest: what becomes of it when somebody does something to it. An AdmissionReview asks
+// its own.
+type Question struct {
+	// Operation is one of the Operation constants; empty: OperationCreate.
+	Operation string
+	// GracePeriodSeconds of the DeleteOptions of a delete or an eviction; nil: none, which leaves the pod its own. 0 is what
+	// kubectl delete --force sends.
+	GracePeriodSeconds *int64
+	// User who asks. The zero value is nobody in particular: a pod of a workload is then created by its controller.
+	User authenticationv1.UserInfo
+}
+
+// Engine judges documents. It may be used by several goroutines at once.
+type Engine struct {
+	// Policies in force.
+	Policies *webhook.PolicyStore
+	// State of the cluster.
+	State *State
+	// Namespace of objects that name none; empty: default.
+	Namespace string
+	// OwnNamespace is the one that Podgrace runs in, whose pods are left alone.
+	OwnNamespace string
+	// Authorizer answers what depends on a user's rights; nil: they are unknown.
+	Authorizer apiserver.Authorizer
+
+	policies []*v1alpha1.PodPolicy
+	rules    rules
+}
+
+// rules are what the API server itself does: which requests it asks us about, and which it judges.
+type rules struct {
+	webhooks *apiserver.Webhooks
+	policies *apiserver.Policies
+}
+
+// NewEngine returns an engine with these policies, all of which must be valid.
+func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
+	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
+	if err != nil {
+		return nil, err
+	}
+	var own rules
+	if own.webhooks, err = apiserver.NewWebhooks(store.Policies().StrictestRemoval().AllowedActors); err != nil {
+		return nil, err
+	}
+	if own.policies, err = apiserver.NewPolicies(); err != nil {
+		return nil, err
+	}
+	return &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, OwnNamespace: "podgrace-system", policies: policies, rules: own}, nil
+}
+
+// Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
+// none of Podgrace's. The error is about the document.
+func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Result, *input.Error) {
+	if d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/") {
+		return e.recorded(ctx, d)
+	}
+	o, err := e.State.decode(d.APIVersion, d.Kind, d.JSON)
+	if err != nil {
+		return nil, &input.Error{File: d.File, Line: d.Line, Message: err.Error()}
+	}
+	if o == nil {
+		return nil, nil
+	}
+	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: q.Operation, User: q.User.Username, Decision: Allowed}
+	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
+	if r.Operation == "" {
+		r.Operation = OperationCreate
+	}
+	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r}
+	judged, err := s.object(ctx, o)
+	if err != nil {
+		return nil, &input.Error{File: d.File, Line: d.Line, Message: err.Error()}
+	}
+	if !judged {
+		return nil, nil
+	}
+	return s.done(), nil
+}
+
+// step is the judgement of one request.
+type step struct {
+	*Engine
+	view     *view
+	question Question
+	result   *Result
+}
+
+// handlers are the webhook's own, over this step's view of the state.
+func (s *step) handlers() *webhook.Engine {
+	e := &webhook.Engine{
+		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial()},
+		Ready: func() bool { return true }, Namespace: s.OwnNamespace,
+	}
+	if s.Authorizer != nil {
+		e.Reviewer = reviewer{s.Authorizer}
+	}
+	return e
+}
+
+// object answers the question about an object; false: it is none of Podgrace's.
+func (s *step) object(ctx context.Context, o client.Object) (bool, error) {
+	switch s.result.Operation {
+	case OperationCreate:
+		return s.creation(ctx, o)
+	case OperationDelete, OperationEvict:
+		return s.removal(ctx, o)
+	}
+	return false, fmt.Errorf("operation %q: it is CREATE, DELETE or EVICT", s.result.Operation)
+}
+
+// done completes the result.
+func (s *step) done() *Result {
+	r := s.result
+	r.Unknown = s.unknown()
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	if r.Patch == nil {
+		r.Patch = []Operation{}
+	}
+	if r.Policies == nil {
+		r.Policies = []string{}
+	}
+	return r
+}
+
+// unknown is what was missed and matters: a namespace that no policy selects by does not, nor does anything where a removal is
+// allowed, since what is unknown speaks against it.
+func (s *step) unknown() []string {
+	var matters []string
+	if s.result.Operation != OperationCreate && s.result.Decision == Allowed {
+		return nil
+	}
+	for _, what := range s.view.missed {
+		switch {
+		case strings.HasPrefix(what, "Namespace ") && !selectNamespaces(s.Policies.Policies()):
+		case what == "Node "+someNode:
+			matters = append(matters, "the Node that it runs on")
+		default:
+			matters = append(matters, what)
+		}
+	}
+	spread := func(o Operation) bool { return o.Path == "/spec/topologySpreadConstraints" }
+	if s.view.services && slices.ContainsFunc(s.result.Patch, spread) {
+		matters = append(matters, "Services of Namespace "+s.result.Resource.Namespace)
+	}
+	return matters
+}
+
+func selectNamespaces(policies defaulting.Policies) bool {
+	return slices.ContainsFunc(policies, func(p *defaulting.Policy) bool {
+		return p.Spec.Match != nil && p.Spec.Match.NamespaceSelector != nil
+	})
+}
+
+// take adds what a handler answered, and says whether it allows the request.
+func (s *step) take(response admission.Response) bool {
+	r := s.result
+	for _, w := range response.Warnings {
+		if !slices.Contains(r.Warnings, w) {
+			r.Warnings = append(r.Warnings, w)
+		}
+	}
+	for key, value := range response.AuditAnnotations {
+		s.annotate(key, value)
+	}
+	for _, p := range response.Patches {
+		o := Operation{Op: p.Operation, Path: p.Path}
+		if p.Operation != "remove" {
+			value, err := json.Marshal(p.Value)
+			if err != nil {
+				panic(err) // it was marshalled by the handler, or is a number
+			}
+			o.Value = value
+		}
+		r.Patch = append(r.Patch, o)
+	}
+	if !response.Allowed {
+		s.deny(string(response.Result.Reason), response.Result.Message)
+	}
+	return response.Allowed
+}
+
+// annotate takes one audit annotation. Those about the decision as a whole have fields of their own.
+func (s *step) annotate(key, value string) {
+	r := s.result
+	switch key {
+	case "policies":
+		for _, p := range strings.Split(value, ",") {
+			if !slices.Contains(r.Policies, p) {
+				r.Policies = append(r.Policies, p)
+			}
+		}
+	case "denied", "verdict", "removal":
+	case "reason":
+		r.Reason = value
+	default:
+		if r.Why == nil {
+			r.Why = map[string]string{}
+		}
+		r.Why[key] = value
+	}
+}
+
+func (s *step) deny(reason, message string) {
+	s.result.Decision, s.result.Reason, s.result.Message = Denied, reason, message
+}

@@ -1,0 +1,113 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/review/apiserver"
+)
+
+// asked is a request with what the API server's own code reads besides.
+func (s *step) asked(req *admission.Request) apiserver.Request {
+	r := apiserver.Request{AdmissionRequest: &req.AdmissionRequest, Authorizer: s.Authorizer}
+	var ns corev1.Namespace
+	if found, there, _ := s.State.kinds[reflect.TypeOf(&ns)].GetByKey(req.Namespace); there {
+		r.Namespace = found.(*corev1.Namespace)
+	}
+	for _, p := range s.policies {
+		r.Params = append(r.Params, p)
+	}
+	if req.SubResource == "eviction" {
+		var pod corev1.Pod
+		quiet := &view{State: s.State, madeUp: s.view.madeUp}
+		err := quiet.Get(context.Background(), client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, &pod)
+		if apierrors.IsNotFound(err) { // nor is it one of which half was done
+			pod.Namespace, pod.Name, err = req.Namespace, req.Name, nil
+		}
+		if err == nil {
+			r.Params = append(r.Params, &pod)
+		}
+	}
+	return r
+}
+
+// called says which paths the API server would call; false: it refuses the request without a call.
+func (s *step) called(ctx context.Context, req *admission.Request, phase func(context.Context, apiserver.Request) (apiserver.Calls, error)) (paths []string, goesOn bool, err error) {
+	calls, err := phase(ctx, s.asked(req))
+	if err != nil {
+		return nil, false, fmt.Errorf("find out what the API server calls: %w", err)
+	}
+	for _, what := range calls.Unknown {
+		s.view.miss(what)
+	}
+	return calls.Paths, s.allowedInProcess(calls.Denials), nil
+}
+
+// inProcess are the ValidatingAdmissionPolicies; false: one refuses.
+func (s *step) inProcess(ctx context.Context, req *admission.Request) (bool, error) {
+	denials, unknown, err := s.rules.policies.Validate(ctx, s.asked(req))
+	if err != nil {
+		return false, fmt.Errorf("evaluate the policies that the API server judges itself: %w", err)
+	}
+	for _, what := range unknown {
+		s.view.miss(what)
+	}
+	return s.allowedInProcess(denials), nil
+}
+
+// allowedInProcess tells the first refusal, as the API server does.
+func (s *step) allowedInProcess(denials []apiserver.Denial) bool {
+	if len(denials) == 0 {
+		return true
+	}
+	s.deny(string(denials[0].Reason), denials[0].Message)
+	return false
+}
+
+// workload judges a workload itself, which only the API server's own policies refuse.
+func (s *step) workload(ctx context.Context, set *appsv1.StatefulSet) (bool, error) {
+	set = set.DeepCopy()
+	if set.Namespace == "" {
+		set.Namespace = s.Namespace
+	}
+	apiserver.Default(set)
+	req, err := s.objectRequest(set, admissionv1.Create)
+	if err != nil {
+		return false, err
+	}
+	s.result.Resource.Namespace = set.Namespace
+	return s.inProcess(ctx, req)
+}
+
+// reviewer asks an Authorizer in the place of the API server.
+type reviewer struct{ apiserver.Authorizer }
+
+// Create answers a SubjectAccessReview.
+func (r reviewer) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
+	review, is := o.(*authorizationv1.SubjectAccessReview)
+	if !is || review.Spec.ResourceAttributes == nil {
+		return fmt.Errorf("%T is no question that can be answered", o)
+	}
+	who := authenticationv1.UserInfo{Username: review.Spec.User, UID: review.Spec.UID, Groups: review.Spec.Groups}
+	switch r.Allowed(ctx, who, *review.Spec.ResourceAttributes) {
+	case guard.Yes:
+		review.Status.Allowed = true
+	case guard.No:
+		review.Status.Allowed = false
+	case guard.Unknown:
+		return errors.New("the user's rights are not known")
+	}
+	return nil
+}

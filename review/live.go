@@ -1,0 +1,93 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// pageSize of lists from a cluster, as kubectl's.
+const pageSize = 500
+
+// FromCluster reads a state from a cluster, once: what is not in it is absent. A kind that the user may not list stays
+// unknown; the error says so, and the state can be used all the same.
+func FromCluster(ctx context.Context, reader client.Reader) (*State, error) {
+	s := NewState()
+	var errs []error
+	for _, kind := range stateKinds() {
+		if err := s.fetch(ctx, reader, kind); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.Complete(kind)
+	}
+	return s, errors.Join(errs...)
+}
+
+func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Object) error {
+	kinds, _, err := s.scheme.ObjectKinds(kind)
+	if err != nil {
+		return fmt.Errorf("find the kind of %T: %w", kind, err)
+	}
+	object, err := s.scheme.New(kinds[0].GroupVersion().WithKind(kinds[0].Kind + "List"))
+	if err != nil {
+		return fmt.Errorf("find the list of %s: %w", kinds[0].Kind, err)
+	}
+	list, is := object.(client.ObjectList)
+	if !is {
+		return fmt.Errorf("%T is no list", object)
+	}
+	return pages(ctx, reader, list, kinds[0].Kind, func(o runtime.Object) error {
+		if c, is := o.(client.Object); is {
+			if _, is := c.(*corev1.Node); !is { // by whose record one knows when it was confirmed to be off
+				c.SetManagedFields(nil)
+			}
+			s.Set(c)
+		}
+		return nil
+	})
+}
+
+// PoliciesOf reads the PodPolicies of a cluster.
+func PoliciesOf(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
+	var policies []*v1alpha1.PodPolicy
+	err := pages(ctx, reader, &v1alpha1.PodPolicyList{}, "PodPolicy", func(o runtime.Object) error {
+		if p, is := o.(*v1alpha1.PodPolicy); is {
+			policies = append(policies, p)
+		}
+		return nil
+	})
+	return policies, err
+}
+
+// pages lists page by page. A list that changed so much that its pages can't be had any more begins again, whole.
+func pages(ctx context.Context, reader client.Reader, list client.ObjectList, kind string, each func(runtime.Object) error) error {
+	options := []client.ListOption{client.Limit(pageSize)}
+	for empty := list; ; {
+		// Not the last page's: its objects are kept, and would be written over.
+		list = empty.DeepCopyObject().(client.ObjectList)
+		err := reader.List(ctx, list, options...)
+		if apierrors.IsResourceExpired(err) && len(options) > 1 {
+			options = nil
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list the %s objects: %w", kind, err)
+		}
+		if err := meta.EachListItem(list, each); err != nil {
+			return err
+		}
+		if list.GetContinue() == "" {
+			return nil
+		}
+		options = []client.ListOption{client.Limit(pageSize), client.Continue(list.GetContinue())}
+	}
+}

@@ -1,0 +1,230 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// State is what is known of a cluster: the objects that decisions read. It takes the place of the webhook's informers and
+// of its live reads.
+type State struct {
+	scheme   *runtime.Scheme
+	kinds    map[reflect.Type]toolscache.Indexer
+	complete map[reflect.Type]bool
+}
+
+// stateKinds are the kinds that decisions read.
+func stateKinds() []client.Object {
+	return []client.Object{
+		&corev1.Namespace{}, &schedulingv1.PriorityClass{}, &corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &corev1.Pod{},
+		&corev1.PersistentVolumeClaim{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
+	}
+}
+
+// NewState knows what every cluster has: the PriorityClasses of the system (pkg/apis/scheduling/v1/helpers.go
+// SystemPriorityClasses, 1.36.3).
+func NewState() *State {
+	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}}
+	for _, kind := range stateKinds() {
+		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
+			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
+		})
+	}
+	for name, value := range map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000} {
+		s.Set(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: new(corev1.PreemptLowerPriority)})
+	}
+	return s
+}
+
+// Set puts an object into the state, in place of the one of its name. One of a kind that no decision reads is passed over.
+func (s *State) Set(o client.Object) {
+	if indexer := s.kinds[reflect.TypeOf(o)]; indexer != nil {
+		_ = indexer.Add(o) // fails only for what has no metadata
+	}
+}
+
+// Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.
+func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] = true }
+
+// Add puts a document into the state if it is of a kind that decisions read. A namespaced object that names no namespace is put
+// into the given one.
+func (s *State) Add(d *input.Document, namespace string) error {
+	o, err := s.decode(d.APIVersion, d.Kind, d.JSON)
+	if err != nil || o == nil || s.kinds[reflect.TypeOf(o)] == nil {
+		return err
+	}
+	switch o.(type) {
+	case *corev1.Namespace, *schedulingv1.PriorityClass, *corev1.Node:
+	default:
+		if o.GetNamespace() == "" {
+			o.SetNamespace(namespace)
+		}
+	}
+	if class, is := o.(*schedulingv1.PriorityClass); is && class.PreemptionPolicy == nil {
+		class.PreemptionPolicy = new(corev1.PreemptLowerPriority) // the scheme's default (pkg/apis/scheduling/v1/defaults.go, 1.36.3)
+	}
+	s.Set(o)
+	return nil
+}
+
+// decode returns nil for a kind that the webhook's scheme does not have.
+func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, fmt.Errorf("apiVersion %q: %w", apiVersion, err)
+	}
+	if !s.scheme.Recognizes(gv.WithKind(kind)) {
+		return nil, nil
+	}
+	o, err := s.scheme.New(gv.WithKind(kind))
+	if err != nil {
+		return nil, err
+	}
+	typed, is := o.(client.Object)
+	if !is {
+		return nil, nil
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, typed); err != nil {
+		return nil, fmt.Errorf("decode the %s: %w", kind, err)
+	}
+	return typed, nil
+}
+
+// classes are the PriorityClasses, as decisions want them.
+func (s *State) classes() defaulting.Facts {
+	f := defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}, Partial: s.partial()}
+	for _, c := range all[*schedulingv1.PriorityClass](s) {
+		f.PriorityClasses[c.Name] = c
+	}
+	f.GlobalDefault = defaulting.GlobalDefaultOf(f.PriorityClasses)
+	return f
+}
+
+// partial: a PriorityClass that is not here may be there all the same.
+func (s *State) partial() bool { return !s.complete[reflect.TypeFor[*schedulingv1.PriorityClass]()] }
+
+// all returns the objects of a kind, which must not be changed.
+func all[T client.Object](s *State) []T {
+	var kind T
+	stored := s.kinds[reflect.TypeOf(kind)].List()
+	objects := make([]T, len(stored))
+	for i, o := range stored {
+		objects[i] = o.(T)
+	}
+	return objects
+}
+
+// errUnknown is for what the state does not hold: not a NotFound, which would be taken for an answer.
+var errUnknown = errors.New("not known here")
+
+// view reads the state for one decision and remembers what was asked in vain. What is made up to ask what would become of it
+// comes first: a workload's pod, and its controller.
+type view struct {
+	*State
+	madeUp []client.Object
+	missed []string
+	seen   map[string]bool
+	// services were asked for, and there are none that are known: a constraint's selector follows from them.
+	services bool
+}
+
+// miss notes what is not known, once.
+func (v *view) miss(what string) {
+	if v.seen == nil {
+		v.seen = map[string]bool{}
+	}
+	if !v.seen[what] {
+		v.seen[what] = true
+		v.missed = append(v.missed, what)
+	}
+}
+
+// Get is for client.Reader.
+func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	kind := reflect.TypeOf(into)
+	for _, o := range v.madeUp {
+		if reflect.TypeOf(o) == kind && client.ObjectKeyFromObject(o) == key {
+			return assign(into, o)
+		}
+	}
+	indexer := v.kinds[kind]
+	if indexer == nil {
+		return fmt.Errorf("%T: %w", into, errUnknown)
+	}
+	path := key.Name
+	if key.Namespace != "" {
+		path = key.Namespace + "/" + key.Name
+	}
+	found, there, err := indexer.GetByKey(path)
+	switch {
+	case err != nil:
+		return err
+	case there:
+		return assign(into, found.(client.Object))
+	case v.complete[kind]:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: kind.Elem().Name()}, key.Name)
+	}
+	name := kind.Elem().Name()
+	if _, is := into.(*coordinationv1.Lease); is {
+		name, path = "heartbeat of Node", key.Name
+	}
+	v.miss(name + " " + path)
+	return fmt.Errorf("%s %s: %w", name, path, errUnknown)
+}
+
+// assign copies a stored object, whose parts stay shared: nobody changes what a decision reads.
+func assign(into, from client.Object) error {
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(from).Elem())
+	return nil
+}
+
+// List is for client.Reader. The only lists that are asked for are those that Indexer does not serve: the pods of a node.
+func (v *view) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	pods, is := list.(*corev1.PodList)
+	if !is {
+		return fmt.Errorf("list %T: %w", list, errUnknown)
+	}
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	node, _ := o.FieldSelector.RequiresExactMatch("spec.nodeName")
+	known := all[*corev1.Pod](v.State)
+	if len(known) == 0 && !v.complete[reflect.TypeFor[*corev1.Pod]()] {
+		v.miss("Pods of Node " + node)
+		return fmt.Errorf("pods: %w", errUnknown)
+	}
+	for _, p := range known {
+		if p.Spec.NodeName == node {
+			pods.Items = append(pods.Items, *p)
+		}
+	}
+	return nil
+}
+
+// Indexer is for webhook.Lookup, which reads what it needs all of without copying.
+func (v *view) Indexer(kind client.Object) toolscache.Indexer {
+	indexer := v.kinds[reflect.TypeOf(kind)]
+	if _, is := kind.(*corev1.Service); is && len(indexer.ListKeys()) == 0 && !v.complete[reflect.TypeOf(kind)] {
+		v.services = true
+	}
+	return indexer
+}
+
+var _ client.Reader = (*view)(nil)
