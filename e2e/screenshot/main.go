@@ -1,0 +1,108 @@
+// Command screenshot makes the pictures of the documentation: a review's page as a headless browser shows it, and what a terminal
+// showed.
+//
+//	go run ./e2e/screenshot -page FILE.html -o docs/images/review.png
+//	go run ./e2e/screenshot -terminal FILE.ansi -o docs/images/review.svg
+//
+// FILE.html is of `podgrace review -o html`, FILE.ansi a program's output with its colours; "-" is stdin. Without either, the page is
+// of a fixed sample. With the fonts Inter and JetBrains Mono (Debian: fonts-inter, fonts-jetbrains-mono) the page looks its best.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/page"
+)
+
+// options are the command line.
+type options struct {
+	page, terminal, out string
+	// hash of the page's address: which results it shows, and which one is open.
+	hash string
+	// prompt is the command before a terminal's output.
+	prompt string
+	look   page.Look
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.page, "page", "", "`FILE` of podgrace review -o html; none: a sample")
+	flag.StringVar(&o.terminal, "terminal", "", "`FILE` of a terminal's output, to be drawn as SVG")
+	flag.StringVar(&o.prompt, "prompt", "", "`COMMAND` that is shown before the terminal's output")
+	flag.StringVar(&o.out, "o", "", "`FILE` to write; in a folder it is review.png or review.svg")
+	flag.StringVar(&o.hash, "hash", "", "what the page shows, as in its address: result=3, decision=denied,warned")
+	flag.Int64Var(&o.look.Width, "width", 1280, "of the page, in pixels")
+	flag.Int64Var(&o.look.Height, "height", 1000, "of the page, in pixels")
+	flag.BoolVar(&o.look.Dark, "dark", false, "the page in its dark colours")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "screenshot:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.out == "" {
+		return errors.New("-o names no file to write")
+	}
+	image, err := picture(ctx, o)
+	if err != nil {
+		return err
+	}
+	o.out = target(o)
+	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
+		return fmt.Errorf("writing the picture: %w", err)
+	}
+	if err := os.WriteFile(o.out, image, 0o644); err != nil {
+		return fmt.Errorf("writing the picture: %w", err)
+	}
+	fmt.Printf("%s: %d KiB\n", o.out, (len(image)+1023)/1024)
+	return nil
+}
+
+// target is the file to write.
+func target(o options) string {
+	switch {
+	case filepath.Ext(o.out) != "":
+		return o.out
+	case o.terminal != "":
+		return filepath.Join(o.out, "review.svg")
+	}
+	return filepath.Join(o.out, "review.png")
+}
+
+func picture(ctx context.Context, o options) ([]byte, error) {
+	if o.terminal != "" {
+		text, err := read(o.terminal)
+		if err != nil {
+			return nil, err
+		}
+		return terminal(o.prompt, string(text)), nil
+	}
+	html, err := pageOf(o.page)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return photograph(ctx, html, o)
+}
+
+func read(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(file)
+}

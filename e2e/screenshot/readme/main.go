@@ -1,0 +1,144 @@
+// Command readme makes the pictures of the README from what the programs print: the terminal with podgrace review and diff over an
+// example, and the page of a review of all of them.
+//
+//	make screenshots
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+// pictures are a command each, and what it is drawn as.
+var pictures = []struct {
+	name string
+	args []string // of podgrace
+	page bool
+}{
+	{"review", []string{"review", "-f", "deploy", "--policy", "policies"}, false},
+	{"diff", []string{"diff", "--from", "main/policies", "--to", "policies", "-f", "deploy"}, false},
+	{"page", []string{"review", "-f", "examples", "-o", "html"}, true},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "readme:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "podgrace-pictures-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := lay(dir); err != nil {
+		return err
+	}
+	for _, p := range pictures {
+		output, err := printed(ctx, dir, p.args)
+		if err != nil {
+			return err
+		}
+		file := filepath.Join(dir, p.name)
+		if p.page {
+			file += ".html"
+		}
+		if err := os.WriteFile(file, output, 0o600); err != nil {
+			return err
+		}
+		args := []string{"run", "./e2e/screenshot"}
+		if p.page {
+			args = append(args, "-page", file, "-o", filepath.Join("docs", "images", p.name+".png"))
+		} else {
+			args = append(args, "-terminal", file, "-prompt", command(p.args), "-o", filepath.Join("docs", "images", p.name+".svg"))
+		}
+		if text, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("draw %s: %w\n%s", p.name, err, text)
+		}
+	}
+	return nil
+}
+
+// lay makes the tree in which the commands run: the example's manifests, its policy on the main branch, and the same with a change, as a
+// pull request would have it.
+func lay(dir string) error {
+	const example = "examples/production-web"
+	policy, err := os.ReadFile(filepath.Join(example, "policy.yaml"))
+	if err != nil {
+		return err
+	}
+	changed := policy
+	for before, after := range changes {
+		if !bytes.Contains(changed, []byte(before)) {
+			return fmt.Errorf("the policy of %s has no %q any more", example, before)
+		}
+		changed = bytes.Replace(changed, []byte(before), []byte(after), 1)
+	}
+	files := map[string][]byte{"main/policies/web.yaml": policy, "policies/web.yaml": changed}
+	for _, name := range []string{"cluster.yaml", "workloads.yaml"} {
+		if files["deploy/"+name], err = os.ReadFile(filepath.Join(example, name)); err != nil {
+			return err
+		}
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	examples, err := filepath.Abs("examples")
+	if err != nil {
+		return err
+	}
+	return os.Symlink(examples, filepath.Join(dir, "examples"))
+}
+
+// changes of the policy in the picture of diff.
+var changes = map[string]string{
+	"defaultSeconds: 45":                     "defaultSeconds: 60",
+	"allowedClassNames: [web-high, web-low]": "allowedClassNames: [web-high]",
+}
+
+func command(args []string) string {
+	text := "podgrace"
+	for _, a := range args {
+		text += " " + a
+	}
+	return text
+}
+
+// printed is what podgrace prints on a terminal of 100 columns. Findings are no failure.
+func printed(ctx context.Context, dir string, args []string) ([]byte, error) {
+	program, err := filepath.Abs(filepath.Join("bin", "podgrace"))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CLICOLOR_FORCE=1", "COLUMNS=100")
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	output, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		err = nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", command(args), err, complaint.Bytes())
+	}
+	return output, nil
+}

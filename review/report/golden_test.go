@@ -1,0 +1,70 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+var update = flag.Bool("update", false, "write what is printed into the golden files")
+
+// golden are the ways in which each sample is printed. The page has tests of its own.
+var golden = []struct {
+	name   string
+	format Format
+	Options
+}{
+	{"text", "", Options{}},
+	{"text at 80 columns, in colours", FormatText, Options{Width: 80, Color: true}},
+	{"text, all", FormatText, Options{All: true, Width: 100}},
+	{"text, quiet", FormatText, Options{Quiet: true}},
+	{"json", FormatJSON, Options{}},
+	{"sarif", FormatSARIF, Options{Version: "v1.2.3"}},
+	{"junit", FormatJUnit, Options{}},
+	{"github", FormatGitHub, Options{}},
+	{"markdown", FormatMarkdown, Options{}},
+}
+
+func TestGolden(t *testing.T) {
+	for name, r := range samples() {
+		t.Run(name, func(t *testing.T) {
+			got := &txtar.Archive{}
+			for _, g := range golden {
+				// An escape would be lost on the reader of the file.
+				text := strings.ReplaceAll(printed(t, g.format, r, g.Options), "\x1b", "␛")
+				got.Files = append(got.Files, txtar.File{Name: g.name, Data: []byte(text)})
+			}
+			file := filepath.Join("testdata", name+".txtar")
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(txtar.Format(got))); diff != "" {
+				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+func printed(t testing.TB, format Format, r *review.Report, o Options) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Write(&out, format, r, o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}

@@ -1,0 +1,163 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// nasty are texts that mean something to one format or another.
+var nasty = []string{
+	"\x1b[2J", "\x1b]0;title\a", "\u009b31m", "\r", "\n", "\n::error::x", "  ::add-mask::x", "##vso[task.complete]x", "##[error]x", "##teamcity[x]",
+	"</script>", "<img src=x onerror=y>", "]]>", "|", "`", "```", "@all", "#1", "$x$", "%0A", "%", ",", ":", "\x00", "\x7f", "\xff", "\u202e", "\u2028", "\ufeff", "\ufffd",
+	"\U000e0041", "~", "/", "\\", "- ", "{", "'", `"`, "https://x", strings.Repeat("long ", 500), strings.Repeat("x", 3000),
+}
+
+func hostileText() *rapid.Generator[string] {
+	piece := rapid.OneOf(rapid.SampledFrom(nasty), rapid.StringN(0, 8, -1), rapid.StringMatching(`[a-z :]{1,8}`))
+	return rapid.Map(rapid.SliceOfN(piece, 0, 4), func(pieces []string) string { return strings.Join(pieces, "") })
+}
+
+func hostileResult() *rapid.Generator[review.Result] {
+	return rapid.Custom(func(t *rapid.T) review.Result {
+		text := func(name string) string { return hostileText().Draw(t, name) }
+		list := func(name string) []string { return rapid.SliceOfN(hostileText(), 0, 2).Draw(t, name) }
+		r := review.Result{
+			Resource:  review.Resource{Kind: text("kind"), Namespace: text("namespace"), Name: text("name")},
+			Source:    review.Source{File: text("file"), Line: rapid.IntRange(0, 99).Draw(t, "line")},
+			Operation: rapid.SampledFrom([]string{"CREATE", "DELETE", text("operation")}).Draw(t, "an operation"), User: text("user"),
+			Decision: rapid.SampledFrom([]review.Decision{review.Allowed, review.Denied}).Draw(t, "decision"),
+			Reason:   text("reason"), Message: text("message"), Warnings: list("warnings"), Unknown: list("unknown"), Policies: list("policies"),
+			Why: map[string]string{"enforcement": text("why")},
+		}
+		key, value := text("key"), text("value")
+		raw, err := json.Marshal(map[string]any{key: map[string]any{"a": value}, "b": []string{value}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "patch") {
+		case 1:
+			r.Patch = []review.Operation{{Op: "add", Path: "/metadata/annotations", Value: raw}, {Op: "remove", Path: "/spec/" + key}}
+		case 2:
+			r.Patch = []review.Operation{{Op: "add", Path: key, Value: raw}}
+			r.Before, r.After = json.RawMessage(`{"`+"a"+`":[{"name":"x"}]}`), raw
+		case 3:
+			r.Patch = []review.Operation{{Op: "add", Path: ""}}
+		}
+		return r
+	})
+}
+
+func hostileReport() *rapid.Generator[*review.Report] {
+	return rapid.Custom(func(t *rapid.T) *review.Report {
+		var errs []*input.Error
+		for range rapid.IntRange(0, 2).Draw(t, "errors") {
+			errs = append(errs, &input.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
+		}
+		return review.NewReport(1, 0, rapid.SliceOfN(hostileResult(), 0, 3).Draw(t, "results"), errs)
+	})
+}
+
+// Whatever a manifest says: nothing that a format prints steers a terminal or commands a CI system.
+func TestHostileTextIsHarmless(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := hostileReport().Draw(rt, "report")
+		for _, p := range printers {
+			if p.format == FormatHTML {
+				continue // a page is for a browser, and has tests of its own
+			}
+			out := printed(t, p.format, r, Options{Width: rapid.SampledFrom([]int{0, 41, 80, 200}).Draw(rt, "width")})
+			if found := harmful(out, p.format); found != "" {
+				rt.Fatalf("%s prints %s:\n%q", p.format, found, out)
+			}
+		}
+	})
+}
+
+// harmful says what is wrong with an output, if anything is.
+func harmful(out string, format Format) string {
+	if !utf8.ValidString(out) {
+		return "what is no UTF-8"
+	}
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\u200b' }); i >= 0 {
+			return "an unprintable character"
+		}
+		if strings.HasPrefix(strings.TrimSpace(line), "::") && format != FormatGitHub {
+			return "a workflow command"
+		}
+		if marker.MatchString(line) {
+			return "a logging command"
+		}
+	}
+	return ""
+}
+
+// With colours, the only escapes are those of the colours.
+func TestColoursAreTheOnlyEscapes(t *testing.T) {
+	colours := strings.NewReplacer(red, "", green, "", yellow, "", purple, "", cyan, "", bold, "", faint, "", reset, "")
+	rapid.Check(t, func(rt *rapid.T) {
+		r := hostileReport().Draw(rt, "report")
+		plain := printed(t, FormatText, r, Options{Width: 80, All: true})
+		if coloured := printed(t, FormatText, r, Options{Width: 80, All: true, Color: true}); colours.Replace(coloured) != plain {
+			rt.Fatalf("%q is not %q in colours", coloured, plain)
+		}
+	})
+}
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain äöü 中":    "plain äöü 中",
+		"\x1b[2J":        `\x1b[2J`,
+		"a\nb\tc":        `a\nb\tc`,
+		"\xff\ufffd":     `\xff` + "\ufffd",
+		"\u202eevil":     `\u202eevil`,
+		"\u009b":         `\u009b`,
+		"##vso[x] ##[y]": `#\#vso[x] #\#[y]`,
+		"## a heading":   "## a heading",
+		"###[x]":         `##\#[x]`,
+	} {
+		if got := visible(text); got != want {
+			t.Errorf("visible(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		most int
+		want string
+	}{{"äöü", 3, "äöü"}, {"äöüß", 3, "äöü... (1 more characters)"}, {"", 0, ""}, {"a", 0, "... (1 more characters)"}} {
+		if got := clip(tc.text, tc.most); got != tc.want {
+			t.Errorf("clip(%q, %d) = %q, want %q", tc.text, tc.most, got, tc.want)
+		}
+	}
+}
+
+type fullDisk struct{}
+
+var errNoSpace = errors.New("no space left on device")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errNoSpace }
+
+func TestWriteErrors(t *testing.T) {
+	for _, p := range printers {
+		if err := Write(fullDisk{}, p.format, samples()["mixed"], Options{}); !errors.Is(err, errNoSpace) || !strings.Contains(err.Error(), string(p.format)) {
+			t.Errorf("%s: %v", p.format, err)
+		}
+	}
+	err := Write(fullDisk{}, "yaml", samples()["mixed"], Options{})
+	if want := `unknown format "yaml": it is one of text, json, sarif, junit, github, markdown, html`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

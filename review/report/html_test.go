@@ -1,0 +1,186 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// render is the page, and the data that its script reads.
+func render(t interface{ Fatal(...any) }, r *review.Report) (string, pageData) {
+	var out bytes.Buffer
+	if err := HTML(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(out.String())
+	if match == nil {
+		t.Fatal("the page has no data")
+	}
+	var data pageData
+	if err := json.Unmarshal([]byte(match[1]), &data); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), data
+}
+
+// The policy allows the very style and script that are in the page, and nothing of another host.
+func TestHTMLPolicy(t *testing.T) {
+	page, _ := render(t, review.NewReport(0, 0, nil, nil))
+	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
+	if policy == nil {
+		t.Fatal("no policy")
+	}
+	allowed := html.UnescapeString(policy[1])
+	for _, tag := range []string{"style", "script"} {
+		content := regexp.MustCompile(`(?s)<`+tag+`>(.*?)</`+tag+`>`).FindAllStringSubmatch(page, -1)
+		if len(content) != 1 {
+			t.Fatalf("%d elements %s", len(content), tag)
+		}
+		if want := fmt.Sprintf("%s-src '%s';", tag, hash(content[0][1])); !strings.Contains(allowed, want) {
+			t.Errorf("the policy %q lacks %q", allowed, want)
+		}
+	}
+	if !strings.HasPrefix(allowed, "default-src 'none';") {
+		t.Errorf("policy %q", allowed)
+	}
+	namespace := strings.NewReplacer("http://www.w3.org/2000/svg", "")
+	if rest := namespace.Replace(page); strings.Contains(rest, "http://") || strings.Contains(rest, "https://") || strings.Contains(rest, "@import") {
+		t.Error("the page names another host")
+	}
+}
+
+func TestHTMLRows(t *testing.T) {
+	results := []review.Result{
+		{Resource: review.Resource{Kind: "Pod", Name: "clean"}, Decision: review.Allowed},
+		{
+			Resource: review.Resource{Kind: "Pod", Name: "changed"}, Decision: review.Allowed, Operation: "CREATE", Source: review.Source{File: "-", Line: 3},
+			Patch:  []review.Operation{{Op: "add", Path: "/spec/priority", Value: json.RawMessage("7")}},
+			Before: json.RawMessage(`{"spec":{"priority":0}}`), After: json.RawMessage(`{"spec":{"priority":7}}`),
+			Why: map[string]string{"priority": "7 (PodPolicy p: why (not))", "other": "no value", "long": strings.Repeat("x", 100) + " (PodPolicy p)"},
+		},
+		{Resource: review.Resource{Kind: "Pod", Name: "denied"}, Decision: review.Denied, Reason: "Unsafe", Message: "no\nnever", Warnings: []string{"w"}},
+		{Resource: review.Resource{Kind: "Pod"}, Decision: review.Allowed, Unknown: []string{"Node n"}},
+	}
+	page, data := render(t, review.NewReport(2, 1, results, []*input.Error{{File: "-", Line: 2, Message: "bad"}}))
+	text := func(places ...int) string {
+		var all []string
+		for _, i := range places {
+			all = append(all, data.Text[i])
+		}
+		return strings.Join(all, "|")
+	}
+	var got []string
+	for _, r := range data.Results {
+		line := fmt.Sprintf("%d %05b %s %s:%d %s %s [%s]", r.ID, r.In, r.Name, text(r.File), r.Line, text(r.Reason), text(r.Brief), text(r.Diff...))
+		for _, why := range r.Why {
+			line += " " + text(why[:]...)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"3 00011 denied :0 Unsafe no\nnever []",
+		"4 00100 (unnamed) :0  not known: Node n []",
+		"2 01000 changed stdin:3  sets long, other, priority [ spec:|-  priority: 0|+  priority: 7] long||PodPolicy p other||no value priority|7|PodPolicy p: why (not)",
+		"1 10000 clean :0   []",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, part := range []string{
+		"<title>1 of 4 would be denied · Podgrace review</title>", "4 results reviewed from 2 files; 1 object that make no pods",
+		`data-decision="denied" aria-pressed="false"><b>1</b>`, "<code>stdin:2</code> <span>bad</span>",
+	} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+}
+
+// Whatever the texts are, they stay in their place: the page has the same tags as without them, no character that acts, and the
+// script gets all of them back.
+func TestHTMLHostile(t *testing.T) {
+	tags := func(page string) int { return strings.Count(page, "<") }
+	report := func(s string) *review.Report {
+		return review.NewReport(1, 0, []review.Result{{
+			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
+			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Policies: []string{s}, Unknown: []string{s},
+			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Before: json.RawMessage(s), After: json.RawMessage(s),
+		}}, []*input.Error{{File: s, Message: s}})
+	}
+	plain, _ := render(t, report("x"))
+	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("<>/!-scriptSCRIPT\"'&`{}$\\=\x00\x1b\u2028\u2029\u202e\n\r\t;\u009b"))),
+		rapid.SampledFrom([]string{"</script><script>", "<!--<script>", "{{.}}", "]]>", "\xff\xfe", "\x1b[31m"}))
+	rapid.Check(t, func(t *rapid.T) {
+		s := text.Draw(t, "text")
+		page, data := render(t, report(s))
+		if tags(page) != tags(plain) {
+			t.Fatalf("%d tags, want %d", tags(page), tags(plain))
+		}
+		if i := strings.IndexFunc(page, func(r rune) bool { return r != '\n' && r != ' ' && unprintable(r) }); i >= 0 {
+			t.Fatalf("the page has %q", page[i:i+4])
+		}
+		if got, want := data.Text[data.Results[0].Message], legible(s); got != want {
+			t.Fatalf("message %q, want %q", got, want)
+		}
+	})
+}
+
+// The page of many results that are alike is hardly larger than its rows.
+func TestHTMLSize(t *testing.T) {
+	size := func(n int) int {
+		results := make([]review.Result, 0, n)
+		for i := range n {
+			results = append(results, review.Result{
+				Resource: review.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: fmt.Sprintf("web-%05d", i)},
+				Source:   review.Source{File: "shop.yaml", Line: i + 1}, Decision: review.Denied, Message: strings.Repeat("no ", 100),
+			})
+		}
+		page, _ := render(t, review.NewReport(1, 0, results, nil))
+		return len(page)
+	}
+	if each := (size(2000) - size(1000)) / 1000; each > 200 {
+		t.Errorf("%d bytes a result", each)
+	}
+}
+
+func TestLegible(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"two\nlines\tand \x1b[31mcolour", "two\nlines\\tand \\x1b[31mcolour"},
+		{"\u202egnp.exe", `\u202egnp.exe`},
+		{strings.Repeat("é", maxText), strings.Repeat("é", maxText)},
+		{strings.Repeat("é", maxText+5), strings.Repeat("é", maxText) + "... (5 more characters)"},
+	}
+	for _, test := range tests {
+		if got := legible(test.in); got != test.want {
+			t.Errorf("%q: got %q", test.in, got)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := number(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+func TestHTMLError(t *testing.T) {
+	reader, writer := io.Pipe()
+	reader.Close()
+	if err := HTML(writer, review.NewReport(0, 0, nil, nil)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("error %v", err)
+	}
+}

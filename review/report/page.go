@@ -1,0 +1,242 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"maps"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+// decision is a group of results on the page, and the button that shows them. One result may be in several.
+type decision struct {
+	Name, Title string
+	Count       int
+	in          func(*review.Result) bool
+}
+
+// decisions of the page, the gravest first. The place in this list is the bit in pageRow.In.
+func decisions() []decision {
+	return []decision{
+		{Name: denied.String(), Title: "Denied", in: func(r *review.Result) bool { return r.Decision == review.Denied }},
+		{Name: warned.String(), Title: "Warned", in: func(r *review.Result) bool { return len(r.Warnings) > 0 }},
+		{Name: unknown.String(), Title: "Unknown", in: func(r *review.Result) bool { return len(r.Unknown) > 0 }},
+		{Name: changed.String(), Title: "Changed", in: func(r *review.Result) bool { return len(r.Patch) > 0 }},
+		{Name: clean.String(), Title: "Clean", in: func(r *review.Result) bool {
+			return !r.Finding() && len(r.Unknown) == 0 && len(r.Patch) == 0
+		}},
+	}
+}
+
+// page is what the template is filled with.
+type page struct {
+	Policy    string
+	Style     template.CSS
+	Script    template.JS
+	Title     string
+	Verdict   string
+	Worst     string // the gravest decision there is, by name
+	Scope     string
+	Summary   review.Summary
+	Decisions []decision
+	Errors    []pageError
+	Data      pageData
+}
+
+// pageError is one thing that could not be read.
+type pageError struct{ Where, Message string }
+
+// pageData is what the page's script reads. Numbers in rows are places in Text.
+type pageData struct {
+	Text    []string  `json:"text"`
+	Results []pageRow `json:"results"`
+}
+
+// pageRow is a Result.
+type pageRow struct {
+	// ID is the result's place in the report, from 1.
+	ID int `json:"id"`
+	// In has a bit for each of the decisions that it is in.
+	In       uint   `json:"in"`
+	API      int    `json:"api"`
+	Kind     int    `json:"kind"`
+	NS       int    `json:"ns"`
+	Name     string `json:"name"`
+	File     int    `json:"file"`
+	Line     int    `json:"line,omitempty"`
+	Op       int    `json:"op"`
+	User     int    `json:"user,omitempty"`
+	Via      int    `json:"via,omitempty"`
+	Policies []int  `json:"policies,omitempty"`
+	Reason   int    `json:"reason,omitempty"`
+	// Brief is what the row says while it is closed.
+	Brief    int   `json:"brief,omitempty"`
+	Message  int   `json:"message,omitempty"`
+	Warnings []int `json:"warnings,omitempty"`
+	Unknown  []int `json:"unknown,omitempty"`
+	// Why has a field, its value and the reason, each.
+	Why [][3]int `json:"why,omitempty"`
+	// Diff has the lines of a diff of the pod, each after its sign.
+	Diff []int `json:"diff,omitempty"`
+}
+
+// newPage fills the page; the gravest results come first, those alike in the order of the report.
+func newPage(r *review.Report) page {
+	groups := decisions()
+	texts := newTexts()
+	rows := make([]pageRow, 0, len(r.Results))
+	for i := range r.Results {
+		rows = append(rows, texts.row(i+1, &r.Results[i], groups))
+	}
+	slices.SortStableFunc(rows, func(a, b pageRow) int {
+		return cmp.Compare(bits.TrailingZeros(a.In), bits.TrailingZeros(b.In))
+	})
+	p := page{
+		Policy: contentPolicy(), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
+		Summary: r.Summary, Decisions: groups, Data: pageData{Text: texts.list, Results: rows},
+	}
+	p.Verdict, p.Worst = verdict(groups, len(rows))
+	p.Title, p.Scope = p.Verdict+" · Podgrace review", scope(r.Summary)
+	for _, e := range r.Errors {
+		p.Errors = append(p.Errors, pageError{where(e.File, e.Line), legible(e.Message)})
+	}
+	return p
+}
+
+// verdict is the report in one line, and the gravest decision in it.
+func verdict(groups []decision, all int) (line, worst string) {
+	phrases := map[string]string{
+		denied.String(): "would be denied", warned.String(): "would be warned about", unknown.String(): "cannot be judged in full", changed.String(): "would be changed",
+	}
+	for _, d := range groups {
+		if phrase, ok := phrases[d.Name]; ok && d.Count > 0 {
+			return fmt.Sprintf("%s of %s %s", number(d.Count), number(all), phrase), d.Name
+		}
+	}
+	return "Nothing to change, warn about or deny", clean.String()
+}
+
+// scope says what was reviewed.
+func scope(s review.Summary) string {
+	text := fmt.Sprintf("%s reviewed from %s", many(s.Reviewed, "result"), many(s.Files, "file"))
+	if s.Other > 0 {
+		text += fmt.Sprintf("; %s that make no pods", many(s.Other, "object"))
+	}
+	return text
+}
+
+// many is plural with a comma between thousands.
+func many(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return number(n) + " " + what + "s"
+}
+
+// number has a comma between thousands.
+func number(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// texts numbers strings, each once; the empty one is 0, so that it is omitted from a row.
+type texts struct {
+	list  []string
+	place map[string]int
+}
+
+func newTexts() *texts { return &texts{list: []string{""}, place: map[string]int{"": 0}} }
+
+// add gives the place of a text.
+func (t *texts) add(text string) int {
+	if i, ok := t.place[text]; ok {
+		return i
+	}
+	i := len(t.list)
+	t.list, t.place[text] = append(t.list, legible(text)), i
+	return i
+}
+
+func (t *texts) addAll(list []string) []int {
+	var places []int
+	for _, text := range list {
+		places = append(places, t.add(text))
+	}
+	return places
+}
+
+// row of a result; it is counted in the groups that it is in.
+func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
+	row := pageRow{
+		ID: id, API: t.add(r.Resource.APIVersion), Kind: t.add(r.Resource.Kind), NS: t.add(r.Resource.Namespace),
+		Name: visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
+		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
+		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
+		Warnings: t.addAll(r.Warnings), Unknown: t.addAll(r.Unknown), Why: t.why(r.Why),
+	}
+	for i := range groups {
+		if groups[i].in(r) {
+			groups[i].Count++
+			row.In |= 1 << i
+		}
+	}
+	for _, e := range changes(r) {
+		if e.sign != '#' { // reasons have a table of their own
+			row.Diff = append(row.Diff, t.add(string(e.sign)+e.text))
+		}
+	}
+	return row
+}
+
+// why takes values and reasons apart: "45 (PodPolicy web: default)".
+func (t *texts) why(why map[string]string) [][3]int {
+	var rows [][3]int
+	for _, field := range slices.Sorted(maps.Keys(why)) {
+		value, reason, found := strings.Cut(why[field], " (")
+		if !found {
+			value, reason = "", value
+		}
+		if utf8.RuneCountInString(value) > maxValue { // the diff has it whole
+			value = ""
+		}
+		rows = append(rows, [3]int{t.add(field), t.add(value), t.add(strings.TrimSuffix(reason, ")"))})
+	}
+	return rows
+}
+
+// brief is the gravest thing that is to be said of a result.
+func brief(r *review.Result) string {
+	switch {
+	case r.Message != "":
+		return r.Message
+	case len(r.Warnings) > 0:
+		return r.Warnings[0]
+	case len(r.Unknown) > 0:
+		return "not known: " + r.Unknown[0]
+	case len(r.Why) > 0:
+		return "sets " + strings.Join(slices.Sorted(maps.Keys(r.Why)), ", ")
+	case len(r.Patch) > 0:
+		return many(len(r.Patch), "change")
+	}
+	return ""
+}
+
+// maxText is the longest text on the page, in characters: a megabyte of annotation helps no reader.
+const maxText = 2000
+
+// legible is a text without what would act on the reader instead of being read; it keeps its lines.
+func legible(text string) string {
+	lines := strings.Split(clip(text, maxText), "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+	return strings.Join(lines, "\n")
+}

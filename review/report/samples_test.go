@@ -1,0 +1,118 @@
+package report
+
+import (
+	"encoding/json"
+
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// samples are the reports that every format prints.
+func samples() map[string]*review.Report {
+	return map[string]*review.Report{
+		"mixed": review.NewReport(3, 7, []review.Result{impatient(), checkout(), frontend(), forceDeleted(), unknownNamespace(), calm()}, []*input.Error{
+			{File: "manifests/broken.yaml", Line: 12, Message: "mapping values are not allowed in this context"},
+			{File: "manifests/logo.png", Message: "neither YAML nor JSON: it holds a NUL byte"},
+		}),
+		"clean":     review.NewReport(1, 0, []review.Result{calm()}, nil),
+		"empty":     review.NewReport(2, 9, nil, nil),
+		"bad-input": review.NewReport(1, 0, nil, []*input.Error{{File: "-", Line: 3, Message: "half a document"}}),
+		"hostile":   review.NewReport(1, 0, []review.Result{hostile()}, []*input.Error{{File: "a\n::error::b|c.yaml", Line: 1, Message: "\x1b[2J<script>"}}),
+	}
+}
+
+func workload(name string, line int) review.Result {
+	return review.Result{
+		Resource: review.Resource{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: name},
+		Source:   review.Source{File: "manifests/workloads.yaml", Line: line},
+		Via:      review.ViaTemplate, Operation: "CREATE", Decision: review.Allowed,
+		Warnings: []string{}, Patch: []review.Operation{}, Policies: []string{"production-web"},
+	}
+}
+
+// impatient is refused, and warned about.
+func impatient() review.Result {
+	r := workload("impatient", 41)
+	r.Decision, r.Reason = review.Denied, "PriorityClassNotAllowed"
+	r.Message = `PriorityClass "system-cluster-critical" is not allowed here: PodPolicy production-web allows web-high, web-low. Name one of these in spec.priorityClassName, or ask the owner of the policy`
+	r.Warnings = []string{"container impatient: a probe's terminationGracePeriodSeconds is longer than the pod's 45 s: a probe failure stops it more slowly than a delete"}
+	return r
+}
+
+// checkout is warned about and changed.
+func checkout() review.Result {
+	r := workload("checkout", 22)
+	r.Warnings = []string{"terminationGracePeriodSeconds is now 35, not 25: PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s"}
+	r.Patch = []review.Operation{{Op: "add", Path: "/spec/terminationGracePeriodSeconds", Value: json.RawMessage(`35`)}}
+	r.Why = map[string]string{"terminationGracePeriodSeconds": "35 (PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s)"}
+	r.Before = json.RawMessage(`{"metadata":{"name":"checkout"},"spec":{"containers":[{"name":"checkout"}],"priorityClassName":"web-low","terminationGracePeriodSeconds":25}}`)
+	r.After = json.RawMessage(`{"metadata":{"name":"checkout"},"spec":{"containers":[{"name":"checkout"}],"priorityClassName":"web-low","terminationGracePeriodSeconds":35}}`)
+	return r
+}
+
+// frontend gets every default.
+func frontend() review.Result {
+	const (
+		spread      = `[{"labelSelector":{"matchLabels":{"app":"frontend"}},"matchLabelKeys":["pod-template-hash"],"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway"}]`
+		enforcement = `{"podgrace.dev/enforcement":"{\"memory\":{\"protection\":\"Low\"},\"cpu\":{\"weight\":200},\"oom\":{\"rank\":20}}"}`
+	)
+	r := workload("frontend", 2)
+	r.Patch = []review.Operation{
+		{Op: "add", Path: "/spec/priorityClassName", Value: json.RawMessage(`"web-high"`)},
+		{Op: "add", Path: "/spec/priority", Value: json.RawMessage(`100000`)},
+		{Op: "add", Path: "/spec/topologySpreadConstraints", Value: json.RawMessage(spread)},
+		{Op: "add", Path: "/spec/terminationGracePeriodSeconds", Value: json.RawMessage(`45`)},
+		{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage(enforcement)},
+	}
+	r.Why = map[string]string{
+		"priorityClassName":             "web-high (PodPolicy production-web: the pod named no class)",
+		"priority":                      "100000 (PodPolicy production-web: the value of web-high)",
+		"topologySpreadConstraints":     spread[:40] + "... (PodPolicy production-web: the pod has no constraints; selector app=frontend)",
+		"terminationGracePeriodSeconds": "45 (PodPolicy production-web: default 45 s (30 counts as unset))",
+		"enforcement":                   enforcement + " (PodPolicy production-web)",
+	}
+	r.Before = json.RawMessage(`{"metadata":{"labels":{"app":"frontend"}},"spec":{"containers":[{"name":"nginx"}],"priority":0,"terminationGracePeriodSeconds":30}}`)
+	r.After = json.RawMessage(`{"metadata":{"annotations":` + enforcement + `,"labels":{"app":"frontend"}},"spec":{"containers":[{"name":"nginx"}],"priority":100000,"priorityClassName":"web-high",` +
+		`"terminationGracePeriodSeconds":45,"topologySpreadConstraints":` + spread + `}}`)
+	return r
+}
+
+// forceDeleted is a what-if.
+func forceDeleted() review.Result {
+	r := workload("db-0", 3)
+	r.Resource.APIVersion, r.Resource.Kind, r.Source.File, r.Via = "v1", "Pod", "manifests/stateful/db.yaml", ""
+	r.Operation, r.User = "DELETE", "alice"
+	r.Decision, r.Reason = review.Denied, "Unsafe"
+	r.Message = "pod shop/db-0 may still run on worker-3 (whose state could not be read): it has a stable identity (StatefulSet db), so its replacement could run beside it. " +
+		"Ways on: try again when its node's state can be read; if you accept that it may run twice: kubectl podgrace confirm -n shop db-0, and repeat. (PodPolicy stateful)"
+	r.Unknown, r.Policies = []string{"node worker-3"}, []string{"stateful"}
+	return r
+}
+
+func unknownNamespace() review.Result {
+	r := workload("worker", 60)
+	r.Resource.Namespace = "jobs"
+	r.Unknown = []string{"namespace jobs and its labels", "PriorityClass batch-low"}
+	r.Policies = []string{}
+	return r
+}
+
+func calm() review.Result { return workload("calm", 80) }
+
+// hostile has what a manifest's author could put into each text.
+func hostile() review.Result {
+	const bad = "a\x1b[31mb\r\n::error::c|d`e</script><img src=x>@all #1 ##vso[task.x]y\u202ez\u009b2J\xff %0A $x$ https://x www.x"
+	r := workload(bad, 1)
+	r.Resource.Kind, r.Resource.Namespace, r.Source.File, r.User, r.Operation = bad, bad, bad, bad, "UPDATE"
+	r.Decision, r.Reason, r.Message = review.Denied, bad, bad
+	r.Warnings, r.Unknown, r.Policies = []string{bad, "::warning::x"}, []string{bad}, []string{bad}
+	value, err := json.Marshal(map[string]any{bad: []any{bad, "```\n::error::x"}})
+	if err != nil {
+		panic(err)
+	}
+	r.Patch = []review.Operation{{Op: "add", Path: "/metadata/annotations", Value: value}, {Op: "remove", Path: "/spec/" + bad}}
+	r.Why = map[string]string{"enforcement": bad, bad: bad}
+	r.Before = json.RawMessage(`{"spec":{}}`)
+	r.After = json.RawMessage(`{"spec":{},"metadata":{"annotations":` + string(value) + `}}`)
+	return r
+}

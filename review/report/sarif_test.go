@@ -1,0 +1,149 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+// TestSARIFSchema holds what is printed against OASIS' own schema of SARIF 2.1.0 (errata 01).
+func TestSARIFSchema(t *testing.T) {
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	schema, err := compiler.Compile("testdata/sarif-schema-2.1.0.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(t testing.TB, r *review.Report) {
+		t.Helper()
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed(t, FormatSARIF, r, Options{Version: "v1"})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(document); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, r := range samples() {
+		t.Run(name, func(t *testing.T) { valid(t, r) })
+	}
+	rapid.Check(t, func(rt *rapid.T) { valid(t, hostileReport().Draw(rt, "report")) })
+}
+
+func sarifOf(t *testing.T, r *review.Report, o Options) sarifRun {
+	t.Helper()
+	var log sarifLog
+	if err := json.Unmarshal([]byte(printed(t, FormatSARIF, r, o)), &log); err != nil {
+		t.Fatal(err)
+	}
+	return log.Runs[0]
+}
+
+func fingerprints(t *testing.T, r *review.Report) []string {
+	t.Helper()
+	var all []string
+	for _, result := range sarifOf(t, r, Options{}).Results {
+		all = append(all, result.Fingerprints["podgrace/v1"])
+	}
+	return all
+}
+
+func TestFingerprints(t *testing.T) {
+	before := samples()["mixed"]
+	before.Results = append(before.Results, impatient()) // alike but for the line
+	first := fingerprints(t, before)
+	if sorted := slices.Sorted(slices.Values(first)); len(slices.Compact(sorted)) != len(first) {
+		t.Errorf("two findings have one fingerprint: %q", first)
+	}
+	moved := samples()["mixed"]
+	moved.Results = append(moved.Results, impatient())
+	for i := range moved.Results {
+		moved.Results[i].Source.Line += 100
+		for j, w := range moved.Results[i].Warnings { // a time in it is another
+			moved.Results[i].Warnings[j] = regexp.MustCompile(`[0-9]+`).ReplaceAllString(w, "77")
+		}
+	}
+	if diff := cmp.Diff(first, fingerprints(t, moved)); diff != "" {
+		t.Errorf("lines and times moved, and so did fingerprints:\n%s", diff)
+	}
+	elsewhere := samples()["mixed"]
+	elsewhere.Results[0].Source.File = "other.yaml"
+	if fingerprints(t, elsewhere)[0] == first[0] {
+		t.Error("the same object in another file has the same fingerprint")
+	}
+}
+
+func TestSARIFPaths(t *testing.T) {
+	for file, want := range map[string]string{
+		"a/b.yaml":          "a/b.yaml",
+		"./a/../b.yaml":     "b.yaml",
+		"/work/a b#1.yaml":  "a%20b%231.yaml",
+		"/elsewhere/a.yaml": "file:///elsewhere/a.yaml",
+		"../a.yaml":         "../a.yaml",
+		"c:d.yaml":          "./c:d.yaml",
+		"-":                 "stdin",
+	} {
+		r := impatient()
+		r.Source.File = file
+		at := sarifOf(t, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/work"}).Results[0].Locations[0]
+		if got := at.Physical.Artifact.URI; got != want {
+			t.Errorf("%s: got %s, want %s", file, got, want)
+		}
+	}
+}
+
+func TestSARIFLevels(t *testing.T) {
+	run := sarifOf(t, samples()["mixed"], Options{})
+	counts := map[string]int{}
+	for _, r := range run.Results {
+		counts[r.Level]++
+		if rule := run.Tool.Driver.Rules[r.RuleIndex]; rule.ID != r.RuleID {
+			t.Errorf("a result of %s has the index of %s", r.RuleID, rule.ID)
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"error": 2, "warning": 2, "note": 4}, counts); diff != "" {
+		t.Error(diff)
+	}
+	if run.Invocations[0].Successful || len(run.Invocations[0].Notifications) != 2 {
+		t.Errorf("errors in the input are not told: %+v", run.Invocations)
+	}
+}
+
+// Every reason of a refusal or warning has its help.
+func TestRulesAreComplete(t *testing.T) {
+	given := regexp.MustCompile(`(?:deny\(|Reason: +|Unsafe += )"([A-Za-z]+)"`)
+	found := 0
+	for _, folder := range []string{"../../defaulting", "../../guard"} {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(folder + "/" + entry.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range given.FindAllSubmatch(source, -1) {
+				found++
+				if rules[string(match[1])].help == "" {
+					t.Errorf("%s: the reason %s has no help in rules.go", entry.Name(), match[1])
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d reasons found: this test no longer sees them", found)
+	}
+}

@@ -1,0 +1,187 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+// maxMessage is how much of a message text shows, in characters.
+const maxMessage = 2000
+
+// writeText prints for a person: a block for each result with something to say, the most urgent last, next to the summary,
+// where the reader of a terminal or a log begins.
+func writeText(w io.Writer, r *review.Report, o Options) error {
+	p := &textPage{Options: o, out: w}
+	results := make([]*review.Result, 0, len(r.Results))
+	for i := range r.Results {
+		if p.shows(&r.Results[i]) {
+			results = append(results, &r.Results[i])
+		}
+	}
+	slices.SortStableFunc(results, func(a, b *review.Result) int { return cmp.Compare(outcomeOf(a), outcomeOf(b)) })
+	for i, result := range results {
+		if i > 0 && outcomeOf(result) != clean {
+			p.line("")
+		}
+		p.result(result)
+	}
+	if len(results) > 0 {
+		p.line("")
+	}
+	for _, e := range r.Errors {
+		p.heading("ERROR", red, where(e.File, e.Line), "")
+		p.prose("", "", oneLine(e.Message))
+	}
+	if len(r.Errors) > 0 {
+		p.line("")
+	}
+	p.summary(r)
+	return p.err
+}
+
+// textPage is written line by line; after an error nothing is.
+type textPage struct {
+	Options
+	out io.Writer
+	err error
+}
+
+func (p *textPage) line(text string, colors ...string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.out, p.paint(atStart(text), colors...)+"\n")
+	}
+}
+
+func (p *textPage) shows(r *review.Result) bool {
+	switch outcomeOf(r) {
+	case denied, warned:
+		return true
+	case clean:
+		return p.All
+	}
+	return !p.Quiet
+}
+
+// tags are the words that a block begins with.
+var tags = map[outcome]struct{ word, color string }{
+	denied: {"DENIED", red}, warned: {"WARNED", yellow}, unknown: {"UNKNOWN", purple}, changed: {"CHANGED", cyan}, clean: {"OK", green},
+}
+
+func (p *textPage) result(r *review.Result) {
+	tag := tags[outcomeOf(r)]
+	p.heading(tag.word, tag.color, subject(r), where(r.Source.File, r.Source.Line))
+	if r.Decision == review.Denied {
+		label, message := "", oneLine(cmp.Or(r.Message, noMessage))
+		if r.Reason != "" {
+			label = clip(oneLine(r.Reason), maxValue) + ": "
+		}
+		p.prose(label, red, message)
+	}
+	for _, w := range r.Warnings {
+		p.prose("warning: ", yellow, oneLine(w))
+	}
+	for _, u := range r.Unknown {
+		p.prose("not known: ", purple, oneLine(u))
+	}
+	if !p.Quiet {
+		p.changes(changes(r))
+	}
+}
+
+// tagWidth is the column in which a heading's subject stands.
+const tagWidth = len("CHANGED  ")
+
+// heading is in one line, unless it does not fit: then the place has its own.
+func (p *textPage) heading(tag, color, subject, place string) {
+	text := p.paint(tag, bold, color) + strings.Repeat(" ", tagWidth-len(tag)) + p.paint(subject, bold)
+	length := tagWidth + utf8.RuneCountInString(subject) + 2 + utf8.RuneCountInString(place)
+	if p.columns() > 0 && length > p.columns() {
+		p.line(text)
+		p.line(strings.Repeat(" ", tagWidth)+place, faint)
+		return
+	}
+	if place != "" {
+		text += "  " + p.paint(place, faint)
+	}
+	p.line(text)
+}
+
+// prose is wrapped after its label; the lines that follow are indented.
+func (p *textPage) prose(label, color, text string) {
+	const first, rest = "  ", "    "
+	label = atStart(label)
+	lead := first + p.paint(label, color)
+	for _, line := range wrap(clip(text, maxMessage), p.columns()-len(first+label), p.columns()-len(rest)) {
+		p.line(lead + line)
+		lead = rest
+	}
+}
+
+func (p *textPage) changes(edits []edit) {
+	const indent = "  "
+	for _, e := range edits {
+		switch e.sign {
+		case '#':
+			blank := indent + "  " + e.text[:len(e.text)-len(strings.TrimLeft(e.text, " "))] + "# "
+			room := p.columns() - len(blank)
+			for _, line := range wrap(strings.TrimLeft(e.text, " "), room, room) {
+				p.line(blank+line, faint)
+			}
+		case '-':
+			p.line(indent+e.String(), red)
+		case '+':
+			p.line(indent+e.String(), green)
+		default:
+			p.line(indent + e.String())
+		}
+	}
+}
+
+// summary is what a report comes to, in a few lines.
+func (p *textPage) summary(r *review.Report) {
+	s := r.Summary
+	p.line(p.paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, plural(s.Files, "file", "files")), bold) + p.counts(r))
+	if s.Unknown > 0 {
+		p.line(plural(s.Unknown, "was", "were") + " judged on the safe side, since not all that matters is known.")
+	}
+	if s.Other > 0 {
+		p.line(plural(s.Other, "other object is no pod and makes none.", "other objects are no pods and make none."))
+	}
+	if s.Errors > 0 {
+		p.line(p.paint(plural(s.Errors, "error in the input", "errors in the input"), red) + ": what could be read was reviewed.")
+	}
+}
+
+// counts of what there is. A denied result may have warnings, too, and one that is warned about changes: it counts in each.
+func (p *textPage) counts(r *review.Report) string {
+	s := r.Summary
+	var parts []string
+	for _, c := range []struct {
+		n           int
+		word, color string
+	}{{s.Denied, "denied", red}, {s.Warned, "warned", yellow}, {s.Changed, "changed", cyan}, {cleanOnes(r), "clean", green}} {
+		if c.n > 0 {
+			parts = append(parts, p.paint(fmt.Sprintf("%d %s", c.n, c.word), c.color))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing that is a pod or makes one."
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+func cleanOnes(r *review.Report) int {
+	n := 0
+	for i := range r.Results {
+		if outcomeOf(&r.Results[i]) == clean {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// visible writes what does not print, or turns the direction of what does, as Go would in quotes: a terminal, or a reader's
+// eye, must not be steered by a manifest. It keeps CI systems from taking a text for a command of theirs, too.
+func visible(text string) string {
+	if strings.IndexFunc(text, unprintable) < 0 && utf8.ValidString(text) {
+		return inert(text)
+	}
+	var out strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && text[i] != "\uFFFD"[0]:
+			fmt.Fprintf(&out, `\x%02x`, text[i])
+		case unprintable(r):
+			quoted := strconv.QuoteRune(r)
+			out.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return inert(out.String())
+}
+
+func unprintable(r rune) bool {
+	if r < utf8.RuneSelf { // most are, and a report has many
+		return r < ' ' || r == '\x7f'
+	}
+	return !unicode.IsPrint(r)
+}
+
+// oneLine is visible for prose: lines and blanks are run together.
+func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
+
+// marker is that of the commands that Azure Pipelines, TeamCity and older workflow runners look for within a line.
+var marker = regexp.MustCompile(`#(#\w*\[)`)
+
+func inert(text string) string {
+	if !strings.Contains(text, "##") {
+		return text
+	}
+	return marker.ReplaceAllString(text, `#\$1`)
+}
+
+// atStart keeps a line from being a workflow command, which a runner looks for after any blanks.
+func atStart(line string) string {
+	if text := strings.TrimLeft(line, " \t"); strings.HasPrefix(text, "::") {
+		return line[:len(line)-len(text)] + `\` + text
+	}
+	return line
+}
+
+// clip shortens a text to so many characters, and says by how many.
+func clip(text string, most int) string {
+	length := utf8.RuneCountInString(text)
+	if length <= most {
+		return text
+	}
+	end, n := 0, 0
+	for i := range text {
+		if end = i; n == most {
+			break
+		}
+		n++
+	}
+	return fmt.Sprintf("%s... (%d more characters)", text[:end], length-most)
+}

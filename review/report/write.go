@@ -1,0 +1,107 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+// Format is how a report is printed. It is a flag's value (pflag.Value).
+type Format string
+
+// The formats.
+const (
+	FormatText     Format = "text"
+	FormatJSON     Format = "json"
+	FormatSARIF    Format = "sarif"
+	FormatJUnit    Format = "junit"
+	FormatGitHub   Format = "github"
+	FormatMarkdown Format = "markdown"
+	FormatHTML     Format = "html"
+)
+
+// Options of a print. The zero value is what a file or a pipe gets.
+type Options struct {
+	// Color by ANSI escapes, in text.
+	Color bool
+	// Width of the terminal in columns; 0: lines are not wrapped.
+	Width int
+	// Quiet: text has the results that are refused or warned about, and no others.
+	Quiet bool
+	// All: text has also the results of which there is nothing to say.
+	All bool
+	// Dir is the working directory. Where programs read the paths, absolute ones below it are written relative to it.
+	Dir string
+	// Version of the program, for SARIF; may be empty.
+	Version string
+}
+
+type printer struct {
+	format Format
+	print  func(io.Writer, *review.Report, Options) error
+}
+
+// printers in the order in which a person is offered them.
+var printers = []printer{
+	{FormatText, writeText},
+	{FormatJSON, writeJSON},
+	{FormatSARIF, writeSARIF},
+	{FormatJUnit, writeJUnit},
+	{FormatGitHub, writeGitHub},
+	{FormatMarkdown, writeMarkdown},
+	{FormatHTML, func(w io.Writer, r *review.Report, _ Options) error { return HTML(w, r) }},
+}
+
+// Formats are all of them, the default first.
+func Formats() []Format {
+	formats := make([]Format, len(printers))
+	for i, p := range printers {
+		formats[i] = p.format
+	}
+	return formats
+}
+
+// Write prints the report; an empty format is FormatText.
+func Write(w io.Writer, format Format, r *review.Report, o Options) error {
+	if err := format.Set(string(format)); err != nil {
+		return err
+	}
+	for _, p := range printers {
+		if p.format != format {
+			continue
+		}
+		buffer := bufio.NewWriter(w)
+		err := p.print(buffer, r, o)
+		if err == nil {
+			err = buffer.Flush()
+		}
+		if err != nil {
+			return fmt.Errorf("print the report as %s: %w", format, err)
+		}
+	}
+	return nil
+}
+
+// Set is pflag.Value's.
+func (f *Format) Set(text string) error {
+	if text == "" {
+		text = string(FormatText)
+	}
+	var names []string
+	for _, p := range printers {
+		if names = append(names, string(p.format)); string(p.format) == text {
+			*f = p.format
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown format %q: it is one of %s", text, strings.Join(names, ", "))
+}
+
+// String is pflag.Value's.
+func (f *Format) String() string { return string(*f) }
+
+// Type is pflag.Value's.
+func (f *Format) Type() string { return "format" }
