@@ -21,6 +21,9 @@ func main() {
 // errNo ends with exit code 1 and without a word: all was said.
 var errNo = errors.New("no")
 
+// errBadInput ends with exit code 2: what is wrong was said.
+var errBadInput = errors.New("bad input")
+
 // usageError is a command that can't be understood.
 type usageError struct{ error }
 
@@ -36,6 +39,8 @@ func command(ctx context.Context, t terminal, args []string) int {
 		return 0
 	case errors.Is(err, errNo):
 		return 1
+	case errors.Is(err, errBadInput):
+		return 2
 	case errors.As(err, &usage):
 		fmt.Fprintf(t.Err, "%s: %v\n", name, err)
 		return 2

@@ -28,6 +28,21 @@ func newRoot(t terminal, name string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newConfirm(t, name))
+	root.AddCommand(newReview(t, name), newDiff(t, name), newExplain(t, name), newConfirm(t, name))
 	return root
+}
+
+// noArgs refuses what stands without a flag.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q stands alone: files go with -f; see %s --help", args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+// complete offers the values of a flag to a shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"strconv"
 
 	"golang.org/x/term"
 
@@ -13,18 +14,31 @@ import (
 type terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Asks: somebody can be asked.
-	Asks  bool
-	Style confirm.Style
+	// Asks: somebody can be asked. Watches: somebody sees Err as it is written.
+	Asks, Watches bool
+	Style         confirm.Style
 }
 
 func newTerminal() terminal {
-	t := terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Asks: term.IsTerminal(int(os.Stdin.Fd()))}
-	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
-		t.Style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-		if width, _, err := term.GetSize(out); err == nil {
-			t.Style.Width = width
-		}
+	t := terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Asks: term.IsTerminal(int(os.Stdin.Fd())), Watches: term.IsTerminal(int(os.Stderr.Fd()))}
+	out := int(os.Stdout.Fd())
+	t.Style.Color = colored(os.Getenv, term.IsTerminal(out))
+	if width, _, err := term.GetSize(out); err == nil {
+		t.Style.Width = width
+	} else if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
+		t.Style.Width = width
 	}
 	return t
+}
+
+// colored: on a terminal that knows colours, unless NO_COLOR is set (no-color.org); elsewhere where CLICOLOR_FORCE is (a log that is
+// shown with its colours; bixense.com/clicolors).
+func colored(env func(string) string, isTerminal bool) bool {
+	if env("NO_COLOR") != "" {
+		return false
+	}
+	if force := env("CLICOLOR_FORCE"); force != "" && force != "0" {
+		return true
+	}
+	return isTerminal && env("TERM") != "dumb"
 }

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+const diffLong = `Show what a change of policies would do to manifests, or to a cluster's workloads
+and pods: what is refused or admitted, which fields of created pods differ, which
+warnings come and go, and whether force deletes, and evictions with a grace
+period of 0, are still let through.
+
+--from and --to are files and folders with PodPolicies; "none" stands for no
+policies. Where a cluster is named by --kubeconfig, --context or --server, its own
+policies are taken without --from, and without -f its own workloads and pods.
+
+A policy reaches new pods only. Pods that run already are therefore judged for
+their removal; and which of them would be created otherwise today is said beside
+the changes, whatever --from says, and does not count for the exit code.
+
+PodPolicies among the manifests of -f and --state are passed over.
+
+Exit codes: 0 nothing changes, as --fail-on says
+            1 something changes
+            2 bad input; what could be read was compared all the same`
+
+const diffExample = `  # What does this branch do to the manifests?
+  git worktree add ../main main
+  %[1]s diff --from ../main/policies --to policies -f deploy/
+
+  # Would it refuse anything in production, or forbid a removal?
+  %[1]s diff --to policies/ --context production --fail-on deny
+
+  # A cluster's dump, before its first policy
+  kubectl get deploy,rs,sts,ds,jobs,cronjobs,pods,nodes,ns,pc,svc -A -o json > dump.json
+  %[1]s diff --from none --to policies/ -f dump.json`
+
+type diffOptions struct {
+	inputs   inputOptions
+	from, to []string
+	user     string
+	groups   []string
+	format   string
+	failOn   string
+	all      bool
+}
+
+// failOnChange is --fail-on of any change, as diff(1) has it.
+const failOnChange = "change"
+
+// noPolicies is the path that stands for none.
+const noPolicies = "none"
+
+func newDiff(t terminal, name string) *cobra.Command {
+	o := &diffOptions{inputs: newInputOptions()}
+	cmd := &cobra.Command{
+		Use:                   "diff --from PATH... --to PATH... -f PATH... [--state PATH...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show what a change of policies would do",
+		Long:                  diffLong,
+		Example:               fmt.Sprintf(diffExample, name),
+		Args:                  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(o.inputs.Complete(cmd.Flags()), o.Validate()); err != nil {
+				return usageError{err}
+			}
+			return runDiff(cmd.Context(), t, o)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	complete(cmd, "output", impact.Formats()...)
+	complete(cmd, "fail-on", failOnChange, failOnDeny, failOnNever)
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *diffOptions) AddFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.from, "from", nil, "file or folder with the PodPolicies before, or none; may be repeated (default: the cluster's)")
+	f.StringArrayVar(&o.to, "to", nil, "file or folder with the PodPolicies after, or none; may be repeated")
+	f.StringArrayVarP(&o.inputs.paths, "filename", "f", nil, "file, folder or - (stdin) with manifests, or a cluster's dump; may be repeated (default: the cluster's workloads and pods)")
+	f.StringArrayVar(&o.inputs.statePaths, "state", nil, "file or folder with more objects of the cluster; may be repeated")
+	o.inputs.kube.AddFlags(f)
+	f.StringVar(&o.user, "as", "", "user who is supposed to create, delete and evict")
+	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
+	f.StringVarP(&o.format, "output", "o", "text", "one of "+strings.Join(impact.Formats(), ", "))
+	f.StringVar(&o.failOn, "fail-on", failOnChange, "exit with 1 on: change, deny (what is newly refused or forbidden), never")
+	f.BoolVar(&o.all, "all", false, "text: all there is, even if it does not fit a screen")
+}
+
+// Validate says what is wrong with the options.
+func (o *diffOptions) Validate() error {
+	switch {
+	case len(o.to) == 0:
+		return errors.New(`which policies come? --to FILE, --to FOLDER, or --to none`)
+	case len(o.from) == 0 && !o.inputs.live:
+		return errors.New(`which policies are there now? --from FILE, --from FOLDER, or --from none`)
+	case len(o.inputs.paths) == 0 && !o.inputs.live:
+		return errors.New("what is to be compared? -f FILE, -f FOLDER or -f - for stdin, or a cluster by --kubeconfig or --context")
+	case len(o.groups) > 0 && o.user == "":
+		return errors.New("--as-group goes with --as")
+	case !slices.Contains(impact.Formats(), o.format):
+		return fmt.Errorf("-o %s: it is one of %s", o.format, strings.Join(impact.Formats(), ", "))
+	case !slices.Contains([]string{failOnChange, failOnDeny, failOnNever}, o.failOn):
+		return fmt.Errorf("--fail-on %s: it is change, deny or never", o.failOn)
+	}
+	for flag, paths := range map[string][]string{"--from": o.from, "--to": o.to} {
+		if len(paths) > 1 && slices.Contains(paths, noPolicies) {
+			return fmt.Errorf("%s none stands alone; a file of that name is ./none", flag)
+		}
+	}
+	return nil
+}
+
+func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
+	r := &diffReader{diffOptions: o, terminal: t}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	from, err := r.engine(r.before)
+	if err != nil {
+		return err
+	}
+	to, err := r.engine(r.after)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(t, "comparing", len(r.documents))
+	c := impact.Comparison{From: from, To: to, User: userInfo(o.user, o.groups), Progress: bar.add}
+	d, err := c.Of(ctx, r.documents)
+	bar.done()
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
+	d.Summary.Files = r.files
+	d.AddErrors(r.errors...)
+	if err := impact.Write(t.Out, o.format, d, impact.Options{Style: t.Style, All: o.all}); err != nil {
+		return err
+	}
+	return o.verdict(&d.Summary)
+}
+
+// verdict is the exit code: what was found is printed.
+func (o *diffOptions) verdict(s *impact.Summary) error {
+	switch {
+	case s.Errors > 0:
+		return errBadInput
+	case o.failOn == failOnChange && s.Affected > 0, o.failOn == failOnDeny && s.Denying > 0:
+		return errNo
+	}
+	return nil
+}
+
+// diffReader reads what is to be compared.
+type diffReader struct {
+	*diffOptions
+	terminal
+	state         *review.State
+	before, after []*v1alpha1.PodPolicy
+	documents     []*input.Document
+	files         int
+	errors        []*input.Error
+}
+
+func (r *diffReader) read(ctx context.Context) error {
+	r.before, r.after = r.policies(r.from), r.policies(r.to)
+	files := &input.Reader{Stdin: r.In}
+	manifests, further := review.Read(files, r.inputs.paths...), review.Read(files, r.inputs.statePaths...)
+	r.documents, r.files = manifests.Documents, manifests.Files
+	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
+	r.state = review.NewState()
+	if r.inputs.live {
+		if err := r.cluster(ctx); err != nil {
+			return err
+		}
+	}
+	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
+		if err := r.state.Add(d, r.inputs.namespace); err != nil {
+			r.errors = append(r.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
+		}
+	}
+	return nil
+}
+
+// policies of a flag. What is wrong with them is among the errors.
+func (r *diffReader) policies(paths []string) []*v1alpha1.PodPolicy {
+	if slices.Equal(paths, []string{noPolicies}) {
+		return nil
+	}
+	policies, wrong := review.LoadPolicies(paths, nil)
+	for _, e := range wrong { // --from and --to may share a file
+		if !slices.ContainsFunc(r.errors, func(known *input.Error) bool { return *known == *e }) {
+			r.errors = append(r.errors, e)
+		}
+	}
+	return policies
+}
+
+// cluster reads the state, and what no flag names.
+func (r *diffReader) cluster(ctx context.Context) error {
+	reader, err := r.inputs.reader()
+	if err != nil {
+		return err
+	}
+	if len(r.from) == 0 {
+		if r.before, err = review.PoliciesOf(ctx, reader); err != nil {
+			return fmt.Errorf("no --from was given, and the cluster's policies can't be read: %w", err)
+		}
+	}
+	if r.state, err = review.FromCluster(ctx, reader); err != nil {
+		fmt.Fprintf(r.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
+	}
+	if len(r.inputs.paths) == 0 {
+		r.dump(ctx, reader)
+	}
+	return nil
+}
+
+// dump makes documents of the cluster's own objects. A kind that can't be read is among the errors: it was not compared.
+func (r *diffReader) dump(ctx context.Context, reader client.Reader) {
+	for _, kind := range dumped {
+		documents, err := listDocuments(ctx, reader, kind)
+		if err != nil {
+			r.errors = append(r.errors, &input.Error{File: clusterFile, Message: err.Error()})
+		}
+		r.documents = append(r.documents, documents...)
+	}
+}
+
+func (r *diffReader) engine(policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
+	e, err := review.NewEngine(r.state, policies...)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if r.inputs.namespace != "" {
+		e.Namespace = r.inputs.namespace
+	}
+	return e, nil
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podgrace/podgrace/review/impact"
+)
+
+// runsDiff runs the command as command does.
+func runsDiff(t *testing.T, stdin string, args ...string) (code int, out string) {
+	t.Helper()
+	var text bytes.Buffer
+	cmd := newDiff(terminal{In: strings.NewReader(stdin), Out: &text, Err: &text}, "podgrace")
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	cmd.SetOut(&text)
+	err := cmd.ExecuteContext(t.Context())
+	var usage usageError
+	switch {
+	case err == nil:
+	case errors.Is(err, errNo):
+		code = 1
+	case errors.Is(err, errBadInput):
+		code = 2
+	case errors.As(err, &usage):
+		code = 2
+		text.WriteString(err.Error())
+	default:
+		code = 1
+		text.WriteString(err.Error())
+	}
+	return code, text.String()
+}
+
+func TestDiffExitCodes(t *testing.T) {
+	const dir = "testdata/diff/"
+	for name, tc := range map[string]struct {
+		args string
+		code int
+		says string
+	}{
+		"help":                 {"--help", 0, "--fail-on string"},
+		"no to":                {"--from none -f " + dir + "web.yaml", 2, "which policies come?"},
+		"no from":              {"--to none -f " + dir + "web.yaml", 2, "which policies are there now?"},
+		"no manifests":         {"--from none --to none", 2, "what is to be compared?"},
+		"none and more":        {"--from none --from " + dir + "old.yaml --to none -f " + dir, 2, "--from none stands alone"},
+		"fail on what":         {"--from none --to none -f - --fail-on warn", 2, "it is change, deny or never"},
+		"format":               {"--from none --to none -f - -o sarif", 2, "it is one of text, json, markdown"},
+		"a group of nobody":    {"--from none --to none -f - --as-group g", 2, "--as-group goes with --as"},
+		"no such policies":     {"--from none --to " + dir + "gone.yaml -f " + dir + "web.yaml", 2, "gone.yaml"},
+		"nothing changes":      {"--from " + dir + "old.yaml --to " + dir + "old.yaml -f " + dir + "web.yaml", 0, "changes nothing"},
+		"something changes":    {"--from " + dir + "old.yaml --to " + dir + "new.yaml -f " + dir + "web.yaml", 1, "10 → 45"},
+		"but nothing denies":   {"--from " + dir + "old.yaml --to " + dir + "new.yaml -f " + dir + "web.yaml --fail-on deny", 0, "10 → 45"},
+		"a guard denies":       {"--from " + dir + "old.yaml --to " + dir + "guard.yaml -f " + dir + "web.yaml --fail-on deny", 1, "force delete forbidden"},
+		"the way back doesn't": {"--from " + dir + "guard.yaml --to " + dir + "old.yaml -f " + dir + "web.yaml --fail-on deny", 0, "force delete allowed"},
+		"never":                {"--from " + dir + "old.yaml --to " + dir + "guard.yaml -f " + dir + "web.yaml --fail-on never", 0, "force delete forbidden"},
+		"policies are added":   {"--from " + dir + "old.yaml --to " + dir + "old.yaml --to " + dir + "guard.yaml -f " + dir + "web.yaml", 1, "force delete forbidden"},
+		"bad manifest":         {"--from " + dir + "old.yaml --to " + dir + "new.yaml -f " + dir + "web.yaml -f " + dir + "half.txt --fail-on never", 2, "10 → 45"},
+		"bad policy":           {"--from " + dir + "old.yaml --to " + dir + "new.yaml --to " + dir + "bad.txt -f " + dir + "web.yaml", 2, "10 → 45"},
+		"bad policy is said":   {"--from " + dir + "bad.txt --to " + dir + "bad.txt -f " + dir + "web.yaml", 2, "bad.txt:5"},
+		"allowed actor":        {"--from none --to " + dir + "guard.yaml -f " + dir + "web.yaml --as robot", 0, "changes nothing"},
+		"no cluster":           {"--to none --kubeconfig /nowhere/kubeconfig", 2, "read the kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := runsDiff(t, "", strings.Fields(tc.args)...)
+			if code != tc.code || !strings.Contains(out, tc.says) {
+				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, tc.says, out)
+			}
+		})
+	}
+}
+
+func TestDiffOfStdinAsJSON(t *testing.T) {
+	manifests, err := os.ReadFile("testdata/diff/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out := runsDiff(t, string(manifests), "--from", "none", "--to", "testdata/diff/new.yaml", "-f", "-", "-o", "json")
+	var d impact.Diff
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	if code != 1 || d.Summary.Files != 1 || d.Summary.Kinds[impact.Changed] != 1 || d.Workloads[0].Source.File != "-" {
+		t.Errorf("exit %d: %+v", code, d.Summary)
+	}
+}
+
+// cluster is an API server with one Deployment and one pod, which gives the Deployments in two pages and no DaemonSets.
+func cluster(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	lists := map[string]string{
+		"/apis/apps/v1/deployments":               `{"metadata":{"continue":"more"},"items":[{"metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
+		"/apis/apps/v1/deployments more":          `{"items":[{"metadata":{"namespace":"shop","name":"api"},"spec":{"selector":{"matchLabels":{"app":"api"}},"template":{"metadata":{"labels":{"app":"api"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
+		"/api/v1/pods":                            `{"items":[{"metadata":{"namespace":"shop","name":"web-abc-1","labels":{"app":"web","pod-template-hash":"abc"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-abc","uid":"u","controller":true}]},"spec":{"nodeName":"n1","priority":0,"terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}]}`,
+		"/apis/podgrace.dev/v1alpha1/podpolicies": `{"items":[{"metadata":{"name":"p"},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true}}}]}`,
+		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis": `{"kind":"APIGroupList","groups":[]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/daemonsets") {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"you may not","reason":"Forbidden","code":403}`))
+			return
+		}
+		body, is := lists[strings.TrimSpace(r.URL.Path+" "+r.URL.Query().Get("continue"))]
+		if !is {
+			body = resources(r.URL.Path)
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + server.URL + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// resources answers discovery for what is listed; any other list is empty.
+func resources(path string) string {
+	kinds := map[string]string{
+		"/api/v1":                      "pods Pod,nodes Node,namespaces Namespace,services Service,persistentvolumeclaims PersistentVolumeClaim,replicationcontrollers ReplicationController",
+		"/apis/apps/v1":                "deployments Deployment,replicasets ReplicaSet,statefulsets StatefulSet,daemonsets DaemonSet",
+		"/apis/batch/v1":               "jobs Job,cronjobs CronJob",
+		"/apis/scheduling.k8s.io/v1":   "priorityclasses PriorityClass",
+		"/apis/coordination.k8s.io/v1": "leases Lease",
+		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy",
+	}
+	listed, is := kinds[path]
+	if !is {
+		return `{"items":[]}`
+	}
+	var all []string
+	for pair := range strings.SplitSeq(listed, ",") {
+		name, kind, _ := strings.Cut(pair, " ")
+		namespaced := "true"
+		if strings.Contains("nodes namespaces priorityclasses podpolicies", name) {
+			namespaced = "false"
+		}
+		all = append(all, `{"name":"`+name+`","kind":"`+kind+`","namespaced":`+namespaced+`,"verbs":["list","get"]}`)
+	}
+	return `{"kind":"APIResourceList","groupVersion":"` + strings.TrimPrefix(strings.TrimPrefix(path, "/apis/"), "/api/") + `","resources":[` + strings.Join(all, ",") + `]}`
+}
+
+// Without -f and --from both are the cluster's. What may not be read is told, and the rest is compared.
+func TestDiffOfACluster(t *testing.T) {
+	code, out := runsDiff(t, "", "--to", "testdata/diff/new.yaml", "--kubeconfig", cluster(t), "-o", "json")
+	var d impact.Diff
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err, out)
+	}
+	if code != 2 || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Message, "list the DaemonSet objects") {
+		t.Errorf("exit %d, %+v", code, d.Errors)
+	}
+	if d.Summary.Workloads != 2 || d.Summary.Kinds[impact.Changed] != 2 || string(d.Workloads[0].Changes[0].Fields[0].From) != "20" {
+		t.Errorf("%+v %+v", d.Summary, d.Workloads)
+	}
+	if len(d.Running) != 1 || d.Running[0].Owner.String() != "Deployment shop/web" || string(d.Running[0].Fields[0].To) != "45" {
+		t.Errorf("%+v", d.Running)
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+const explainLong = `Explain one pod: where its priority, its constraints and its grace period come from,
+how long a stop really takes (preStop hooks, probes and floors included), its QoS
+class, its cgroup values, its place in the eviction order, and whether a force
+delete would be let through for you now.
+
+POD is a pod of the cluster. With -f it is one of the manifests: a pod, or the pod
+that a workload's controller would create (Deployment/web, or web alone where
+only one has that name). The explanation of a manifest is about the pod as it
+would be stored.
+
+Exit codes: 0 explained
+            1 it can't be read
+            2 bad input`
+
+const explainExample = `  # Why is this pod as it is, and what would a stop take?
+  %[1]s explain -n shop db-0
+
+  # What would a pod of this Deployment get?
+  %[1]s explain Deployment/web -f deploy/ --policy policies/`
+
+type explainOptions struct {
+	inputs       inputOptions
+	nodePolicies []string
+	format       string
+	user         string
+	groups       []string
+
+	name string
+}
+
+func newExplain(t terminal, name string) *cobra.Command {
+	o := &explainOptions{inputs: newInputOptions()}
+	cmd := &cobra.Command{
+		Use:                   "explain POD [-n NAMESPACE] [-f PATH... --policy PATH...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Explain a pod: why it is ranked, spread and stopped as it is",
+		Long:                  explainLong,
+		Example:               fmt.Sprintf(explainExample, name),
+		ValidArgsFunction:     o.completeArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
+				return usageError{err}
+			}
+			return runExplain(cmd.Context(), t, o)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	complete(cmd, "output", "text", "json")
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *explainOptions) AddFlags(f *pflag.FlagSet) {
+	o.inputs.AddFlags(f)
+	f.StringArrayVar(&o.nodePolicies, "node-policy", nil, "file or folder with NodePolicies; may be repeated (default: the cluster's)")
+	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+	f.StringVar(&o.user, "as", "", "user for whom removals are judged (default: you)")
+	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
+}
+
+// Complete reads the argument and what the flags name.
+func (o *explainOptions) Complete(f *pflag.FlagSet, args []string) error {
+	o.name = strings.Join(args, "/")
+	if len(o.inputs.paths) == 0 && len(args) > 0 {
+		kind, name, err := parseObject(args)
+		if err != nil {
+			return err
+		}
+		if kind != "pod" {
+			return fmt.Errorf("%q is no pod", o.name)
+		}
+		o.name = name
+	}
+	if err := o.inputs.Complete(f); err != nil {
+		return err
+	}
+	if len(o.inputs.paths) > 0 {
+		return nil
+	}
+	namespace, _, err := o.inputs.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	o.inputs.namespace = namespace
+	return nil
+}
+
+// Validate says what is wrong with the options.
+func (o *explainOptions) Validate() error {
+	switch {
+	case !slices.Contains([]string{"text", "json"}, o.format):
+		return fmt.Errorf("-o %s: it is text or json", o.format)
+	case len(o.groups) > 0 && o.user == "":
+		return errors.New("--as-group goes with --as")
+	case len(o.inputs.paths) == 0 && o.name == "":
+		return errors.New("which pod? explain POD, or with -f one of the manifests")
+	}
+	return nil
+}
+
+func runExplain(ctx context.Context, t terminal, o *explainOptions) error {
+	var in *explain.Input
+	var err error
+	if len(o.inputs.paths) == 0 {
+		in, err = o.livePod(ctx)
+	} else {
+		in, err = o.manifest(ctx, t)
+	}
+	if err != nil {
+		return err
+	}
+	e := explain.Explain(*in)
+	if o.format == "json" {
+		err = explain.JSON(t.Out, e)
+	} else {
+		err = explain.Text(t.Out, e, t.Style)
+	}
+	if err != nil {
+		return fmt.Errorf("print the explanation: %w", err)
+	}
+	return nil
+}
+
+// manifest is the one of the input that is asked for.
+func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Input, error) {
+	l, err := o.inputs.load(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, wrong := range l.errors {
+		fmt.Fprintln(t.Err, wrong)
+	}
+	if len(l.errors) > 0 {
+		return nil, errBadInput
+	}
+	q := review.Question{}
+	if o.user != "" {
+		q.User = userInfo(o.user, o.groups)
+	}
+	var found []*input.Document
+	var of *explain.Input
+	for _, d := range l.documents {
+		if !o.means(d) {
+			continue
+		}
+		in, err := l.engine.Situation(ctx, d, q)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)
+		}
+		if in != nil {
+			found, of = append(found, d), in
+		}
+	}
+	if len(found) != 1 {
+		return nil, usageError{o.choose(found)}
+	}
+	return of, o.nodePolicy(of)
+}
+
+// means says whether a document is the one that is asked for: NAME, KIND/NAME, or anything where nothing is named.
+func (o *explainOptions) means(d *input.Document) bool {
+	if o.inputs.namespace != "" && d.Namespace != "" && d.Namespace != o.inputs.namespace {
+		return false
+	}
+	kind, name, qualified := strings.Cut(o.name, "/")
+	if !qualified {
+		kind, name = "", o.name
+	}
+	return (kind == "" || strings.EqualFold(kind, d.Kind)) && (name == "" || name == d.Name)
+}
+
+func (o *explainOptions) choose(found []*input.Document) error {
+	if len(found) == 0 {
+		return fmt.Errorf("no pod, and nothing that makes pods, of the name %q is among the manifests", o.name)
+	}
+	var names []string
+	for _, d := range found[:min(len(found), 10)] {
+		names = append(names, d.Kind+"/"+d.Name)
+	}
+	return fmt.Errorf("which one? There are %s", strings.Join(names, ", "))
+}
+
+// nodePolicy takes the one of the files, which stands for the pod's node, whatever that is.
+func (o *explainOptions) nodePolicy(in *explain.Input) error {
+	policies, err := policyfile.LoadNodePolicies(o.nodePolicies...)
+	if err != nil {
+		return usageError{err}
+	}
+	if len(policies) > 0 {
+		in.NodePolicy, in.NodePolicyName = heaviest(in.Node, policies)
+	}
+	return nil
+}
+
+// me is the user who asks, where the API server says who that is.
+func me(info *authenticationv1.UserInfo, name string, groups []string) authenticationv1.UserInfo {
+	if name != "" {
+		return userInfo(name, groups)
+	}
+	if info == nil {
+		return authenticationv1.UserInfo{}
+	}
+	return *info
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// ownNamespace is where Podgrace is installed.
+const ownNamespace = "podgrace-system"
+
+// livePod is a pod of the cluster, and what the cluster knows around it.
+func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
+	reader, err := o.inputs.reader()
+	if err != nil {
+		return nil, err
+	}
+	var pod corev1.Pod
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: o.inputs.namespace, Name: o.name}, &pod); err != nil {
+		return nil, fmt.Errorf("read pod %s/%s: %w", o.inputs.namespace, o.name, err)
+	}
+	kube, err := o.clientset()
+	if err != nil {
+		return nil, err
+	}
+	in := &explain.Input{Pod: &pod, Created: true, User: me(whoAmI(ctx, kube), o.user, o.groups)}
+	policies, err := o.podPolicies(ctx, reader)
+	if err != nil {
+		in.PoliciesUnknown = true
+	}
+	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
+	if err != nil {
+		return nil, err
+	}
+	w := &webhook.Engine{
+		Policies: store, Lookup: &webhook.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: ownNamespace,
+		Reviewer: rights{kube: kube, self: o.user == ""},
+	}
+	if err := review.Situate(ctx, w, reader, in); err != nil {
+		return nil, err
+	}
+	return in, o.liveNodePolicy(ctx, reader, in)
+}
+
+// podPolicies are those of the files, or of the cluster.
+func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
+	if len(o.inputs.policies) > 0 {
+		policies, err := policyfile.Load(o.inputs.policies...)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return policies, nil
+	}
+	return review.PoliciesOf(ctx, reader)
+}
+
+func (o *explainOptions) clientset() (kubernetes.Interface, error) {
+	config, err := o.inputs.kube.ToRESTConfig()
+	if err != nil {
+		return nil, usageError{fmt.Errorf("read the kubeconfig: %w", err)}
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client: %w", err)
+	}
+	return kube, nil
+}
+
+// liveNodePolicy finds the policy of the pod's node.
+func (o *explainOptions) liveNodePolicy(ctx context.Context, reader client.Reader, in *explain.Input) error {
+	if len(o.nodePolicies) > 0 {
+		return o.nodePolicy(in)
+	}
+	var list v1alpha1.NodePolicyList
+	switch err := reader.List(ctx, &list); {
+	case apierrors.IsNotFound(err): // the CustomResourceDefinition is not installed, and nor is the enforcer
+	case err != nil:
+		in.NodePolicyUnknown = true
+	default:
+		policies := make([]*v1alpha1.NodePolicy, len(list.Items))
+		for i := range list.Items {
+			policies[i] = &list.Items[i]
+		}
+		in.NodePolicy, in.NodePolicyName = heaviest(in.Node, policies)
+	}
+	return nil
+}
+
+// heaviest is the policy that the enforcer of this node goes by; of an unknown node the heaviest without a selector.
+func heaviest(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.NodePolicySpec, string) {
+	if node == nil {
+		node = &corev1.Node{}
+	}
+	p, _ := nodeenforcer.PolicyFor(node, policies) // one whose selector does not compile selects nothing
+	if p == nil {
+		return nil, ""
+	}
+	return &p.Spec, p.Name
+}
+
+// whoAmI is nil where the API server does not say.
+func whoAmI(ctx context.Context, kube kubernetes.Interface) *authenticationv1.UserInfo {
+	r, err := kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil
+	}
+	return &r.Status.UserInfo
+}
+
+// rights asks what a user may do. Everybody may ask about themselves; about others only who may create SubjectAccessReviews.
+type rights struct {
+	kube kubernetes.Interface
+	self bool
+}
+
+// Create answers a SubjectAccessReview.
+func (r rights) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
+	review, is := o.(*authorizationv1.SubjectAccessReview)
+	if !is {
+		return errors.New("no SubjectAccessReview")
+	}
+	if r.self {
+		own := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: review.Spec.ResourceAttributes}}
+		answer, err := r.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, own, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("ask what you may do: %w", err)
+		}
+		review.Status = answer.Status
+		return nil
+	}
+	answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("ask what %s may do: %w", review.Spec.User, err)
+	}
+	review.Status = answer.Status
+	return nil
+}
+
+// completeArgs offers the pods of the namespace to a shell.
+func (o *explainOptions) completeArgs(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 || len(o.inputs.paths) > 0 {
+		return nil, none
+	}
+	namespace, _, err := o.inputs.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, none
+	}
+	kube, err := o.clientset()
+	if err != nil {
+		return nil, none
+	}
+	names, _ := (&confirm.Client{Kube: kube}).Complete(cmd.Context(), namespace, prefix)
+	return names, none
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/report"
+)
+
+const reviewLong = `Review manifests as the cluster's API server and Podgrace's webhooks would: what
+changes, what is warned about, what is refused, and by which policy.
+
+-f takes files, folders and - for stdin: manifests as kubectl, Helm and kustomize
+write them, lists, and AdmissionReviews as the API server sends them. A workload
+is judged by the pod that its controller would create.
+
+What a decision depends on (Namespaces, PriorityClasses, Services, Nodes ...) is
+found among the manifests and in --state, or, where a cluster is named by
+--kubeconfig, --context or --server, in that cluster. What is found nowhere is
+unknown: it is said, and a removal that needs it is refused.
+
+PodPolicies among the manifests count beside those of --policy. Of a cluster its
+own are taken where no other is given.
+
+Exit codes: 0 nothing found
+            1 findings, as --fail-on says
+            2 bad input; what could be read was reviewed all the same`
+
+const reviewExample = `  # What do these policies do to these manifests?
+  %[1]s review -f deploy/ --policy policies/
+
+  # A Helm chart, for a comment on the pull request
+  helm template shop chart/ | %[1]s review -f - --policy policies/ -o markdown
+
+  # Would this user's force delete be refused, with what the cluster knows?
+  %[1]s review -f db.yaml --operation delete --grace-period 0 --as jane --context production`
+
+type reviewOptions struct {
+	inputs inputOptions
+	ask    askOptions
+	format report.Format
+	failOn string
+	all    bool
+}
+
+// What --fail-on can be.
+const (
+	failOnDeny  = "deny"
+	failOnWarn  = "warn"
+	failOnNever = "never"
+)
+
+func newReview(t terminal, name string) *cobra.Command {
+	o := &reviewOptions{inputs: newInputOptions()}
+	cmd := &cobra.Command{
+		Use:                   "review -f PATH... [--policy PATH...] [--state PATH...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Review manifests: what the policies change, warn about and refuse",
+		Long:                  reviewLong,
+		Example:               fmt.Sprintf(reviewExample, name),
+		Args:                  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(o.Complete(cmd.Flags()), o.Validate()); err != nil {
+				return usageError{err}
+			}
+			return runReview(cmd.Context(), t, o)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	complete(cmd, "output", formats()...)
+	complete(cmd, "fail-on", failOnDeny, failOnWarn, failOnNever)
+	complete(cmd, "operation", "create", "delete", "evict")
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *reviewOptions) AddFlags(f *pflag.FlagSet) {
+	o.inputs.AddFlags(f)
+	o.ask.AddFlags(f)
+	o.format = report.FormatText
+	f.VarP(&o.format, "output", "o", "one of "+strings.Join(formats(), ", "))
+	f.StringVar(&o.failOn, "fail-on", failOnDeny, "exit with 1 on: deny, warn (warnings too), never")
+	f.BoolVar(&o.all, "all", false, "text: also what the policies leave as it is")
+}
+
+// Complete reads what the flags name.
+func (o *reviewOptions) Complete(f *pflag.FlagSet) error {
+	return errors.Join(o.inputs.Complete(f), o.ask.Complete(f))
+}
+
+// Validate says what is wrong with the options.
+func (o *reviewOptions) Validate() error {
+	if !slices.Contains([]string{failOnDeny, failOnWarn, failOnNever}, o.failOn) {
+		return fmt.Errorf("--fail-on %s: it is deny, warn or never", o.failOn)
+	}
+	return o.inputs.Validate()
+}
+
+func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
+	loaded, err := o.inputs.load(ctx, t)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(t, "reviewing", len(loaded.documents))
+	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.add)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	r := review.NewReport(loaded.files, other, results, append(loaded.errors, wrong...))
+	if err := report.Write(t.Out, o.format, r, report.Options{Color: t.Style.Color, Width: t.Style.Width, All: o.all, Dir: workingDirectory()}); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	return o.verdict(r)
+}
+
+// verdict is the exit code: what was found is in the report.
+func (o *reviewOptions) verdict(r *review.Report) error {
+	switch {
+	case r.Summary.Errors > 0:
+		return errBadInput
+	case o.failOn != failOnNever && r.Summary.Denied > 0, o.failOn == failOnWarn && r.Summary.Warned > 0:
+		return errNo
+	}
+	return nil
+}
+
+// formats are the values of -o.
+func formats() []string {
+	var names []string
+	for _, f := range report.Formats() {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+// workingDirectory is empty where it can't be told: paths then stay as they were given.
+func workingDirectory() string {
+	dir, _ := os.Getwd()
+	return dir
+}

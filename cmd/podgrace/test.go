@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/review/suite"
+)
+
+const testLong = `Test policies by suites: YAML files of kind PolicySuite beside the policies. Each
+case says what somebody does to an object, and what must come of it: the decision,
+reason, message, warnings, fields of the pod. It is judged as the cluster would.
+
+PATH is a suite, or a folder in which all suites are found, suite.yaml by custom.
+A suite takes the policies, manifests and state of its own folder, unless it
+names others.
+
+Exit codes: 0 all cases passed, or were updated
+            1 a case failed
+            2 bad input, such as a suite with a typo or an object that is not there`
+
+const testExample = `  # All suites of this repository
+  %[1]s test .
+
+  # Only what is about force deletes, with what happened
+  %[1]s test policies/ --run 'force delete' -v
+
+  # Write what happens now into the cases that fail or expect nothing, to be looked at with git diff
+  %[1]s test policies/ --update
+
+  # For a CI system
+  %[1]s test policies/ -o junit > report.xml`
+
+type testOptions struct {
+	run     string
+	format  string
+	update  bool
+	verbose bool
+
+	only *regexp.Regexp
+}
+
+func newTest(t terminal, name string) *cobra.Command {
+	o := &testOptions{}
+	cmd := &cobra.Command{
+		Use:                   "test PATH...",
+		DisableFlagsInUseLine: true,
+		Short:                 "Test policies by suites of cases",
+		Long:                  testLong,
+		Example:               fmt.Sprintf(testExample, name),
+		RunE: func(cmd *cobra.Command, paths []string) error {
+			if len(paths) == 0 {
+				return usageError{errors.New("where are the suites? A file or folder, such as . for this one")}
+			}
+			if err := o.Complete(); err != nil {
+				return usageError{err}
+			}
+			return runTest(cmd.Context(), t, o, paths)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	complete(cmd, "output", suite.Formats()...)
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *testOptions) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.run, "run", "", "only cases whose SUITE/CASE matches this regular expression")
+	f.StringVarP(&o.format, "output", "o", suite.Formats()[0], "one of "+strings.Join(suite.Formats(), ", "))
+	f.BoolVar(&o.update, "update", false, "write what happens into the cases that fail or expect nothing")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: also what happened in each case")
+}
+
+// Complete reads the flags and says what is wrong with them.
+func (o *testOptions) Complete() (err error) {
+	if !slices.Contains(suite.Formats(), o.format) {
+		return fmt.Errorf("-o %s: it is one of %s", o.format, strings.Join(suite.Formats(), ", "))
+	}
+	if o.run == "" {
+		return nil
+	}
+	if o.only, err = regexp.Compile(o.run); err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	return nil
+}
+
+func runTest(ctx context.Context, t terminal, o *testOptions, paths []string) error {
+	suites, wrong := suite.Load(paths...)
+	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update}
+	total := runner.Selected(suites)
+	if total == 0 && len(wrong) == 0 {
+		return usageError{fmt.Errorf("no case matches --run %s", o.run)}
+	}
+	bar := newProgress(t, "testing", total)
+	runner.Progress = bar.add
+	report, err := runner.Run(ctx, suites)
+	bar.done()
+	if err != nil {
+		return err
+	}
+	report.AddErrors(wrong...)
+	if err := suite.Write(t.Out, o.format, report, suite.Options{Style: t.Style, Verbose: o.verbose}); err != nil {
+		return err
+	}
+	switch {
+	case report.Summary.Errors > 0:
+		return errBadInput
+	case report.Summary.Failed > 0:
+		return errNo
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package impact
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
+const maxComment = 60_000
+
+// writeMarkdown prints a comment for a pull request: a heading, how many by kind of change, then a part for all workloads that change
+// alike, the most urgent first. What does not fit is counted.
+func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
+	var c strings.Builder
+	s := &d.Summary
+	c.WriteString("### Podgrace: " + s.outcome() + "\n\n" + s.judged() + "\n")
+	c.WriteString(markdownCounts(s))
+	parts := markdownParts(d)
+	for i, part := range parts {
+		if c.Len()+len(part)+200 > maxComment {
+			fmt.Fprintf(&c, "\n_%s left out: the comment would be too long._\n", plural(len(parts)-i, "part", "parts"))
+			break
+		}
+		c.WriteString(part)
+	}
+	_, err := io.WriteString(w, c.String())
+	return err
+}
+
+func markdownCounts(s *Summary) string {
+	var c strings.Builder
+	row := func(n int, says string) {
+		if n == 0 {
+			return
+		}
+		if c.Len() == 0 {
+			c.WriteString("\n| | |\n|---:|---|\n")
+		}
+		fmt.Fprintf(&c, "| %d | %s |\n", n, says)
+	}
+	for _, k := range kinds {
+		says := k.says
+		if k.tone == bad {
+			says = "**" + says + "**"
+		}
+		row(s.Kinds[k.kind], says)
+	}
+	row(s.RunningDifferent, "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
+	row(s.Errors, "**"+noun(s.Errors, "error", "errors")+" in the input**")
+	if text := unknownText(s.Unknown, false); text != "" {
+		c.WriteString("\nNot known, and judged on the safe side: " + escape(text) + "\n")
+	}
+	return c.String()
+}
+
+// markdownParts are errors, then groups, then pods that run.
+func markdownParts(d *Diff) []string {
+	var parts []string
+	for _, e := range d.Errors {
+		parts = append(parts, "\n**error** "+code(where(e.File, e.Line))+": "+prose(message(e.Message))+"\n")
+	}
+	all := groups(d.Workloads)
+	slices.Reverse(all)
+	for _, g := range all {
+		tag, _ := tagOf(g.kind())
+		title := fmt.Sprintf("<b>%s</b> %s", strings.ToLower(tag), code(g.subject()))
+		var names string
+		if len(g.workloads) > 1 {
+			names = code(g.names(maxMarkdownNames)) + "\n\n"
+		} else {
+			names = code(where(g.workloads[0].Source.File, g.workloads[0].Source.Line)) + "\n\n"
+		}
+		parts = append(parts, fold(title, names+fence(lines(g.changes, len(g.workloads) == 1)), g.kind().Denies()))
+	}
+	running := runningGroups(d.Running)
+	slices.Reverse(running)
+	for _, g := range running {
+		parts = append(parts, fold("<b>running</b> "+code(g.subject())+" would be created otherwise today", fence(g.lines()), false))
+	}
+	return parts
+}
+
+// maxMarkdownNames of one part.
+const maxMarkdownNames = 50
+
+func fold(title, text string, open bool) string {
+	attribute := ""
+	if open {
+		attribute = " open"
+	}
+	return fmt.Sprintf("\n<details%s><summary>%s</summary>\n\n%s\n\n</details>\n", attribute, title, text)
+}
+
+// fence is a diff that the code host colours. It is longer than any fence in it.
+func fence(all []line) string {
+	mark := "```"
+	var rows []string
+	for _, l := range all {
+		sign := l.sign
+		if sign == "~" {
+			sign = "!"
+		}
+		row := sign + " " + l.name + ": " + l.value
+		for strings.Contains(row, mark) {
+			mark += "`"
+		}
+		rows = append(rows, row)
+	}
+	return mark + "diff\n" + strings.Join(rows, "\n") + "\n" + mark
+}
+
+// code is a text in the face of code, in which code hosts look for no mentions and references.
+func code(text string) string { return "<code>" + escape(text) + "</code>" }
+
+// prose is a text among Markdown. A blank of no width keeps what looks like a mention or an issue's number from being one.
+func prose(text string) string {
+	return escape(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
+}
+
+// special are the signs that mean something to Markdown, to a table or to HTML within a line.
+const special = "\\`*_{}[]<>|~!&$^@#\""
+
+// escape writes what is special as HTML's number of it, and keeps what looks like a link from being one.
+func escape(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune(special, r) {
+			fmt.Fprintf(&out, "&#%d;", r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return strings.NewReplacer("://", "&#58;//", "www.", "www&#46;").Replace(out.String())
+}

@@ -1,0 +1,220 @@
+package impact
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/podgrace/podgrace/page"
+)
+
+// How much text shows where not all is wanted: it is to fit a screen.
+const (
+	maxGroups  = 8
+	maxRunning = 3
+	maxLines   = 6
+	maxNames   = 5
+	maxUnknown = 4
+	maxErrors  = 5
+)
+
+// margin of text: what its tags need, and a blank.
+const margin = len("FORBIDDEN ")
+
+// writeText prints for a person: a block for all workloads that change alike, the most urgent last, next to the summary.
+func writeText(w io.Writer, d *Diff, o Options) error {
+	p := &textPage{Page: page.New(o.Style, margin), all: o.All}
+	p.running(d)
+	p.groups(d)
+	errors, more := p.some(len(d.Errors), maxErrors)
+	for _, e := range d.Errors[:errors] {
+		p.Marked(page.Red, "ERROR", where(e.File, e.Line)+": "+message(e.Message))
+	}
+	if more > 0 {
+		p.Row("", plural(more, "more error", "more errors")+" (--all shows them)")
+	}
+	if len(d.Errors) > 0 {
+		p.Gap()
+	}
+	p.summary(d)
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+type textPage struct {
+	*page.Page
+	all bool
+}
+
+// some says how many of n are shown, and how many are not.
+func (p *textPage) some(n, most int) (show, more int) {
+	if p.all || n <= most {
+		return n, 0
+	}
+	return most, n - most
+}
+
+func (p *textPage) running(d *Diff) {
+	all := runningGroups(d.Running)
+	show, more := p.some(len(all), maxRunning)
+	if more > 0 {
+		pods := 0
+		for _, g := range all[:more] {
+			pods += g.pods
+		}
+		p.Row("...", fmt.Sprintf("%s that run and differ in other ways (--all shows them)", plural(pods, "pod", "pods")))
+		p.Gap()
+	}
+	for _, g := range all[len(all)-show:] {
+		p.Marked(page.Yellow, "RUNNING", g.subject()+" would be created otherwise today")
+		p.lines(g.lines())
+		p.Gap()
+	}
+}
+
+func (p *textPage) groups(d *Diff) {
+	all := groups(d.Workloads)
+	show, more := p.some(len(all), maxGroups)
+	if more > 0 {
+		workloads := 0
+		for _, g := range all[:more] {
+			workloads += len(g.workloads)
+		}
+		p.Row("...", fmt.Sprintf("%s that change in %s (--all shows them)", plural(workloads, "other", "others"), plural(more, "other way", "other ways")))
+		p.Gap()
+	}
+	for _, g := range all[len(all)-show:] {
+		p.group(g)
+		p.Gap()
+	}
+}
+
+func (p *textPage) group(g *group) {
+	tag, color := tagOf(g.kind())
+	if len(g.workloads) == 1 {
+		w := g.workloads[0]
+		p.Marked(color, tag, g.subject()+" ("+where(w.Source.File, w.Source.Line)+")")
+	} else {
+		names, _ := p.some(len(g.workloads), maxNames)
+		p.Marked(color, tag, g.subject()+": "+g.names(names))
+	}
+	p.lines(lines(g.changes, len(g.workloads) == 1))
+	for _, what := range g.workloads[0].Unknown {
+		if len(g.workloads) == 1 {
+			p.Row("", "not known: "+shown(what))
+		}
+	}
+}
+
+// tagOf is the word that a block begins with.
+func tagOf(k Kind) (tag, color string) {
+	switch {
+	case k == Refused:
+		return "REFUSED", page.Red
+	case k.Denies():
+		return "FORBIDDEN", page.Red
+	case k == Admitted:
+		return "ADMITTED", page.Green
+	case k == Warned, k == ForceDeleteWarned, k == EvictionWarned, k == DeleteWarned:
+		return "WARNED", page.Yellow
+	case k == ForceDeleteAllowed, k == EvictionAllowed, k == DeleteAllowed:
+		return "ALLOWED", page.Green
+	case k == EvictionRaised:
+		return "RAISED", page.Bold
+	case k == Unwarned:
+		return "UNWARNED", page.Green
+	case k == Changed:
+		return "CHANGED", page.Bold
+	}
+	return "REWORDED", page.Bold
+}
+
+var signColors = map[string]string{"+": page.Green, "-": page.Red, "~": page.Yellow}
+
+// widestName is the width of the column of names that is kept to: longer ones push their values on.
+const widestName = 44
+
+func (p *textPage) lines(all []line) {
+	show, more := p.some(len(all), maxLines)
+	width := 0
+	for _, l := range all[:show] {
+		if n := utf8.RuneCountInString(l.name); n <= widestName {
+			width = max(width, n)
+		}
+	}
+	for _, l := range all[:show] {
+		name := l.name + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(l.name)))
+		p.Columns(signColors[l.sign], "  "+l.sign, [][]string{{name, l.value}})
+	}
+	if more > 0 {
+		p.Row("", plural(more, "more change", "more changes")+" (--all shows them)")
+	}
+}
+
+// summary is what it comes to, in a few lines.
+func (p *textPage) summary(d *Diff) {
+	s := &d.Summary
+	p.Marked(page.Bold, "", s.judged()+": "+s.outcome())
+	for _, k := range kinds {
+		if n := s.Kinds[k.kind]; n > 0 {
+			_, color := tagOf(k.kind)
+			p.Marked(color, fmt.Sprintf("%*d", margin-2, n), k.says)
+		}
+	}
+	if s.RunningDifferent > 0 {
+		p.Marked(page.Yellow, fmt.Sprintf("%*d", margin-2, s.RunningDifferent), "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today: a policy reaches new pods only")
+	}
+	if text := unknownText(s.Unknown, p.all); text != "" {
+		p.Row("", "Not known, and judged on the safe side: "+text+".")
+	}
+	if s.Other > 0 {
+		p.Row("", plural(s.Other, "other object is no pod and makes none, or is made by one of these.", "other objects are no pods and make none, or are made by these."))
+	}
+	if s.Errors > 0 {
+		p.Marked(page.Red, fmt.Sprintf("%*d", margin-2, s.Errors), noun(s.Errors, "error", "errors")+" in the input: what could be read was compared")
+	}
+}
+
+func noun(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// judged is such as "40 workloads and 12 running pods in 3 files".
+func (s *Summary) judged() string {
+	var parts []string
+	if s.Workloads > 0 || s.Running == 0 {
+		parts = append(parts, plural(s.Workloads, "workload", "workloads"))
+	}
+	if s.Running > 0 {
+		parts = append(parts, plural(s.Running, "running pod", "running pods"))
+	}
+	text := strings.Join(parts, " and ")
+	if s.Files > 0 {
+		text += " in " + plural(s.Files, "file", "files")
+	}
+	return text
+}
+
+func (s *Summary) outcome() string {
+	if s.Affected == 0 {
+		return "the change of policies changes nothing"
+	}
+	return fmt.Sprintf("the change of policies affects %d of them", s.Affected)
+}
+
+// unknownText is what was not known, and for how many.
+func unknownText(all []Unknown, whole bool) string {
+	var parts []string
+	for i, u := range all {
+		if i == maxUnknown && !whole {
+			parts = append(parts, fmt.Sprintf("%d more", len(all)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s (%d)", shown(u.What), u.Count))
+	}
+	return strings.Join(parts, ", ")
+}
