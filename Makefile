@@ -4,10 +4,10 @@ TOOL  := go tool -modfile=tools/go.mod
 FIDELITY_CASES ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint verify generate bench bench-node fidelity build
+.PHONY: help demo test lint verify generate bench bench-node bench-review screenshots fidelity build
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## A real control plane, the examples, and what each pod got and why (DEMO_EXIT=1: ends by itself)
 	@go run ./e2e/demo
@@ -36,6 +36,12 @@ bench: ## The webhook against a bare one that only decodes the pod; prints ratio
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
 	@go run ./e2e/benchnode
+
+bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, what one manifest costs
+	@go run ./e2e/benchreview
+
+screenshots: build ## The pictures of the README: review, its page, diff (needs Chromium)
+	@go run ./e2e/screenshot/readme
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
 	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -run Fidelity -rapid.checks=$(FIDELITY_CASES)

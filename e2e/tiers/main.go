@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/guest"
+	"github.com/podgrace/podgrace/e2e/page"
 	"github.com/podgrace/podgrace/e2e/vmnode"
 )
 
@@ -45,12 +46,17 @@ var tiers = []tier{
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{
-			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./policyfile/...", "./webhook/...", "./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...",
+			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./deploy/...", "./explain/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./page/...", "./policyfile/...", "./review/...", "./webhook/...",
+			"./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/benchreview/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...", "./e2e/guest/guesttest",
 		},
 	},
 	{
+		name: "browser", what: "the page of a review in a headless Chromium", dir: ".",
+		packages: []string{"./e2e/page/...", "./e2e/screenshot/..."}, args: live, unmet: page.Supported,
+	},
+	{
 		name: "API server", what: "the webhooks behind a real API server", dir: ".",
-		packages: []string{"./e2e/apiserver/...", "./e2e/faults/..."}, args: live, programs: true,
+		packages: []string{"./e2e/apiserver/...", "./e2e/agreement/...", "./e2e/faults/..."}, args: live, programs: true,
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: ".",

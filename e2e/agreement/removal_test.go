@@ -1,0 +1,165 @@
+package agreement
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// jane may do anything by RBAC, so that what refuses her is Podgrace.
+const (
+	jane    = "jane"
+	masters = "system:masters"
+)
+
+// removals are what is tried on each pod.
+var removals = map[string]review.Question{
+	"delete":                   {Operation: review.OperationDelete},
+	"delete with grace 7":      {Operation: review.OperationDelete, GracePeriodSeconds: new(int64(7))},
+	"delete without grace":     {Operation: review.OperationDelete, GracePeriodSeconds: new(int64(0))},
+	"eviction":                 {Operation: review.OperationEvict},
+	"eviction without grace":   {Operation: review.OperationEvict, GracePeriodSeconds: new(int64(0))},
+	"eviction with a long one": {Operation: review.OperationEvict, GracePeriodSeconds: new(int64(600))},
+}
+
+// Pods as a cluster has them, and what it knows, read from it: every removal has the same answer here and there.
+func TestRemovals(t *testing.T) {
+	s := shared.Get(t)
+	node(t, s, "ready", corev1.ConditionTrue)
+	node(t, s, "silent", corev1.ConditionUnknown)
+	for name, removal := range map[string]*v1alpha1.RemovalSection{
+		"refused":     {ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll},
+		"stateful":    {ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, EvictionWithoutGrace: v1alpha1.GraceRaise},
+		"warned":      {ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll},
+		"jane's":      {ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, AllowedActors: []string{jane}},
+		"all allowed": {ForceDelete: v1alpha1.RemovalAllow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := s.Namespace(t)
+			s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: removal})
+			var pods []*corev1.Pod
+			for _, change := range []func(*corev1.Pod){bound("ready"), bound("silent"), bound("gone"), bound(""), finished, stateful, anothers} {
+				pods = append(pods, stored(t, s, ns, fmt.Sprintf("p-%d", len(pods)), change))
+			}
+			agree(t, s, pods)
+		})
+	}
+}
+
+// agree compares all removals of all pods.
+func agree(t *testing.T, s *suite.Suite, pods []*corev1.Pod) {
+	t.Helper()
+	state, err := review.FromCluster(t.Context(), s.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := review.PoliciesOf(t.Context(), s.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := review.NewEngine(state, policies...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		for name, q := range removals {
+			q.User.Username, q.User.Groups = jane, []string{masters, "system:authenticated"}
+			raw, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, wrong := engine.Review(t.Context(), &input.Document{File: "live", Line: 1, APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, JSON: raw}, q)
+			if wrong != nil {
+				t.Fatal(wrong)
+			}
+			want := answer{Refusal: r.Message, Warnings: sorted(r.Warnings)}
+			if r.Decision == review.Allowed {
+				want.Refusal = ""
+			}
+			if diff := cmp.Diff(remove(t, s, p, q), want); diff != "" {
+				t.Errorf("%s of %s on %q (-API server +offline):\n%s", name, p.Name, p.Spec.NodeName, diff)
+			}
+		}
+	}
+}
+
+// remove asks the API server, which removes nothing.
+func remove(t *testing.T, s *suite.Suite, p *corev1.Pod, q review.Question) answer {
+	t.Helper()
+	c, warnings := as(t, s, jane, masters)
+	dry := []string{metav1.DryRunAll}
+	var err error
+	if q.Operation == review.OperationEvict {
+		err = c.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry}}, client.DryRunAll)
+	} else {
+		err = c.Delete(t.Context(), p.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry})
+	}
+	a := answer{Warnings: sorted(warnings.Take())}
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.ReasonForError(err) == "Unsafe":
+		a.Refusal = refusal(err)
+	case err != nil:
+		t.Fatalf("%s of %s: %v", q.Operation, p.Name, err)
+	}
+	return a
+}
+
+func node(t *testing.T, s *suite.Suite, name string, ready corev1.ConditionStatus) {
+	t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Create(t, n)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))}}
+	if err := s.Client.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bound(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = node }
+}
+
+func finished(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "ready", corev1.PodSucceeded }
+
+func stateful(p *corev1.Pod) {
+	p.Spec.NodeName = "ready"
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
+}
+
+// anothers is a pod with a claim that nobody knows.
+func anothers(p *corev1.Pod) {
+	p.Spec.NodeName = "ready"
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+}
+
+// stored makes a pod and returns it as the API server has it.
+func stored(t *testing.T, s *suite.Suite, namespace, name string, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "localhost/none:1"}}},
+	}
+	change(p)
+	phase := p.Status.Phase
+	s.Create(t, p)
+	if phase != "" {
+		p.Status.Phase = phase
+		kubelet, _ := as(t, s, "system:node:"+p.Spec.NodeName, "system:nodes", masters)
+		if err := kubelet.Status().Update(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}

@@ -1,0 +1,259 @@
+package fidelity
+
+import (
+	"encoding/json"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/review/apiserver"
+)
+
+// routeCase is a request as it comes to admission, with what it is judged by.
+type routeCase struct {
+	Resource, Subresource string
+	Kind                  schema.GroupVersionKind
+	Operation             admissionv1.Operation
+	Namespace, Name       string
+	User                  authenticationv1.UserInfo
+	Object, Old           runtime.Object
+	Options               runtime.Object
+	// Right is what the authorizer says of everything.
+	Right    guard.Answer
+	Actors   []string
+	Policies []*v1alpha1.PodPolicy
+	Pods     []*corev1.Pod
+}
+
+func (c *routeCase) GoString() string { return show(c) }
+
+const judgedNode = "n0"
+
+var routeCases = drawn(func(s source) *routeCase {
+	c := &routeCase{
+		Namespace: pick(s, namespace, namespace, namespace, otherNamespace, "kube-system", "podgrace-system"), Name: "db-0",
+		User:   pick(s, userAlice, userAlice, userAlice, userKubelet, userEnforcer, userController, userRepair),
+		Right:  pick(s, guard.No, guard.Yes, guard.Yes, guard.Unknown),
+		Actors: pick(s, nil, []string{userRepair.Username}),
+	}
+	switch s.below(9) {
+	case 0, 1, 8:
+		c.drawPodDelete(s)
+	case 2, 3:
+		c.drawPodUpdate(s)
+	case 4, 5:
+		c.drawEviction(s)
+	case 6:
+		c.drawNode(s)
+	case 7:
+		c.drawWorkload(s)
+	}
+	return c
+})
+
+var (
+	userAlice      = authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
+	userKubelet    = authenticationv1.UserInfo{Username: "system:node:n0", Groups: []string{"system:nodes", "system:authenticated"}}
+	userEnforcer   = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer", Groups: []string{"system:authenticated"}}
+	userController = authenticationv1.UserInfo{Username: "system:kube-controller-manager", Groups: []string{"system:authenticated"}}
+	userRepair     = authenticationv1.UserInfo{Username: `ops\"repair`, Groups: []string{"system:authenticated"}}
+)
+
+func (c *routeCase) of(operation admissionv1.Operation, resource, subresource string, kind schema.GroupVersionKind) {
+	c.Operation, c.Resource, c.Subresource, c.Kind = operation, resource, subresource, kind
+	switch operation {
+	case admissionv1.Create:
+		c.Options = &metav1.CreateOptions{}
+	case admissionv1.Update:
+		c.Options = &metav1.UpdateOptions{}
+	}
+}
+
+func (c *routeCase) drawPodDelete(s source) {
+	c.of(admissionv1.Delete, "pods", "", podKind)
+	c.Old = drawRemoved(s, c.Namespace, c.Name)
+	c.Options = &metav1.DeleteOptions{GracePeriodSeconds: maybe[int64](s, 13, 0, 0, 1, 30)}
+}
+
+func (c *routeCase) drawPodUpdate(s source) {
+	c.of(admissionv1.Update, "pods", pick(s, "status", "", "resize", "ephemeralcontainers"), podKind)
+	if s.rarely() {
+		c.Operation = admissionv1.Create
+	}
+	old := drawRemoved(s, c.Namespace, c.Name)
+	now := old.DeepCopy()
+	if s.chance(8) {
+		now.Status.Phase = pick(s, corev1.PodFailed, corev1.PodSucceeded, corev1.PodRunning)
+	}
+	if s.chance(8) {
+		now.Finalizers = nil
+	}
+	if s.chance(5) {
+		c.User = userKubelet
+	}
+	if s.chance(8) {
+		now.Annotations = drawRemoved(s, c.Namespace, c.Name).Annotations
+	}
+	c.Old, c.Object = old, now
+}
+
+func (c *routeCase) drawEviction(s source) {
+	c.of(admissionv1.Create, "pods", "eviction", policyv1.SchemeGroupVersion.WithKind("Eviction"))
+	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
+	if s.chance(10) {
+		e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: maybe[int64](s, 12, 0, 0, 5)}
+	}
+	c.Object = e
+	c.Pods = []*corev1.Pod{drawRemoved(s, c.Namespace, c.Name), drawRemoved(s, c.Namespace, "db-1"), drawRemoved(s, "elsewhere", c.Name)}
+}
+
+func (c *routeCase) drawNode(s source) {
+	c.Namespace, c.Name = "", judgedNode
+	if s.chance(4) {
+		c.of(admissionv1.Delete, "volumeattachments", "", storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"))
+		c.Old, c.Options = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: c.Name}}, &metav1.DeleteOptions{}
+		return
+	}
+	operation := pick(s, admissionv1.Update, admissionv1.Update, admissionv1.Delete, admissionv1.Create)
+	c.of(operation, "nodes", pick(s, "", "", "status"), corev1.SchemeGroupVersion.WithKind("Node"))
+	if operation != admissionv1.Create {
+		c.Old = drawJudgedNode(s)
+	}
+	if operation != admissionv1.Delete {
+		c.Object = drawJudgedNode(s)
+	} else {
+		c.Options = &metav1.DeleteOptions{}
+	}
+}
+
+func (c *routeCase) drawWorkload(s source) {
+	template := func() corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: maybe[int64](s, 14, 0, 0, 0, 0, 30)}}
+	}
+	meta := metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, OwnerReferences: drawOwners(s)}
+	if s.chance(10) {
+		meta.OwnerReferences = nil
+	}
+	operation := pick(s, admissionv1.Create, admissionv1.Update)
+	if s.chance(5) {
+		c.of(operation, "deployments", "", appsv1.SchemeGroupVersion.WithKind("Deployment"))
+		c.Object, c.Old = &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template()}}, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template()}}
+	} else {
+		c.of(operation, "statefulsets", "", appsv1.SchemeGroupVersion.WithKind("StatefulSet"))
+		c.Object, c.Old = &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: template()}}, &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: template()}}
+	}
+	if operation == admissionv1.Create {
+		c.Old = nil
+	}
+	for _, name := range some(s, 13, "p", "q") {
+		c.Policies = append(c.Policies, drawZeroGrace(s, name))
+	}
+}
+
+func drawZeroGrace(s source, name string) *v1alpha1.PodPolicy {
+	p := &v1alpha1.PodPolicy{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodPolicy"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if s.chance(14) {
+		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: pick(s, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceRaise, "")}
+	}
+	if s.chance(7) {
+		selector := &metav1.LabelSelector{}
+		if s.chance(9) {
+			selector.MatchLabels = map[string]string{"team": pick(s, "till", "vault")}
+		}
+		if s.chance(9) {
+			selector.MatchExpressions = []metav1.LabelSelectorRequirement{pick(s,
+				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"till", "x"}},
+				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"till"}},
+				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists},
+				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpDoesNotExist})}
+		}
+		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: selector}
+	}
+	return p
+}
+
+// drawRemoved makes a pod that is being removed, or could be.
+func drawRemoved(s source, in, name string) *corev1.Pod {
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, UID: "u"}}
+	p.Spec.NodeName = pick(s, judgedNode, judgedNode, judgedNode, "")
+	p.Spec.TerminationGracePeriodSeconds = maybe[int64](s, 14, 30, 30, 0)
+	p.Status.Phase = pick(s, corev1.PodRunning, corev1.PodRunning, corev1.PodPending, corev1.PodFailed, "")
+	if s.chance(8) {
+		p.DeletionTimestamp = &metav1.Time{Time: metav1.Unix(1700000000, 0).Time}
+		p.DeletionGracePeriodSeconds = maybe[int64](s, 14, 0, 0, 30)
+	}
+	if s.chance(4) {
+		p.Finalizers = []string{"example.org/hold"}
+	}
+	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u", "u", "other", "")
+	annotate(s, 4, p, v1alpha1.AnnotationEnforcement, "{}", `{"oom":{"rank":50}}`)
+	return p
+}
+
+func drawJudgedNode(s source) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: judgedNode, UID: types.UID(pick(s, "n", "n", "m"))}}
+	if s.chance(8) {
+		n.Spec.Taints = []corev1.Taint{{Key: pick(s, corev1.TaintNodeOutOfService, corev1.TaintNodeOutOfService, "x"), Effect: corev1.TaintEffectNoExecute}}
+	}
+	if s.chance(10) {
+		n.Annotations = map[string]string{"podgrace.dev/confirm-off": pick(s, "n/b", "n/b", "n/c", "")}
+		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: pick(s, "podgrace-confirm", "podgrace-confirm", "kubectl"), Time: maybe(s, 14, metav1.Unix(1700000010, 0))}}
+	}
+	n.Status.NodeInfo.BootID = pick(s, "b", "b", "")
+	if s.chance(14) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: pick(s, corev1.ConditionUnknown, corev1.ConditionFalse, corev1.ConditionTrue), LastHeartbeatTime: pick(s, metav1.Unix(1700000000, 0), metav1.Unix(1700000010, 0), metav1.Unix(1700000011, 0), metav1.Time{})}}
+	}
+	return n
+}
+
+// reviewed is the request as the review has it.
+func (c *routeCase) reviewed(t fataler) apiserver.Request {
+	group, version := c.Kind.Group, c.Kind.Version
+	if c.Resource == "pods" {
+		group = ""
+	}
+	r := apiserver.Request{AdmissionRequest: &admissionv1.AdmissionRequest{
+		UID: "1", Kind: metav1.GroupVersionKind(c.Kind), Resource: metav1.GroupVersionResource{Group: group, Version: version, Resource: c.Resource}, SubResource: c.Subresource,
+		Namespace: c.Namespace, Name: c.Name, Operation: c.Operation, UserInfo: c.User,
+		Object: raw(t, c.Object), OldObject: raw(t, c.Old), Options: raw(t, c.Options),
+	}, Authorizer: c}
+	if c.Namespace != "" {
+		r.Namespace = namespaceOf(c.Namespace)
+	}
+	for _, p := range c.Policies {
+		r.Params = append(r.Params, p)
+	}
+	for _, p := range c.Pods {
+		r.Params = append(r.Params, p)
+	}
+	return r
+}
+
+func namespaceOf(name string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
+	if name == namespace {
+		ns.Labels["team"] = "till"
+	}
+	return ns
+}
+
+func raw(t fataler, o runtime.Object) runtime.RawExtension {
+	if o == nil {
+		return runtime.RawExtension{}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatalf("encoding: %v", err)
+	}
+	return runtime.RawExtension{Raw: text}
+}
