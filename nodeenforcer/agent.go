@@ -56,16 +56,19 @@ func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(a.Resync)
 	defer tick.Stop()
 	defer func() { a.saving.save(a.Source, a.Clock, true, a.Log) }()
+	var settled <-chan time.Time
 	for full := true; ; {
-		var settled <-chan time.Time
-		if a.round(ctx, full).Settling {
-			settled = a.Clock.After(plan.SettleTime)
+		switch r := a.round(ctx, full); {
+		case r.Again > 0:
+			settled = a.Clock.After(r.Again)
+		case r.Full: // else what is held back was not looked at
+			settled = nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-settled:
-			full = true
+			settled, full = nil, true
 		case <-a.saving.due(a.Clock):
 			full = false
 		case <-tick.C():

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -38,7 +39,7 @@ type Enforcer struct {
 
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
-	missed bool              // something could not be read or written in the last round, or was held back
+	missed bool              // something could not be read or written in the last round
 }
 
 // Round is what one comparison found and did.
@@ -48,14 +49,14 @@ type Round struct {
 	Mode      v1alpha1.NodeMode
 	Diff      plan.Difference
 	Processes plan.ProcessDifference
-	// Written files and processes: those of groups in which nothing failed.
+	// Written files and processes.
 	Written []plan.Operation
 	// Reverts are files that are given up from now on.
 	Reverts []plan.Revert
 	// Full: every cgroup was looked at, and not only those whose plan changed.
 	Full bool
-	// Settling: a repair is held back for now (plan.Settling); the next round looks at all.
-	Settling bool
+	// Again is when to look at all again, since a repair is held back until then (plan.Settling); 0: none is.
+	Again time.Duration
 	// Changed: the plan is another than in the last round.
 	Changed bool
 	Took    time.Duration
@@ -93,7 +94,8 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	}
 	r.Diff = plan.Diff(r.Tree, have, mode, options)
 	r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
-	if r.Settling = e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift)); r.Settling {
+	held, again := e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift), starting(pods))
+	if r.Again = again; held {
 		options.Fresh = e.Settling.Fresh
 		r.Diff = plan.Diff(r.Tree, have, mode, options)
 		r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
@@ -101,9 +103,23 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	if !e.DryRun {
 		err = errors.Join(err, e.apply(ctx, &r))
 	}
-	e.last, e.mode, e.missed = r.Tree, mode, err != nil || r.Settling
+	e.last, e.mode, e.missed = r.Tree, mode, err != nil
 	r.Took = e.Clock.Since(began)
 	return r, err
+}
+
+// starting says of a pod whether none of its containers has started.
+func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
+	var names map[types.NamespacedName]bool // made when it is asked for, which is rare
+	return func(name types.NamespacedName) bool {
+		if names == nil {
+			names = map[types.NamespacedName]bool{}
+			for _, p := range pods {
+				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = plan.Starting(p)
+			}
+		}
+		return names[name]
+	}
 }
 
 // plan leaves out memory.high of pods that are being evicted: it is the terminator's for now.
@@ -210,40 +226,6 @@ func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 		of[pid] = adj
 	}
 	return of, nil
-}
-
-// apply does the operations in their order. Where one fails, nothing is written below that group in this round: the order is
-// there because a promise above comes first.
-func (e *Enforcer) apply(ctx context.Context, r *Round) error {
-	errs := []error{e.Undo.note(r.Diff.Operations, r.Processes.Operations)}
-	var failed []string
-	for ops := range runs(r.Diff.Operations) {
-		path := ops[0].Path
-		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		if slices.ContainsFunc(failed, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") }) {
-			continue
-		}
-		files := make([]cgroup.File, len(ops))
-		for i, op := range ops {
-			files[i] = cgroup.File{Name: op.File, Value: op.To}
-		}
-		_, err := e.Cgroups.Write(ctx, path, files)
-		switch {
-		case errors.Is(err, cgroup.ErrGone):
-			failed = append(failed, path) // its pod ended: so did what is below
-		case err != nil:
-			failed = append(failed, path)
-			errs = append(errs, fmt.Errorf("%s: %w", ops[0].Where, err))
-		default:
-			r.Written = append(r.Written, ops...)
-			for _, op := range ops {
-				e.Rivals.Wrote(op)
-			}
-		}
-	}
-	return errors.Join(append(errs, e.adjust(ctx, r))...)
 }
 
 // adjust sets oom_score_adj of processes. One that ended meanwhile is not missed.

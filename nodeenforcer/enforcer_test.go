@@ -241,6 +241,34 @@ func TestRoundThatCannotWrite(t *testing.T) {
 	}
 }
 
+// A file that is refused for good at the top holds back what relies on it there and below, and no other file.
+func TestRoundRefusedAtTheTop(t *testing.T) {
+	b := newBed(t, runs1("a", "cpu=100m", "memory<64Mi"))
+	b.make(func(g plan.Group, file string) string {
+		switch file {
+		case "memory.max":
+			return "33554432"
+		case "cpu.weight":
+			return "7"
+		}
+		return asPlanned(g, file)
+	})
+	b.cgroups.Refuse("/kubepods", cgroup.File{Name: "memory.max"}, unix.EINVAL)
+	r, writes, err := b.round(true)
+	if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "/kubepods") {
+		t.Errorf("got error %v", err)
+	}
+	weights := 0
+	for _, g := range b.tree().Groups {
+		if _, planned := g.Files["cpu.weight"]; planned {
+			weights++
+		}
+	}
+	if len(writes) != weights || len(r.Written) != weights || slices.ContainsFunc(writes, func(w cgrouptest.Written) bool { return w.File != "cpu.weight" }) {
+		t.Errorf("wrote %v, told %v; want %d cpu.weight", writes, r.Written, weights)
+	}
+}
+
 // One that is told to stop stops between two groups, and says so.
 func TestRoundStops(t *testing.T) {
 	b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)

@@ -54,6 +54,7 @@ type Evictor struct {
 	unknown    string                                // signals that are not known, as last told
 	short      string                                // what is short, as last told
 	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
+	releasing  releasing                             // of a disk
 	would      map[types.UID]bool                    // told by a dry run
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods were last looked at
 	clean      bool                                  // nothing is left of an enforcer that was killed
@@ -78,6 +79,7 @@ func (e *Evictor) Run(ctx context.Context) error {
 }
 
 func (e *Evictor) begin() {
+	e.releasing = releasing{}
 	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
 }
 
@@ -89,6 +91,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	}
 	e.gone(state)
 	if !e.follow(state) {
+		e.Metrics.measured(nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
@@ -168,7 +171,8 @@ func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
 
 // gone tells the terminator of victims that are not among the node's pods any more. Only the API server knows that.
 func (e *Evictor) gone(state State) {
-	if !state.Live {
+	e.releasing.forget(e.Clock.Now())
+	if !state.Live || len(e.asked) == 0 {
 		return
 	}
 	present := map[types.UID]bool{}
@@ -178,6 +182,7 @@ func (e *Evictor) gone(state State) {
 	for uid := range e.asked {
 		if !present[uid] {
 			e.Terminator.Removed(uid)
+			e.releasing.gone(uid, e.Clock.Now())
 			delete(e.asked, uid)
 		}
 	}
@@ -201,8 +206,11 @@ const pause = 250 * time.Millisecond
 
 // due says whether to look at the pods again, and remembers that it was done.
 func (e *Evictor) due(signal v1alpha1.EvictionSignal) bool {
-	now := e.Clock.Now()
-	if last, looked := e.looked[signal]; looked && now.Sub(last).Abs() < pause {
+	now, least := e.Clock.Now(), pause
+	if disk(signal) {
+		least = diskPause
+	}
+	if last, looked := e.looked[signal]; looked && now.Sub(last).Abs() < least {
 		return false
 	}
 	e.looked[signal] = now
@@ -232,14 +240,25 @@ func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
 			free = append(free, c)
 		case s.RefusedFor > 0 && !met.Hard: // a budget forbids it for now
 		default:
+			if disk(met.Signal) { // it goes on filling it until its end, and the measurement is older still
+				c.Usage = nil
+			}
 			flying = append(flying, eviction.Flight{Candidate: c, Kind: kindOf(s.Kind), Overdue: s.RefusedFor > 0 || e.Clock.Now().After(e.asked[c.Pod.UID])})
 		}
 	}
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
-	for _, v := range slices.Concat(choice.Hasten, choice.Victims) {
-		e.end(state, met, kind, v)
+	if disk(met.Signal) {
+		flying = append(flying, e.releasing.flights()...)
 	}
-	if len(choice.Hasten)+len(choice.Victims) > 0 && choice.Short > 0 {
+	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
+	if outdated(met, choice, free, e.Clock.Now()) {
+		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
+		choice.Victims = nil
+	}
+	victims := slices.Concat(choice.Hasten, choice.Victims)
+	for _, v := range victims {
+		e.end(state, met, kind, v, leftFor(met, len(victims)))
+	}
+	if len(victims) > 0 && choice.Short > 0 {
 		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
 	}
 }
@@ -251,8 +270,8 @@ func kindOf(k terminate.Kind) eviction.Kind {
 	return eviction.Soft
 }
 
-// end asks for the end of one pod.
-func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v eviction.Ranked) {
+// end asks for the end of one pod; left is for its hooks.
+func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, kind, e.policy)
 	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
 	reason := eviction.Reason(cause, v)
@@ -264,7 +283,7 @@ func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v evict
 		return
 	}
 	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], GraceSeconds: grace, Message: reason,
+		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], GraceSeconds: grace, Message: reason, Left: left,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
 	if kind == eviction.Hard {
@@ -275,6 +294,9 @@ func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v evict
 		return
 	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
+	if disk(met.Signal) {
+		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
+	}
 	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
 	e.Events.evicting(v.Pod, reason)
 }
@@ -298,8 +320,8 @@ func (e *Evictor) candidates(ctx context.Context, state State, signal v1alpha1.E
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: e.Clock.Now(), Usage: map[v1alpha1.EvictionSignal]int64{}}
 		if disks != nil {
-			c.MeasuredAt = disks.at
-			if used, known := disks.of(p, signal); known {
+			used, at, known := disks.of(p.UID, signal)
+			if c.MeasuredAt = at; known {
 				c.Usage[signal] = used
 			}
 		} else if used, err := usageOf(e.Cgroups, path, signal); errors.Is(err, cgroup.ErrGone) {

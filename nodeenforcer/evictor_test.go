@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -145,7 +146,7 @@ func TestEvictorHard(t *testing.T) {
 		t.Fatalf("%v have to go", got)
 	}
 	for _, r := range s.terminator.asked {
-		if r.Kind != terminate.Hard || r.GraceSeconds != 1 || !r.Contain || r.Path != s.paths[r.Pod.UID] || !strings.Contains(r.Message, "low on resource: memory") {
+		if r.Kind != terminate.Hard || r.GraceSeconds != 1 || !r.Contain || r.Left != 312<<20 || r.Path != s.paths[r.Pod.UID] || !strings.Contains(r.Message, "low on resource: memory") {
 			t.Errorf("asked for %+v", r)
 		}
 	}
@@ -263,5 +264,24 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	s.later(time.Second)
 	if len(s.terminator.asked) != 0 || s.log.count("is not known") == 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.lines)
+	}
+}
+
+// Where the policy has no thresholds any more, no signal is told.
+func TestEvictorForgetsSignals(t *testing.T) {
+	s := newStage(t, onMemory("1Gi", ""))
+	registry := prometheus.NewPedanticRegistry()
+	s.Metrics = NewMetrics(registry)
+	told := func() int {
+		return len(slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_available") }))
+	}
+	s.later(time.Second)
+	if n := told(); n != 1 {
+		t.Errorf("%d signals are told", n)
+	}
+	s.source.say(func(state *State) { state.Policy = nil })
+	s.later(time.Second)
+	if n := told(); n != 0 {
+		t.Errorf("%d signals are told, and there is no policy", n)
 	}
 }

@@ -24,6 +24,8 @@ type Metrics struct {
 	available *prometheus.GaugeVec
 	evictions *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
+
+	left, short map[string]float64 // as last told, by label; the evictor's alone
 }
 
 // NewMetrics registers the metrics.
@@ -94,21 +96,37 @@ func (m *Metrics) round(r Round, err error) {
 	}
 }
 
-// measured tells what is left, and what is short.
+// measured tells what is left, and what is short. What is not among them any more is not told any more.
 func (m *Metrics) measured(signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
 	}
+	left, short := map[string]float64{}, map[string]float64{}
 	for signal, sample := range signals {
-		m.available.WithLabelValues(string(signal)).Set(float64(sample.Available))
+		left[string(signal)] = float64(sample.Available)
 	}
 	for condition, holds := range verdict.Conditions {
 		value := 0.0
 		if holds {
 			value = 1
 		}
-		m.pressure.WithLabelValues(strings.ToLower(strings.TrimSuffix(string(condition), "Pressure"))).Set(value)
+		short[strings.ToLower(strings.TrimSuffix(string(condition), "Pressure"))] = value
 	}
+	m.left, m.short = tell(m.available, m.left, left), tell(m.pressure, m.short, short)
+}
+
+// tell sets one series for each label, and drops those that were told and are not there: never for a moment one that stays. It returns
+// what it told.
+func tell(g *prometheus.GaugeVec, told, values map[string]float64) map[string]float64 {
+	for label := range told {
+		if _, stays := values[label]; !stays {
+			g.DeleteLabelValues(label)
+		}
+	}
+	for label, value := range values {
+		g.WithLabelValues(label).Set(value)
+	}
+	return values
 }
 
 func (m *Metrics) evicting(r terminate.Record) {

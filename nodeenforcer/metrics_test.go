@@ -4,13 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
 // gathered are the metrics of a round, as name{labels} value; of a histogram the number of observations.
@@ -69,4 +74,35 @@ func TestMetricsOfRounds(t *testing.T) {
 	}
 	var nobody *Metrics
 	nobody.round(Round{}, nil)
+}
+
+// A signal that is not measured any more, because no threshold asks for it, is not told any more.
+func TestMetricsOfSignals(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m := NewMetrics(registry)
+	memory, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable
+	short := map[corev1.NodeConditionType]bool{corev1.NodeMemoryPressure: true, corev1.NodePIDPressure: false}
+	for _, step := range []struct {
+		signals pressure.Signals
+		verdict pressure.Verdict
+		want    []string
+	}{
+		{
+			pressure.Signals{memory: {Available: 5}, pids: {Available: 7}}, pressure.Verdict{Conditions: short},
+			[]string{`podgrace_node_available signal="memory.available" 5`, `podgrace_node_available signal="pid.available" 7`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
+		},
+		{
+			pressure.Signals{pids: {Available: 8}}, pressure.Verdict{Conditions: short},
+			[]string{`podgrace_node_available signal="pid.available" 8`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
+		},
+		{nil, pressure.Verdict{}, nil}, // a policy without thresholds
+	} {
+		m.measured(step.signals, step.verdict)
+		got := slices.DeleteFunc(gathered(t, registry), func(l string) bool {
+			return !strings.HasPrefix(l, "podgrace_node_available") && !strings.HasPrefix(l, "podgrace_node_pressure")
+		})
+		if diff := cmp.Diff(step.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
 }

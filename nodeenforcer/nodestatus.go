@@ -2,6 +2,7 @@ package nodeenforcer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,9 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -80,37 +81,52 @@ func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
 	node.Status.Conditions[i] = c
 }
 
+// Nodes are the Node objects of the API server.
+type Nodes interface {
+	Get(ctx context.Context, name string) (*corev1.Node, error)
+	// Patch changes the Node, or a subresource of it.
+	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, subresources ...string) error
+}
+
 // StatusWriter writes NodeStatus to the API server.
 type StatusWriter struct {
-	Client client.Client
-	Name   string
-	Now    func() time.Time
+	Nodes Nodes
+	Name  string
+	Now   func() time.Time
 }
 
 // Write makes the Node say it; it writes nothing where it does already. Other writers of the same Node are never overwritten: a
 // conflict is an error, and the next round's matter.
 func (w *StatusWriter) Write(ctx context.Context, s NodeStatus) error {
-	var node corev1.Node
-	if err := w.Client.Get(ctx, client.ObjectKey{Name: w.Name}, &node); err != nil {
+	node, err := w.Nodes.Get(ctx, w.Name)
+	if err != nil {
 		return fmt.Errorf("read node %s: %w", w.Name, err)
 	}
 	before := node.DeepCopy()
-	spec, status := s.apply(&node, w.Now())
+	spec, status := s.apply(node, w.Now())
 	if spec {
 		// The list of taints is replaced as a whole, so that it must be the one that was read.
-		tainted := before.DeepCopy()
-		tainted.Spec.Taints = node.Spec.Taints
-		if err := w.Client.Patch(ctx, tainted, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		patch := map[string]any{"metadata": map[string]any{"resourceVersion": before.ResourceVersion}, "spec": map[string]any{"taints": node.Spec.Taints}}
+		if err := w.patch(ctx, types.MergePatchType, patch); err != nil {
 			return fmt.Errorf("taint node %s: %w", w.Name, err)
 		}
 	}
 	if status {
 		// Conditions are merged by type: the kubelet's are not touched.
-		if err := w.Client.Status().Patch(ctx, &node, client.StrategicMergeFrom(before)); err != nil {
+		said := slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return slices.Contains(before.Status.Conditions, c) })
+		if err := w.patch(ctx, types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": said}}, "status"); err != nil {
 			return fmt.Errorf("write the conditions of node %s: %w", w.Name, err)
 		}
 	}
 	return nil
+}
+
+func (w *StatusWriter) patch(ctx context.Context, kind types.PatchType, patch map[string]any, subresources ...string) error {
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	return w.Nodes.Patch(ctx, w.Name, kind, text, subresources...)
 }
 
 // StatusKeeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What

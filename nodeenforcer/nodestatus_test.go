@@ -8,10 +8,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
+
+// nodesOf are the Nodes of a client.
+type nodesOf struct{ client.Client }
+
+func (n nodesOf) Get(ctx context.Context, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	return node, n.Client.Get(ctx, client.ObjectKey{Name: name}, node)
+}
+
+func (n nodesOf) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, subresources ...string) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if len(subresources) > 0 {
+		return n.SubResource(subresources[0]).Patch(ctx, node, client.RawPatch(kind, patch))
+	}
+	return n.Client.Patch(ctx, node, client.RawPatch(kind, patch))
+}
 
 func TestNodeStatus(t *testing.T) {
 	theirs := corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoExecute}
@@ -31,7 +48,7 @@ func TestNodeStatus(t *testing.T) {
 		},
 	}).Build()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	w := &StatusWriter{Client: kube, Name: "n", Now: func() time.Time { now = now.Add(time.Minute); return now }}
+	w := &StatusWriter{Nodes: nodesOf{kube}, Name: "n", Now: func() time.Time { now = now.Add(time.Minute); return now }}
 	for _, step := range []struct {
 		what     string
 		status   NodeStatus
@@ -89,7 +106,7 @@ func TestNodeStatusConflict(t *testing.T) {
 			return errors.Join(c.Update(ctx, &node), c.Patch(ctx, o, p, opts...))
 		},
 	}).Build()
-	w := &StatusWriter{Client: kube, Name: "n", Now: time.Now}
+	w := &StatusWriter{Nodes: nodesOf{kube}, Name: "n", Now: time.Now}
 	if err := w.Write(t.Context(), NodeStatus{Pressure: []string{"memory"}}); err == nil {
 		t.Error("the conflict went unnoticed")
 	}

@@ -11,15 +11,10 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -72,7 +67,9 @@ type Cluster struct {
 	kubelet    *Kubelet
 	clock      clock.WithTicker
 	log        logr.Logger
-	informers  cache.Cache
+	nodes      toolscache.SharedInformer
+	pods       toolscache.SharedInformer
+	ofCluster  toolscache.SharedInformer // NodePolicies; nil: those from files count
 	changed    chan struct{}
 	handlers   []toolscache.ResourceEventHandlerRegistration
 	ofPolicies toolscache.ResourceEventHandlerRegistration
@@ -103,41 +100,18 @@ type ClusterOptions struct {
 	Log    logr.Logger
 }
 
-// Scheme knows what the enforcer reads.
-func Scheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // a type is registered twice: a mistake in this program
-		}
-	}
-	return scheme
-}
-
-// Mapper knows our kinds without asking an API server, which may be away when we start.
-func Mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
-	m.Add(v1alpha1.GroupVersion.WithKind("NodePolicy"), meta.RESTScopeRoot)
-	return m
-}
-
 // NewCluster watches nothing yet.
 func NewCluster(config *rest.Config, o ClusterOptions) (*Cluster, error) {
-	informers, err := cache.New(config, cache.Options{
-		Scheme: Scheme(), Mapper: Mapper(), DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:  {Field: fields.OneTermEqualSelector("spec.nodeName", o.NodeName), Transform: slimPod},
-			&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", o.NodeName)},
-		},
-	})
+	clients, err := NewClients(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the informers: %w", err)
 	}
 	c := &Cluster{
 		nodeName: o.NodeName, policies: o.Policies, checkpoint: o.Checkpoint, kubelet: o.Kubelet, clock: o.Clock, log: o.Log,
-		informers: informers, changed: make(chan struct{}, 1), config: o.Config, asked: o.Kubelet == nil,
+		changed: make(chan struct{}, 1), config: o.Config, asked: o.Kubelet == nil,
+	}
+	if err := c.informers(clients); err != nil {
+		return nil, fmt.Errorf("set up the informers: %w", err)
 	}
 	if o.Checkpoint != "" {
 		c.load()
@@ -177,17 +151,14 @@ func (c *Cluster) notify() {
 // Start is for Source.
 func (c *Cluster) Start(ctx context.Context) error {
 	c.notify() // of the checkpoint
-	registered, err := c.watch(ctx)
+	registered, err := c.register()
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := c.informers.Start(ctx); err != nil {
-			return fmt.Errorf("watch the API server: %w", err)
-		}
-		return nil
-	})
+	for _, i := range c.watched() {
+		group.Go(func() error { i.RunWithContext(ctx); return nil })
+	}
 	group.Go(func() error { c.askKubelet(ctx); return nil })
 	for _, r := range registered {
 		group.Go(func() error {
@@ -200,35 +171,6 @@ func (c *Cluster) Start(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
-}
-
-func (c *Cluster) watch(ctx context.Context) (all []toolscache.ResourceEventHandlerRegistration, err error) {
-	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.notify() }, UpdateFunc: func(_, _ any) { c.notify() }, DeleteFunc: func(any) { c.notify() },
-	}
-	watched := []client.Object{&corev1.Node{}, &corev1.Pod{}}
-	if c.policies == nil {
-		watched = append(watched, &v1alpha1.NodePolicy{})
-	}
-	for _, o := range watched {
-		informer, err := c.informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", o, err)
-		}
-		registered, err := informer.AddEventHandler(handler)
-		if err != nil {
-			return nil, fmt.Errorf("watch %T: %w", o, err)
-		}
-		all = append(all, registered)
-		c.mu.Lock()
-		if _, ofPolicies := o.(*v1alpha1.NodePolicy); ofPolicies {
-			c.ofPolicies = registered
-		} else {
-			c.handlers = append(c.handlers, registered)
-		}
-		c.mu.Unlock()
-	}
-	return all, nil
 }
 
 // State is for Source.
@@ -270,20 +212,12 @@ func (c *Cluster) live() (State, bool) {
 			return State{}, false
 		}
 	}
-	ctx := context.Background() // what is asked for is in memory
-	var node corev1.Node
-	if err := c.informers.Get(ctx, client.ObjectKey{Name: c.nodeName}, &node); err != nil {
+	node, there := object[corev1.Node](c.nodes, c.nodeName)
+	if !there {
 		return State{}, false // not registered yet, or deleted: its pods are as they were
 	}
-	var pods corev1.PodList
-	if err := c.informers.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		return State{}, false
-	}
-	s := State{Node: &node, Config: c.config, Guessed: c.guessed(), From: "the API server", Live: true, Policy: c.policyFor(ctx, &node)}
+	s := State{Node: node, Config: c.config, Guessed: c.guessed(), From: "the API server", Live: true, Policy: c.policyFor(node), Pods: objects[corev1.Pod](c.pods)}
 	s.PolicyUnknown = !c.policiesKnown() && c.last == nil
-	for i := range pods.Items {
-		s.Pods = append(s.Pods, &pods.Items[i])
-	}
 	sortPods(s.Pods)
 	return s, true
 }
@@ -293,7 +227,7 @@ func (c *Cluster) policiesKnown() bool {
 }
 
 // policyFor is the node's policy. Until the cluster's are known the checkpoint's counts.
-func (c *Cluster) policyFor(ctx context.Context, node *corev1.Node) *v1alpha1.NodePolicy {
+func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 	policies := c.policies
 	if policies == nil {
 		if !c.policiesKnown() {
@@ -302,13 +236,7 @@ func (c *Cluster) policyFor(ctx context.Context, node *corev1.Node) *v1alpha1.No
 			}
 			return nil
 		}
-		var list v1alpha1.NodePolicyList
-		if err := c.informers.List(ctx, &list); err != nil {
-			return nil
-		}
-		for i := range list.Items {
-			policies = append(policies, &list.Items[i])
-		}
+		policies = objects[v1alpha1.NodePolicy](c.ofCluster)
 	}
 	chosen, err := PolicyFor(node, policies)
 	broken := ""

@@ -99,8 +99,7 @@ func TestClusterFollows(t *testing.T) {
 	c, log := newTestCluster(t, api.config(), ClusterOptions{})
 	startCluster(t, c)
 	until(t, "the pods are known", func() bool {
-		var pods corev1.PodList
-		return c.informers.List(t.Context(), &pods) == nil && len(pods.Items) == 2
+		return len(c.pods.GetStore().List()) == 2
 	})
 	if _, known := c.State(); known {
 		t.Error("it is known without its Node")
@@ -129,7 +128,7 @@ func TestClusterFollows(t *testing.T) {
 
 	api.remove(pod)
 	s = awaitNews(t, c, "a pod is deleted", func(s State, _ bool) bool { return len(s.Pods) == 1 })
-	if again, _ := c.State(); again.Pods[0] != s.Pods[0] {
+	if again, _ := c.State(); &again.Pods[0] != &s.Pods[0] {
 		t.Error("it was put together again without news")
 	}
 	if err := c.Save(s); err != nil {

@@ -86,7 +86,7 @@ func (a *nodeAPI) says(t *testing.T) string {
 // keeper runs one over an API server until the test's bubble ends.
 func keeper(t *testing.T, api *nodeAPI) (*StatusKeeper, *logged) {
 	log := &logged{}
-	k := NewStatusKeeper(&StatusWriter{Client: api, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.write, funcr.Options{}))
+	k := NewStatusKeeper(&StatusWriter{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.write, funcr.Options{}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Start(ctx) }()

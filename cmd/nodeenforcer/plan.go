@@ -8,13 +8,10 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -112,18 +109,17 @@ func askCluster(ctx context.Context, o *options, s *nodeenforcer.State, policies
 	if err != nil {
 		return nil, err
 	}
-	kube, err := client.New(config, client.Options{Scheme: nodeenforcer.Scheme()})
+	clients, err := nodeenforcer.NewClients(config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return nil, err
 	}
 	if s.Node == nil {
-		s.Node = &corev1.Node{}
-		if err := kube.Get(ctx, client.ObjectKey{Name: o.nodeName}, s.Node); err != nil {
+		if s.Node, err = clients.Get(ctx, o.nodeName); err != nil {
 			return nil, fmt.Errorf("read node %s (is it this machine's? see --node-name): %w", o.nodeName, err)
 		}
 	}
-	var pods corev1.PodList
-	if err := kube.List(ctx, &pods, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", o.nodeName)}); err != nil {
+	pods, err := clients.PodsOf(ctx, o.nodeName)
+	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", o.nodeName, err)
 	}
 	for i := range pods.Items {
@@ -131,8 +127,8 @@ func askCluster(ctx context.Context, o *options, s *nodeenforcer.State, policies
 	}
 	s.From = "the API server"
 	if len(o.policies) == 0 {
-		var list v1alpha1.NodePolicyList
-		if err := kube.List(ctx, &list); err != nil {
+		list, err := clients.NodePolicies(ctx)
+		if err != nil {
 			return nil, fmt.Errorf("list NodePolicies (kubectl apply -f deploy/crds installs the kind): %w", err)
 		}
 		for i := range list.Items {

@@ -7,24 +7,23 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
@@ -33,29 +32,37 @@ import (
 	"github.com/podgrace/podgrace/policyfile"
 )
 
+// gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of
+// the default saves 9 MiB at 500 pods, for 0.1% of a core more.
+const gcPercent = 25
+
 // run keeps the node until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
 	klog.SetLogger(log)
-	ctrl.SetLogger(log)
+	logf.SetLogger(log) // of the health checks
 
 	machine, err := nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot)
 	if err != nil {
 		return err
 	}
+	registry := newRegistry()
 	agent := &nodeenforcer.Agent{
 		Machine: machine, Mode: v1alpha1.NodeMode(o.mode), Resync: o.resync, Bus: o.systemdBus, DryRun: o.dryRun, UndoFile: filepath.Join(o.runtimeDir, "written"),
-		Clock: clock.RealClock{}, Log: log, Metrics: nodeenforcer.NewMetrics(metrics.Registry),
+		Clock: clock.RealClock{}, Log: log, Metrics: nodeenforcer.NewMetrics(registry),
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	kubelet, kube, err := connect(ctx, o, agent, group, log)
+	kubelet, clients, err := connect(ctx, o, agent, group, log)
 	if err != nil {
 		return err
 	}
-	if err := evict(ctx, o, agent, kubelet, kube, group); err != nil {
+	if err := evict(ctx, o, agent, kubelet, clients, group); err != nil {
 		return err
 	}
-	if err := serve(ctx, o, agent, group); err != nil {
+	if err := serve(ctx, o, agent, registry, group); err != nil {
 		return err
 	}
 	group.Go(func() error { return agent.Source.Start(ctx) })
@@ -69,7 +76,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 
 // connect gives the agent its source and, where there is an API server, what it tells it. The clients are nil where there is
 // nobody to ask.
-func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) (*nodeenforcer.Kubelet, kubernetes.Interface, error) {
+func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) (*nodeenforcer.Kubelet, *nodeenforcer.Clients, error) {
 	policies, err := policyfile.LoadNodePolicies(o.policies...)
 	if err != nil {
 		return nil, nil, err
@@ -96,18 +103,18 @@ func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *
 	if agent.Source, err = watch(config, o, policies, kubelet, log); err != nil {
 		return nil, nil, err
 	}
-	kube, err := kubernetes.NewForConfig(config)
+	clients, err := nodeenforcer.NewClients(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a client: %w", err)
+		return nil, nil, err
 	}
 	if o.dryRun {
-		return kubelet, kube, nil
+		return kubelet, clients, nil
 	}
-	return kubelet, kube, speak(ctx, config, kube, o, agent, group, log)
+	return kubelet, clients, speak(ctx, clients, o, agent, group, log)
 }
 
 // evict adds what watches the node's resources and ends pods.
-func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *nodeenforcer.Kubelet, kube kubernetes.Interface, group *errgroup.Group) error {
+func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *nodeenforcer.Kubelet, clients *nodeenforcer.Clients, group *errgroup.Group) error {
 	// Plain files, also where the driver is systemd: memory.high is held down for seconds, and by D-Bus systemd itself would have
 	// to wait for the reclaim.
 	tree, err := agent.Machine.Cgroups(plan.Cgroupfs, "")
@@ -115,8 +122,8 @@ func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *
 		return err
 	}
 	var api terminate.API = terminate.Offline{}
-	if kube != nil {
-		api = terminate.NewClient(kube, agent.Clock)
+	if clients != nil {
+		api = terminate.NewClient(clients.Core, agent.Clock)
 	}
 	terminator := terminate.New(terminate.Config{
 		API: api, Cgroups: tree, Processes: terminate.Host{Proc: o.procRoot}, Ledger: terminate.Files{Dir: filepath.Join(o.runtimeDir, "contained")},
@@ -154,36 +161,28 @@ func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kub
 }
 
 // speak lets the agent write the Node's condition and taint, and Events.
-func speak(ctx context.Context, config *rest.Config, clientset kubernetes.Interface, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
-	kube, err := client.New(config, client.Options{Scheme: nodeenforcer.Scheme(), Mapper: nodeenforcer.Mapper()})
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	writer := &nodeenforcer.StatusWriter{Client: kube, Name: o.nodeName, Now: time.Now}
+func speak(ctx context.Context, clients *nodeenforcer.Clients, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
+	writer := &nodeenforcer.StatusWriter{Nodes: clients, Name: o.nodeName, Now: time.Now}
 	agent.Status = nodeenforcer.NewStatusKeeper(writer, clock.RealClock{}, log)
 	group.Go(func() error { return agent.Status.Start(ctx) })
 
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clientset.EventsV1()})
-	agent.Events = nodeenforcer.NewEvents(broadcaster.NewRecorder(nodeenforcer.Scheme(), "podgrace-nodeenforcer"))
-	group.Go(func() error {
-		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-			return fmt.Errorf("record Events: %w", err)
-		}
-		<-ctx.Done()
-		broadcaster.Shutdown()
-		return nil
-	})
+	events, err := nodeenforcer.NewEventWriter(clients.Events, clock.RealClock{}, log)
+	if err != nil {
+		return err
+	}
+	agent.Events = nodeenforcer.NewEvents(events)
+	group.Go(func() error { return events.Start(ctx) })
 	return nil
 }
 
 // serve answers the kubelet's probes and Prometheus.
-func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group) error {
+func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, registry *prometheus.Registry, group *errgroup.Group) error {
 	if o.metricsPort != 0 {
-		server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.metricsPort))}, nil, nil)
-		if err != nil {
-			return fmt.Errorf("serve metrics: %w", err)
+		mux := http.NewServeMux()
+		mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+		if err := listen(ctx, "metrics", o, o.metricsPort, mux, group); err != nil {
+			return err
 		}
-		group.Go(func() error { return server.Start(ctx) })
 	}
 	if o.healthPort == 0 {
 		return nil
@@ -193,14 +192,19 @@ func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *er
 	mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{
 		"state": func(*http.Request) error { return agent.Ready() },
 	}}))
-	server := &http.Server{Addr: net.JoinHostPort(o.bindAddress, strconv.Itoa(o.healthPort)), Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return listen(ctx, "health", o, o.healthPort, mux, group)
+}
+
+// listen serves until the context ends.
+func listen(ctx context.Context, what string, o *options, port int, handler http.Handler, group *errgroup.Group) error {
+	server := &http.Server{Addr: net.JoinHostPort(o.bindAddress, strconv.Itoa(port)), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	listener, err := net.Listen("tcp", server.Addr)
 	if err != nil {
-		return fmt.Errorf("serve health: %w", err)
+		return fmt.Errorf("serve %s: %w", what, err)
 	}
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve health: %w", err)
+			return fmt.Errorf("serve %s: %w", what, err)
 		}
 		return nil
 	})

@@ -43,7 +43,7 @@ func enforcerAPI(t *testing.T, s *suite.Suite, node string, change ...func(*rest
 	if err != nil {
 		t.Fatal(err)
 	}
-	return terminate.NewClient(kube, clock.RealClock{})
+	return terminate.NewClient(kube.CoreV1().RESTClient(), clock.RealClock{})
 }
 
 func refOf(pod *corev1.Pod) terminate.Ref {

@@ -124,17 +124,22 @@ func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, optio
 	if is.same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
 		return nil
 	}
-	c.Why = withholds(mode, v.Owner)
-	if c.Why == "" && options.GivenUp != nil && options.GivenUp(g.Path, file) {
+	c.withhold(is, should, seen.MemoryUsage, mode, options)
+	return c
+}
+
+// withhold notes why the change is not to be made, if it is not.
+func (c *change) withhold(is, should diffValue, usage int64, mode v1alpha1.NodeMode, options DiffOptions) {
+	c.Why = withholds(mode, c.Owner)
+	if c.Why == "" && options.GivenUp != nil && options.GivenUp(c.Path, c.File) {
 		c.Why = WhyRival
 	}
-	if c.Why == "" && usageBound(file) && !options.BelowUsage && should.within(is) {
-		c.Why, c.Detail = underUsage(should, seen.MemoryUsage)
+	if c.Why == "" && usageBound(c.File) && !options.BelowUsage && should.within(is) {
+		c.Why, c.Detail = underUsage(should, usage)
 	}
 	if c.Why == "" && options.Fresh != nil && options.Fresh(c.Drift) {
 		c.Why = WhyFresh
 	}
-	return c
 }
 
 // underUsage says why a limit on memory can't be lowered now.

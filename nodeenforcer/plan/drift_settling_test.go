@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
@@ -29,8 +32,9 @@ func TestSettling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
 			for i, drift := range test.steps {
-				if held := s.Observe(now, true, drift); held != test.held[i] {
-					t.Errorf("step %d: held %v", i, held)
+				held, again := s.Observe(now, true, drift, nil)
+				if held != test.held[i] || held != (again > 0) || again > 2*time.Second {
+					t.Errorf("step %d: held %v, again in %v", i, held, again)
 				}
 				now = now.Add(time.Second)
 			}
@@ -45,10 +49,69 @@ func TestSettling(t *testing.T) {
 func TestSettlingInPart(t *testing.T) {
 	s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
 	drift := []Drift{{Where: Where{Path: "/kubepods/p"}, File: "cpu.weight", Have: "1", Owner: Kubelet}}
-	s.Observe(now, true, drift)
-	s.Observe(now.Add(time.Second), false, nil)
-	if s.Observe(now.Add(2*time.Second), true, drift) {
+	s.Observe(now, true, drift, nil)
+	s.Observe(now.Add(time.Second), false, nil, nil)
+	if held, _ := s.Observe(now.Add(2*time.Second), true, drift, nil); held {
 		t.Error("held for longer than two seconds")
+	}
+}
+
+// The kubelet is given the time of its own loop for the QoS levels, which it restores itself; not so anybody else.
+func TestSettlingOfQOSLevels(t *testing.T) {
+	for owner, held := range map[Owner]bool{Kubelet: true, Runtime: false} {
+		s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
+		drift := []Drift{{Where: Where{Path: "/kubepods/burstable", Level: LevelQOS}, File: "cpu.weight", Have: "1", Owner: owner}}
+		s.Observe(now, true, drift, nil)
+		if got, _ := s.Observe(now.Add(time.Minute), true, drift, nil); got != held {
+			t.Errorf("%s: held %v after a minute", owner, got)
+		}
+		if got, _ := s.Observe(now.Add(loopTime), true, drift, nil); got {
+			t.Errorf("%s: held after the loop", owner)
+		}
+	}
+}
+
+// While a pod starts its cgroups are being made: however long that takes nothing is restored, nor is it a reason to look again. Two
+// seconds later it is.
+func TestSettlingOfAPodThatStarts(t *testing.T) {
+	name := types.NamespacedName{Namespace: "shop", Name: "a"}
+	s, now, starts := NewSettling(2*time.Second), time.Unix(1000, 0), true
+	starting := func(n types.NamespacedName) bool { return n == name && starts }
+	drift := []Drift{{Where: Where{Path: "/kubepods/p", Level: LevelPod, Pod: name}, File: "cpu.weight", Have: "1", Owner: Kubelet}}
+	for range 100 {
+		now = now.Add(time.Second)
+		if held, again := s.Observe(now, true, drift, starting); !held || again != 0 || !s.Fresh(drift[0]) {
+			t.Fatalf("held %v, again in %v", held, again)
+		}
+	}
+	starts = false
+	if held, again := s.Observe(now.Add(time.Second), true, drift, starting); !held || again != time.Second {
+		t.Errorf("held %v, again in %v, once it has started", held, again)
+	}
+	if held, again := s.Observe(now.Add(2*time.Second), true, drift, starting); held || again != 0 {
+		t.Errorf("held %v, again in %v, two seconds later", held, again)
+	}
+}
+
+func TestStarting(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		want   bool
+	}{
+		"nothing yet":    {corev1.PodStatus{}, true},
+		"being made":     {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting}}}, true},
+		"one runs":       {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting}, {State: running}}}, false},
+		"one is there":   {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting, ContainerID: "containerd://1"}}}, false},
+		"one has ended":  {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: ended}}}, false},
+		"it backs off":   {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting, LastTerminationState: ended}}}, false},
+		"it initialises": {corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{State: running}}, ContainerStatuses: []corev1.ContainerStatus{{State: waiting}}}, false},
+	} {
+		if got := Starting(&corev1.Pod{Status: test.status}); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

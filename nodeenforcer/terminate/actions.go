@@ -19,6 +19,13 @@ type Delete struct {
 // Contain stops the growth of the pod's memory.
 type Contain struct{}
 
+// Loosen lets a contained pod grow by an instalment of Slack bytes over what it uses, if the limit is still what was written last
+// (Wrote). It never gets more than Slack over what Contain wrote (First).
+type Loosen struct {
+	Was, First, Wrote string
+	Slack             int64
+}
+
 // Restore undoes Contain, if the limit is still what it wrote.
 type Restore struct{ Was, Wrote string }
 
@@ -40,6 +47,7 @@ type Report struct{ Record }
 func (Evict) isAction()   {}
 func (Delete) isAction()  {}
 func (Contain) isAction() {}
+func (Loosen) isAction()  {}
 func (Restore) isAction() {}
 func (Forget) isAction()  {}
 func (Look) isAction()    {}

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
@@ -28,13 +27,12 @@ var errOffline = errors.New("there is no API server")
 // (rest/with_retry.go, 0.36.3), and the time of each answer counts here.
 type Client struct {
 	core  rest.Interface
-	pods  kubernetes.Interface
 	clock clock.PassiveClock
 }
 
-// NewClient returns the API of a cluster.
-func NewClient(kube kubernetes.Interface, c clock.PassiveClock) *Client {
-	return &Client{core: kube.CoreV1().RESTClient(), pods: kube, clock: c}
+// NewClient returns the API of a cluster by its client of the core group, which must know policy/v1 too.
+func NewClient(core rest.Interface, c clock.PassiveClock) *Client {
+	return &Client{core: core, clock: c}
 }
 
 // Evict makes a policy/v1 Eviction with a UID precondition. Where a pod was recreated under its name and a budget covers it, the
@@ -99,7 +97,8 @@ func (c *Client) answer(ctx context.Context, pod Ref, what string, err error) An
 // replaced tells a conflict of UIDs from one of resource versions, which the Eviction API has too; the answers differ in words
 // only.
 func (c *Client) replaced(ctx context.Context, pod Ref) bool {
-	now, err := c.pods.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	var now corev1.Pod
+	err := c.core.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).Do(ctx).Into(&now)
 	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 

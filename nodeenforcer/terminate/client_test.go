@@ -60,7 +60,7 @@ func newClient(t *testing.T, url string) *terminate.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return terminate.NewClient(kube, clock.RealClock{})
+	return terminate.NewClient(kube.CoreV1().RESTClient(), clock.RealClock{})
 }
 
 func status(code int, reason, details string) string {

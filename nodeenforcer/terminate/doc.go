@@ -24,7 +24,10 @@
 //
 // No preStop hook runs locally: hooks that exec would have to go through the runtime, and the kubelet may be running the same
 // one. So where the API answers, the local sequence waits for the kubelet's whole time. memory.high also slows a preStop hook
-// down, so only a hard eviction contains.
+// down: the kernel makes every process of the cgroup wait that takes memory, by how far the cgroup is over, and not by who grows
+// (mm/memcontrol.c calculate_high_delay). So only a hard eviction contains, and it loosens the limit by instalments (Slack) once
+// the API server has let the pod go, because then, and not before, the kubelet starts the hooks. The bound is on the sum: what
+// grows may take of it, and is held again when it is spent.
 //
 // After a crash of the agent all this is forgotten. What the API accepted goes on without us; a pod that got its signal and was
 // not killed exits or lives, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod

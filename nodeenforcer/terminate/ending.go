@@ -53,7 +53,7 @@ func (s *State) conclusion(now time.Duration) Step {
 func (s *State) finish(now time.Duration) []Action {
 	h := &s.holding
 	switch {
-	case s.phase != ending || h.stage == containing || h.stage == restoring:
+	case s.phase != ending || h.stage == containing || h.stage == loosening || h.stage == restoring:
 		return nil
 	case h.stage == held && !s.dying && !s.removed && !s.sight.podGone:
 		h.stage = restoring

@@ -14,6 +14,8 @@ type Asked struct {
 	// Kubelet is its whole time for this pod at that grace period: KubeletTime.
 	Kubelet time.Duration
 	Contain bool
+	// Slack in bytes is what it may grow by once it is being deleted, for its hooks.
+	Slack int64
 }
 
 // Answered is what became of the request to the API server with that number.
@@ -28,6 +30,13 @@ type Answered struct {
 type Contained struct {
 	Was, Wrote string
 	Err        error
+}
+
+// Loosened is the result of Loosen. Wrote is empty where nothing was written, because it has room. Done: there is no more to give.
+type Loosened struct {
+	Wrote string
+	Done  bool
+	Err   error
 }
 
 // Restored is the result of Restore.

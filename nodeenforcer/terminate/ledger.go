@@ -26,6 +26,8 @@ type Entry struct {
 	// Was and Wrote are what memory.high held before, and what was written.
 	Was   string `json:"was"`
 	Wrote string `json:"wrote"`
+	// Then is what was written after that; empty: nothing.
+	Then string `json:"then,omitempty"`
 }
 
 // Files is a Ledger of one file for each pod. The folder belongs on a tmpfs that outlives the agent, such as /run: nothing is

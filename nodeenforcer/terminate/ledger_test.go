@@ -21,7 +21,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	all()
-	one := terminate.Entry{UID: "1", Path: "/kubepods/pod1", Was: "max", Wrote: "4096"}
+	one := terminate.Entry{UID: "1", Path: "/kubepods/pod1", Was: "max", Wrote: "4096", Then: "8192"}
 	two := terminate.Entry{UID: "2", Path: "/kubepods/pod2", Was: "8192", Wrote: "4096"}
 	for _, e := range []terminate.Entry{one, two, one} {
 		if err := ledger.Put(e); err != nil {

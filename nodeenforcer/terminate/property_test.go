@@ -78,7 +78,11 @@ func (w *world) honest(i int) {
 		verdict := rapid.SampledFrom([]terminate.Verdict{terminate.Failed, terminate.Unknown, terminate.Accepted}).Draw(w.t, "verdict")
 		w.next(terminate.Answered{Call: a.Call, Answer: terminate.Answer{Verdict: verdict, Err: errAny}})
 	case terminate.Contain:
+		w.high = "4096"
 		w.next(terminate.Contained{Was: "max", Wrote: "4096"})
+	case terminate.Loosen:
+		w.high = "8192"
+		w.next(terminate.Loosened{Wrote: "8192"})
 	case terminate.Look:
 		w.next(p.saw)
 	case terminate.Term:

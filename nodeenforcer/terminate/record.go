@@ -32,6 +32,9 @@ const (
 	// StepContained: growth is stopped. StepNotContained: it could not be; the eviction goes on.
 	StepContained    Step = "Contained"
 	StepNotContained Step = "NotContained"
+	// StepLoosened: it may grow, for its hooks; told once. StepNotLoosened: it may not, or no further.
+	StepLoosened    Step = "Loosened"
+	StepNotLoosened Step = "NotLoosened"
 	// StepRestored: memory.high is what it was. StepNotRestored: it is not; the ledger keeps it for Recover.
 	StepRestored    Step = "Restored"
 	StepNotRestored Step = "NotRestored"

@@ -39,6 +39,8 @@ type Request struct {
 	GraceSeconds int64
 	// Contain says that memory is short, so that a hard eviction stops the pod's growth first. On v1 it has no effect.
 	Contain bool
+	// Left in bytes is how much of the node's memory its hooks may be measured by (Slack); less than 0: not known.
+	Left int64
 	// Message for the pod's condition DisruptionTarget: what was short.
 	Message string
 }
@@ -58,7 +60,7 @@ func (r *Request) validate() error {
 // asked is the request as the state machine takes it.
 func (r *Request) asked() Asked {
 	grace := max(r.GraceSeconds, graceperiod.PodFloor)
-	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain}
+	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left)}
 }
 
 // Ref names a pod and its very life.

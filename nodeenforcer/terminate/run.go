@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -96,6 +97,8 @@ func (v *victim) run(a Action) Event {
 		return v.remove(a)
 	case Contain:
 		return v.containPod(ctx)
+	case Loosen:
+		return v.loosen(ctx, a)
 	case Restore:
 		return Restored{Err: v.t.undo(ctx, Entry{UID: v.ref.UID, Path: v.path, Was: a.Was, Wrote: a.Wrote})}
 	case Forget:
@@ -150,7 +153,7 @@ func (v *victim) standing() (Standing, bool) {
 	defer v.mu.Unlock()
 	s := &v.state
 	st := Standing{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
-	st.Contained = s.holding.stage == containing || s.holding.stage == held || s.holding.stage == restoring
+	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
 		st.RefusedFor = max(s.budget.until-v.t.now(), 0)
 	}

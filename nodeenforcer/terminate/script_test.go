@@ -109,10 +109,13 @@ func (s *script) event(words []string) terminate.Event {
 		return nil
 	}
 	switch words[0] {
-	case "ask": // ask soft|hard GRACE KUBELET [contain]
+	case "ask": // ask soft|hard GRACE KUBELET [contain [SLACK]]
 		e := terminate.Asked{GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
 		if words[1] == "hard" {
 			e.Kind = terminate.Hard
+		}
+		if len(words) > 5 {
+			e.Slack = int64(number(5))
 		}
 		return e
 	case "answer": // answer CALL VERDICT [RETRYAFTER]
@@ -131,6 +134,11 @@ func (s *script) event(words []string) terminate.Event {
 			return terminate.Contained{Err: err}
 		}
 		return terminate.Contained{Was: words[1], Wrote: words[2]}
+	case "loosened": // loosened [WROTE [done] | fails]
+		if err := failure(); err != nil || len(words) < 2 {
+			return terminate.Loosened{Err: err}
+		}
+		return terminate.Loosened{Wrote: words[1], Done: slices.Contains(words, "done")}
 	case "restored":
 		return terminate.Restored{Err: failure()}
 	case "termed":

@@ -32,7 +32,7 @@ func (s *State) look(now time.Duration) []Action {
 
 func (e Saw) learn(s *State, now time.Duration) (actions []Action) {
 	v := &s.sight
-	v.inFlight = false
+	v.inFlight, s.holding.due = false, true
 	v.at = now + s.limits.lookEvery(now-s.began)
 	if e.Err != nil {
 		if !v.blind {

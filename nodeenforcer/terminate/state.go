@@ -15,6 +15,8 @@ type State struct {
 	graceSeconds int64
 	kubelet      time.Duration
 	contain      bool
+	// slack in bytes is for its hooks, once it is dying.
+	slack int64
 	// began is when this kind was asked for, latest the last time seen: time does not go back.
 	began, latest time.Duration
 
@@ -108,7 +110,7 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 // adopt begins with a kind of eviction. What is known of the pod and of requests on their way stays.
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
-	s.graceSeconds, s.kubelet, s.contain = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == Hard
+	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == Hard, e.Slack
 	s.call = call{number: s.call.number, maybe: s.call.maybe || s.call.inFlight}
 	s.local = local{containers: s.local.containers}
 	s.sight.at = now
@@ -119,7 +121,7 @@ func (s *State) adopt(e *Asked, now time.Duration) {
 
 // tighten takes what is stricter of a second request of the same kind.
 func (s *State) tighten(e *Asked, now time.Duration) []Action {
-	s.contain = s.contain || e.Contain && s.kind == Hard
+	s.contain, s.slack = s.contain || e.Contain && s.kind == Hard, min(s.slack, e.Slack)
 	if e.GraceSeconds < s.graceSeconds {
 		s.graceSeconds, s.kubelet = e.GraceSeconds, min(s.kubelet, e.Kubelet)
 		s.local.deadline = min(s.local.deadline, now+s.limits.Patience+s.kubelet+s.limits.Margin)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
@@ -263,12 +264,70 @@ func TestContain(t *testing.T) {
 	}
 }
 
+// A pod that is being deleted gets room for its hook, over what it uses by then, and no more than it had.
+func TestLoosen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		was, usage string // by the time that the API server answers
+		high       string // written by somebody else by then; empty: by nobody
+		left       int64
+		offline    bool
+		want       string
+		step       terminate.Step
+	}{
+		"room":                 {"max", "8192", "", 1 << 30, false, "2105344", terminate.StepLoosened},
+		"little is left":       {"max", "8192", "", 4 << 20, false, "73728", terminate.StepLoosened},
+		"nothing is left":      {"max", "8192", "", 0, false, "4096", terminate.StepAccepted},
+		"no more than it had":  {"16384", "8192", "", 1 << 30, false, "16384", terminate.StepLoosened},
+		"another's limit":      {"max", "8192", "5000", 1 << 30, false, "5000", terminate.StepAccepted},
+		"its usage is unknown": {"max", "", "", 1 << 30, false, "4096", terminate.StepNotLoosened},
+		"nobody starts a hook": {"max", "8192", "", 1 << 30, true, "4096", terminate.StepTrouble},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode()
+				r := n.pod("1")
+				r.Left, r.Pod.Spec.Containers[0].Lifecycle.PreStop = tc.left, &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}
+				n.files[r.Path]["memory.high"] = tc.was
+				asked := make(chan struct{})
+				n.answer = func(string, terminate.Ref) terminate.Answer {
+					n.mu.Unlock()
+					<-asked
+					n.mu.Lock()
+					if tc.offline {
+						return terminate.Answer{Verdict: terminate.Failed, Err: errAny}
+					}
+					return terminate.Answer{}
+				}
+				term, stop := running(t, n)
+				ask(t, term, r)
+				synctest.Wait()
+				if got := n.high(&r); got != "4096" {
+					t.Errorf("memory.high is %s before the API server answered", got)
+				}
+				n.files[r.Path]["memory.current"] = tc.usage
+				if tc.high != "" {
+					n.files[r.Path]["memory.high"] = tc.high
+				}
+				close(asked)
+				synctest.Wait()
+				if got := n.high(&r); got != tc.want {
+					t.Errorf("memory.high is %s, want %s", got, tc.want)
+				}
+				if log := n.logged(); !slices.Contains(log, "0s 1: "+string(tc.step)) {
+					t.Errorf("no %s in %v", tc.step, log)
+				}
+				stop()
+			})
+		})
+	}
+}
+
 func TestRecover(t *testing.T) {
 	n := newNode()
-	for uid, high := range map[string]string{"left": "4096", "dying": "4096", "changed": "9999", "gone": "4096"} {
+	for uid, high := range map[string]string{"left": "4096", "dying": "4096", "changed": "9999", "gone": "4096", "loosened": "8192"} {
 		r := n.pod(uid)
 		n.files[r.Path]["memory.high"] = high
-		n.ledger[r.Pod.UID] = terminate.Entry{UID: r.Pod.UID, Path: r.Path, Was: "max", Wrote: "4096"}
+		n.ledger[r.Pod.UID] = terminate.Entry{UID: r.Pod.UID, Path: r.Path, Was: "max", Wrote: "4096", Then: "8192"}
 		if uid == "gone" {
 			n.gone(r.Path)
 		}
@@ -280,7 +339,7 @@ func TestRecover(t *testing.T) {
 	for dir, files := range n.files {
 		got[strings.TrimPrefix(dir, "/kubepods/burstable/pod")] = files["memory.high"]
 	}
-	if diff := cmp.Diff(map[string]string{"left": "max", "dying": "4096", "changed": "9999"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"left": "max", "dying": "4096", "changed": "9999", "loosened": "max"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if len(n.ledger) != 0 {
@@ -292,24 +351,33 @@ func TestRecover(t *testing.T) {
 func TestKilledAtEveryWrite(t *testing.T) {
 	for left := range 5 {
 		t.Run(fmt.Sprint(left), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNode()
-				n.left = left
-				term, stop := running(t, n)
-				r := n.pod("1")
-				ask(t, term, r)
-				time.Sleep(500 * time.Millisecond)
-				stop() // from some write on nothing arrives
-				n.left = -1
-				if err := n.terminator().Recover(t.Context(), func(types.UID) bool { return false }); err != nil {
-					t.Fatal(err)
-				}
-				if got := n.high(&r); got != "max" || len(n.ledger) != 0 {
-					t.Errorf("memory.high is %s, the ledger has %v", got, n.ledger)
-				}
-			})
+			killed(t, left, nil)
+		})
+		// As long as nobody knows that it is being deleted; otherwise the limit goes with its cgroup.
+		t.Run(fmt.Sprint("deleted, ", left), func(t *testing.T) {
+			killed(t, left, func(string, terminate.Ref) terminate.Answer { return terminate.Answer{} })
 		})
 	}
+}
+
+func killed(t *testing.T, left int, answer func(string, terminate.Ref) terminate.Answer) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.left, n.answer = left, answer
+		term, stop := running(t, n)
+		r := n.pod("1")
+		r.Left, r.Pod.Spec.Containers[0].Lifecycle.PreStop = -1, &corev1.LifecycleHandler{Exec: &corev1.ExecAction{}}
+		ask(t, term, r)
+		time.Sleep(500 * time.Millisecond)
+		stop() // from some write on nothing arrives
+		n.left = -1
+		if err := n.terminator().Recover(t.Context(), func(types.UID) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.high(&r); got != "max" || len(n.ledger) != 0 {
+			t.Errorf("memory.high is %s, the ledger has %v", got, n.ledger)
+		}
+	})
 }
 
 func TestAskValidates(t *testing.T) {

@@ -25,6 +25,7 @@ type world struct {
 	ids        int
 	podGone    bool
 	high       string
+	slack      int64
 
 	// What was promised and done.
 	kinds    []terminate.Asked
@@ -109,13 +110,13 @@ func (w *world) note(e terminate.Event) {
 		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == terminate.Hard
 		switch {
 		case len(w.kinds) == 0 || e.Kind == terminate.Hard && !hard:
-			w.grace, w.deadline = e.GraceSeconds, 0
+			w.grace, w.deadline, w.slack = e.GraceSeconds, 0, e.Slack
 			w.kinds = append(w.kinds, e)
 			if e.Kind == terminate.Hard {
 				w.hardAt, w.accepted = w.now, -1
 			}
 		case e.Kind == terminate.Hard || !hard:
-			w.grace = min(w.grace, e.GraceSeconds)
+			w.grace, w.slack = min(w.grace, e.GraceSeconds), min(w.slack, e.Slack)
 			e.Kind = w.kinds[len(w.kinds)-1].Kind
 			w.kinds = append(w.kinds, e)
 		}
@@ -173,7 +174,14 @@ func (w *world) check(a terminate.Action) {
 		if !w.hard() || w.high != "max" {
 			t.Fatalf("contained; hard %v, memory.high %s", w.hard(), w.high)
 		}
+	case terminate.Loosen:
+		if !w.hard() || !w.answered || w.high != a.Wrote || a.First != "4096" || a.Slack <= 0 || a.Slack != w.slack {
+			t.Fatalf("%+v; hard %v, dying %v, memory.high %s, slack %d", a, w.hard(), w.answered, w.high, w.slack)
+		}
 	case terminate.Restore:
+		if w.answered {
+			t.Fatal("restored, and the API server let it go")
+		}
 		if w.high != a.Wrote {
 			t.Fatalf("restored, and memory.high is %s", w.high)
 		}
@@ -242,6 +250,13 @@ func (w *world) deliver(i int) {
 		}
 		w.high = "4096"
 		w.next(terminate.Contained{Was: "max", Wrote: "4096"})
+	case terminate.Loosen:
+		if fails {
+			w.next(terminate.Loosened{Err: err})
+			return
+		}
+		w.high = "8192"
+		w.next(terminate.Loosened{Wrote: "8192", Done: rapid.Bool().Draw(w.t, "done")})
 	case terminate.Restore:
 		w.high = a.Was
 		w.next(terminate.Restored{})
@@ -285,6 +300,7 @@ func asked(t *rapid.T) terminate.Asked {
 	return terminate.Asked{
 		Kind: terminate.Kind(rapid.IntRange(0, 1).Draw(t, "kind")), GraceSeconds: grace,
 		Kubelet: time.Duration(max(grace, 2)) * time.Second, Contain: rapid.Bool().Draw(t, "contain"),
+		Slack: rapid.SampledFrom([]int64{0, 1 << 20, 2 << 20}).Draw(t, "slack"),
 	}
 }
 

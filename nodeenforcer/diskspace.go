@@ -1,0 +1,66 @@
+package nodeenforcer
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+)
+
+const (
+	// diskPause is pause for disks: an answer of the kubelet is some megabytes on a large node, and hardly changes.
+	diskPause = 2 * time.Second
+	// diskStatsAge is how old what the kubelet says of a volume can be: twice volumeStatsAggPeriod, and something for the measuring.
+	diskStatsAge = 130 * time.Second
+	// releaseTime is how long after a pod is gone its layers and logs can be there yet: the kubelet removes dead containers once a
+	// minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3), and containerd frees their layers at its own next collection.
+	releaseTime = 2 * time.Minute
+)
+
+// outdated says whether to wait until the kubelet has measured again: all who are chosen together do not free what is needed, and
+// somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and others would
+// go for him, in vain. A volume that can't be measured does not hold everything up.
+func outdated(met pressure.Met, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
+	if !disk(met.Signal) || len(choice.Victims) == 0 || choice.Short <= 0 || met.For > diskStatsAge {
+		return false
+	}
+	since := now.Add(-met.For)
+	return slices.ContainsFunc(candidates, func(c eviction.Candidate) bool { return c.MeasuredAt.Before(since) })
+}
+
+// releasing are pods that were evicted for a disk and are gone, while what they had there may not be.
+type releasing map[types.UID]*released
+
+type released struct {
+	pod *corev1.Pod
+	// until is zero while the API server has the pod.
+	until time.Time
+}
+
+// flights are those who are gone, as evictions that are on their way: what they free is known when it is free. There is nobody left
+// to be hastened.
+func (r releasing) flights() (flying []eviction.Flight) {
+	for _, of := range r {
+		if !of.until.IsZero() {
+			flying = append(flying, eviction.Flight{Candidate: eviction.Candidate{Pod: of.pod}, Kind: eviction.Hard})
+		}
+	}
+	return flying
+}
+
+// gone is for a pod that the API server does not have any more.
+func (r releasing) gone(uid types.UID, now time.Time) {
+	if of, known := r[uid]; known {
+		of.until = now.Add(releaseTime)
+	}
+}
+
+// forget drops those whose time is over.
+func (r releasing) forget(now time.Time) {
+	maps.DeleteFunc(r, func(_ types.UID, of *released) bool { return !of.until.IsZero() && !now.Before(of.until) })
+}

@@ -1,0 +1,109 @@
+package nodeenforcer
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// much is more than any disk has.
+const much = uint64(1) << 60
+
+// diskStage is a stage whose disk is always too full, with a kubelet that says what pods use of it.
+type diskStage struct {
+	*stage
+	says map[string]statsv1alpha1.FsStats // by the pod's name
+}
+
+func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
+	t.Helper()
+	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}
+	s := &diskStage{newStage(t, full, pods...), map[string]statsv1alpha1.FsStats{}}
+	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		var all statsv1alpha1.Summary
+		for name, fs := range s.says {
+			all.Pods = append(all.Pods, statsv1alpha1.PodStats{
+				PodRef: statsv1alpha1.PodReference{Name: name, UID: "uid-" + name}, EphemeralStorage: &fs, VolumeStats: []statsv1alpha1.VolumeStats{{Name: "v", FsStats: fs}},
+			})
+		}
+		if err := json.NewEncoder(w).Encode(all); err != nil {
+			t.Error(err)
+		}
+	})
+	s.Kubelet = kubeletAt(t, server, "")
+	return s
+}
+
+// measured: the kubelet has measured a pod so long ago.
+func (s *diskStage) measured(p *corev1.Pod, bytes uint64, ago time.Duration) {
+	s.says[p.Name] = statsv1alpha1.FsStats{Time: metav1.NewTime(s.clock.Now().Add(-ago)), UsedBytes: &bytes}
+}
+
+// wait steps every two seconds for so long.
+func (s *diskStage) wait(d time.Duration) {
+	for range int(d / (2 * time.Second)) {
+		s.later(2 * time.Second)
+	}
+}
+
+func (s *diskStage) want(when string, names ...string) {
+	s.t.Helper()
+	if got := s.terminator.names(); !slices.Equal(got, names) {
+		s.t.Errorf("%s: %v have to go, want %v", when, got, names)
+	}
+}
+
+// While the kubelet's measurement is from before, nobody goes for what it does not show yet. Then only who fills the disk goes, and
+// nobody more until his space can be free.
+func TestEvictorWaitsForTheDisk(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	s := newDiskStage(t, small, hog)
+	s.measured(small, 1<<20, 30*time.Second)
+	s.measured(hog, 1<<20, 30*time.Second)
+	s.wait(20 * time.Second)
+	s.want("before it is measured anew")
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("measured", "hog")
+	if s.terminator.asked[0].Contain {
+		t.Error("its memory is held down, which frees no disk")
+	}
+	s.measured(hog, 1<<20, 0) // an old layer, by a container that restarts
+	s.wait(10 * time.Second)
+	s.want("while it stops", "hog")
+	s.source.say(func(state *State) { state.Pods = state.Pods[:1] })
+	delete(s.says, "hog")
+	s.measured(small, 1<<20, 0)
+	s.wait(releaseTime - 2*time.Second)
+	s.want("while its space is not free", "hog")
+	s.wait(4 * time.Second)
+	s.want("when it should be", "hog", "small")
+	if len(s.releasing) != 1 {
+		t.Errorf("it remembers %v", s.releasing)
+	}
+}
+
+// A pod that is never measured again holds nothing up for ever, and what is known and enough is acted upon at once.
+func TestEvictorDoesNotWaitForEver(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	s := newDiskStage(t, small, hog)
+	s.measured(small, 1<<20, time.Hour)
+	s.wait(diskStatsAge - 4*time.Second)
+	s.want("as long as the kubelet may take")
+	s.wait(10 * time.Second)
+	s.want("after that", "small")
+
+	s = newDiskStage(t, small, hog)
+	s.measured(small, 1<<20, time.Hour)
+	s.measured(hog, much, time.Hour)
+	s.wait(4 * time.Second)
+	s.want("enough is known", "hog")
+}
