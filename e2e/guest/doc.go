@@ -5,5 +5,5 @@
 // The kernel speaks on the first serial port, which is shown only when something fails, the test binary on the second one, so
 // that neither disturbs the other. The init ends the output with a line that has the exit code and that only it can know.
 //
-// Package kernel, below this one, has the tests that are run there. e2e/node/guest runs them.
+// Package kernel, below this one, has the tests that are run there. e2e/node/guest runs them, and e2e/node/vm those that want systemd.
 package guest

@@ -1,17 +1,14 @@
 package guest
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"io"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/guest"
+	"github.com/podgrace/podgrace/e2e/guest/guesttest"
 )
 
 // Whatever package kernel has for a bare machine, each under its own name.
@@ -24,87 +21,14 @@ func TestGuest(t *testing.T) {
 	var text bytes.Buffer
 	code, err := guest.Run(t.Context(), guest.Options{
 		Binary: binary,
-		Args:   []string{"-test.v=test2json", "-test.run=^Test(V2|Pressure)", "-test.timeout=5m"},
+		Args:   []string{guesttest.Verbose, "-test.run=^Test(V2|Pressure)", "-test.timeout=5m"},
 		Output: io.MultiWriter(&text, t.Output()),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := parse(t, text.Bytes())
-	if len(results.children) == 0 {
-		t.Fatal("no test ran in the guest")
-	}
-	results.report(t)
+	guesttest.Report(t, text.Bytes())
 	if code != 0 && !t.Failed() {
 		t.Errorf("no test failed, but the binary's exit code is %d", code)
-	}
-}
-
-// result is a test that ran in the guest, with its subtests.
-type result struct {
-	name     string
-	action   string // how it ended; empty: it did not
-	output   strings.Builder
-	children []*result
-}
-
-// parse makes a tree of the test binary's output by Go's own reader of it.
-func parse(t *testing.T, text []byte) *result {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "test2json")
-	cmd.Stdin = bytes.NewReader(text)
-	events, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := &result{}
-	lines := bufio.NewScanner(bytes.NewReader(events))
-	for lines.Scan() {
-		var event struct{ Action, Test, Output string }
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatal(err)
-		}
-		if event.Test == "" {
-			continue
-		}
-		r := root.find(event.Test)
-		switch event.Action {
-		case "pass", "fail", "skip":
-			r.action = event.Action
-		case "output":
-			r.output.WriteString(event.Output)
-		}
-	}
-	return root
-}
-
-// find finds or makes the result of a test, below those of the tests that it is part of.
-func (r *result) find(name string) *result {
-	for part := range strings.SplitSeq(name, "/") {
-		r = r.child(part)
-	}
-	return r
-}
-
-func (r *result) child(name string) *result {
-	for _, child := range r.children {
-		if child.name == name {
-			return child
-		}
-	}
-	child := &result{name: name}
-	r.children = append(r.children, child)
-	return child
-}
-
-// report runs a subtest here for each there.
-func (r *result) report(t *testing.T) {
-	for _, child := range r.children {
-		t.Run(child.name, func(t *testing.T) {
-			child.report(t)
-			if child.action != "pass" {
-				t.Errorf("ended with %q in the guest:\n%s", child.action, child.output.String())
-			}
-		})
 	}
 }

@@ -52,14 +52,14 @@ func (g *ground) calm(t *testing.T) {
 	})
 }
 
-// tainted returns when the scheduler is kept away.
-func (g *ground) tainted(t *testing.T) {
+// tainted returns when the scheduler is kept away for what is short.
+func (g *ground) tainted(t *testing.T, short string) {
 	t.Helper()
 	suite.EventuallyWithin(t, patience, "the taint", func(ctx context.Context) (bool, error) {
 		var n corev1.Node
 		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
 		for _, taint := range n.Spec.Taints {
-			if taint.Key == nodeenforcer.TaintPressure && taint.Value == "memory" && taint.Effect == corev1.TaintEffectNoSchedule {
+			if taint.Key == nodeenforcer.TaintPressure && taint.Value == short && taint.Effect == corev1.TaintEffectNoSchedule {
 				return true, err
 			}
 		}
@@ -89,19 +89,10 @@ func TestHog(t *testing.T) {
 			g.policy(t, evicting())
 			h := hog(ns, "hog", resources[0], resources[1], priority("low"))
 			g.running(t, h)
-			g.tainted(t)
+			g.tainted(t, "memory")
 			g.gone(t, h)
 			g.lives(t, neighbours...)
-			suite.EventuallyWithin(t, patience, "the Event of the eviction", func(ctx context.Context) (bool, error) {
-				var events corev1.EventList
-				err := g.Client.List(ctx, &events, client.InNamespace(ns), client.MatchingFields{"reason": "Evicted"})
-				for _, e := range events.Items {
-					if e.InvolvedObject.UID == h.UID && strings.Contains(e.Message, "low on resource: memory") && strings.Contains(e.Message, "number 1 of") {
-						return true, nil
-					}
-				}
-				return false, err
-			})
+			g.evictedFor(t, h, "low on resource: memory", "number 1 of")
 			for _, step := range []string{"Contained", "Accepted"} {
 				if n, err := g.metric(t.Context(), `podgrace_node_evictions_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
 					t.Errorf("%v pods were %s, %v", n, step, err)
@@ -233,7 +224,7 @@ func TestClockJumpAndKubeletRestart(t *testing.T) {
 	spec.Eviction.Soft = []v1alpha1.SoftEvictionThreshold{{EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "100%"}, GracePeriod: metav1.Duration{Duration: 10 * time.Minute}}}
 	spec.Eviction.Soft[0].Value = "1990Mi"
 	g.policy(t, spec)
-	g.tainted(t)
+	g.tainted(t, "memory")
 	if err := g.node.RestartKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}

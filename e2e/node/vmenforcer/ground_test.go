@@ -80,6 +80,7 @@ func deploy(ctx context.Context, s *suite.Suite) (*vmnode.Node, error) {
 		KubeletConfig: func(c *kubeletv1beta1.KubeletConfiguration) {
 			// The kubelet must not be first: its own eviction is not what is tested.
 			c.EvictionHard = map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"}
+			c.VolumeStatsAggPeriod = metav1.Duration{Duration: 10 * time.Second} // a minute is the default, and it takes up to twice that
 		},
 	})
 	if err != nil {
@@ -181,23 +182,43 @@ func (g *ground) script(t *testing.T, text string) string {
 
 var line = regexp.MustCompile(`(?m)^([^#\s]+|[^#{]+\{[^}]*\}) (\S+)$`)
 
+// metricsPort is the deployed enforcer's.
+const metricsPort = 10347
+
 // metric adds up the enforcer's series that begin so.
 func (g *ground) metric(ctx context.Context, prefix string) (float64, error) {
-	text, err := g.node.Run(ctx, `exec 3<>/dev/tcp/127.0.0.1/10347; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`)
+	of, err := g.series(ctx, metricsPort, prefix)
+	return sum(of), err
+}
+
+// series are those that begin so, of the enforcer with this port for metrics.
+func (g *ground) series(ctx context.Context, port int, prefix string) (map[string]float64, error) {
+	text, err := g.node.Run(ctx, fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`, port))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	sum := 0.0
+	return seriesOf(text, prefix)
+}
+
+func seriesOf(text, prefix string) (map[string]float64, error) {
+	of := map[string]float64{}
 	for _, m := range line.FindAllStringSubmatch(text, -1) {
 		if strings.HasPrefix(m[1], prefix) {
 			n, err := strconv.ParseFloat(strings.TrimSpace(m[2]), 64)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
-			sum += n
+			of[m[1]] = n
 		}
 	}
-	return sum, nil
+	return of, nil
+}
+
+func sum(of map[string]float64) (all float64) {
+	for _, n := range of {
+		all += n
+	}
+	return all
 }
 
 // logs are the enforcer's.

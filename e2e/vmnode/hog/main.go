@@ -1,6 +1,8 @@
-// Command hog is the workload of tests of memory pressure, and what their hooks run; see vmnode.HogImage.
+// Command hog is the workload of tests of pressure on memory and disks, and what their hooks run; see vmnode.HogImage.
 //
 //	hog eat [-ignore-sigterm] MIB MIB_PER_SECOND
+//	hog fill MIB MIB_PER_SECOND DIR
+//	hog files NUMBER NUMBER_PER_SECOND DIR
 //	hog touch FILE
 //	hog sleep SECONDS
 package main
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,11 +28,15 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("want eat, touch or sleep, and arguments")
+		return errors.New("want eat, fill, files, touch or sleep, and arguments")
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "eat":
 		return eat(rest)
+	case "fill":
+		return inDir(rest, fill)
+	case "files":
+		return inDir(rest, files)
 	case "touch":
 		return os.WriteFile(rest[0], []byte(now()+"\n"), 0o644)
 	case "sleep":
@@ -52,29 +59,37 @@ func eat(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	total, err := strconv.ParseFloat(flags.Arg(0), 64)
-	if err != nil {
-		return fmt.Errorf("MIB: %w", err)
+	return grow(flags.Args(), *ignore, "MiB", func(mib float64) error { return take(int(mib * (1 << 20))) })
+}
+
+// grow takes more and more, by a total and how much a second, and then waits for SIGTERM.
+func grow(args []string, ignore bool, unit string, more func(step float64) error) error {
+	if len(args) < 2 {
+		return errors.New("want a total and how much a second")
 	}
-	rate, err := strconv.ParseFloat(flags.Arg(1), 64)
+	total, err := strconv.ParseFloat(args[0], 64)
 	if err != nil {
-		return fmt.Errorf("MIB_PER_SECOND: %w", err)
+		return fmt.Errorf("the total: %w", err)
+	}
+	rate, err := strconv.ParseFloat(args[1], 64)
+	if err != nil {
+		return fmt.Errorf("how much a second: %w", err)
 	}
 	terms := make(chan os.Signal, 1)
 	signal.Notify(terms, syscall.SIGTERM)
 	ticker := time.NewTicker(time.Second / stepsPerSecond)
 	for has := 0.0; ; {
 		if step := min(rate/stepsPerSecond, total-has); step > 0 {
-			if err := take(int(step * (1 << 20))); err != nil {
+			if err := more(step); err != nil {
 				return err
 			}
 			has += step
-			fmt.Printf("%s has %.1f MiB\n", now(), has)
+			fmt.Printf("%s has %.1f %s\n", now(), has, unit)
 		}
 		select {
 		case <-terms:
 			fmt.Println(now(), "got SIGTERM")
-			if !*ignore {
+			if !ignore {
 				return nil
 			}
 		case <-ticker.C:
@@ -92,6 +107,45 @@ func take(bytes int) error {
 		memory[i] = 1
 	}
 	return nil
+}
+
+// inDir makes the folder that is the third argument, and has it filled.
+func inDir(args []string, what func(args []string, dir string) error) error {
+	if len(args) != 3 {
+		return errors.New("want a total, how much a second and a folder")
+	}
+	if err := os.MkdirAll(args[2], 0o755); err != nil {
+		return err
+	}
+	return what(args[:2], args[2])
+}
+
+// fill writes one file.
+func fill(args []string, dir string) error {
+	file, err := os.Create(filepath.Join(dir, "filled"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return grow(args, false, "MiB on disk", func(mib float64) error {
+		if _, err := file.Write(make([]byte, int(mib*(1<<20)))); err != nil {
+			return err
+		}
+		return file.Sync() // the blocks are taken now, and the pages of the file are no dirty memory
+	})
+}
+
+// files makes empty files, each of which takes an inode. What is less than one is made with the next step.
+func files(args []string, dir string) error {
+	made, due := 0, 0.0
+	return grow(args, false, "files", func(step float64) error {
+		for due += step; float64(made)+0.5 < due; made++ {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(made)), nil, 0o644); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339Nano) }
