@@ -100,9 +100,8 @@ func FuzzRequest(f *testing.F) {
 		if n > 100 {
 			r.Namespace = nil
 		}
-		calls, err := w.Validating(t.Context(), r)
-		if err == nil && len(calls.Paths) > 0 && r.Operation != create && len(old) == 0 {
-			t.Errorf("called for the removal of nothing: %+v", calls)
+		if calls, err := w.Validating(t.Context(), r); err == nil && len(calls.Paths) > 0 && r.Resource.Resource == "configmaps" {
+			t.Errorf("no webhook is for configmaps: %+v", calls)
 		}
 		if _, err := w.Mutating(t.Context(), r); err != nil && r.Resource.Resource != "pods" {
 			t.Errorf("no mutating webhook is for %s: %v", r.Resource.Resource, err)

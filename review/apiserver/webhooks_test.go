@@ -34,6 +34,9 @@ const (
 		"spec":{},"status":{"nodeInfo":{"bootID":"b"},"conditions":[{"type":"Ready","status":"Unknown","lastHeartbeatTime":"2026-01-01T10:00:00Z"}]}}`
 	heardOf = `{"metadata":{"name":"n1","uid":"n","annotations":{"podgrace.dev/confirm-off":"n/b"},"managedFields":[{"manager":"podgrace-confirm","time":"2026-01-01T10:00:05Z"}]},
 		"spec":{},"status":{"nodeInfo":{"bootID":"b"},"conditions":[{"type":"Ready","status":"Unknown","lastHeartbeatTime":"2026-01-01T10:00:06Z"}]}}`
+	// neverHeardOf is one whose Ready condition has no heartbeat, which the API server shows to an expression as null.
+	neverHeardOf = `{"metadata":{"name":"n1","uid":"n","annotations":{"podgrace.dev/confirm-off":"n/b"},"managedFields":[{"manager":"podgrace-confirm","time":"2026-01-01T10:00:05Z"}]},
+		"spec":{},"status":{"nodeInfo":{"bootID":"b"},"conditions":[{"type":"Ready","status":"Unknown","lastHeartbeatTime":null}]}}`
 	deployment = `{"metadata":{"name":"web","namespace":"shop"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a","image":"a"}]}}}}`
 	scaled     = `{"metadata":{"name":"web","namespace":"shop"},"spec":{"replicas":2,"template":{"spec":{"containers":[{"name":"a","image":"a"}]}}}}`
 	newImage   = `{"metadata":{"name":"web","namespace":"shop"},"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"a","image":"b"}]}}}}`
@@ -101,6 +104,7 @@ func TestCalls(t *testing.T) {
 
 		"node deleted":                     {request: request(t, remove, "nodes", oldObject(plainNode)), validating: []string{webhook.PathValidateRemoval}},
 		"node deleted, confirmed off":      {request: request(t, remove, "nodes", oldObject(confirmedOff))},
+		"node deleted, never heard of":     {request: request(t, remove, "nodes", oldObject(neverHeardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node deleted, heard of since":     {request: request(t, remove, "nodes", oldObject(heardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"out-of-service taint":             {request: request(t, update, "nodes", oldObject(plainNode), object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
 		"out-of-service taint taken away":  {request: request(t, update, "nodes", oldObject(outOfService), object(plainNode))},
