@@ -44,15 +44,14 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	if err != nil || template == nil {
 		return nil, err
 	}
+	apiserver.Default(template.Pod) // a template has only some of a pod's defaults
 	s.result.Via = ViaTemplate
 	owner := metav1.GetControllerOfNoCopy(template.Pod)
 	if owner.UID == "" { // of a ReplicaSet that a Deployment would make
 		owner.UID = reviewUID
 	}
 	s.view.madeUp = append(s.view.madeUp, controllerLike(owner, o.GetNamespace(), template.OwnerSelector))
-	if s.question.User.Username == "" {
-		s.question.User = controllerUser(owner)
-	}
+	s.creator = controllerUser(owner)
 	return template.Pod, nil
 }
 
@@ -94,11 +93,7 @@ func (s *step) creation(ctx context.Context, o client.Object) (bool, error) {
 	if pod == nil || err != nil {
 		return false, err
 	}
-	req, err := s.objectRequest(pod, admissionv1.Create)
-	if err != nil {
-		return true, err
-	}
-	return true, s.admit(ctx, req)
+	return true, s.create(ctx, pod)
 }
 
 // reviewUID is that of what is not there yet.
@@ -111,6 +106,23 @@ func encodePod(pod *corev1.Pod) ([]byte, error) {
 		return nil, fmt.Errorf("encode the pod: %w", err)
 	}
 	return raw, nil
+}
+
+// create admits a pod, made by the one who asks, else by its controller.
+func (s *step) create(ctx context.Context, pod *corev1.Pod) error {
+	req, err := s.createRequest(pod)
+	if err != nil {
+		return err
+	}
+	return s.admit(ctx, req)
+}
+
+func (s *step) createRequest(pod *corev1.Pod) (*admission.Request, error) {
+	req, err := s.objectRequest(pod, admissionv1.Create)
+	if err == nil && req.UserInfo.Username == "" {
+		req.UserInfo = s.creator
+	}
+	return req, err
 }
 
 // mutate is the API server's mutating phase for a pod: the in-tree Priority plugin, the webhook, and both again where the

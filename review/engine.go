@@ -113,7 +113,9 @@ type step struct {
 	*Engine
 	view     *view
 	question Question
-	result   *Result
+	// creator of a workload's pod, where nobody in particular asks.
+	creator authenticationv1.UserInfo
+	result  *Result
 }
 
 // handlers are the webhook's own, over this step's view of the state.

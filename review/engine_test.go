@@ -248,6 +248,15 @@ func TestRemoval(t *testing.T) {
 	}
 }
 
+// Who creates a workload's pods is not the one who asks about their removal.
+func TestRemovalByNobody(t *testing.T) {
+	allowing := strings.Replace(web, "protect: All", "protect: All, allowedActors: ['system:serviceaccount:kube-system:replicaset-controller']", 1)
+	r := mustReview(t, engineOf(t, allowing, shop, high), deployment, Question{Operation: OperationDelete, GracePeriodSeconds: new(int64(0))})
+	if r.Decision != Denied {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A pod that is there already is asked about as it is, and one of a ReplicaSet that a Deployment manages is not asked about twice.
 func TestOthers(t *testing.T) {
 	e := engineOf(t, web, shop, high)

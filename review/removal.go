@@ -59,8 +59,8 @@ func (s *step) stored(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	if pod.Status.Phase != "" || pod.Spec.NodeName != "" {
 		return pod, nil
 	}
-	creation := &step{Engine: s.Engine, view: &view{State: s.State, madeUp: s.view.madeUp}, question: s.question, result: &Result{Decision: Allowed}}
-	req, err := creation.objectRequest(pod, admissionv1.Create)
+	creation := &step{Engine: s.Engine, view: &view{State: s.State, madeUp: s.view.madeUp}, creator: s.creator, result: &Result{Decision: Allowed}}
+	req, err := creation.createRequest(pod)
 	if err != nil {
 		return nil, err
 	}

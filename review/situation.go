@@ -29,7 +29,7 @@ func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (
 	if pod == nil || err != nil {
 		return nil, err
 	}
-	in := explain.Input{Pod: pod, User: q.User, Creator: s.question.User, Created: pod.Spec.NodeName != "" || pod.Status.Phase != ""}
+	in := explain.Input{Pod: pod, User: q.User, Creator: s.creator, Created: pod.Spec.NodeName != "" || pod.Status.Phase != ""}
 	if err := Situate(ctx, s.handlers(), s.view, &in); err != nil {
 		return nil, err
 	}

@@ -41,12 +41,14 @@ require (
 	github.com/opencontainers/runtime-spec v1.3.0 // indirect
 	github.com/opencontainers/selinux v1.13.1 // indirect
 	github.com/sirupsen/logrus v1.9.3 // indirect
+	gomodules.xyz/jsonpatch/v2 v2.5.0 // indirect
 	k8s.io/cloud-provider v0.0.0 // indirect
 	k8s.io/cri-api v0.36.3 // indirect
 	k8s.io/cri-client v0.0.0 // indirect
 	k8s.io/csi-translation-lib v0.0.0 // indirect
 	k8s.io/mount-utils v0.0.0 // indirect
 	k8s.io/streaming v0.36.3 // indirect
+	sigs.k8s.io/controller-runtime v0.24.1 // indirect
 )
 
 require (

@@ -72,22 +72,22 @@ func (c *comparison) values(path string, old any, was bool, now any, is bool) {
 	}
 	before, wasObject := old.(map[string]any)
 	after, isObject := now.(map[string]any)
-	apart := wasObject && isObject || (path == "metadata.annotations" || strings.HasPrefix(path, enforcement)) && (wasObject || isObject) && (wasObject || !was) && (isObject || !is)
-	if apart {
+	decided := path == "metadata.annotations" || strings.HasPrefix(path, enforcement)
+	if wasObject && isObject || decided && (wasObject && !is || isObject && !was) {
 		c.objects(path, before, after)
 		return
 	}
-	oldList, wasList := old.([]any)
-	newList, isList := now.([]any)
-	if (wasList || !was) && (isList || !is) && c.lists(path, oldList, newList) {
+	if c.lists(path, old, was, now, is) {
 		return
 	}
 	c.fields = append(c.fields, Field{Path: path, From: encoded(old, was), To: encoded(now, is)})
 }
 
-// lists compares elements by what names them; false: they have no such names, and are compared as a whole.
-func (c *comparison) lists(path string, from, to []any) bool {
-	if len(from)+len(to) == 0 {
+// lists compares elements by what names them; false: they have no such names, or there are no lists, and all is compared as a whole.
+func (c *comparison) lists(path string, old any, was bool, now any, is bool) bool {
+	from, wasList := old.([]any)
+	to, isList := now.([]any)
+	if was != wasList || is != isList || len(from)+len(to) == 0 {
 		return false
 	}
 	for _, naming := range [][]string{{"topologyKey"}, {"topologyKey", "whenUnsatisfiable"}, {"name"}} {

@@ -88,11 +88,11 @@ func (j *judge) decide(ctx context.Context, i *item) error {
 		return nil
 	}
 	i.done = true
-	switch {
-	case i.document.Kind == "AdmissionReview":
+	switch i.document.Kind {
+	case "AdmissionReview":
 		_, err := j.creation(ctx, i)
 		return err
-	case i.document.Kind == "Node", i.document.Kind == "VolumeAttachment":
+	case "Node", "VolumeAttachment":
 		if i.judged = true; !j.removals {
 			return nil
 		}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/podgrace/podgrace/review"
+)
+
+// tree is what the commands of these tests are run over.
+const tree = `
+-- policies/web.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: web}
+spec:
+  match: {namespaceSelector: {matchLabels: {profile: web}}}
+  priority: {className: high, allowedClassNames: [high]}
+  gracePeriod: {minSeconds: 20}
+  removal: {protect: All}
+-- typo/policy.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: typo}
+spec:
+  gracePeriod:
+    minSecond: 20
+-- cluster/cluster.yaml --
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {profile: web}}}
+---
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
+-- deploy/web.yaml --
+# Source: chart/templates/web.yaml
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: web}], terminationGracePeriodSeconds: 10}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web, namespace: shop}
+-- deploy/calm.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: calm, namespace: other}
+spec: {containers: [{name: c, image: web}]}
+-- denied/pod.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: system, namespace: shop}
+spec: {priorityClassName: system-node-critical, containers: [{name: c, image: web}]}
+-- broken/half.json --
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "half"
+-- broken/cyclic.yaml --
+apiVersion: v1
+kind: ConfigMap
+data: &a [*a]
+-- broken/good.yaml --
+apiVersion: v1
+kind: Pod
+metadata: {name: good, namespace: other}
+spec: {containers: [{name: c, image: web}]}
+`
+
+// inTree makes the tree, and it the working directory.
+func inTree(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(tree)).Files {
+		name := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+}
+
+// typed runs a command line, and returns its exit code, and what it prints.
+func typed(t *testing.T, stdin, args string) (code int, out, complaints string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = command(t.Context(), terminal{In: strings.NewReader(stdin), Out: &o, Err: &e}, append([]string{"podgrace"}, strings.Fields(args)...))
+	return code, o.String(), e.String()
+}
+
+const whole = " --policy policies --state cluster"
+
+func TestReview(t *testing.T) {
+	kubeconfig(t) // is there, and is not to be used
+	inTree(t)
+	for name, test := range map[string]struct {
+		stdin, args string
+		code        int
+		says        []string
+	}{
+		"warned":                   {"", "review -f deploy" + whole, 0, []string{"WARNED", "Deployment shop/web", "deploy/web.yaml:2", "is now 20, not 10", "+   terminationGracePeriodSeconds: 20", "Reviewed 2 in 2 files", "1 other object"}},
+		"warnings count":           {"", "review -f deploy --fail-on warn" + whole, 1, []string{"WARNED"}},
+		"denied":                   {"", "review -f denied" + whole, 1, []string{"DENIED", "PriorityClassNotAllowed"}},
+		"denied, never mind":       {"", "review -f denied --fail-on never" + whole, 0, []string{"DENIED"}},
+		"policies beside":          {"", "review -f denied -f policies -f cluster", 1, []string{"DENIED"}},
+		"the same policy twice":    {"", "review -f denied -f policies" + whole, 1, []string{"DENIED"}},
+		"no policies":              {"", "review -f deploy", 0, []string{"Reviewed 2"}},
+		"all":                      {"", "review -f deploy --all" + whole, 0, []string{"Pod other/calm"}},
+		"stdin":                    {"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {priorityClassName: system-node-critical}}", "review -f -" + whole, 1, []string{"DENIED", "Pod shop/p"}},
+		"namespace":                {"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priorityClassName: system-node-critical}}", "review -n shop -f -" + whole, 1, []string{"Pod shop/p"}},
+		"unknown namespace":        {"", "review -f deploy --policy policies", 0, []string{"not known: Namespace shop"}},
+		"what if":                  {"", "review -f deploy/web.yaml --operation delete --grace-period 0 --as jane" + whole, 1, []string{"delete Deployment shop/web as jane", "may still run"}},
+		"what if, with grace":      {"", "review -f deploy/web.yaml --operation delete --all" + whole, 0, []string{"OK"}},
+		"what if evicted":          {"", "review -f deploy/web.yaml --operation evict --grace-period 0" + whole, 1, []string{"may still run"}},
+		"broken input":             {"", "review -f broken --all" + whole, 2, []string{"broken/half.json:1", "broken/cyclic.yaml:3", "Pod other/good", "2 errors"}},
+		"a typo in a policy":       {"", "review -f deploy --policy typo --state cluster", 2, []string{"typo/policy.yaml:6", "minSecond", "Reviewed 2"}},
+		"nothing of that name":     {"", "review -f nowhere" + whole, 2, []string{"nowhere"}},
+		"what?":                    {"", "review", 2, []string{"what is to be reviewed?"}},
+		"without a flag":           {"", "review deploy", 2, []string{`"deploy" stands alone: files go with -f`}},
+		"no such format":           {"", "review -f deploy -o yaml", 2, []string{"unknown format"}},
+		"no such operation":        {"", "review -f deploy --operation drop", 2, []string{"create, delete or evict"}},
+		"grace of a creation":      {"", "review -f deploy --grace-period 0", 2, []string{"--grace-period goes with"}},
+		"group of nobody":          {"", "review -f deploy --as-group g", 2, []string{"--as-group goes with --as"}},
+		"no such --fail-on":        {"", "review -f deploy --fail-on maybe", 2, []string{"deny, warn or never"}},
+		"a cluster that is away":   {"", "review -f deploy --context c", 1, []string{"the cluster's can't be read"}},
+		"no such kubeconfig":       {"", "review -f deploy --kubeconfig nowhere", 2, []string{"read the kubeconfig"}},
+		"explained":                {"", "explain web -f deploy" + whole, 0, []string{"of ReplicaSet web-revision", "high, 1000", "20 s"}},
+		"explained by kind":        {"", "explain pod/calm -f deploy" + whole, 0, []string{"other/calm"}},
+		"explained, which?":        {"", "explain -f deploy" + whole, 2, []string{"which one? There are", "Deployment/web", "Pod/calm"}},
+		"explained, no such thing": {"", "explain nothing -f deploy" + whole, 2, []string{`of the name "nothing"`}},
+		"explained, broken input":  {"", "explain good -f broken" + whole, 2, []string{"broken/half.json:1"}},
+		"explained, of nothing":    {"", "explain", 2, []string{"which pod?"}},
+		"explained, no pod":        {"", "explain node/n", 2, []string{"is no pod"}},
+		"explained, nobody there":  {"", "explain p", 1, []string{"read pod default/p"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, complaints := typed(t, test.stdin, test.args)
+			if code != test.code {
+				t.Errorf("exit %d, want %d", code, test.code)
+			}
+			for _, words := range test.says {
+				if !strings.Contains(out+complaints, words) {
+					t.Errorf("does not say %q", words)
+				}
+			}
+			if strings.Contains(out, "\x1b") {
+				t.Error("coloured, and it is no terminal")
+			}
+			if t.Failed() {
+				t.Logf("%s\n%s", out, complaints)
+			}
+		})
+	}
+}
+
+// The report is on standard output whole, and can be read by another program, whatever else is said.
+func TestReviewIsReadable(t *testing.T) {
+	inTree(t)
+	code, out, _ := typed(t, "", "review -f broken -f deploy -o json"+whole)
+	var r review.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 2 || r.Kind != "ReviewReport" || r.Summary.Errors != 2 || len(r.Results) != 3 {
+		t.Errorf("exit %d, %v, %+v", code, err, r.Summary)
+	}
+	for _, format := range formats() {
+		if code, out, complaints := typed(t, "", "review -f deploy -o "+format+whole); code != 0 || !strings.Contains(out, "web") || complaints != "" {
+			t.Errorf("%s: exit %d, %q, %q", format, code, out, complaints)
+		}
+	}
+}
