@@ -38,6 +38,9 @@ func NewSettling(after time.Duration) *Settling {
 // be asked again, with DiffOptions.Fresh. starting says of a pod that none of its containers has started (Starting): its cgroups are
 // being made. all: the whole tree was looked at, and what is not in the drift is as it should be. again is when to look again, from
 // now; 0: not for this.
+//
+// The cgroups of a pod that starts are left alone altogether, also what nobody else owns: a write through systemd sets all that a unit
+// has to what its files hold, and would put the kernel's defaults in the place of what the kubelet is about to write, for good.
 func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func(types.NamespacedName) bool) (held bool, again time.Duration) {
 	if s == nil {
 		return false, 0
@@ -45,7 +48,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 	s.now, s.starting = now, starting
 	still := map[finding]bool{}
 	for _, d := range drift {
-		if d.Why != "" || d.Owner == Nobody {
+		if d.Why != "" || d.Owner == Nobody && !s.isStarting(d) {
 			continue
 		}
 		f := finding{d.Path, d.File, d.Have}
@@ -76,7 +79,7 @@ func (s *Settling) Fresh(d Drift) bool {
 }
 
 func (s *Settling) isStarting(d Drift) bool {
-	return d.Pod.Name != "" && d.Owner != Nobody && s.starting != nil && s.starting(d.Pod)
+	return d.Pod.Name != "" && s.starting != nil && s.starting(d.Pod)
 }
 
 // time for which a difference is held back.

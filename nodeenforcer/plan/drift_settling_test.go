@@ -77,14 +77,21 @@ func TestSettlingOfAPodThatStarts(t *testing.T) {
 	name := types.NamespacedName{Namespace: "shop", Name: "a"}
 	s, now, starts := NewSettling(2*time.Second), time.Unix(1000, 0), true
 	starting := func(n types.NamespacedName) bool { return n == name && starts }
-	drift := []Drift{{Where: Where{Path: "/kubepods/p", Level: LevelPod, Pod: name}, File: "cpu.weight", Have: "1", Owner: Kubelet}}
+	pod := Where{Path: "/kubepods/p", Level: LevelPod, Pod: name}
+	drift := []Drift{{Where: pod, File: "cpu.weight", Have: "1", Owner: Kubelet}, {Where: pod, File: "memory.low", Have: "0", Owner: Nobody}}
 	for range 100 {
 		now = now.Add(time.Second)
-		if held, again := s.Observe(now, true, drift, starting); !held || again != 0 || !s.Fresh(drift[0]) {
+		if held, again := s.Observe(now, true, drift, starting); !held || again != 0 || !s.Fresh(drift[0]) || !s.Fresh(drift[1]) {
 			t.Fatalf("held %v, again in %v", held, again)
 		}
 	}
+	if held, _ := s.Observe(now, true, drift[1:], starting); !held {
+		t.Error("what nobody owns is written while the pod starts")
+	}
 	starts = false
+	if s.Observe(now, true, drift, starting); s.Fresh(drift[1]) {
+		t.Error("what nobody owns is held back once the pod has started")
+	}
 	if held, again := s.Observe(now.Add(time.Second), true, drift, starting); !held || again != time.Second {
 		t.Errorf("held %v, again in %v, once it has started", held, again)
 	}
