@@ -219,7 +219,7 @@ func (s *step) annotate(key, value string) {
 	r := s.result
 	switch key {
 	case "policies":
-		for _, p := range strings.Split(value, ",") {
+		for p := range strings.SplitSeq(value, ",") {
 			if !slices.Contains(r.Policies, p) {
 				r.Policies = append(r.Policies, p)
 			}

@@ -63,8 +63,7 @@ func inputErrors(err error) []*input.Error {
 		}
 		return errs
 	}
-	var at *policyfile.Error
-	if errors.As(err, &at) {
+	if at, is := errors.AsType[*policyfile.Error](err); is {
 		return []*input.Error{{File: at.File, Line: at.Line, Message: at.Message}}
 	}
 	return []*input.Error{{Message: err.Error()}}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -180,7 +181,7 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	case there:
 		return assign(into, found.(client.Object))
 	case v.complete[kind]:
-		return apierrors.NewNotFound(schema.GroupResource{Resource: kind.Elem().Name()}, key.Name)
+		return v.notFound(into, key.Name)
 	}
 	name := kind.Elem().Name()
 	if _, is := into.(*coordinationv1.Lease); is {
@@ -228,3 +229,13 @@ func (v *view) Indexer(kind client.Object) toolscache.Indexer {
 }
 
 var _ client.Reader = (*view)(nil)
+
+// notFound is in the API server's words.
+func (s *State) notFound(o client.Object, name string) error {
+	kinds, _, err := s.scheme.ObjectKinds(o)
+	if err != nil {
+		return fmt.Errorf("find the kind of %T: %w", o, err)
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	return apierrors.NewNotFound(resource.GroupResource(), name)
+}

@@ -22,7 +22,7 @@ var shared = &suite.Shared{Tier: "API server"}
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
 // folders of the examples.
-var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful"}
+var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful", "../../examples/multi-tenant"}
 
 // read reads files and returns an engine that knows all of them.
 func read(t *testing.T, paths ...string) (*review.Engine, []*input.Document) {

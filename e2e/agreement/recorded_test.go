@@ -89,10 +89,12 @@ func paths(req *admissionv1.AdmissionRequest) []string {
 		return []string{webhook.PathMutatePods, webhook.PathValidatePods}
 	case "DELETE pods/":
 		return []string{webhook.PathValidateRemoval}
+	case "CREATE pods/eviction": // without grace: the other ones are none of ours
+		return []string{webhook.PathMutateEvictions, webhook.PathValidateRemoval}
 	case "CREATE deployments/":
 		return []string{webhook.PathValidateWorkloads}
 	}
-	return nil // bindings, and an eviction with its own grace
+	return nil // bindings
 }
 
 // posted sends a review to the running webhook, on each of its paths; the second one sees what the first one changed.

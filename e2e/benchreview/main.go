@@ -68,7 +68,7 @@ func parse(args []string) (o options, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	for _, s := range strings.Split(*sizes, ",") {
+	for s := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
 			return o, fmt.Errorf("-sizes: %q is no number above 0", s)

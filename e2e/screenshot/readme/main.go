@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -114,11 +115,7 @@ var changes = map[string]string{
 }
 
 func command(args []string) string {
-	text := "podgrace"
-	for _, a := range args {
-		text += " " + a
-	}
-	return text
+	return strings.Join(append([]string{"podgrace"}, args...), " ")
 }
 
 // printed is what podgrace prints on a terminal of 100 columns. Findings are no failure.
