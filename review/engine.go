@@ -50,6 +50,8 @@ type Engine struct {
 	Namespace string
 	// OwnNamespace is the one that Podgrace runs in, whose pods are left alone.
 	OwnNamespace string
+	// Lean leaves Before and After out of results: for many of them, where nobody looks at the pods.
+	Lean bool
 	// Authorizer answers what depends on a user's rights; nil: they are unknown.
 	Authorizer apiserver.Authorizer
 
@@ -153,6 +155,9 @@ func (s *step) done() *Result {
 	}
 	if r.Policies == nil {
 		r.Policies = []string{}
+	}
+	if s.Lean {
+		r.Before, r.After = nil, nil
 	}
 	return r
 }

@@ -68,8 +68,11 @@ func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] 
 // Add puts a document into the state if it is of a kind that decisions read. A namespaced object that names no namespace is put
 // into the given one.
 func (s *State) Add(d *input.Document, namespace string) error {
-	o, err := s.decode(d.APIVersion, d.Kind, d.JSON)
+	o, err := s.empty(d.APIVersion, d.Kind)
 	if err != nil || o == nil || s.kinds[reflect.TypeOf(o)] == nil {
+		return err
+	}
+	if o, err = s.decode(d.APIVersion, d.Kind, d.JSON); err != nil {
 		return err
 	}
 	switch o.(type) {
@@ -88,6 +91,17 @@ func (s *State) Add(d *input.Document, namespace string) error {
 
 // decode returns nil for a kind that the webhook's scheme does not have.
 func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, error) {
+	o, err := s.empty(apiVersion, kind)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
+		return nil, fmt.Errorf("decode the %s: %w", kind, err)
+	}
+	return o, nil
+}
+
+func (s *State) empty(apiVersion, kind string) (client.Object, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
 		return nil, fmt.Errorf("apiVersion %q: %w", apiVersion, err)
@@ -99,13 +113,7 @@ func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, erro
 	if err != nil {
 		return nil, err
 	}
-	typed, is := o.(client.Object)
-	if !is {
-		return nil, nil
-	}
-	if err := json.UnmarshalCaseSensitivePreserveInts(raw, typed); err != nil {
-		return nil, fmt.Errorf("decode the %s: %w", kind, err)
-	}
+	typed, _ := o.(client.Object)
 	return typed, nil
 }
 
