@@ -23,8 +23,8 @@ var pictures = []struct {
 	args []string // of podgrace
 	page bool
 }{
-	{"review", []string{"review", "-f", "deploy", "--policy", "policies"}, false},
-	{"diff", []string{"diff", "--from", "main/policies", "--to", "policies", "-f", "deploy"}, false},
+	{"review", []string{"review", "-f", "shop", "--policy", "policies/shop.yaml"}, false},
+	{"diff", []string{"diff", "--from", "main/policies", "--to", "policies/web.yaml", "-f", "deploy"}, false},
 	{"page", []string{"review", "-f", "examples", "-o", "html"}, true},
 }
 
@@ -87,7 +87,9 @@ func lay(dir string) error {
 		}
 		changed = bytes.Replace(changed, []byte(before), []byte(after), 1)
 	}
-	files := map[string][]byte{"main/policies/web.yaml": policy, "policies/web.yaml": changed}
+	files := map[string][]byte{
+		"main/policies/web.yaml": policy, "policies/web.yaml": changed, "policies/shop.yaml": []byte(shopPolicy), "shop/workloads.yaml": []byte(shop),
+	}
 	for _, name := range []string{"cluster.yaml", "workloads.yaml"} {
 		if files["deploy/"+name], err = os.ReadFile(filepath.Join(example, name)); err != nil {
 			return err
@@ -107,6 +109,51 @@ func lay(dir string) error {
 	}
 	return os.Symlink(examples, filepath.Join(dir, "examples"))
 }
+
+// shop is what fits one screen of a review.
+const (
+	shopPolicy = `apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: shop}
+spec:
+  priority: {className: shop-normal, allowedClassNames: [shop-normal, shop-high]}
+  gracePeriod: {minSeconds: 20, preStopMarginSeconds: 15}
+`
+	shop = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: shop-normal}
+value: 50000
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: checkout, namespace: shop}
+spec:
+  selector: {matchLabels: {app: checkout}}
+  template:
+    metadata: {labels: {app: checkout}}
+    spec:
+      terminationGracePeriodSeconds: 25
+      containers:
+      - name: checkout
+        image: registry.example/checkout:7
+        lifecycle: {preStop: {sleep: {seconds: 20}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: impatient, namespace: shop}
+spec:
+  selector: {matchLabels: {app: impatient}}
+  template:
+    metadata: {labels: {app: impatient}}
+    spec:
+      priorityClassName: system-cluster-critical
+      containers: [{name: app, image: "registry.example/impatient:1"}]
+`
+)
 
 // changes of the policy in the picture of diff.
 var changes = map[string]string{
