@@ -75,9 +75,7 @@ func TestDisk(t *testing.T) {
 		resource string // in the reason
 	}{
 		{"layer", v1alpha1.SignalNodeFsAvailable, false, bytes, func(*corev1.Pod) {}, 300 << 20, "100Mi", "ephemeral-storage"},
-		{"volume-soft", v1alpha1.SignalNodeFsAvailable, true, bytes, onVolume, 300 << 20, "100Mi", "ephemeral-storage"},
-		{"inodes", v1alpha1.SignalNodeFsInodesFree, false, inodes, onVolume, 15000, "5k", "inodes"},
-		{"imagefs", v1alpha1.SignalImageFsAvailable, false, bytes, onVolume, 300 << 20, "100Mi", "ephemeral-storage"},
+		{"inodes-soft", v1alpha1.SignalNodeFsInodesFree, true, inodes, onVolume, 15000, "5k", "inodes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ns := g.workspace(t)

@@ -1,0 +1,105 @@
+package suite
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// Load finds the suites of files and folders, in the order of the paths and of names within a folder. In a folder, what is no suite
+// is passed over, even if it can't be read: a suite that needs it says so. What is wrong is in the errors, and the other
+// suites are returned all the same.
+func Load(paths ...string) ([]*Suite, []*input.Error) {
+	var suites []*Suite
+	var errs []*input.Error
+	var seen []string
+	for _, path := range paths {
+		names, wrong := find(path)
+		errs = append(errs, wrong...)
+		for _, name := range names {
+			if slices.Contains(seen, name) {
+				continue
+			}
+			seen = append(seen, name)
+			text, err := os.ReadFile(name)
+			if err != nil {
+				errs = append(errs, &input.Error{File: name, Message: err.Error()})
+				continue
+			}
+			found, wrong := parse(name, text)
+			suites, errs = append(suites, found...), append(errs, wrong...)
+		}
+	}
+	return suites, errs
+}
+
+// find returns the files with suites that a path stands for.
+func find(path string) ([]string, []*input.Error) {
+	info, err := os.Stat(path)
+	switch {
+	case path == "-":
+		return nil, []*input.Error{{File: path, Message: "a suite is a file: its paths are relative to it"}}
+	case err != nil:
+		return nil, []*input.Error{{File: path, Message: fmt.Sprintf("find suites: %v", err)}}
+	case !info.IsDir():
+		return []string{filepath.Clean(path)}, nil
+	}
+	var names []string
+	var errs []*input.Error
+	for d, wrong := range (&input.Reader{}).Read(path) {
+		switch {
+		case wrong != nil && !harmless(wrong.File):
+			errs = append(errs, wrong)
+		case wrong == nil && d.Kind == Kind && !slices.Contains(names, d.File):
+			names = append(names, d.File)
+		}
+	}
+	if len(names) == 0 && len(errs) == 0 {
+		errs = []*input.Error{{File: path, Message: "no file of kind " + Kind + " in this folder"}}
+	}
+	return names, errs
+}
+
+// harmless says whether a file that is wrong is no suite for certain: it has not even the word.
+func harmless(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	text, err := os.ReadFile(name)
+	return err == nil && !bytes.Contains(text, []byte(Kind))
+}
+
+// parse reads the suites of a file.
+func parse(name string, text []byte) ([]*Suite, []*input.Error) {
+	var suites []*Suite
+	var errs []*input.Error
+	nodes := documents(text)
+	f := &file{name: name, text: text}
+	found := false
+	for d, wrong := range (&input.Reader{Stdin: bytes.NewReader(text)}).Read("-") {
+		if wrong != nil {
+			wrong.File = name
+			errs = append(errs, wrong)
+			continue
+		}
+		if d.File = name; d.Kind != Kind {
+			continue
+		}
+		found = true
+		s, wrong := decode(d, nodes[d.Line])
+		errs = append(errs, wrong...)
+		if s != nil {
+			s.file = f
+			suites = append(suites, s)
+		}
+	}
+	if !found && len(errs) == 0 {
+		errs = append(errs, &input.Error{File: name, Message: "no document of kind " + Kind})
+	}
+	return suites, errs
+}

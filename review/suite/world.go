@@ -1,0 +1,193 @@
+package suite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// world is what the cases of a suite are judged in.
+type world struct {
+	engine                    *review.Engine
+	state, manifests, objects []*input.Document
+}
+
+// worldReader reads a suite's inputs, the folder's other files once at most.
+type worldReader struct {
+	suite  *Suite
+	dir    string
+	others *review.Inputs
+	errors []*input.Error
+}
+
+// world reads all that the suite needs. With an error there is none: what a suite says without a part of it would mislead.
+func (s *Suite) world() (*world, []*input.Error) {
+	r := &worldReader{suite: s, dir: filepath.Dir(s.Source.File)}
+	w := &world{state: r.read(s.state), manifests: r.read(s.manifests)}
+	policies := r.policies()
+	for _, d := range s.objects {
+		if d.Kind == "PodPolicy" {
+			policies = r.inline(policies, d)
+		} else {
+			w.objects = append(w.objects, d)
+		}
+	}
+	state := review.NewState()
+	for _, d := range slices.Concat(w.state, w.manifests, w.objects) {
+		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
+			r.fail(d, err)
+		}
+	}
+	if len(r.errors) > 0 {
+		return nil, r.errors
+	}
+	engine, err := review.NewEngine(state, policies...)
+	if err != nil {
+		return nil, []*input.Error{{File: s.Source.File, Line: s.Source.Line, Message: err.Error()}}
+	}
+	w.engine = engine
+	return w, nil
+}
+
+func (r *worldReader) fail(d *input.Document, err error) {
+	r.errors = append(r.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
+}
+
+// path is relative to the suite's folder.
+func (r *worldReader) path(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(r.dir, path)
+}
+
+func (r *worldReader) paths(paths []string) []string {
+	whole := make([]string, len(paths))
+	for i, p := range paths {
+		whole[i] = r.path(p)
+	}
+	return whole
+}
+
+// read returns what paths stand for; nil: the folder's other files.
+func (r *worldReader) read(paths *[]string) []*input.Document {
+	if paths == nil {
+		return r.folder().Documents
+	}
+	in := review.Read(&input.Reader{}, r.paths(*paths)...)
+	r.errors = append(r.errors, in.Errors...)
+	return in.Documents
+}
+
+// endings of the files that are taken from a folder, as package input has them.
+var endings = []string{".yaml", ".yml", ".json", ".jsonl", ".ndjson"}
+
+// folder is what stands beside the suite, without what is in folders: that belongs to other suites.
+func (r *worldReader) folder() *review.Inputs {
+	if r.others != nil {
+		return r.others
+	}
+	r.others = &review.Inputs{}
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		r.errors = append(r.errors, &input.Error{File: r.dir, Message: err.Error()})
+		return r.others
+	}
+	var names []string
+	for _, e := range entries {
+		name := filepath.Join(r.dir, e.Name())
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if name != filepath.Clean(r.suite.Source.File) && slices.Contains(endings, strings.ToLower(filepath.Ext(name))) {
+			names = append(names, name)
+		}
+	}
+	*r.others = review.Read(&input.Reader{}, names...)
+	r.others.Documents = slices.DeleteFunc(r.others.Documents, func(d *input.Document) bool { return d.Kind == Kind })
+	r.errors = append(r.errors, r.others.Errors...)
+	return r.others
+}
+
+func (r *worldReader) policies() []*v1alpha1.PodPolicy {
+	var policies []*v1alpha1.PodPolicy
+	var wrong []*input.Error
+	if given := r.suite.policies; given != nil {
+		policies, wrong = review.LoadPolicies(r.paths(*given), nil)
+	} else {
+		policies, wrong = review.LoadPolicies(nil, r.folder().Documents)
+	}
+	for _, e := range wrong {
+		if !slices.ContainsFunc(r.errors, func(k *input.Error) bool { return *k == *e }) {
+			r.errors = append(r.errors, e)
+		}
+	}
+	own := func(d *input.Document) bool { return d.Kind == "PodPolicy" }
+	missing := r.suite.policies == nil || len(*r.suite.policies) > 0 // "policies: []" is none knowingly
+	if missing && len(policies) == 0 && len(r.errors) == 0 && !slices.ContainsFunc(r.suite.objects, own) {
+		s := r.suite.Source
+		r.errors = append(r.errors, &input.Error{File: s.File, Line: s.Line, Message: "no PodPolicy to test; policies: [] is none knowingly"})
+	}
+	return policies
+}
+
+// inline adds a policy that the suite holds itself. Empty lines before it make its errors name the line of the file.
+func (r *worldReader) inline(policies []*v1alpha1.PodPolicy, d *input.Document) []*v1alpha1.PodPolicy {
+	found, err := policyfile.Parse(d.File, append(bytes.Repeat([]byte("\n"), max(d.Line-1, 0)), d.JSON...))
+	if err != nil {
+		if at, is := errors.AsType[*policyfile.Error](err); is {
+			err = errors.New(at.Message)
+		}
+		r.fail(d, err)
+	}
+	for _, p := range found {
+		if slices.ContainsFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name }) {
+			r.fail(d, fmt.Errorf("PodPolicy %s is there twice", p.Name))
+		}
+	}
+	return append(policies, found...)
+}
+
+// with returns an engine whose state has a case's overrides, and these as whole objects.
+func (w *world) with(overrides []*input.Document) (*review.Engine, []*input.Document, error) {
+	if len(overrides) == 0 {
+		return w.engine, nil, nil
+	}
+	known := slices.Concat(w.state, w.manifests, w.objects)
+	whole := make([]*input.Document, len(overrides))
+	for i, o := range overrides {
+		d := *o
+		for _, base := range known {
+			if !same(base, o) {
+				continue
+			}
+			merged, err := jsonpatch.MergePatch(base.JSON, o.JSON)
+			if err != nil {
+				return nil, nil, fmt.Errorf("override %s %s: %w", o.Kind, o.Name, err)
+			}
+			d.JSON, d.Namespace = merged, base.Namespace // the last of several holds, as in the state
+		}
+		whole[i] = &d
+	}
+	state := review.NewState()
+	for _, d := range append(known, whole...) {
+		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)
+		}
+	}
+	engine := *w.engine
+	engine.State = state
+	return &engine, whole, nil
+}
