@@ -17,8 +17,9 @@ const (
 	diskPause = 2 * time.Second
 	// diskStatsAge is how old what the kubelet says of a volume can be: twice volumeStatsAggPeriod, and something for the measuring.
 	diskStatsAge = 130 * time.Second
-	// releaseTime is how long after a pod is gone its layers and logs can be there yet: the kubelet removes dead containers once a
-	// minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3), and containerd frees their layers at its own next collection.
+	// releaseTime is how long after a pod is over what it had can be there yet: the kubelet removes the files of its volumes before it
+	// has the pod deleted, dead containers once a minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3), and containerd frees
+	// their layers at its own next collection.
 	releaseTime = 2 * time.Minute
 )
 
@@ -33,16 +34,16 @@ func outdated(met pressure.Met, choice eviction.Choice, candidates []eviction.Ca
 	return slices.ContainsFunc(candidates, func(c eviction.Candidate) bool { return c.MeasuredAt.Before(since) })
 }
 
-// releasing are pods that were evicted for a disk and are gone, while what they had there may not be.
+// releasing are pods that were evicted for a disk and are over, while what they had there may not be.
 type releasing map[types.UID]*released
 
 type released struct {
 	pod *corev1.Pod
-	// until is zero while the API server has the pod.
+	// until is zero while the pod runs.
 	until time.Time
 }
 
-// flights are those who are gone, as evictions that are on their way: what they free is known when it is free. There is nobody left
+// flights are those who are over, as evictions that are on their way: what they free is known when it is free. There is nobody left
 // to be hastened.
 func (r releasing) flights() (flying []eviction.Flight) {
 	for _, of := range r {
@@ -53,9 +54,9 @@ func (r releasing) flights() (flying []eviction.Flight) {
 	return flying
 }
 
-// gone is for a pod that the API server does not have any more.
-func (r releasing) gone(uid types.UID, now time.Time) {
-	if of, known := r[uid]; known {
+// over is for a pod that has finished or that the API server does not have any more. Its time runs from the first of both.
+func (r releasing) over(uid types.UID, now time.Time) {
+	if of, known := r[uid]; known && of.until.IsZero() {
 		of.until = now.Add(releaseTime)
 	}
 }

@@ -79,10 +79,15 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.measured(hog, 1<<20, 0) // an old layer, by a container that restarts
 	s.wait(10 * time.Second)
 	s.want("while it stops", "hog")
-	s.source.say(func(state *State) { state.Pods = state.Pods[:1] })
+	finished := hog.DeepCopy()
+	finished.Status.Phase = corev1.PodFailed
+	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small, finished} })
+	s.wait(10 * time.Second)
+	s.want("while the files of its volumes are removed", "hog")
+	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small} })
 	delete(s.says, "hog")
 	s.measured(small, 1<<20, 0)
-	s.wait(releaseTime - 2*time.Second)
+	s.wait(releaseTime - 12*time.Second)
 	s.want("while its space is not free", "hog")
 	s.wait(4 * time.Second)
 	s.want("when it should be", "hog", "small")

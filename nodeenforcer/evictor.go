@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -175,14 +176,17 @@ func (e *Evictor) gone(state State) {
 	if !state.Live || len(e.asked) == 0 {
 		return
 	}
-	present := map[types.UID]bool{}
+	present := map[types.UID]*corev1.Pod{}
 	for _, p := range state.Pods {
-		present[p.UID] = true
+		present[p.UID] = p
 	}
 	for uid := range e.asked {
-		if !present[uid] {
+		p := present[uid]
+		if p == nil || graceperiod.Finished(p) {
+			e.releasing.over(uid, e.Clock.Now())
+		}
+		if p == nil {
 			e.Terminator.Removed(uid)
-			e.releasing.gone(uid, e.Clock.Now())
 			delete(e.asked, uid)
 		}
 	}
