@@ -109,6 +109,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 	if err != nil {
 		return err
 	}
+	loaded.errors = append(loaded.errors, loaded.engine.State.UnknownFields(loaded.documents)...)
 	loaded.engine.Lean = !slices.Contains([]report.Format{report.FormatText, report.FormatMarkdown, report.FormatHTML}, o.format)
 	bar := newProgress(t, "reviewing", len(loaded.documents))
 	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.add)

@@ -122,6 +122,7 @@ func TestReview(t *testing.T) {
 		"what if evicted":          {"", "review -f deploy/web.yaml --operation evict --grace-period 0" + whole, 1, []string{"may still run"}},
 		"broken input":             {"", "review -f broken --all" + whole, 2, []string{"broken/half.json:1", "broken/cyclic.yaml:3", "Pod other/good", "2 errors"}},
 		"a typo in a policy":       {"", "review -f deploy --policy typo --state cluster", 2, []string{"typo/policy.yaml:6", "minSecond", "Reviewed 2"}},
+		"a typo in a manifest":     {"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: other}, spec: {terminationGracePeriod: 1}}", "review -f - --all" + whole, 2, []string{`unknown field "spec.terminationGracePeriod"`, "Pod other/p"}},
 		"nothing of that name":     {"", "review -f nowhere" + whole, 2, []string{"nowhere"}},
 		"what?":                    {"", "review", 2, []string{"what is to be reviewed?"}},
 		"without a flag":           {"", "review deploy", 2, []string{`"deploy" stands alone: files go with -f`}},

@@ -1,0 +1,92 @@
+package agreement
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+// The program itself, with a live cluster for state and policies.
+func TestProgramWithACluster(t *testing.T) {
+	s := shared.Get(t)
+	node(t, s, "of-the-cli", corev1.ConditionTrue)
+	ns := s.Namespace(t)
+	policy := s.Policy(t, ns, v1alpha1.PodPolicySpec{
+		GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))},
+		Removal:     &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll},
+	})
+	stored(t, s, ns, "p", bound("of-the-cli"))
+	podgrace := build(t)
+	kubeconfig, err := s.KubeconfigFor("cli", masters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := "{apiVersion: v1, kind: Pod, metadata: {name: q, namespace: " + ns + "}, spec: {containers: [{name: c, image: i}]}}"
+	for name, test := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		says  []string
+	}{
+		"review":  {manifest, []string{"review", "-f", "-"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
+		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
+		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
+		"diff":    {"", []string{"diff", "--to", "none", "--fail-on", "never"}, 0, []string{"force delete", "Denied", "Allowed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := run(t, podgrace, test.stdin, append(test.args, "--kubeconfig", kubeconfig)...)
+			if code != test.code {
+				t.Errorf("exit %d, want %d", code, test.code)
+			}
+			for _, words := range test.says {
+				if !strings.Contains(out, words) {
+					t.Errorf("does not say %q", words)
+				}
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// build compiles podgrace.
+func build(t *testing.T) string {
+	t.Helper()
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "podgrace")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/podgrace")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build podgrace: %v\n%s", err, out)
+	}
+	return program
+}
+
+// run returns the exit code and all that is printed.
+func run(t *testing.T, program, stdin string, args ...string) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &out
+	cmd.Env = append(os.Environ(), "KUBECONFIG=/dev/null")
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String()
+}
