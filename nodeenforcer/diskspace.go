@@ -23,11 +23,12 @@ const (
 	releaseTime = 2 * time.Minute
 )
 
-// outdated says whether to wait until the kubelet has measured again: all who are chosen together do not free what is needed, and
-// somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and others would
-// go for him, in vain. A volume that can't be measured does not hold everything up.
+// outdated says whether to wait until the kubelet has measured again: it takes more than one who goes, or all together are not
+// enough, and somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and
+// others would go for him. A volume that can't be measured does not hold everything up.
 func outdated(met pressure.Met, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
-	if !disk(met.Signal) || len(choice.Victims) == 0 || choice.Short <= 0 || met.For > diskStatsAge {
+	one := choice.Short <= 0 && len(choice.Victims) == 1
+	if !disk(met.Signal) || len(choice.Victims) == 0 || one || met.For > diskStatsAge {
 		return false
 	}
 	since := now.Add(-met.For)

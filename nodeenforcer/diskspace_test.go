@@ -2,6 +2,7 @@ package nodeenforcer
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -25,7 +26,7 @@ type diskStage struct {
 
 func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	t.Helper()
-	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}
+	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: v1alpha1.ThresholdValue(fmt.Sprint(much / 2))}}}
 	s := &diskStage{newStage(t, full, pods...), map[string]statsv1alpha1.FsStats{}}
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		var all statsv1alpha1.Summary
@@ -111,4 +112,17 @@ func TestEvictorDoesNotWaitForEver(t *testing.T) {
 	s.measured(hog, much, time.Hour)
 	s.wait(4 * time.Second)
 	s.want("enough is known", "hog")
+}
+
+// By an old measurement it takes two, by a new one only who has filled the disk since.
+func TestEvictorWaitsRatherThanTakeAnother(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	s := newDiskStage(t, small, hog)
+	s.measured(small, much/3, time.Minute)
+	s.measured(hog, much/3, time.Minute)
+	s.wait(20 * time.Second)
+	s.want("before it is measured anew")
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("measured", "hog")
 }
