@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // line is one change in a block, as in a diff: sign is "+", "-" or "~".
@@ -56,7 +58,7 @@ func (c *Change) refusal(text string) string {
 	return message(c.Reason + ": " + text)
 }
 
-func message(text string) string { return clip(shown(text), maxMessage) }
+func message(text string) string { return safe.Clip(shown(text), maxMessage) }
 
 // removalName is what was asked for.
 func removalName(k Kind) string {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
@@ -50,7 +52,7 @@ func markdownCounts(s *Summary) string {
 	row(s.RunningDifferent, "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
 	row(s.Errors, "**"+noun(s.Errors, "error", "errors")+" in the input**")
 	if text := unknownText(s.Unknown, false); text != "" {
-		c.WriteString("\nNot known, and judged on the safe side: " + escape(text) + "\n")
+		c.WriteString("\nNot known, and judged on the safe side: " + safe.Markdown(text) + "\n")
 	}
 	return c.String()
 }
@@ -112,25 +114,9 @@ func fence(all []line) string {
 }
 
 // code is a text in the face of code, in which code hosts look for no mentions and references.
-func code(text string) string { return "<code>" + escape(text) + "</code>" }
+func code(text string) string { return "<code>" + safe.Markdown(text) + "</code>" }
 
 // prose is a text among Markdown. A blank of no width keeps what looks like a mention or an issue's number from being one.
 func prose(text string) string {
-	return escape(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
-}
-
-// special are the signs that mean something to Markdown, to a table or to HTML within a line.
-const special = "\\`*_{}[]<>|~!&$^@#\""
-
-// escape writes what is special as HTML's number of it, and keeps what looks like a link from being one.
-func escape(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if strings.ContainsRune(special, r) {
-			fmt.Fprintf(&out, "&#%d;", r)
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return strings.NewReplacer("://", "&#58;//", "www.", "www&#46;").Replace(out.String())
+	return safe.Markdown(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -122,6 +123,9 @@ func hostile(t *rapid.T) *Diff {
 	d.AddErrors(&input.Error{File: text(), Message: text()})
 	return d
 }
+
+// marker is that of logging commands.
+var marker = regexp.MustCompile(`##\w*\[`)
 
 func TestHostileTextIsHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

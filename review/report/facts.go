@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // outcome is what a result comes to for a reader, the more urgent the greater.
@@ -53,7 +54,7 @@ func subject(r *review.Result) string {
 	if r.User != "" {
 		text += " as " + r.User
 	}
-	return clip(visible(text), maxLine)
+	return safe.Clip(safe.Visible(text), maxLine)
 }
 
 // noMessage is what a refusal says that has nothing to say.
@@ -63,9 +64,9 @@ const noMessage = "refused without a message"
 func refusal(r *review.Result) string {
 	message := cmp.Or(r.Message, noMessage)
 	if r.Reason == "" {
-		return oneLine(message)
+		return safe.OneLine(message)
 	}
-	return oneLine(r.Reason + ": " + message)
+	return safe.OneLine(r.Reason + ": " + message)
 }
 
 // stdin is what a stream is called.
@@ -79,7 +80,7 @@ func where(file string, line int) string {
 	if line > 0 {
 		file += ":" + strconv.Itoa(line)
 	}
-	return visible(file)
+	return safe.Visible(file)
 }
 
 // relative is the path for a program that knows the working directory, with slashes.
@@ -116,7 +117,7 @@ func fieldName(pointer string) string {
 		}
 		name.WriteString(part)
 	}
-	return visible(name.String())
+	return safe.Visible(name.String())
 }
 
 // maxValue is how much of a value is shown within a sentence, in characters.
@@ -128,7 +129,7 @@ func sentence(r *review.Result, o review.Operation) string {
 	if o.Op == "remove" {
 		text += " is removed"
 	} else {
-		text += ": " + clip(oneLine(string(o.Value)), maxValue)
+		text += ": " + safe.Clip(safe.OneLine(string(o.Value)), maxValue)
 	}
 	if why := reason(r, o); why != "" {
 		text += " (" + why + ")"
@@ -161,7 +162,7 @@ func reason(r *review.Result, o review.Operation) string {
 	} else if i := strings.LastIndex(why, " (PodPolicy "); i >= 0 { // of a long value the log has the beginning
 		why = strings.TrimSuffix(why[i+len(" ("):], ")")
 	}
-	return oneLine(why)
+	return safe.OneLine(why)
 }
 
 func plural(n int, one, many string) string {

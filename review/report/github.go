@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxAnnotations of one kind are shown of a step's; GitHub drops the others without a word.
@@ -38,7 +39,7 @@ func writeGitHub(w io.Writer, r *review.Report, o Options) error {
 		list := ofLevel(r, kind.level)
 		if kind.level == levelError {
 			for _, e := range r.Errors {
-				list = append(list, located{finding{text: oneLine(e.Message)}, "", errorSource(e)})
+				list = append(list, located{finding{text: safe.OneLine(e.Message)}, "", errorSource(e)})
 			}
 		}
 		shown := list
@@ -81,13 +82,13 @@ func leftOut(left []located) string {
 func annotation(out *strings.Builder, command string, at review.Source, o Options, title, message string) {
 	properties := []string{"title=" + property(title)}
 	if at.File != "" && at.File != "-" {
-		place := "file=" + property(visible(relative(at.File, o.Dir)))
+		place := "file=" + property(safe.Visible(relative(at.File, o.Dir)))
 		if at.Line > 0 {
 			place += ",line=" + strconv.Itoa(at.Line)
 		}
 		properties = append([]string{place}, properties...)
 	}
-	fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), data(clip(message, maxMessage)))
+	fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), data(safe.Clip(message, maxMessage)))
 }
 
 var (
@@ -96,7 +97,7 @@ var (
 )
 
 func data(text string) string     { return dataEscapes.Replace(text) }
-func property(text string) string { return propertyEscapes.Replace(clip(text, maxLine)) }
+func property(text string) string { return propertyEscapes.Replace(safe.Clip(text, maxLine)) }
 
 // oneLineSummary is the counts without colours.
 func oneLineSummary(r *review.Report) string {

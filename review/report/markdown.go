@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
@@ -21,7 +22,7 @@ const maxCell = 600
 // first, then the changes to unfold. What does not fit is counted.
 func writeMarkdown(w io.Writer, r *review.Report, _ Options) error {
 	c := &comment{}
-	c.add("### Podgrace: " + escape(oneLineSummary(r)) + "\n")
+	c.add("### Podgrace: " + safe.Markdown(oneLineSummary(r)) + "\n")
 	rows, details := markdownParts(r)
 	// Diffs have what room the table leaves: it is the more important.
 	c.section("\n| | Object | Says | Where |\n|---|---|---|---|\n", "row", rows)
@@ -100,7 +101,7 @@ func says(r *review.Result) string {
 	if len(r.Patch) > 0 {
 		fields := make([]string, len(r.Patch))
 		for i, o := range r.Patch {
-			fields[i] = code(clip(fieldName(o.Path), maxValue))
+			fields[i] = code(safe.Clip(fieldName(o.Path), maxValue))
 		}
 		lines = append(lines, "changes "+strings.Join(fields, ", "))
 	}
@@ -129,7 +130,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "<code>" + escape(clip(text, maxLine)) + "</code>"
+	return "<code>" + safe.Markdown(safe.Clip(text, maxLine)) + "</code>"
 }
 
 // reference is the beginning of a mention or of an issue's number, which GitHub looks for in the finished HTML.
@@ -137,24 +138,5 @@ var reference = regexp.MustCompile(`(^|\W)@|#`)
 
 // prose is a text among Markdown, clipped. A blank of no width keeps what looks like a reference from being one.
 func prose(text string) string {
-	return escape(reference.ReplaceAllString(clip(oneLine(text), maxCell), "$0\u200b"))
-}
-
-// special are the signs that mean something to Markdown, to a table or to HTML within a line.
-const special = "\\`*_{}[]<>|~!&$^@#\""
-
-// links are what GitHub makes a link of wherever it stands.
-var links = strings.NewReplacer("://", "&#58;//", "www.", "www&#46;")
-
-// escape writes what is special as HTML's number of it.
-func escape(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if strings.ContainsRune(special, r) {
-			fmt.Fprintf(&out, "&#%d;", r)
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return links.Replace(out.String())
+	return safe.Markdown(reference.ReplaceAllString(safe.Clip(safe.OneLine(text), maxCell), "$0\u200b"))
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // A comment is no longer than GitHub takes, and says what it leaves out.
@@ -82,8 +83,8 @@ func TestMarkdownIsOurs(t *testing.T) {
 
 func TestEscape(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		text := visible(hostileText().Draw(rt, "text"))
-		if got := html.UnescapeString(escape(text)); got != text {
+		text := safe.Visible(hostileText().Draw(rt, "text"))
+		if got := html.UnescapeString(safe.Markdown(text)); got != text {
 			rt.Fatalf("%q comes back as %q", text, got)
 		}
 	})

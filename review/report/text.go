@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxMessage is how much of a message text shows, in characters.
@@ -36,7 +37,7 @@ func writeText(w io.Writer, r *review.Report, o Options) error {
 	}
 	for _, e := range r.Errors {
 		p.heading("ERROR", red, where(e.File, e.Line), "")
-		p.prose("", "", oneLine(e.Message))
+		p.prose("", "", safe.OneLine(e.Message))
 	}
 	if len(r.Errors) > 0 {
 		p.line("")
@@ -54,7 +55,7 @@ type textPage struct {
 
 func (p *textPage) line(text string, colors ...string) {
 	if p.err == nil {
-		_, p.err = io.WriteString(p.out, p.paint(atStart(text), colors...)+"\n")
+		_, p.err = io.WriteString(p.out, p.paint(safe.AtStart(text), colors...)+"\n")
 	}
 }
 
@@ -77,17 +78,17 @@ func (p *textPage) result(r *review.Result) {
 	tag := tags[outcomeOf(r)]
 	p.heading(tag.word, tag.color, subject(r), where(r.Source.File, r.Source.Line))
 	if r.Decision == review.Denied {
-		label, message := "", oneLine(cmp.Or(r.Message, noMessage))
+		label, message := "", safe.OneLine(cmp.Or(r.Message, noMessage))
 		if r.Reason != "" {
-			label = clip(oneLine(r.Reason), maxValue) + ": "
+			label = safe.Clip(safe.OneLine(r.Reason), maxValue) + ": "
 		}
 		p.prose(label, red, message)
 	}
 	for _, w := range r.Warnings {
-		p.prose("warning: ", yellow, oneLine(w))
+		p.prose("warning: ", yellow, safe.OneLine(w))
 	}
 	for _, u := range r.Unknown {
-		p.prose("not known: ", purple, oneLine(u))
+		p.prose("not known: ", purple, safe.OneLine(u))
 	}
 	if !p.Quiet {
 		p.changes(changes(r))
@@ -115,9 +116,9 @@ func (p *textPage) heading(tag, color, subject, place string) {
 // prose is wrapped after its label; the lines that follow are indented.
 func (p *textPage) prose(label, color, text string) {
 	const first, rest = "  ", "    "
-	label = atStart(label)
+	label = safe.AtStart(label)
 	lead := first + p.paint(label, color)
-	for _, line := range wrap(clip(text, maxMessage), p.columns()-len(first+label), p.columns()-len(rest)) {
+	for _, line := range wrap(safe.Clip(text, maxMessage), p.columns()-len(first+label), p.columns()-len(rest)) {
 		p.line(lead + line)
 		lead = rest
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // yamlLines writes decoded JSON as YAML as kubectl would, but for strings, which are always in one line. The library is too slow for
@@ -79,7 +81,7 @@ func yamlString(text string) string {
 	switch {
 	case plain.MatchString(text) && !slices.Contains(reserved, strings.ToLower(text)):
 		return text
-	case strings.IndexFunc(text, unprintable) >= 0 || strings.ContainsRune(text, '\'') || !strings.ContainsAny(text, " \"{}[]"):
+	case safe.Visible(text) != text || strings.ContainsRune(text, '\'') || !strings.ContainsAny(text, " \"{}[]"):
 		return strconv.Quote(text)
 	}
 	return "'" + text + "'"

@@ -1,101 +1,32 @@
 package suite
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/podgrace/podgrace/review/junit"
 )
-
-// The XML is what Jenkins' xunit plugin admits (junit-10.xsd), the strictest of the usual readers.
-type junitSuites struct {
-	XMLName  xml.Name      `xml:"testsuites"`
-	Name     string        `xml:"name,attr"`
-	Tests    int           `xml:"tests,attr"`
-	Failures int           `xml:"failures,attr"`
-	Errors   int           `xml:"errors,attr"`
-	Suites   []*junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	File     string      `xml:"file,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name      string        `xml:"name,attr"`
-	ClassName string        `xml:"classname,attr"`
-	Error     *junitProblem `xml:"error,omitempty"`
-	Failure   *junitProblem `xml:"failure,omitempty"`
-}
-
-type junitProblem struct {
-	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr"`
-	Text    string `xml:",cdata"`
-}
 
 // writeJUnit has a suite for each suite. What is wrong with the input is a test case in error, in a suite of the file's name.
 func writeJUnit(w io.Writer, r *Report) error {
-	all := &junitSuites{Name: "podgrace test"}
+	all := &junit.Suites{Name: "podgrace test"}
 	for _, o := range r.Cases {
-		all.add(o.Suite, o.Source.File, junitOf(o))
+		all.Add(shown(o.Suite), shown(o.Source.File), junitOf(o))
 	}
 	for _, e := range r.Errors {
-		name := "input"
-		if e.Line > 0 {
-			name = fmt.Sprintf("input, line %d", e.Line)
-		}
-		all.add(e.File, e.File, junitCase{Name: name, Error: &junitProblem{shown(oneLine(e.Message)), "InputError", shown(e.Error())}})
+		file := shown(e.File)
+		all.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: shown(oneLine(e.Message)), Type: "InputError", Text: shown(e.Error())}})
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return all.Write(w)
 }
 
-func (s *junitSuites) add(name, file string, c junitCase) {
-	name, file = shown(name), shown(file)
-	var suite *junitSuite
-	for _, known := range s.Suites {
-		if known.Name == name && known.File == file {
-			suite = known
-		}
-	}
-	if suite == nil {
-		suite = &junitSuite{Name: name, File: file}
-		s.Suites = append(s.Suites, suite)
-	}
-	c.ClassName = name
-	suite.Cases = append(suite.Cases, c)
-	suite.Tests++
-	s.Tests++
-	if c.Failure != nil {
-		suite.Failures++
-		s.Failures++
-	}
-	if c.Error != nil {
-		suite.Errors++
-		s.Errors++
-	}
-}
-
-func junitOf(o *Outcome) junitCase {
-	c := junitCase{Name: shown(o.Case)}
+func junitOf(o *Outcome) junit.Case {
+	c := junit.Case{Name: shown(o.Case)}
 	where := shown(fmt.Sprintf("%s:%d", o.Source.File, o.Source.Line))
 	switch o.Status {
 	case Errored:
-		c.Error = &junitProblem{shown(oneLine(o.Error)), "Error", where + "\n" + shown(oneLine(o.Error))}
+		c.Error = &junit.Problem{Message: shown(oneLine(o.Error)), Type: "Error", Text: where + "\n" + shown(oneLine(o.Error))}
 	case Failed:
 		out := []string{where}
 		var fields []string
@@ -110,7 +41,7 @@ func junitOf(o *Outcome) junitCase {
 		if len(fields) == 0 {
 			fields = []string{"everything: it expects nothing"}
 		}
-		c.Failure = &junitProblem{"not as expected: " + strings.Join(fields, ", "), "Difference", strings.Join(out, "\n")}
+		c.Failure = &junit.Problem{Message: "not as expected: " + strings.Join(fields, ", "), Type: "Difference", Text: strings.Join(out, "\n")}
 	case Passed, Updated:
 	}
 	return c

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/review/safe"
 )
 
 // Options of a print.
@@ -24,7 +25,7 @@ type printer struct {
 var printers = []printer{
 	{"table", writeTable},
 	{"junit", func(w io.Writer, r *Report, _ Options) error { return writeJUnit(w, r) }},
-	{"json", func(w io.Writer, r *Report, _ Options) error { return writeJSON(w, r) }},
+	{"json", func(w io.Writer, r *Report, _ Options) error { return safe.EncodeJSON(w, r) }},
 }
 
 // Formats are the names of all formats, the default first.

@@ -1,4 +1,4 @@
-package report
+package safe
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// visible writes what does not print, or turns the direction of what does, as Go would in quotes: a terminal, or a reader's
+// Visible writes what does not print, or turns the direction of what does, as Go would in quotes: a terminal, or a reader's
 // eye, must not be steered by a manifest. It keeps CI systems from taking a text for a command of theirs, too.
-func visible(text string) string {
+func Visible(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 && utf8.ValidString(text) {
 		return inert(text)
 	}
@@ -30,6 +30,7 @@ func visible(text string) string {
 	return inert(out.String())
 }
 
+// unprintable is what Visible writes otherwise.
 func unprintable(r rune) bool {
 	if r < utf8.RuneSelf { // most are, and a report has many
 		return r < ' ' || r == '\x7f'
@@ -37,8 +38,8 @@ func unprintable(r rune) bool {
 	return !unicode.IsPrint(r)
 }
 
-// oneLine is visible for prose: lines and blanks are run together.
-func oneLine(text string) string { return visible(strings.Join(strings.Fields(text), " ")) }
+// OneLine is Visible for prose: lines and blanks are run together.
+func OneLine(text string) string { return Visible(strings.Join(strings.Fields(text), " ")) }
 
 // marker is that of the commands that Azure Pipelines, TeamCity and older workflow runners look for within a line.
 var marker = regexp.MustCompile(`#(#\w*\[)`)
@@ -50,16 +51,16 @@ func inert(text string) string {
 	return marker.ReplaceAllString(text, `#\$1`)
 }
 
-// atStart keeps a line from being a workflow command, which a runner looks for after any blanks.
-func atStart(line string) string {
+// AtStart keeps a line from being a workflow command, which a runner looks for after any blanks.
+func AtStart(line string) string {
 	if text := strings.TrimLeft(line, " \t"); strings.HasPrefix(text, "::") {
 		return line[:len(line)-len(text)] + `\` + text
 	}
 	return line
 }
 
-// clip shortens a text to so many characters, and says by how many.
-func clip(text string, most int) string {
+// Clip shortens a text to so many characters, and says by how many.
+func Clip(text string, most int) string {
 	length := utf8.RuneCountInString(text)
 	if length <= most {
 		return text
