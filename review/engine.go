@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -54,6 +55,8 @@ type Engine struct {
 	Lean bool
 	// Authorizer answers what depends on a user's rights; nil: they are unknown.
 	Authorizer apiserver.Authorizer
+	// Clock tells how long a node has been silent. nil: the real one.
+	Clock clock.PassiveClock
 
 	policies []*v1alpha1.PodPolicy
 	rules    rules
@@ -124,7 +127,7 @@ type step struct {
 func (s *step) handlers() *webhook.Engine {
 	e := &webhook.Engine{
 		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial()},
-		Ready: func() bool { return true }, Namespace: s.OwnNamespace,
+		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock,
 	}
 	if s.Authorizer != nil {
 		e.Reviewer = reviewer{s.Authorizer}

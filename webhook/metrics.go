@@ -36,19 +36,29 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 	return m
 }
 
-// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen.
+// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen, and which policies it
+// can't decide by.
 type inForce struct{ store *PolicyStore }
 
 var inForceDesc = prometheus.NewDesc("podgrace_pod_policy_in_force_generation",
 	"Generation of each PodPolicy that this replica decides by. A policy that is not in force is missing; one from a file has 0.", []string{"policy"}, nil)
 
+var outOfForceDesc = prometheus.NewDesc("podgrace_pod_policy_out_of_force",
+	"1 for each PodPolicy that this replica can't decide by, because it does not compile.", []string{"policy"}, nil)
+
 // Describe is for prometheus.Collector.
-func (inForce) Describe(ch chan<- *prometheus.Desc) { ch <- inForceDesc }
+func (inForce) Describe(ch chan<- *prometheus.Desc) {
+	ch <- inForceDesc
+	ch <- outOfForceDesc
+}
 
 // Collect is for prometheus.Collector.
 func (c inForce) Collect(ch chan<- prometheus.Metric) {
 	for _, p := range c.store.Policies() {
 		ch <- prometheus.MustNewConstMetric(inForceDesc, prometheus.GaugeValue, float64(p.Generation), p.Name)
+	}
+	for _, name := range c.store.OutOfForce() {
+		ch <- prometheus.MustNewConstMetric(outOfForceDesc, prometheus.GaugeValue, 1, name)
 	}
 }
 

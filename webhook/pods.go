@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -37,6 +39,16 @@ type Engine struct {
 	Events *Events
 	// Metrics may be nil.
 	Metrics *Metrics
+	// Clock tells how long a node has been silent. nil: the real one.
+	Clock clock.PassiveClock
+}
+
+// now is the time by the clock.
+func (e *Engine) now() time.Time {
+	if e.Clock == nil {
+		return time.Now()
+	}
+	return e.Clock.Now()
 }
 
 // MutatePods answers /mutate-pods.

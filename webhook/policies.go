@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,12 +23,13 @@ type PolicyStore struct {
 
 	mu       sync.Mutex
 	compiled map[string]*defaulting.Policy
+	broken   map[string]bool
 	log      logr.Logger
 }
 
 // NewPolicyStore returns a store with the given policies, all of which must be valid.
 func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicyStore, error) {
-	s := &PolicyStore{compiled: map[string]*defaulting.Policy{}, log: log}
+	s := &PolicyStore{compiled: map[string]*defaulting.Policy{}, broken: map[string]bool{}, log: log}
 	for _, p := range policies {
 		if _, twice := s.compiled[p.Name]; twice {
 			return nil, fmt.Errorf("PodPolicy %s is there twice", p.Name)
@@ -44,6 +46,13 @@ func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicySt
 
 // Policies returns the policies in force, the heaviest first.
 func (s *PolicyStore) Policies() defaulting.Policies { return *s.inForce.Load() }
+
+// OutOfForce returns the names of the policies that do not compile, sorted.
+func (s *PolicyStore) OutOfForce() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.broken))
+}
 
 // Watch follows the PodPolicies of the cluster. A policy that does not compile is not in force; its status says why. The
 // function that it returns says whether the policies that exist now are in force.
@@ -74,8 +83,10 @@ func (s *PolicyStore) set(object any) {
 	if err != nil {
 		s.log.Error(err, "policy is not in force", "podPolicy", p.Name)
 		delete(s.compiled, p.Name)
+		s.broken[p.Name] = true
 	} else {
 		s.compiled[p.Name] = c
+		delete(s.broken, p.Name)
 	}
 	s.publish()
 }
@@ -91,6 +102,7 @@ func (s *PolicyStore) remove(object any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.compiled, p.Name)
+	delete(s.broken, p.Name)
 	s.publish()
 }
 

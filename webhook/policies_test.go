@@ -70,6 +70,24 @@ podgrace_pod_policy_in_force_generation{policy="light"} 0
 	broken.Spec.Match = &v1alpha1.PodMatch{PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
 	informer.Update(lighter, broken)
 	check("broken", "light")
+	const outOfForce = `
+# HELP podgrace_pod_policy_out_of_force 1 for each PodPolicy that this replica can't decide by, because it does not compile.
+# TYPE podgrace_pod_policy_out_of_force gauge
+podgrace_pod_policy_out_of_force{policy="heavy"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(outOfForce), "podgrace_pod_policy_out_of_force"); err != nil {
+		t.Error(err)
+	}
+	informer.Update(broken, lighter)
+	check("mended", "light", "heavy")
+	if still := store.OutOfForce(); len(still) > 0 {
+		t.Errorf("mended, and out of force: %v", still)
+	}
+	informer.Update(lighter, broken)
+	informer.Delete(broken)
+	if still := store.OutOfForce(); len(still) > 0 {
+		t.Errorf("deleted, and out of force: %v", still)
+	}
 	informer.Delete(light)
 	check("deleted")
 }

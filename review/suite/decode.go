@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -54,6 +55,12 @@ func (r *decoder) suite() *Suite {
 	s := &Suite{
 		Name: y.Metadata.Name, Source: r.at(), node: r.node, json: r.document.JSON,
 		policies: y.Policies, state: y.State, manifests: y.Manifests, objects: r.objects(y.Objects, "objects"),
+	}
+	if y.Now != "" {
+		var err error
+		if s.now, err = time.Parse(time.RFC3339, y.Now); err != nil {
+			r.fail([]string{"now"}, "now is %q, not a time such as 2026-01-01T12:00:00Z", y.Now)
+		}
 	}
 	if s.Name == "" {
 		s.Name = s.Source.File

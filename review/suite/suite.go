@@ -2,6 +2,7 @@ package suite
 
 import (
 	"encoding/json"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -21,6 +22,8 @@ type Suite struct {
 
 	// paths relative to the suite's folder; nil: not given, so that the folder's other files are taken.
 	policies, state, manifests *[]string
+	// now is when the cases happen; zero: when they are run.
+	now time.Time
 	// objects that the suite holds itself.
 	objects []*input.Document
 	file    *file
@@ -97,6 +100,7 @@ type suiteYAML struct {
 	Metadata   struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
+	Now       string            `json:"now"`
 	Policies  *[]string         `json:"policies"`
 	State     *[]string         `json:"state"`
 	Manifests *[]string         `json:"manifests"`

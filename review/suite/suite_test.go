@@ -154,6 +154,7 @@ func TestBadSuites(t *testing.T) {
 		"wrong type":             {"cases:\n- name: a\n  when:\n    object: Deployment shop/web\n    operation: delete\n    gracePeriodSeconds: none\n  then: {decision: Allowed}\n", "suite.yaml:9: when.gracePeriodSeconds is string, not int64"},
 		"key twice":              {"cases:\n" + ok + "  then: {}\n", `suite.yaml:8: key "then" is in this object twice`},
 		"no cases":               {"", "suite.yaml:1: a suite without cases"},
+		"no time":                {"now: yesterday\ncases:\n" + ok, `suite.yaml:4: now is "yesterday", not a time`},
 		"empty cases":            {"cases: []\n", "suite.yaml:4: a suite without cases"},
 		"no then":                {"cases:\n- name: a\n  when: {object: Deployment shop/web}\n", "suite.yaml:5: it expects nothing"},
 		"empty then":             {"cases:\n- name: a\n  when: {object: Deployment shop/web}\n  then: {fields: {}}\n", "suite.yaml:5: it expects nothing"},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
@@ -57,9 +58,18 @@ func (s *Suite) world() (*world, []*input.Error) {
 	if err != nil {
 		return nil, []*input.Error{{File: s.Source.File, Line: s.Source.Line, Message: err.Error()}}
 	}
+	if !s.now.IsZero() {
+		engine.Clock = stopped(s.now)
+	}
 	w.engine = engine
 	return w, nil
 }
+
+// stopped is a clock that always shows the same time.
+type stopped time.Time
+
+func (s stopped) Now() time.Time                  { return time.Time(s) }
+func (s stopped) Since(t time.Time) time.Duration { return time.Time(s).Sub(t) }
 
 func (r *worldReader) fail(d *input.Document, err error) {
 	r.errors = append(r.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
