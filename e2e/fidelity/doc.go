@@ -17,6 +17,14 @@
 //	allocation    the resources read from a pod's status are those of the kubelet's allocation manager
 //	cpu manager   cpu_manager_state is read as the kubelet does, checksum included
 //
+// And what the review of manifests claims about the API server:
+//
+//	default       what it sets in pods, workloads and state is what the API server's scheme sets
+//	matchlabels   the selectors after matchLabelKeys are those that the pod strategy makes
+//	priority      a pod gets the priority that the in-tree plugin gives it, or is refused as there
+//	calls         it asks the paths that the API server's dispatcher of webhooks would, and refuses what that refuses without a call
+//	policies      an admission policy refuses what the API server's own plugin refuses, with the same words
+//
 // A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask
 // for more with -rapid.checks, and give -timeout 0 with it. Each property says at its end how many of its cases mattered,
 // and fails where those are too few: a generator that makes nothing relevant can't find anything.
