@@ -95,14 +95,7 @@ func TestTuneLasts(t *testing.T) {
 		container + " memory.high":          read(container, "memory.high"),
 	}
 	// What systemd resets along with a property (memory.oom.group) is the runtime's, so Tune would never write it again by itself.
-	suite.EventuallyWithin(t, patience, "no drift", func(context.Context) (bool, error) {
-		for _, c := range g.plan(t).Cgroups {
-			if len(c.Drift) > 0 {
-				return false, fmt.Errorf("%s: want %v, drift %v", c.Path, c.Files, c.Drift)
-			}
-		}
-		return true, nil
-	})
+	g.noDrift(t)
 	for what, script := range map[string]string{"daemon-reload": "systemctl daemon-reload", "another property of the same unit": "systemctl set-property --runtime $(basename " + vmnode.PodCgroup(p) + ") MemorySwapMax=infinity"} {
 		g.script(t, script)
 		for at, value := range want {
@@ -128,4 +121,17 @@ func TestLeastPrivilege(t *testing.T) {
 	if status != want {
 		t.Errorf("the process has\n%s\nwant\n%s", status, want)
 	}
+}
+
+// noDrift returns when every file is as it is planned.
+func (g *ground) noDrift(t *testing.T) {
+	t.Helper()
+	suite.EventuallyWithin(t, patience, "no drift", func(context.Context) (bool, error) {
+		for _, c := range g.plan(t).Cgroups {
+			if len(c.Drift) > 0 {
+				return false, fmt.Errorf("%s: want %v, drift %v", c.Path, c.Files, c.Drift)
+			}
+		}
+		return true, nil
+	})
 }
