@@ -114,8 +114,9 @@ func auditValue(c defaulting.Change, value json.RawMessage) string {
 	return string(value)
 }
 
-// missed allows a request that could not be judged, and says so.
-func missed(what string, err error) admission.Response {
+// missed allows a request that could not be judged, counts it and says so.
+func (e *Engine) missed(path, what string, err error) admission.Response {
+	e.Metrics.miss(path)
 	return admission.Allowed("").WithWarnings(string(defaulting.Shorten(fmt.Sprintf("podgrace: %s: %v", what, err))))
 }
 

@@ -10,6 +10,8 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -96,6 +98,8 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	e := newEngine(t, cluster(), nil)
 	e.Ready = func() bool { return false }
+	registry := prometheus.NewRegistry()
+	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
 	for name, handle := range map[string]func(context.Context, admission.Request) admission.Response{"mutate": e.MutatePods, "validate": e.ValidatePods} {
 		got := handle(t.Context(), review(pods, plainPod))
 		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "does not know the cluster yet") || len(got.Patches) > 0 {
@@ -105,6 +109,15 @@ func TestNotReady(t *testing.T) {
 	got := e.ValidateWorkloads(t.Context(), review(metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, `{}`))
 	if !got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("workloads: got %+v", got)
+	}
+	const missed = `# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
+# TYPE podgrace_reviews_missed_total counter
+podgrace_reviews_missed_total{path="/mutate-pods"} 1
+podgrace_reviews_missed_total{path="/validate-pods"} 1
+podgrace_reviews_missed_total{path="/validate-workloads"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(missed), "podgrace_reviews_missed_total"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -14,6 +14,7 @@ type Metrics struct {
 	warnings prometheus.Counter
 	denials  *prometheus.CounterVec
 	removals *prometheus.CounterVec
+	missed   *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -31,8 +32,14 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_removals_total", Help: "Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.",
 		}, []string{"road", "verdict", "reason"}),
+		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_reviews_missed_total", Help: "Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.",
+		}, []string{"path"}),
 	}
-	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, inForce{policies})
+	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads} {
+		m.missed.WithLabelValues(path) // there from the start, so that the first one is an increase
+	}
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, inForce{policies})
 	return m
 }
 
@@ -67,6 +74,12 @@ func (m *Metrics) removal(req admission.Request, road guard.Road, d guard.Decisi
 		return
 	}
 	m.removals.WithLabelValues(string(road), string(d.Verdict), d.Reason).Inc()
+}
+
+func (m *Metrics) miss(path string) {
+	if m != nil {
+		m.missed.WithLabelValues(path).Inc()
+	}
 }
 
 func (m *Metrics) decided(req admission.Request, result defaulting.Result) {

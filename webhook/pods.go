@@ -53,27 +53,27 @@ func (e *Engine) now() time.Time {
 
 // MutatePods answers /mutate-pods.
 func (e *Engine) MutatePods(ctx context.Context, req admission.Request) admission.Response {
-	return e.pods(ctx, req, "defaults were not applied to this pod", (*defaulting.Effective).Apply)
+	return e.pods(ctx, req, PathMutatePods, "defaults were not applied to this pod", (*defaulting.Effective).Apply)
 }
 
 // ValidatePods answers /validate-pods.
 func (e *Engine) ValidatePods(ctx context.Context, req admission.Request) admission.Response {
-	return e.pods(ctx, req, "this pod was not checked", (*defaulting.Effective).Validate)
+	return e.pods(ctx, req, PathValidatePods, "this pod was not checked", (*defaulting.Effective).Validate)
 }
 
-func (e *Engine) pods(ctx context.Context, req admission.Request, otherwise string, decide func(*defaulting.Effective, defaulting.Request, defaulting.Facts) defaulting.Result) admission.Response {
+func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwise string, decide func(*defaulting.Effective, defaulting.Request, defaulting.Facts) defaulting.Result) admission.Response {
 	pod, response := decodePod(req)
 	if pod == nil {
 		return response
 	}
 	if !e.Ready() {
-		return missed(otherwise, errNotReady)
+		return e.missed(path, otherwise, errNotReady)
 	}
 	request := defaulting.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
 	effective := e.Policies.Policies().For(request, e.Namespace)
 	facts, err := e.Lookup.Facts(ctx, effective.Needs(), req.Namespace, pod)
 	if err != nil {
-		return missed(otherwise, err)
+		return e.missed(path, otherwise, err)
 	}
 	result := decide(effective, request, facts)
 	e.Metrics.decided(req, result)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -29,6 +31,8 @@ const statusOwner = client.FieldOwner("podgrace-status")
 type PolicyStatus struct {
 	Client client.Client
 	Lookup *Lookup
+	// Live reads policies with all their fields, also those of a later version's CustomResourceDefinition. nil: they are not looked for.
+	Live client.Reader
 }
 
 // SetUp adds the controller to the manager. What is said of one policy depends on the others (equal weights) and on the
@@ -57,13 +61,57 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	unknown, err := s.unknownFields(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	var errs []error
 	for i, status := range statuses(list.Items, facts) {
+		for _, field := range unknown[list.Items[i].UID] {
+			status.Warnings = append(status.Warnings, fmt.Sprintf("this version of Podgrace does not know %s, so that it has no effect", field))
+		}
 		if p := &list.Items[i]; !equality.Semantic.DeepEqual(p.Status, status) {
 			errs = append(errs, s.write(ctx, p, status))
 		}
 	}
 	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// unknownFields are fields of policies that the API server has stored and this program would drop without a word.
+func (s *PolicyStatus) unknownFields(ctx context.Context) (map[types.UID][]string, error) {
+	if s.Live == nil {
+		return nil, nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PodPolicyList"))
+	if err := s.Live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list PodPolicies with all their fields: %w", err)
+	}
+	all := map[types.UID][]string{}
+	for i := range list.Items {
+		all[list.Items[i].GetUID()] = unknownFieldsOf(&list.Items[i])
+	}
+	return all, nil
+}
+
+// unknownFieldsOf a policy are paths such as spec.gracePeriod.newSeconds, sorted. What can't be decoded at all is not said here.
+func unknownFieldsOf(policy *unstructured.Unstructured) []string {
+	text, err := policy.MarshalJSON()
+	if err != nil {
+		return nil
+	}
+	strict, err := json.UnmarshalStrict(text, &v1alpha1.PodPolicy{})
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, e := range strict {
+		if field, is := errors.AsType[json.FieldError](e); is {
+			paths = append(paths, field.FieldPath())
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // statuses returns what is true of each policy.

@@ -28,11 +28,11 @@ func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) a
 		return badRequest("decode the %s: %w", req.Kind.Kind, err)
 	}
 	if !e.Ready() {
-		return missed(otherwise, errNotReady)
+		return e.missed(PathValidateWorkloads, otherwise, errNotReady)
 	}
 	result, err := e.foresee(ctx, req.Namespace, workload)
 	if err != nil {
-		return missed(otherwise, err)
+		return e.missed(PathValidateWorkloads, otherwise, err)
 	}
 	response := admission.Allowed("")
 	for _, w := range result.Warnings {

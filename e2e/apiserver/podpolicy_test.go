@@ -158,7 +158,7 @@ func TestPolicyThatDoesNotCompile(t *testing.T) {
 					p.Status.Conditions[0].Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(p.Status.Conditions[0].Message, "spec.match"), err
 			})
 			text, err := s.Metrics(t.Context())
-			if err != nil || strings.Contains(text, p.Name) {
+			if err != nil || strings.Contains(text, fmt.Sprintf("in_force_generation{policy=%q}", p.Name)) || !strings.Contains(text, fmt.Sprintf("out_of_force{policy=%q} 1", p.Name)) {
 				t.Errorf("a policy that does not compile is in force (%v)", err)
 			}
 		})
