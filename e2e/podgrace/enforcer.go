@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -53,7 +54,8 @@ func build(ctx context.Context, dir, name string) (string, error) {
 	return program, nil
 }
 
-// AllowEnforcer gives the node enforcers' service account its rights, as deploy has them.
+// AllowEnforcer gives the node enforcers' service account its rights, and the policy that keeps each to its own node, as deploy has
+// them.
 func AllowEnforcer(ctx context.Context, c *cluster.Cluster) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
@@ -63,7 +65,12 @@ func AllowEnforcer(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	return apply(ctx, kube, filepath.Join(root, "deploy", "nodeenforcer", "rbac.yaml"), nil)
+	for _, file := range []string{"rbac.yaml", "policies.yaml"} {
+		if err := apply(ctx, kube, filepath.Join(root, "deploy", "nodeenforcer", file), nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // DeployEnforcer applies the node enforcers' DaemonSet as deploy has it, but for a change.
@@ -94,14 +101,35 @@ func DeployEnforcer(ctx context.Context, c *cluster.Cluster, change func(*appsv1
 	return nil
 }
 
-// EnforcerKubeconfig is a kubeconfig with the node enforcers' rights.
+// enforcerGroups are what every service account of the namespace is in.
+var enforcerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:podgrace-system"}
+
+// EnforcerKubeconfig is a kubeconfig with the node enforcers' rights, of no node: it may read.
 func EnforcerKubeconfig(c *cluster.Cluster) (string, error) {
-	return c.KubeconfigFor(enforcerUser, "system:serviceaccounts", "system:serviceaccounts:podgrace-system")
+	return c.KubeconfigFor(enforcerUser, enforcerGroups...)
+}
+
+// EnforcerKubeconfigOf is a kubeconfig of the node enforcer of one node. What a pod's token says of its node no client certificate
+// can: the administrator impersonates it.
+func EnforcerKubeconfigOf(c *cluster.Cluster, nodeName string) (string, error) {
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("impersonate the node enforcer of %s: %w", nodeName, err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate, user.ImpersonateGroups = enforcerUser, enforcerGroups
+		user.ImpersonateUserExtra = map[string][]string{"authentication.kubernetes.io/node-name": {nodeName}}
+	}
+	path := filepath.Join(c.Dir, "nodeenforcer-"+nodeName+".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("impersonate the node enforcer of %s: %w", nodeName, err)
+	}
+	return path, nil
 }
 
 // StartEnforcer starts one node enforcer on this machine. It returns at once: Ready says when it knows its node.
 func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string) (*Enforcer, error) {
-	kubeconfig, err := EnforcerKubeconfig(c)
+	kubeconfig, err := EnforcerKubeconfigOf(c, nodeName)
 	if err != nil {
 		return nil, err
 	}

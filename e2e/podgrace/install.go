@@ -67,8 +67,10 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "rbac.yaml"), nil); err != nil {
-		return nil, err
+	for _, file := range []string{"base/namespace.yaml", "webhook/rbac.yaml", "components/selfmanaged/rbac.yaml"} {
+		if err := apply(ctx, kube, filepath.Join(root, "deploy", file), nil); err != nil {
+			return nil, err
+		}
 	}
 	program, err := Build(ctx, filepath.Join(c.Dir, "bin"))
 	if err != nil {

@@ -1,0 +1,49 @@
+{{/* The folder files holds copies of deploy's manifests (make generate). They become objects here, are changed as the values say,
+and are printed with Helm's labels. */}}
+
+{{/* podgrace.objects returns {"items": [...]}: the objects of a file, in the release's namespace. Takes "root" and "file". */}}
+{{- define "podgrace.objects" -}}
+{{- $items := list -}}
+{{- $text := .root.Files.Get (printf "files/%s" .file) | required (printf "the chart has no files/%s" .file) -}}
+{{- range regexSplit "(?m)^---$" ($text | replace "podgrace-system" .root.Release.Namespace) -1 -}}
+{{- with fromYaml . -}}
+{{- if .Error }}{{ fail (printf "%s: %s" $.file .Error) }}{{ end -}}
+{{- $items = append $items . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "items" $items | toJson -}}
+{{- end -}}
+
+{{/* podgrace.print prints one object with Helm's labels. Takes "root" and "object". */}}
+{{- define "podgrace.print" -}}
+{{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- $_ := set .object.metadata "labels" (merge $labels (.object.metadata.labels | default dict)) }}
+---
+{{ toYaml .object }}
+{{- end -}}
+
+{{/* podgrace.file prints a file's objects as they are. Takes "root" and "file". */}}
+{{- define "podgrace.file" -}}
+{{- range (include "podgrace.objects" . | fromJson).items -}}
+{{- include "podgrace.print" (dict "root" $.root "object" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* podgrace.workload changes a Deployment or DaemonSet as the values say that both have. Takes "root", "object" and "values"; returns
+nothing. */}}
+{{- define "podgrace.workload" -}}
+{{- $pod := .object.spec.template.spec -}}
+{{- $container := first $pod.containers -}}
+{{- $images := .root.Values.images -}}
+{{- $_ := set $container "image" (printf "%s%s:%s" $images.registry .values.repository ($images.tag | default .root.Chart.AppVersion)) -}}
+{{- $_ := set $container "imagePullPolicy" $images.pullPolicy -}}
+{{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
+{{- with .values.verbosity }}{{ $_ := set $container "args" (append ($container.args | default list) (printf "--v=%d" (int .))) }}{{ end -}}
+{{- $_ := set $pod "nodeSelector" (merge $pod.nodeSelector .values.nodeSelector) -}}
+{{- with .values.podAnnotations }}{{ $_ := set $.object.spec.template.metadata "annotations" . }}{{ end -}}
+{{- if $images.pullSecrets -}}
+{{- $names := list -}}
+{{- range $images.pullSecrets }}{{ $names = append $names (dict "name" .) }}{{ end -}}
+{{- $_ := set $pod "imagePullSecrets" $names -}}
+{{- end -}}
+{{- end -}}

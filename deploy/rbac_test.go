@@ -1,0 +1,190 @@
+package deploy_test
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// rbacFiles hold all rights that Podgrace gives.
+var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml"}
+
+// rule is one rule of a role, with the comment above it.
+type rule struct {
+	role, comment string
+	rbacv1.PolicyRule
+}
+
+// rules returns the rules of a YAML file's roles.
+func rules(t *testing.T, text string) []rule {
+	t.Helper()
+	var all []rule
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var role struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Rules    []yaml.Node
+		}
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range role.Rules {
+			var fields map[string][]string
+			if err := node.Decode(&fields); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, rule{role: role.Kind + " " + role.Metadata.Name, comment: node.HeadComment, PolicyRule: rbacv1.PolicyRule{
+				APIGroups: fields["apiGroups"], Resources: fields["resources"], Verbs: fields["verbs"],
+				ResourceNames: fields["resourceNames"], NonResourceURLs: fields["nonResourceURLs"],
+			}})
+		}
+	}
+}
+
+// codeName is what a comment names code by: folder.Name.
+var codeName = regexp.MustCompile(`([a-z]+(?:/[a-z]+)*)\.([A-Za-z]\w+)`)
+
+// complaints says what is wrong with a rule: a right without the code that needs it, or one for everything.
+func complaints(r rule) []string {
+	var wrong []string
+	if slices.Contains(slices.Concat(r.APIGroups, r.Resources, r.Verbs, r.NonResourceURLs), "*") {
+		wrong = append(wrong, "a wildcard")
+	}
+	if slices.ContainsFunc(r.Resources, func(s string) bool { return strings.Contains(s, "*") }) && len(wrong) == 0 {
+		wrong = append(wrong, "a wildcard")
+	}
+	for _, verb := range []string{"escalate", "bind", "impersonate"} {
+		if slices.Contains(r.Verbs, verb) {
+			wrong = append(wrong, "the verb "+verb)
+		}
+	}
+	names := codeName.FindAllStringSubmatch(r.comment, -1)
+	if len(names) == 0 {
+		wrong = append(wrong, "no comment that names the code which needs it")
+	}
+	for _, name := range names {
+		if !declared(filepath.Join("..", name[1]), name[2]) {
+			wrong = append(wrong, name[0]+" is declared nowhere")
+		}
+	}
+	return wrong
+}
+
+// declared says whether a folder's package declares a name at its top level.
+func declared(dir, name string) bool {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, declaration := range parsed.Decls {
+			switch d := declaration.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Name.Name == name {
+					return true
+				}
+			case *ast.GenDecl:
+				if slices.ContainsFunc(d.Specs, func(s ast.Spec) bool { t, ok := s.(*ast.TypeSpec); return ok && t.Name.Name == name }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// Every right says which code needs it, and none is for everything.
+func TestRightsAreExplained(t *testing.T) {
+	for _, file := range rbacFiles {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := rules(t, string(text))
+		if len(found) == 0 {
+			t.Errorf("%s: no rules", file)
+		}
+		for _, r := range found {
+			for _, wrong := range complaints(r) {
+				t.Errorf("%s: %s: %v: %s", file, r.role, r.Resources, wrong)
+			}
+		}
+	}
+}
+
+// All roles stand in the files that the tests read.
+func TestRolesAreInKnownFiles(t *testing.T) {
+	err := filepath.WalkDir(".", func(name string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".yaml" || strings.HasPrefix(filepath.ToSlash(name), "chart/") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if regexp.MustCompile(`(?m)^kind: (Cluster)?Role$`).Match(text) && !slices.Contains(rbacFiles, filepath.ToSlash(name)) {
+			t.Errorf("%s has a role: name it in rbacFiles", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestComplaints(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"none":                {"# webhook.Lookup: facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", ""},
+		"no comment":          {"- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "no comment"},
+		"a comment on nobody": {"# for the facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "no comment"},
+		"a name that is gone": {"# webhook.Gone: facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "webhook.Gone is declared nowhere"},
+		"every verb":          {"# webhook.Lookup\n- {apiGroups: [apps], resources: [replicasets], verbs: ['*']}", "a wildcard"},
+		"every group":         {"# webhook.Lookup\n- {apiGroups: ['*'], resources: [replicasets], verbs: [get]}", "a wildcard"},
+		"every subresource":   {"# webhook.Lookup\n- {apiGroups: [apps], resources: [replicasets/*], verbs: [get]}", "a wildcard"},
+		"somebody else":       {"# webhook.Lookup\n- {apiGroups: [''], resources: [users], verbs: [impersonate]}", "the verb impersonate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n"+tc.text)
+			if got := strings.Join(complaints(found[0]), "; "); (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	second := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n# webhook.Lookup\n- {apiGroups: [a], resources: [a], verbs: [get]}\n- {apiGroups: [a], resources: [b], verbs: [get]}")[1]
+	if got := complaints(second); len(got) != 1 {
+		t.Errorf("a comment holds for one rule only: got %q", got)
+	}
+}
+
+// That a pod may be force-deleted is for its namespace's admin to accept; that a node is off, which frees the pods of all
+// namespaces, for nobody but who may everything.
+func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
+	given := map[string][]string{}
+	for _, file := range rbacFiles {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules(t, string(text)) {
+			if slices.Contains(r.Verbs, "force-delete") {
+				given[r.role] = append(given[r.role], r.Resources...)
+			}
+		}
+	}
+	if got := given["ClusterRole podgrace-force-delete"]; len(given) != 1 || !slices.Equal(got, []string{"pods"}) {
+		t.Errorf("got %v", given)
+	}
+}

@@ -1,0 +1,217 @@
+package deploy_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/podgrace/podgrace/deploy"
+)
+
+// hook is what a webhook or a ValidatingAdmissionPolicy is asked about.
+type hook struct {
+	name       string
+	selector   *metav1.LabelSelector
+	rules      []admissionregistrationv1.RuleWithOperations
+	conditions []admissionregistrationv1.MatchCondition
+	// judges: a failure of this one refuses the request.
+	judges bool
+}
+
+// hooks returns everything by which the API server could be held up.
+func hooks(t *testing.T) []hook {
+	t.Helper()
+	enforcer, err := os.ReadFile("nodeenforcer/policies.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []hook
+	for _, o := range slices.Concat(objects(t, deploy.WebhookConfigurations), objects(t, deploy.AdmissionPolicies), objects(t, enforcer)) {
+		switch o.GetKind() {
+		case "MutatingWebhookConfiguration":
+			for _, w := range as[admissionregistrationv1.MutatingWebhookConfiguration](t, o).Webhooks {
+				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail})
+			}
+		case "ValidatingWebhookConfiguration":
+			for _, w := range as[admissionregistrationv1.ValidatingWebhookConfiguration](t, o).Webhooks {
+				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail})
+			}
+		case "ValidatingAdmissionPolicy":
+			spec := as[admissionregistrationv1.ValidatingAdmissionPolicy](t, o).Spec
+			h := hook{name: o.GetName(), selector: spec.MatchConstraints.NamespaceSelector, conditions: spec.MatchConditions, judges: true}
+			for _, r := range spec.MatchConstraints.ResourceRules {
+				h.rules = append(h.rules, r.RuleWithOperations)
+			}
+			all = append(all, h)
+		case "ValidatingAdmissionPolicyBinding":
+			if as[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, o).Spec.MatchResources != nil {
+				t.Errorf("binding %s selects by itself: these tests don't look at that", o.GetName())
+			}
+		default:
+			t.Errorf("%s %s: these tests don't know it", o.GetKind(), o.GetName())
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("only %d webhooks and policies", len(all))
+	}
+	return all
+}
+
+func objects(t *testing.T, text []byte) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+}
+
+func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
+	t.Helper()
+	typed := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true); err != nil {
+		t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return typed
+}
+
+// judged are all resources that anything of ours is asked about. What is not here can't be blocked by it: leases, by which nodes
+// and leaders live; certificate signing requests and tokens, by which a node joins; namespaces, secrets, CustomResourceDefinitions
+// and webhook configurations, by which Podgrace is repaired or removed.
+var judged = []string{
+	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize",
+	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs",
+	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "events.k8s.io/events",
+}
+
+func TestOnlyKnownResourcesAreJudged(t *testing.T) {
+	for _, h := range hooks(t) {
+		for _, r := range h.rules {
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					if name := strings.TrimPrefix(group+"/"+resource, "/"); !slices.Contains(judged, name) {
+						t.Errorf("%s is asked about %s", h.name, name)
+					}
+				}
+			}
+			if slices.Contains(r.Operations, admissionregistrationv1.OperationAll) || slices.Contains(r.Operations, admissionregistrationv1.Connect) {
+				t.Errorf("%s is asked about %v", h.name, r.Operations)
+			}
+			if r.Scope == nil || *r.Scope == admissionregistrationv1.AllScopes {
+				t.Errorf("%s: a rule on %v is for whatever scope", h.name, r.Resources)
+			}
+		}
+	}
+}
+
+// ofEnforcer keeps a rule to the node enforcers.
+const ofEnforcer = "request.userInfo.username.matches('^system:serviceaccount:[^:]+:podgrace-nodeenforcer$')"
+
+func forEnforcersOnly(h hook) bool {
+	return slices.ContainsFunc(h.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Expression == ofEnforcer })
+}
+
+// Nothing of ours sees what is in kube-system and in Podgrace's own namespace, whoever asks, but for what the node enforcers do:
+// else a cluster, or Podgrace, could wait for Podgrace to start.
+func TestOwnNamespacesAreNeverJudged(t *testing.T) {
+	for _, h := range hooks(t) {
+		namespaced := slices.ContainsFunc(h.rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			return *r.Scope == admissionregistrationv1.NamespacedScope
+		})
+		if !namespaced || forEnforcersOnly(h) {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(h.selector)
+		if err != nil || h.selector == nil {
+			t.Errorf("%s: no selector of namespaces: %v", h.name, err)
+			continue
+		}
+		for _, namespace := range []string{"kube-system", "podgrace-system"} {
+			if selector.Matches(labels.Set{"kubernetes.io/metadata.name": namespace, "any": "other"}) {
+				t.Errorf("%s judges what is in %s", h.name, namespace)
+			}
+		}
+		if !selector.Matches(labels.Set{"kubernetes.io/metadata.name": "shop"}) {
+			t.Errorf("%s judges nothing in shop", h.name)
+		}
+	}
+}
+
+// clusterScoped are all rules on what is in no namespace, which no selector can exempt, and the condition that keeps each to what
+// no node needs to start, join, report and leave by itself.
+var clusterScoped = map[string]string{
+	"node.removal.podgrace.dev DELETE nodes":                          "not-confirmed-off",
+	"out-of-service.removal.podgrace.dev UPDATE nodes":                "taint-added",
+	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
+	"confirm-off.podgrace.dev CREATE nodes":                           "confirms",
+	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
+	"confirm-off.podgrace.dev CREATE nodes/status":                    "confirms",
+	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
+	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
+	"own-node.podgrace.dev UPDATE nodes/status":                       "enforcer",
+}
+
+func TestNodesBootstrapIsNeverJudged(t *testing.T) {
+	found := map[string]bool{}
+	for _, h := range hooks(t) {
+		for _, r := range h.rules {
+			if *r.Scope != admissionregistrationv1.ClusterScope {
+				continue
+			}
+			for _, resource := range r.Resources {
+				for _, operation := range r.Operations {
+					name := h.name + " " + string(operation) + " " + resource
+					found[name] = true
+					condition, ok := clusterScoped[name]
+					if !ok {
+						t.Errorf("%s: what keeps it from a node's bootstrap?", name)
+					}
+					if !slices.ContainsFunc(h.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == condition }) {
+						t.Errorf("%s has no condition %s", name, condition)
+					}
+				}
+			}
+		}
+	}
+	for name := range clusterScoped {
+		if !found[name] {
+			t.Errorf("%s is no more", name)
+		}
+	}
+}
+
+// What kubelets do to pods of users' namespaces too, static ones among them, waits for no webhook: it is asked about with a failure
+// policy that lets it go on, or not at all.
+func TestKubeletsWaitForNobody(t *testing.T) {
+	const noKubelet = "!('system:nodes' in request.userInfo.groups)"
+	for _, h := range hooks(t) {
+		if !h.judges || forEnforcersOnly(h) || strings.HasPrefix(h.name, "half-done") {
+			continue // half-done: a kubelet's write to a pod that is force-deleted half-way, in-process
+		}
+		for _, r := range h.rules {
+			if r.APIGroups[0] != "" || *r.Scope != admissionregistrationv1.NamespacedScope || slices.Equal(r.Resources, []string{"pods/eviction"}) {
+				continue
+			}
+			if !slices.ContainsFunc(h.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Expression == noKubelet }) {
+				t.Errorf("%s: %v of %v is judged for kubelets too", h.name, r.Operations, r.Resources)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package deploy
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// readFiles reads the objects of YAML files.
+func readFiles(t testing.TB, files ...string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, objects(t, text)...)
+	}
+	return all
+}
+
+// In whatever order the objects of a variant come and go, and while their webhook does not answer, users' pods, workloads and
+// nodes come and go too. It is the order of kubectl with a folder, of Helm, of Argo CD's waves and of a person at a loss.
+func TestAnyOrder(t *testing.T) {
+	w := empty(t)
+	for _, crd := range certManagerCRDs(t) {
+		if err := w.apply(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
+		w.established(t, crd)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	first := readFiles(t, manifests+"/policies/first.yaml")
+	for _, v := range variants[:4] {
+		t.Run(v.name, func(t *testing.T) {
+			all := append(v.kustomized(t), first...)
+			shuffle := func() {
+				random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			}
+			shuffle()
+			w.applyAll(t, all)
+			shuffle()
+			w.applyAll(t, all[:len(all)/2]) // an update that ends half-way
+			shuffle()
+			w.deleteAll(t, all)
+		})
+	}
+}
+
+// The objects of Helm pass the API server's own validation, strictly: each is known to it with every field.
+func TestServerSideDryRun(t *testing.T) {
+	w := empty(t)
+	for _, o := range certManagerCRDs(t) {
+		if err := w.apply(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		w.established(t, o)
+	}
+	for _, o := range variants[0].kustomized(t) {
+		if kind := o.GetKind(); kind == "Namespace" || kind == "CustomResourceDefinition" {
+			if err := w.apply(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			w.established(t, o)
+		}
+	}
+	for _, v := range variants[:4] {
+		v.values = append(v.values, "firstPolicy.create=true")
+		for from, all := range map[string][]*unstructured.Unstructured{"kustomize": v.kustomized(t), "Helm": v.templated(t, namespace)} {
+			for _, o := range all {
+				if err := w.strictDryRun(t.Context(), o); err != nil {
+					t.Errorf("%s, %s: %s: %v", v.name, from, key(o), err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package deploy
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// levels evaluates a pod template by Kubernetes' own code, and returns the levels that admit it.
+func levels(t *testing.T, template corev1.PodTemplateSpec) map[api.Level]string {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusals := map[api.Level]string{}
+	for _, level := range []api.Level{api.LevelPrivileged, api.LevelBaseline, api.LevelRestricted} {
+		result := policy.AggregateCheckResults(evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &template.ObjectMeta, &template.Spec))
+		if !result.Allowed {
+			refusals[level] = result.ForbiddenDetail()
+		}
+	}
+	return refusals
+}
+
+func typed[T any](t *testing.T, o *unstructured.Unstructured) *T {
+	t.Helper()
+	into := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, into, true); err != nil {
+		t.Fatalf("%s: %v", key(o), err)
+	}
+	return into
+}
+
+// The webhook keeps the Pod Security level restricted in every variant, and the namespace is at the level that its pods need: no
+// less, and no more where the webhook is alone.
+func TestPodSecurity(t *testing.T) {
+	for _, v := range variants {
+		t.Run(v.name, func(t *testing.T) {
+			all := v.kustomized(t)
+			webhook := typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook"))
+			refusals := levels(t, webhook.Spec.Template)
+			if len(refusals) > 0 {
+				t.Errorf("the webhook: %v", refusals)
+			}
+			for _, o := range all {
+				if o.GetKind() == "DaemonSet" {
+					refusals = levels(t, typed[appsv1.DaemonSet](t, o).Spec.Template)
+				}
+			}
+			enforced := find(t, all, "Namespace", namespace).GetLabels()["pod-security.kubernetes.io/enforce"]
+			want := api.LevelRestricted
+			if len(refusals) > 0 {
+				want = api.LevelPrivileged
+				if refusals[api.LevelBaseline] == "" {
+					t.Error("the node enforcer is admitted by baseline: then the namespace need not be privileged")
+				}
+			}
+			if enforced != string(want) {
+				t.Errorf("the namespace enforces %s, want %s", enforced, want)
+			}
+		})
+	}
+}
+
+// The evaluation is one that refuses.
+func TestLevelsRefuse(t *testing.T) {
+	got := levels(t, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{HostPID: true, Containers: []corev1.Container{{Name: "c"}}}})
+	if got[api.LevelBaseline] == "" || got[api.LevelRestricted] == "" || got[api.LevelPrivileged] != "" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// What a webhook needs not to be missed: two replicas that are kept apart, none of which is taken away before another has come.
+func TestWebhookIsNotMissed(t *testing.T) {
+	d := typed[appsv1.Deployment](t, find(t, variants[0].kustomized(t), "Deployment", "podgrace-webhook"))
+	pod := d.Spec.Template.Spec
+	container := pod.Containers[0]
+	if *d.Spec.Replicas < 2 || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 || d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue() < 1 {
+		t.Errorf("replicas %d, strategy %v", *d.Spec.Replicas, d.Spec.Strategy.RollingUpdate)
+	}
+	if pod.PriorityClassName != "system-cluster-critical" || len(pod.TopologySpreadConstraints) != 2 {
+		t.Errorf("class %s, spread %v", pod.PriorityClassName, pod.TopologySpreadConstraints)
+	}
+	// The program itself takes up to 30 s for what is under way (controller-runtime's GracefulShutdownTimeout).
+	if stops := container.Lifecycle.PreStop.Sleep.Seconds; stops < 5 || *pod.TerminationGracePeriodSeconds < stops+30 {
+		t.Errorf("preStop %d s of %d s", stops, *pod.TerminationGracePeriodSeconds)
+	}
+	if container.LivenessProbe == nil || container.ReadinessProbe == nil || container.Resources.Requests == nil || container.Resources.Limits.Memory().IsZero() {
+		t.Error("probes or resources are missing")
+	}
+	if !*container.SecurityContext.ReadOnlyRootFilesystem {
+		t.Error("the root can be written")
+	}
+}

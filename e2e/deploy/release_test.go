@@ -1,0 +1,232 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// helmIn runs Helm on the world's cluster.
+func (w *world) helmIn(t *testing.T, command string, args ...string) {
+	t.Helper()
+	args = append([]string{command, "podgrace", "--kubeconfig", w.Kubeconfig, "--namespace", namespace}, args...)
+	if out, err := helm(t, args...); err != nil {
+		t.Fatal(err, out)
+	}
+	w.goesOn(t, "helm "+command)
+}
+
+func (w *world) kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	if out, problems, err := w.Kubectl(t.Context(), args...); err != nil {
+		t.Fatal(err, out, problems)
+	} else if problems = sortingNote.ReplaceAllString(problems, ""); problems != "" {
+		t.Errorf("kubectl %s warns: %s", strings.Join(args, " "), problems)
+	}
+	w.goesOn(t, "kubectl "+args[0])
+}
+
+// sortingNote is what kubectl says of every kustomization that has an order of its own: kubectl itself sets the flag.
+var sortingNote = regexp.MustCompile(`(?m)^.*Warning: Sorting order is set both in 'kustomization.yaml'.*\n`)
+
+// olderChart is the chart with an older CustomResourceDefinition, which lacks PodPolicy's section removal.
+func olderChart(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "files", "crds", "podgrace.dev_podpolicies.yaml")
+	crd := readFiles(t, file)[0]
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	unstructured.RemoveNestedField(versions[0].(map[string]any), specOf("removal")...)
+	unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations")
+	if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(crd.Object) // JSON is YAML
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func specOf(field string) []string {
+	return []string{"schema", "openAPIV3Schema", "properties", "spec", "properties", field}
+}
+
+// writeCABundle does what the webhook's leader does.
+func (w *world) writeCABundle(t *testing.T) {
+	t.Helper()
+	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: certs.ConfigurationName}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	var hooks []any
+	for _, h := range configuration.Webhooks {
+		hooks = append(hooks, map[string]any{"name": h.Name, "clientConfig": map[string]any{"caBundle": "eA=="}})
+	}
+	apply := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+		"metadata": map[string]any{"name": certs.ConfigurationName}, "webhooks": hooks,
+	}}
+	if err := w.kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner("podgrace-cabundle"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) wantCABundle(t *testing.T, after string) {
+	t.Helper()
+	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: certs.ConfigurationName}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	if slices.ContainsFunc(configuration.Webhooks, func(h admissionregistrationv1.ValidatingWebhook) bool { return string(h.ClientConfig.CABundle) != "x" }) {
+		t.Errorf("after %s a webhook has lost its caBundle", after)
+	}
+}
+
+// A release: installed with an older chart, upgraded, removed. The CustomResourceDefinitions are upgraded and outlive it with the
+// policies; caBundle outlives an upgrade; the webhook configurations go first.
+func TestHelmRelease(t *testing.T) {
+	w := empty(t)
+	w.helmIn(t, "install", olderChart(t), "--create-namespace")
+	w.writeCABundle(t)
+	first := readFiles(t, manifests+"/policies/first.yaml")[0]
+	if err := w.strictDryRun(t.Context(), first); err == nil || !strings.Contains(err.Error(), ".spec.removal: field not declared in schema") {
+		t.Errorf("the older CustomResourceDefinition: got %v", err)
+	}
+	w.helmIn(t, "upgrade", chart, "--set", "webhook.replicas=3", "--set", "firstPolicy.create=true")
+	w.wantCABundle(t, "helm upgrade")
+	var policies unstructured.UnstructuredList
+	policies.SetAPIVersion("podgrace.dev/v1alpha1")
+	policies.SetKind("PodPolicyList")
+	if err := w.kube.List(t.Context(), &policies); err != nil || len(policies.Items) != 1 || policies.Items[0].Object["spec"].(map[string]any)["removal"] == nil {
+		t.Errorf("the first policy: %v %v", policies.Items, err)
+	}
+	order := w.watchDeletions(t)
+	w.helmIn(t, "uninstall")
+	order.wantConfigurationsFirst(t)
+	if err := w.kube.List(t.Context(), &policies); err != nil {
+		t.Errorf("the CustomResourceDefinition is gone: %v", err)
+	}
+	w.helmIn(t, "install", chart) // again, over what was kept
+	w.helmIn(t, "uninstall")
+}
+
+// The same with kubectl and the overlays' folders, in both modes, as the installation's text says.
+func TestKubectlWithAFolder(t *testing.T) {
+	w := empty(t)
+	for _, crd := range certManagerCRDs(t) {
+		if err := w.apply(t.Context(), crd); err != nil {
+			t.Fatal(err)
+		}
+		w.established(t, crd)
+	}
+	for _, v := range variants[:4] {
+		t.Run(v.name, func(t *testing.T) {
+			dir := v.folder(t)
+			w.kubectl(t, "apply", "-k", dir)
+			for _, o := range v.kustomized(t) {
+				w.established(t, o)
+			}
+			w.kubectl(t, "apply", "-f", manifests+"/policies/first.yaml")
+			w.writeCABundle(t)
+			w.kubectl(t, "apply", "-k", dir)
+			w.wantCABundle(t, "kubectl apply")
+			order := w.watchDeletions(t)
+			w.kubectl(t, "delete", "-k", dir)
+			order.wantConfigurationsFirst(t)
+			w.gone(t, v.kustomized(t))
+		})
+	}
+}
+
+// deletions is in which order objects went: their resource versions are of one etcd.
+type deletions struct {
+	mu    sync.Mutex
+	first map[string]uint64
+	last  map[string]uint64
+}
+
+// watchDeletions watches what the webhook consists of, until the test ends.
+func (w *world) watchDeletions(t *testing.T) *deletions {
+	t.Helper()
+	kube, err := client.NewWithWatch(w.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deletions{first: map[string]uint64{}, last: map[string]uint64{}}
+	for kind, version := range map[string]string{
+		"ValidatingWebhookConfiguration": "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
+		"Service": "v1", "ServiceAccount": "v1", "Deployment": "apps/v1", "ClusterRole": "rbac.authorization.k8s.io/v1", "RoleBinding": "rbac.authorization.k8s.io/v1",
+	} {
+		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind + "List"}}
+		if err := kube.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		events, err := kube.Watch(t.Context(), list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(events.Stop)
+		go d.record(kind, events.ResultChan())
+	}
+	return d
+}
+
+func (d *deletions) record(kind string, events <-chan watch.Event) {
+	for event := range events {
+		o, ok := event.Object.(*metav1.PartialObjectMetadata)
+		if !ok || event.Type != watch.Deleted || !strings.HasPrefix(o.Name, "podgrace") {
+			continue
+		}
+		version, err := strconv.ParseUint(o.ResourceVersion, 10, 64)
+		if err != nil {
+			continue
+		}
+		d.mu.Lock()
+		if d.first[kind] == 0 {
+			d.first[kind] = version
+		}
+		d.last[kind] = version
+		d.mu.Unlock()
+	}
+}
+
+// wantConfigurationsFirst fails where anything that the webhook needs went before the API server was told not to call it.
+func (d *deletions) wantConfigurationsFirst(t *testing.T) {
+	t.Helper()
+	suite.Eventually(t, "all deletions", func(context.Context) (bool, error) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.first) == 7, nil
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	configurations := max(d.last["ValidatingWebhookConfiguration"], d.last["MutatingWebhookConfiguration"])
+	for kind, version := range d.first {
+		if !strings.HasSuffix(kind, "WebhookConfiguration") && version < configurations {
+			t.Errorf("a %s went at %d, the webhook configurations at %d", kind, version, configurations)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+const (
+	manifests = "../../deploy"
+	chart     = manifests + "/chart/podgrace"
+	namespace = "podgrace-system"
+)
+
+// variant is one way of installing Podgrace.
+type variant struct {
+	name    string
+	overlay string
+	// components are taken in as a person would: their lines in the overlay are there, commented out.
+	components []string
+	// values for the chart.
+	values []string
+}
+
+var variants = []variant{
+	{name: "selfmanaged", overlay: "selfmanaged"},
+	{name: "certmanager", overlay: "certmanager", values: []string{"certificates.mode=cert-manager"}},
+	{name: "selfmanaged, webhook only", overlay: "selfmanaged", components: []string{"webhook-only"}, values: []string{"nodeEnforcer.enabled=false"}},
+	{name: "certmanager, webhook only", overlay: "certmanager", components: []string{"webhook-only"}, values: []string{"certificates.mode=cert-manager", "nodeEnforcer.enabled=false"}},
+	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
+	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
+}
+
+// folder returns the overlay's folder, in a copy of deploy where the components are taken in.
+func (v variant) folder(t testing.TB) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.CopyFS(root, os.DirFS(manifests)); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "overlays", v.overlay)
+	file := filepath.Join(dir, "kustomization.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range v.components {
+		line := regexp.MustCompile(`(?m)^# (- ../../components/` + component + `) `)
+		if !line.Match(text) {
+			t.Fatalf("%s has no line for %s", file, component)
+		}
+		text = line.ReplaceAll(text, []byte("$1 "))
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// kustomized returns the variant's objects as kubectl would apply them.
+func (v variant) kustomized(t testing.TB) []*unstructured.Unstructured {
+	t.Helper()
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified // as the overlay says
+	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), v.folder(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects(t, text)
+}
+
+// templated returns the variant's objects as Helm would install them into a namespace.
+func (v variant) templated(t testing.TB, in string) []*unstructured.Unstructured {
+	t.Helper()
+	args := append([]string{"template", "podgrace", chart, "--namespace", in}, set(v.values)...)
+	out, ok := rendered[strings.Join(args, " ")]
+	if !ok {
+		var err error
+		if out, err = helm(t, args...); err != nil {
+			t.Fatal(err)
+		}
+		rendered[strings.Join(args, " ")] = out
+	}
+	return objects(t, []byte(out))
+}
+
+// rendered is what helm template printed before, by its arguments.
+var rendered = map[string]string{}
+
+func set(values []string) []string {
+	var args []string
+	for _, value := range values {
+		args = append(args, "--set", value)
+	}
+	return args
+}
+
+// objects reads YAML documents.
+func objects(t testing.TB, text []byte) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if len(o.Object) > 0 {
+			all = append(all, o)
+		}
+	}
+}
+
+// key names an object among others.
+func key(o *unstructured.Unstructured) string {
+	return fmt.Sprintf("%s %s %s/%s", o.GetAPIVersion(), o.GetKind(), o.GetNamespace(), o.GetName())
+}
+
+// comparable are objects by key, as JSON has them, without what is Helm's own.
+func comparable(t testing.TB, all []*unstructured.Unstructured) map[string]any {
+	t.Helper()
+	byKey := map[string]any{}
+	for _, o := range all {
+		o = o.DeepCopy()
+		labels, annotations := o.GetLabels(), o.GetAnnotations()
+		delete(labels, "app.kubernetes.io/managed-by")
+		delete(labels, "helm.sh/chart")
+		delete(annotations, "helm.sh/resource-policy")
+		o.SetLabels(orNil(labels))
+		o.SetAnnotations(orNil(annotations))
+		text, err := json.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain any
+		if err := json.Unmarshal(text, &plain); err != nil {
+			t.Fatal(err)
+		}
+		if byKey[key(o)] != nil {
+			t.Errorf("%s is there twice", key(o))
+		}
+		byKey[key(o)] = plain
+	}
+	return byKey
+}
+
+// orNil is nil in place of a map without entries, so that it is the same as none.
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// helmProgram builds Helm as this module pins it.
+var helmProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "podgrace-helm-")
+	if err != nil {
+		return "", err
+	}
+	helmDir = dir
+	program := filepath.Join(dir, "helm")
+	if out, err := exec.Command("go", "build", "-o", program, "helm.sh/helm/v4/cmd/helm").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build Helm: %w: %s", err, out)
+	}
+	return program, nil
+})
+
+// helmDir is what helmProgram made, if it was called.
+var helmDir string
+
+// helm runs Helm, which keeps its files to itself. The error has what it wrote to standard error.
+func helm(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	program, err := helmProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
+	home := filepath.Dir(program)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("helm %s: %w: %s", strings.Join(args, " "), err, &problems)
+	}
+	return out.String(), nil
+}

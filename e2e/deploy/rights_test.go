@@ -1,0 +1,175 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// rights are single rights: group/resource (name) verb.
+type rights map[string]bool
+
+func (r rights) add(groups, resources, names, verbs []string) {
+	if len(names) == 0 {
+		names = []string{"any"}
+	}
+	for _, group := range groups {
+		for _, resource := range resources {
+			for _, name := range names {
+				for _, verb := range verbs {
+					r[fmt.Sprintf("%s/%s (%s) %s", group, resource, name, verb)] = true
+				}
+			}
+		}
+	}
+}
+
+// declaredFor returns what the roles among objects give to a service account.
+func declaredFor(t *testing.T, all []*unstructured.Unstructured, account string) rights {
+	t.Helper()
+	given := rights{}
+	for _, o := range all {
+		if !strings.HasSuffix(o.GetKind(), "RoleBinding") {
+			continue
+		}
+		binding := typed[rbacv1.RoleBinding](t, o) // a ClusterRoleBinding has the same fields
+		if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Kind == rbacv1.ServiceAccountKind && s.Name == account }) {
+			continue
+		}
+		for _, r := range typed[rbacv1.Role](t, find(t, all, binding.RoleRef.Kind, binding.RoleRef.Name)).Rules {
+			given.add(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)
+		}
+	}
+	return given
+}
+
+// has returns what the API server says that a service account of Podgrace's namespace may do there.
+func has(t *testing.T, s *suite.Suite, account string) rights {
+	t.Helper()
+	config := rest.CopyConfig(s.Config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+	}
+	kube, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	if err := kube.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	given := rights{}
+	for _, r := range review.Status.ResourceRules {
+		given.add(r.APIGroups, r.Resources, r.ResourceNames, r.Verbs)
+	}
+	return given
+}
+
+func without(all, some rights) rights {
+	left := maps.Clone(all)
+	maps.DeleteFunc(left, func(right string, _ bool) bool { return some[right] })
+	return left
+}
+
+// The programs under test run with exactly the rights that are shipped: no more, so that what they do in the tests they can do
+// where they are installed, and no fewer.
+func TestProgramsHaveExactlyTheseRights(t *testing.T) {
+	s := shared.Get(t)
+	if err := podgrace.AllowEnforcer(t.Context(), s.Cluster); err != nil {
+		t.Fatal(err)
+	}
+	everybody := has(t, s, "somebody")
+	for _, account := range []string{"podgrace-webhook", "podgrace-nodeenforcer"} {
+		want := declaredFor(t, variants[0].kustomized(t), account)
+		if len(want) < 10 {
+			t.Errorf("%s: only %d rights are declared", account, len(want))
+		}
+		suite.Eventually(t, "the rights of "+account, func(context.Context) (bool, error) {
+			got := without(has(t, s, account), everybody)
+			more, fewer := slices.Sorted(maps.Keys(without(got, want))), slices.Sorted(maps.Keys(without(want, got)))
+			if len(more)+len(fewer) > 0 {
+				return false, fmt.Errorf("more than declared: %q; fewer: %q", more, fewer)
+			}
+			return true, nil
+		})
+	}
+}
+
+// With cert-manager the webhook has no right on Secrets.
+func TestRightsWithCertManager(t *testing.T) {
+	given := declaredFor(t, variants[1].kustomized(t), "podgrace-webhook")
+	for right := range given {
+		if strings.HasPrefix(right, "/secrets ") {
+			t.Error(right)
+		}
+	}
+}
+
+// The webhook does all that it is for with these rights, and asks for nothing that it is refused.
+func TestWebhookIsRefusedNothing(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.WaitServiceAccount(t, ns)
+	p := s.Policy(t, ns, v1alpha1.PodPolicySpec{
+		TopologySpread: &v1alpha1.TopologySpreadSection{Constraints: []v1alpha1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, MinDomains: new(int32(2)),
+		}}},
+		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))},
+		Removal:     &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"system:serviceaccount:ops:repair"}},
+	})
+	suite.Eventually(t, "the policy's status", func(ctx context.Context) (bool, error) { // PolicyStatus
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
+		return len(p.Status.Conditions) > 0, err
+	})
+	s.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "r1"}})
+	replicas, labels := int32(1), map[string]string{"app": "db"}
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: func() corev1.PodSpec { s := podSpec(); s.NodeName = "r1"; return s }()},
+	}})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db-0"}}
+	suite.Eventually(t, "the pod", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	free := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db-1", Labels: labels, OwnerReferences: pod.OwnerReferences}, Spec: podSpec()}
+	if err := s.Client.Create(t.Context(), free, client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	if *pod.Spec.TerminationGracePeriodSeconds != 40 || len(free.Spec.TopologySpreadConstraints) != 1 {
+		t.Errorf("the pods got %d and %v", *pod.Spec.TerminationGracePeriodSeconds, free.Spec.TopologySpreadConstraints)
+	}
+	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), "removal.podgrace.dev") {
+		t.Errorf("force delete: got %v", err)
+	}
+	if err := s.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}, client.DryRunAll); err != nil && !strings.Contains(err.Error(), "removal.podgrace.dev") {
+		t.Errorf("delete the node: %v", err)
+	}
+	log, err := os.ReadFile(s.Webhook.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(log), "\n") {
+		if strings.Contains(line, "forbidden") && strings.Contains(line, "User ") {
+			t.Error(line)
+		}
+	}
+}
