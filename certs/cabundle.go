@@ -1,15 +1,16 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	acadmission "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,17 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ConfigurationName is the name of both webhook configurations.
-const ConfigurationName = "podgrace"
+// Recorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
+type Recorder interface {
+	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
+}
 
-// fieldOwner owns caBundle in the webhook configurations, and nothing else.
-const fieldOwner = client.FieldOwner("podgrace-cabundle")
-
-// CABundle writes the self-managed CA into the webhook configurations, and again whenever somebody empties it. It is the
-// leader's.
+// CABundle writes the self-managed CA into the webhook configurations, and again whenever somebody empties it; and it replaces
+// the CA, step by step. It is the leader's.
 type CABundle struct {
 	Client    client.Client
 	Namespace string
+	Timing    Timing
+	Clock     clock.PassiveClock
+	Events    Recorder
 }
 
 // SetUp adds the controller to the manager. Its cache must hold Secrets of the namespace only.
@@ -50,62 +53,89 @@ func (c *CABundle) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile writes the CA into both configurations, where they exist and differ.
+// Reconcile takes the next step, if it is time for one, and then writes the CAs into both configurations, where they exist and
+// differ. The Secret comes first: what is in it, the next leader writes too. A write that meets a newer version is given up,
+// since the event of that one is on its way.
 func (c *CABundle) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	log := ctrl.LoggerFrom(ctx)
 	var secret corev1.Secret
-	if err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: SecretName}, &secret); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err) // its creation is an event
-	}
-	ca := secret.Data[corev1.TLSCertKey]
-	if len(ca) == 0 {
+	err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: SecretName}, &secret)
+	if apierrors.IsNotFound(err) { // its creation is an event
+		log.Info("the CA's Secret is missing; a replica makes another", "secret", SecretName)
 		return reconcile.Result{}, nil
 	}
-	if err := c.mutating(ctx, ca); err != nil {
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Secret %s: %w", SecretName, err)
+	}
+	state, err := readState(&secret)
+	if err != nil { // cert-manager's authority, in every replica, mends it
+		log.Error(err, "the CA's Secret cannot be used; a replica makes another CA", "secret", SecretName)
+		return reconcile.Result{}, nil
+	}
+	found, err := readConfigurations(ctx, c.Client)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, c.validating(ctx, ca)
+	state, after, err := c.step(ctx, &secret, state, found)
+	if err == nil {
+		err = c.publish(ctx, &secret, state, found)
+	}
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: after}, err
 }
 
-func (c *CABundle) mutating(ctx context.Context, ca []byte) error {
-	var have admissionregistrationv1.MutatingWebhookConfiguration
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: ConfigurationName}, &have); err != nil {
-		return client.IgnoreNotFound(err)
+// step decides, and stores the state that follows.
+func (c *CABundle) step(ctx context.Context, secret *corev1.Secret, state State, found *configurations) (State, time.Duration, error) {
+	observed := Observed{Now: c.Clock.Now(), Carried: found.carry(bundle(state.Trusted())), Present: found.present()}
+	decision := Decide(state, observed, c.Timing)
+	if decision.Step == Wait && secret.Annotations[AnnotationPhase] == string(state.Phase()) {
+		return state, decision.After, nil
 	}
-	want := acadmission.MutatingWebhookConfiguration(ConfigurationName)
-	stale := false
-	for i := range have.Webhooks {
-		w := &have.Webhooks[i]
-		stale = stale || !bytes.Equal(w.ClientConfig.CABundle, ca)
-		want.WithWebhooks(acadmission.MutatingWebhook().WithName(w.Name).WithClientConfig(acadmission.WebhookClientConfig().WithCABundle(ca...)))
+	if decision.Step == Wait { // somebody took keys out of the Secret, or it is new
+		decision.Step, decision.Why = Note, "the Secret told of another phase"
 	}
-	if !stale {
-		return nil
+	var next Pair
+	if decision.Step == Begin {
+		var err error
+		if next, err = newPair(observed.Now, c.Timing.CA); err != nil {
+			return state, 0, err
+		}
 	}
-	return applied(c.Client.Apply(ctx, want, fieldOwner, client.ForceOwnership))
+	state = state.After(decision.Step, observed, next)
+	if err := c.Client.Update(ctx, writeState(secret, state)); err != nil {
+		return state, 0, fmt.Errorf("store step %s of the CA in Secret %s: %w", decision.Step, secret.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("the CA took a step", "step", decision.Step, "why", decision.Why, "phase", state.Phase(), "ca", state.Current.ID, "trusted", len(state.Trusted()))
+	c.tell(secret, state, decision)
+	return state, 0, nil
 }
 
-func (c *CABundle) validating(ctx context.Context, ca []byte) error {
-	var have admissionregistrationv1.ValidatingWebhookConfiguration
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: ConfigurationName}, &have); err != nil {
-		return client.IgnoreNotFound(err)
+// publish writes caBundle.
+func (c *CABundle) publish(ctx context.Context, secret *corev1.Secret, state State, found *configurations) error {
+	written, err := found.write(ctx, c.Client, bundle(state.Trusted()))
+	if written > 0 {
+		ctrl.LoggerFrom(ctx).Info("wrote caBundle", "configurations", written, "cas", len(state.Trusted()))
+		c.Events.Eventf(secret, nil, corev1.EventTypeNormal, "CABundleWritten", "Publish", "caBundle of %d webhook configurations has %d CAs now", written, len(state.Trusted()))
 	}
-	want := acadmission.ValidatingWebhookConfiguration(ConfigurationName)
-	stale := false
-	for i := range have.Webhooks {
-		w := &have.Webhooks[i]
-		stale = stale || !bytes.Equal(w.ClientConfig.CABundle, ca)
-		want.WithWebhooks(acadmission.ValidatingWebhook().WithName(w.Name).WithClientConfig(acadmission.WebhookClientConfig().WithCABundle(ca...)))
-	}
-	if !stale {
-		return nil
-	}
-	return applied(c.Client.Apply(ctx, want, fieldOwner, client.ForceOwnership))
+	return err
 }
 
-// applied passes over a configuration that was deleted in between: server-side apply then refuses to make half of one.
-func applied(err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		return nil
+// tell writes the Event of a step that an administrator may want to know of.
+func (c *CABundle) tell(secret *corev1.Secret, state State, d Decision) {
+	kind, reason, then := corev1.EventTypeNormal, "", ""
+	switch d.Step {
+	case Begin:
+		reason, then = "CAReplacementBegan", fmt.Sprintf("old and next CA are published for %s, then the next one signs", c.Timing.Settle)
+	case Swap:
+		reason, then = "CAReplaced", fmt.Sprintf("the next CA signs now; the old one stays trusted for %s, until its last leaf has ended", c.Timing.retire())
+	case Keep:
+		kind, reason, then = corev1.EventTypeWarning, "CALost", fmt.Sprintf("the new CA is published beside the old; replicas serve the leaves that they have for %s", c.Timing.Settle)
+	case Drop:
+		reason, then = "CARetired", fmt.Sprintf("caBundle has %d CA", len(state.Trusted()))
+	default:
+		return
 	}
-	return fmt.Errorf("write caBundle: %w", err)
+	c.Events.Eventf(secret, nil, kind, reason, string(d.Step), "%s; %s", d.Why, then)
 }

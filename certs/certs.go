@@ -3,13 +3,16 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
 	"github.com/cert-manager/cert-manager/pkg/server/tls/authority"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 )
 
@@ -23,42 +26,55 @@ type Source interface {
 	NeedLeaderElection() bool
 }
 
-// SecretName is the Secret that holds the self-managed CA.
-const SecretName = "podgrace-webhook-ca"
-
-// The lifetimes of the self-managed CA and of the leaves.
-const (
-	caDuration   = 10 * 365 * 24 * time.Hour
-	leafDuration = 7 * 24 * time.Hour
-)
-
 // SelfManaged returns a source whose CA is in a Secret of the namespace, made by the first replica that misses it.
-func SelfManaged(config *rest.Config, namespace string, dnsNames []string) Source {
-	return everyReplica{&servertls.DynamicSource{
+func SelfManaged(config *rest.Config, namespace string, dnsNames []string, timing Timing) (Source, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the CA's Secret: %w", err)
+	}
+	return &servertls.DynamicSource{
 		DNSNames: dnsNames,
-		Authority: &authority.DynamicAuthority{
-			SecretNamespace: namespace,
-			SecretName:      SecretName,
-			SecretLabels:    map[string]string{"app.kubernetes.io/part-of": "podgrace"},
-			RESTConfig:      config,
-			CommonName:      "podgrace-webhook-ca",
-			CADuration:      caDuration,
-			LeafDuration:    leafDuration,
+		Authority: &signer{
+			DynamicAuthority: &authority.DynamicAuthority{
+				SecretNamespace: namespace,
+				SecretName:      SecretName,
+				SecretLabels:    map[string]string{"app.kubernetes.io/part-of": "podgrace"},
+				RESTConfig:      config,
+				CommonName:      commonName,
+				CADuration:      timing.CA,
+				LeafDuration:    timing.Leaf,
+			},
+			secrets: kube.CoreV1().Secrets(namespace),
+			timing:  timing,
+			clock:   clock.RealClock{},
 		},
-	}}
+	}, nil
 }
 
-// everyReplica says that the source is not the leader's.
-type everyReplica struct{ *servertls.DynamicSource }
-
-// NeedLeaderElection is false.
-func (everyReplica) NeedLeaderElection() bool { return false }
-
-// Files returns a source that reads tls.crt and tls.key of a folder, as a Secret of type kubernetes.io/tls is mounted.
+// Files returns a source that reads tls.crt and tls.key of a folder, as a Secret of type kubernetes.io/tls is mounted. A pair
+// that cannot be read or does not fit is logged, and the one before it goes on serving.
 func Files(dir string) (Source, error) {
 	watcher, err := certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 	if err != nil {
 		return nil, fmt.Errorf("read the serving certificate from %s: %w", dir, err)
 	}
 	return watcher, nil
+}
+
+// Check fails where there is no certificate or it has ended: no API server would take it, another replica's perhaps.
+func Check(source Source, now time.Time) error {
+	c, err := source.GetCertificate(nil)
+	if err != nil {
+		return fmt.Errorf("get the serving certificate: %w", err)
+	}
+	leaf := c.Leaf
+	if leaf == nil { // tls.X509KeyPair sets it, unless GODEBUG says otherwise
+		if leaf, err = x509.ParseCertificate(c.Certificate[0]); err != nil {
+			return fmt.Errorf("read the serving certificate: %w", err)
+		}
+	}
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("the serving certificate ended at %s", leaf.NotAfter.Format(time.RFC3339))
+	}
+	return nil
 }

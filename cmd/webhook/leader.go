@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -26,6 +28,7 @@ type leader struct {
 	config  *rest.Config
 	options *options
 	log     logr.Logger
+	clock   clock.Clock
 }
 
 // retry is how long a lost lease is left to others.
@@ -38,18 +41,18 @@ func (l *leader) NeedLeaderElection() bool { return false }
 func (l *leader) Start(ctx context.Context) error {
 	backoff := retry
 	for ctx.Err() == nil {
-		began := time.Now()
+		began := l.clock.Now()
 		err := l.lead(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if time.Since(began) > retry.Cap {
+		if l.clock.Since(began) > retry.Cap {
 			backoff = retry // it had worked
 		}
 		l.log.Error(err, "the leader's controllers ended; they are started anew")
 		select {
 		case <-ctx.Done():
-		case <-time.After(backoff.Step()):
+		case <-l.clock.After(backoff.Step()):
 		}
 	}
 	return nil
@@ -69,7 +72,9 @@ func (l *leader) lead(ctx context.Context) error {
 func (l *leader) newManager() (ctrl.Manager, error) {
 	o := l.options
 	cacheOptions := webhook.CacheOptions()
-	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.namespace: {}}}
+	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
+		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
+	}
 	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
 		Scheme:                        webhook.NewScheme(),
 		Logger:                        l.log,
@@ -88,11 +93,14 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup}).SetUp(mgr),
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader()}).SetUp(mgr),
 			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {
-		errs = append(errs, (&certs.CABundle{Client: mgr.GetClient(), Namespace: o.namespace}).SetUp(mgr))
+		bundle := &certs.CABundle{
+			Client: mgr.GetClient(), Namespace: o.namespace, Timing: o.timing, Clock: l.clock, Events: mgr.GetEventRecorder("podgrace"),
+		}
+		errs = append(errs, bundle.SetUp(mgr))
 	}
 	return mgr, errors.Join(errs...)
 }

@@ -36,6 +36,9 @@ func TestOptions(t *testing.T) {
 		"mode":                  {[]string{"--cert-mode=acme"}, `"acme" is neither self-managed nor files`},
 		"files without folder":  {[]string{"--cert-mode=files"}, "needs --cert-dir"},
 		"folder without files":  {[]string{"--cert-dir=/x"}, "--cert-dir is for --cert-mode=files"},
+		"short leaves":          {[]string{"--leaf-duration=1m", "--ca-settle=10s", "--ca-duration=1h"}, ""},
+		"leaves too short":      {[]string{"--leaf-duration=1s"}, "--leaf-duration: 1s is less than 10s"},
+		"CA too short":          {[]string{"--ca-duration=24h"}, "--ca-duration: 24h0m0s is less than"},
 		"unknown flag":          {[]string{"--polcy=x"}, "unknown flag"},
 		"all that is wrong":     {[]string{"--port=-1", "--cert-mode=x"}, "--cert-mode"},
 	} {

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/certs"
 )
 
 // The ways to get a serving certificate.
@@ -25,6 +27,7 @@ type options struct {
 	metricsPort int
 	certMode    string
 	certDir     string
+	timing      certs.Timing
 	namespace   string
 	dnsNames    []string
 	leaderElect bool
@@ -32,7 +35,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, leaderElect: true}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -45,6 +48,12 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
 	f.StringVar(&o.certMode, "cert-mode", o.certMode, "serving certificate: self-managed (CA in a Secret, caBundle written by the leader) or files")
 	f.StringVar(&o.certDir, "cert-dir", o.certDir, "folder with tls.crt and tls.key, for --cert-mode=files; read again when they change")
+	f.DurationVar(&o.timing.CA, "ca-duration", o.timing.CA, "life of a new self-managed CA, which is replaced at half of it")
+	f.DurationVar(&o.timing.Leaf, "leaf-duration", o.timing.Leaf, "life of a self-managed serving certificate")
+	f.DurationVar(&o.timing.Settle, "ca-settle", o.timing.Settle, "how long API servers get to see a new caBundle before a certificate needs it")
+	for _, advanced := range []string{"ca-duration", "leaf-duration", "ca-settle"} {
+		_ = f.MarkHidden(advanced) // fails for a flag that is not there
+	}
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
@@ -82,6 +91,9 @@ func (o *options) Validate(args []string) error {
 	case certModeSelfManaged:
 		if o.certDir != "" {
 			errs = append(errs, errors.New("--cert-dir is for --cert-mode=files"))
+		}
+		if err := o.timing.Validate(); err != nil {
+			errs = append(errs, err)
 		}
 	case certModeFiles:
 		if o.certDir == "" {

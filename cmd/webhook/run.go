@@ -10,10 +10,12 @@ import (
 	"strconv"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -68,7 +70,7 @@ func certificates(config *rest.Config, o *options) (certs.Source, error) {
 	if o.certMode == certModeFiles {
 		return certs.Files(o.certDir)
 	}
-	return certs.SelfManaged(config, o.namespace, o.dnsNames), nil
+	return certs.SelfManaged(config, o.namespace, o.dnsNames, o.timing)
 }
 
 func newManager(config *rest.Config, o *options, source certs.Source, log logr.Logger) (ctrl.Manager, error) {
@@ -85,9 +87,17 @@ func newManager(config *rest.Config, o *options, source certs.Source, log logr.L
 		Metrics:                metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("set up: %w", err)
+		return nil, setUpError(err)
 	}
 	return mgr, nil
+}
+
+// setUpError says what to do where Podgrace's own kinds are not there yet. The program ends, and is started again by its kubelet.
+func setUpError(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("the CustomResourceDefinition podpolicies.podgrace.dev is not there (kubectl apply --server-side -k deploy/crds): %w", err)
+	}
+	return fmt.Errorf("set up: %w", err)
 }
 
 // address of a listener; "0" means none to controller-runtime.
@@ -126,16 +136,17 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
 	}
 	engine.Register(mgr.GetWebhookServer())
+	webhook.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
 
 	errs := []error{
 		mgr.Add(source),
 		mgr.Add(readiness),
 		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
 		mgr.AddReadyzCheck("informers", readiness.Check),
-		mgr.AddReadyzCheck("certificate", func(*http.Request) error { _, err := source.GetCertificate(nil); return err }),
+		mgr.AddReadyzCheck("certificate", func(*http.Request) error { return certs.Check(source, clock.RealClock{}.Now()) }),
 		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
 	}
-	return errors.Join(append(errs, mgr.Add(&leader{config: mgr.GetConfig(), options: o, log: log}))...)
+	return errors.Join(append(errs, mgr.Add(&leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}}))...)
 }
 
 // policies returns the store, and a function that says whether it is complete.

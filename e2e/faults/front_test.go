@@ -60,7 +60,10 @@ func (g *ground) newFront(t *testing.T) *front {
 	f.caller = caller(f.roots)
 	f.send(func(*admissionv1.AdmissionRequest) *podgrace.Webhook { return g.Webhook })
 	// A certificate of the CA that the webhooks have themselves, so that caBundle stays as the leader wants it.
-	source := certs.SelfManaged(g.Config, "podgrace-system", []string{"localhost"})
+	source, err := certs.SelfManaged(g.Config, "podgrace-system", []string{"localhost"}, certs.DefaultTiming())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), logr.Discard()))
 	ended := make(chan error, 1)
 	go func() { ended <- source.Start(ctx) }()
