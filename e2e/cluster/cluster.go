@@ -67,6 +67,7 @@ type Cluster struct {
 	client    kubernetes.Interface
 
 	controllerManager, scheduler *process
+	apiServer                    *process // that was restarted
 
 	mu         sync.Mutex
 	heartbeats map[string]context.CancelFunc
@@ -114,7 +115,7 @@ func (c *Cluster) Stop() error {
 	for _, node := range nodes {
 		errs = append(errs, node.Stop())
 	}
-	errs = append(errs, c.scheduler.stop(), c.controllerManager.stop())
+	errs = append(errs, c.scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop())
 	if c.stopEnv != nil {
 		errs = append(errs, c.stopEnv())
 		c.stopEnv = nil

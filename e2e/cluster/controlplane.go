@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -273,19 +272,11 @@ func healthy(url string) func(context.Context) (bool, error) {
 
 // EtcdPID returns the id of this cluster's etcd: the child of this process that serves the cluster's data folder.
 func (c *Cluster) EtcdPID() (int, error) {
-	processes, err := filepath.Glob("/proc/[0-9]*")
+	pid, _, err := childWith("--data-dir=" + c.env.ControlPlane.Etcd.DataDir)
 	if err != nil {
-		return 0, fmt.Errorf("finding etcd: %w", err)
+		return 0, fmt.Errorf("find etcd: %w", err)
 	}
-	for _, dir := range processes {
-		status, _ := os.ReadFile(filepath.Join(dir, "status"))
-		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		ours := strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid()))
-		if ours && slices.Contains(strings.Split(string(command), "\x00"), "--data-dir="+c.env.ControlPlane.Etcd.DataDir) {
-			return strconv.Atoi(filepath.Base(dir))
-		}
-	}
-	return 0, fmt.Errorf("finding etcd: no child of this process serves %s", c.env.ControlPlane.Etcd.DataDir)
+	return pid, nil
 }
 
 func (c *Cluster) logPath(name string) string { return filepath.Join(c.Dir, "log", name+".log") }

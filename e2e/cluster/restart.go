@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// RestartAPIServer kills the API server as the kernel's OOM killer would, starts it anew with the arguments that it had, and returns
+// when it is ready. etcd stays.
+func (c *Cluster) RestartAPIServer(ctx context.Context) error {
+	pid, args, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)
+	if err != nil {
+		return fmt.Errorf("restart the API server: %w", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill the API server: %w", err)
+	}
+	// envtest waits for its child. Until then threads of it may still hold the port.
+	gone := func(context.Context) (bool, error) {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH), nil
+	}
+	if err := until(ctx, "the end of the API server", gone); err != nil {
+		return err
+	}
+	name := "kube-apiserver-again"
+	if c.apiServer, err = startProcess(name, c.logPath(name), args[0], args[1:]...); err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
+		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	}, c.apiServer)
+}
+
+// childWith finds the child of this process that has an argument.
+func childWith(arg string) (pid int, args []string, err error) {
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, dir := range processes {
+		status, _ := os.ReadFile(filepath.Join(dir, "status"))
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		args := strings.Split(strings.TrimSuffix(string(command), "\x00"), "\x00")
+		if strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) && slices.Contains(args, arg) {
+			pid, err := strconv.Atoi(filepath.Base(dir))
+			return pid, args, err
+		}
+	}
+	return 0, nil, errors.New("no child of this process has the argument " + arg)
+}
