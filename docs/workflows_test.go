@@ -1,0 +1,77 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// workflow is what is looked at of a workflow.
+type workflow struct {
+	Permissions map[string]string `json:"permissions"`
+	Jobs        map[string]struct {
+		Permissions map[string]string `json:"permissions"`
+		Timeout     int               `json:"timeout-minutes"`
+		Steps       []struct {
+			Uses, Run string
+		} `json:"steps"`
+	} `json:"jobs"`
+}
+
+var (
+	pinned     = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
+	ciCommand  = regexp.MustCompile(`(?m)^step .*\bmake ([a-z0-9 -]+)$`)
+	makeTarget = regexp.MustCompile(`\bmake ([a-z0-9-]+)`)
+)
+
+// The workflows run commands of this repository and nothing else, with actions that can't be replaced, and may read only.
+func TestWorkflowsRunOurCommands(t *testing.T) {
+	makefile, ran := readPage(t, "../Makefile"), map[string]bool{}
+	files, err := filepath.Glob("../.github/workflows/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("workflows %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w workflow
+		if err := yaml.Unmarshal(text, &w); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if len(w.Permissions) != 1 || w.Permissions["contents"] != "read" {
+			t.Errorf("%s: permissions %v", file, w.Permissions)
+		}
+		for name, job := range w.Jobs {
+			if job.Permissions != nil || job.Timeout == 0 {
+				t.Errorf("%s: job %s has permissions %v and a timeout of %d", file, name, job.Permissions, job.Timeout)
+			}
+			for _, step := range job.Steps {
+				if step.Uses != "" && !pinned.MatchString(step.Uses) {
+					t.Errorf("%s: %s is not pinned by its commit", file, step.Uses)
+				}
+				if step.Run == "" {
+					continue
+				}
+				target := makeTarget.FindStringSubmatch(step.Run)
+				if target == nil || !strings.Contains(makefile, "\n"+target[1]+":") {
+					t.Errorf("%s: %q is no target of the Makefile", file, step.Run)
+					continue
+				}
+				ran[target[1]] = true
+			}
+		}
+	}
+	for _, line := range ciCommand.FindAllStringSubmatch(readPage(t, "../.ci/run"), -1) {
+		for target := range strings.FieldsSeq(line[1]) {
+			if !ran[target] {
+				t.Errorf(".ci/run makes %s, and no workflow does", target)
+			}
+		}
+	}
+}
