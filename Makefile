@@ -2,9 +2,13 @@
 SHELL := /bin/bash
 TOOL  := go tool -modfile=tools/go.mod
 FIDELITY_CASES ?= 1000000
+TAG ?= dev
+# Modules of their own, for the weight of what they need. e2e/kubernetes has no code.
+MODULES := e2e/deploy e2e/fidelity e2e/kind/certmanager e2e/monitoring
+GENERATED := api deploy/crds deploy/chart/podgrace/files deploy/components/monitoring docs/metrics.md docs/reference.md
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint verify generate bench bench-node bench-review screenshots fidelity build
+.PHONY: help demo test e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,21 +19,29 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 test: ## Everything that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
 	@go run ./e2e/tiers
 
+e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, remove, both certificate modes (root, Docker)
+	@REQUIRE_ALL=1 go run ./e2e/tiers kind
+
+images: ## The container images, podgrace/NAME:$(TAG)
+	for target in webhook nodeenforcer podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(TAG) . || exit 1; done
+
 build: ## The programs, into bin/
 	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
 
-lint: ## golangci-lint on both modules
+lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...
-	cd e2e/fidelity && go tool -modfile=../../tools/go.mod golangci-lint run --config=../../.golangci.yaml ./...
+	for module in $(MODULES); do (cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config=$(CURDIR)/.golangci.yaml ./...) || exit 1; done
 
-generate: ## Deepcopy and CRDs from api/
+generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the rules for the operator, and the chart's copies
 	$(TOOL) controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/... crd output:crd:dir=deploy/crds
+	go test ./docs -count=1 -run Fresh -update
+	cd e2e/monitoring && go test . -count=1 -run Fresh -update
+	go run ./deploy/chart deploy
 
 verify: generate ## Fails where generated files or go.mod are stale
 	go mod tidy -diff
-	cd e2e/fidelity && go mod tidy -diff
-	cd e2e/kubernetes && go mod tidy -diff
-	@test -z "$$(git status --porcelain -- api deploy/crds)" || { git diff -- api deploy/crds; echo "stale: run make generate and commit"; exit 1; }
+	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done
+	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git diff -- $(GENERATED); echo "stale: run make generate and commit"; exit 1; }
 
 bench: ## The webhook against a bare one that only decodes the pod; prints ratios
 	@go run ./e2e/bench

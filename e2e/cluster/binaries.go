@@ -34,6 +34,8 @@ var programs = []program{
 	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
 	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
 	{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
+	{"kubeadm", "k8s.io/kubernetes/cmd/kubeadm"}, // for kind's node, as the next
+	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
 }
 
 // assetPrograms are what a folder named by KUBEBUILDER_ASSETS must have; the others may be absent.

@@ -88,11 +88,11 @@ func enableControllers(dir string) {
 	}
 }
 
-// removeCgroups removes the node's cgroups. A killed process leaves its cgroup a moment later, so it tries until
-// the context ends.
-func removeCgroups(ctx context.Context, mounts []cgroupMount) error {
+// removeCgroups removes a cgroup, by its path below the root, from every hierarchy. A killed process leaves its cgroup a
+// moment later, so it tries until the context ends.
+func removeCgroups(ctx context.Context, mounts []cgroupMount, path string) error {
 	for _, mount := range mounts {
-		root := filepath.Join(mount.point, nodeCgroup)
+		root := filepath.Join(mount.point, path)
 		if err := until(ctx, "the end of "+root, func(context.Context) (bool, error) { return removeTree(root), nil }); err != nil {
 			return err
 		}
@@ -115,4 +115,14 @@ func removeTree(root string) bool {
 	}
 	_, err := os.Stat(root)
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+// RemoveCgroups removes a cgroup with all below it, by its path below the root, from every hierarchy. It waits for the
+// processes in it to end.
+func RemoveCgroups(ctx context.Context, path string) error {
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("finding cgroups: %w", err)
+	}
+	return removeCgroups(ctx, cgroupMounts(string(mountinfo)), path)
 }

@@ -27,7 +27,7 @@ func cleanNode(ctx context.Context) error {
 	}
 	removeShimSockets()
 	errs = append(errs, unmountAll(mountsUnder(string(mountinfo), nodeDir)), removeNetwork(ctx))
-	errs = append(errs, removeCgroups(ctx, cgroupMounts(string(mountinfo))))
+	errs = append(errs, removeCgroups(ctx, cgroupMounts(string(mountinfo)), nodeCgroup))
 	removeLeftFiles()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("cleaning up the node: %w", err) // keep its folder: something still uses it

@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/guest"
+	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/page"
 	"github.com/podgrace/podgrace/e2e/vmnode"
 )
@@ -46,8 +47,8 @@ var tiers = []tier{
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{
-			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./deploy/...", "./explain/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./page/...", "./policyfile/...", "./review/...", "./webhook/...",
-			"./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/benchreview/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...", "./e2e/guest/guesttest",
+			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./deploy/...", "./docs/...", "./explain/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./page/...", "./policyfile/...", "./review/...", "./webhook/...",
+			"./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/benchreview/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...", "./e2e/guest/guesttest", "./e2e/kind", "./e2e/kind/runc",
 		},
 	},
 	{
@@ -56,7 +57,15 @@ var tiers = []tier{
 	},
 	{
 		name: "API server", what: "the webhooks behind a real API server", dir: ".",
-		packages: []string{"./e2e/apiserver/...", "./e2e/agreement/...", "./e2e/faults/..."}, args: live, programs: true,
+		packages: []string{"./e2e/apiserver/...", "./e2e/agreement/...", "./e2e/certificates/...", "./e2e/faults/..."}, args: live, programs: true,
+	},
+	{
+		name: "deploy", what: "what Podgrace is installed by, on a real API server", dir: "e2e/deploy",
+		packages: []string{"./..."}, args: live, programs: true,
+	},
+	{
+		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",
+		packages: []string{"./..."}, args: live,
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: ".",
@@ -65,6 +74,10 @@ var tiers = []tier{
 	{
 		name: "node", what: "with a kubelet and containerd", dir: ".",
 		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: nodeUnmet,
+	},
+	{
+		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: ".",
+		packages: []string{"./e2e/kind/box", "./e2e/kind/install"}, args: live, programs: true, unmet: kind.Supported,
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",

@@ -1,0 +1,42 @@
+# The images of Podgrace, one target each: webhook, nodeenforcer, podgrace (the command line).
+#
+#   docker build --target webhook --tag podgrace/webhook --build-arg VERSION=v1.2.3 .
+#
+# For other architectures: docker buildx build --platform linux/amd64,linux/arm64 ... ; Go cross-compiles, nothing is
+# emulated. Where no registry and no module proxy can be reached, name other base images and put a vendor folder
+# (go mod vendor) beside go.mod.
+ARG GO_IMAGE=golang:1.26
+ARG BASE_IMAGE=scratch
+
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
+WORKDIR /src
+COPY . .
+ARG TARGETOS
+ARG TARGETARCH
+ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go build -trimpath -buildvcs=false -ldflags='-s -w' -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
+
+# What a program without its own root file system needs: authorities to trust, for kubeconfigs that name none.
+FROM ${BASE_IMAGE} AS base
+ARG VERSION=dev
+LABEL org.opencontainers.image.title=podgrace \
+      org.opencontainers.image.licenses=Apache-2.0 \
+      org.opencontainers.image.version=$VERSION
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+
+FROM base AS podgrace
+COPY --from=build /out/podgrace /usr/local/bin/podgrace
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/podgrace"]
+
+# The owner of a node's cgroup files is root; the DaemonSet takes away what root has beyond that.
+FROM base AS nodeenforcer
+COPY --from=build /out/nodeenforcer /usr/local/bin/nodeenforcer
+USER 0:0
+ENTRYPOINT ["/usr/local/bin/nodeenforcer"]
+
+FROM base AS webhook
+COPY --from=build /out/webhook /usr/local/bin/webhook
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/webhook"]

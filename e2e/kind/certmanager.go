@@ -1,0 +1,44 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+// buildCertManager builds cert-manager's controllers (package certmanager) into dir, if they are not there.
+func buildCertManager(ctx context.Context, module, dir string) (string, error) {
+	program := filepath.Join(dir, "certmanager")
+	if _, err := (command{dir: module, env: []string{"GOWORK=off"}}).run(ctx, "go", "build", "-o", program, "."); err != nil {
+		return "", fmt.Errorf("building cert-manager: %w", err)
+	}
+	return program, nil
+}
+
+// StartCertManager installs cert-manager's CustomResourceDefinitions and starts its controllers, as a process beside the
+// cluster.
+func (c *Cluster) StartCertManager(ctx context.Context) (*cluster.Process, error) {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return nil, err
+	}
+	module, err := command{dir: root}.run(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := filepath.Glob(filepath.Join(module, "deploy", "crds", "cert-manager.io_*.yaml"))
+	if err != nil || len(definitions) == 0 {
+		return nil, fmt.Errorf("cert-manager's module %s has no CustomResourceDefinitions", module)
+	}
+	for _, file := range definitions {
+		if _, err := c.Kubectl(ctx, "apply", "--server-side", "--filename="+file); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=1m", "crd", "certificates.cert-manager.io", "issuers.cert-manager.io", "certificaterequests.cert-manager.io", "clusterissuers.cert-manager.io"); err != nil {
+		return nil, err
+	}
+	return cluster.StartProcess("certmanager", filepath.Join(c.lab.Dir, "certmanager.log"), c.lab.certManager, "--kubeconfig="+c.Kubeconfig)
+}

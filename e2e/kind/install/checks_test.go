@@ -1,0 +1,160 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// examples are applied in each installation.
+var examples = []string{"production-web", "stateful", "batch"}
+
+// applyExamples applies one file of every example, or deletes it.
+func (w *world) applyExamples(t *testing.T, file string) {
+	t.Helper()
+	for _, name := range examples {
+		if _, err := w.Kubectl(t.Context(), "apply", "--filename="+filepath.Join(w.lab.Dir, current, "examples", name, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// applyPolicies applies the examples' policies and returns when every replica decides by them.
+func (w *world) applyPolicies(t *testing.T) {
+	t.Helper()
+	w.applyExamples(t, "cluster.yaml")
+	w.applyExamples(t, "policy.yaml")
+	suite.EventuallyWithin(t, 2*time.Minute, "the policies in force in all replicas", func(ctx context.Context) (bool, error) {
+		var policies v1alpha1.PodPolicyList
+		if err := w.client.List(ctx, &policies); err != nil {
+			return false, err
+		}
+		for _, pod := range w.webhookPods(t) {
+			text, err := w.metrics(ctx, pod.Name)
+			if err != nil {
+				return false, err
+			}
+			lines := strings.Split(text, "\n")
+			for _, p := range policies.Items {
+				if !slices.Contains(lines, fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d", p.Name, p.Generation)) {
+					return false, nil
+				}
+			}
+		}
+		return len(policies.Items) > 0, nil
+	})
+}
+
+// removeExamples deletes what the examples made and waits until it is gone.
+func (w *world) removeExamples(t *testing.T) {
+	t.Helper()
+	for _, file := range []string{"workloads.yaml", "policy.yaml", "cluster.yaml"} {
+		for _, name := range examples {
+			path := filepath.Join(w.lab.Dir, current, "examples", name, file)
+			if _, err := w.Kubectl(t.Context(), "delete", "--ignore-not-found", "--timeout=4m", "--filename="+path); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// check is the suite: the examples' pods get their defaults and run, a force delete of a stateful one is refused through the
+// Service, an ordinary delete is not, and both are counted.
+func (w *world) check(t *testing.T) {
+	t.Helper()
+	w.applyPolicies(t)
+	w.applyExamples(t, "workloads.yaml")
+	defer w.removeExamples(t)
+	pods := w.running(t, "data", "db", 3)
+	for _, pod := range pods {
+		if got := *pod.Spec.TerminationGracePeriodSeconds; got != 120 {
+			t.Errorf("pod %s has %d s to stop, want 120", pod.Name, got)
+		}
+		if got := pod.Spec.PriorityClassName; got != "data" {
+			t.Errorf("pod %s has priority class %q, want data", pod.Name, got)
+		}
+		if pod.Annotations[v1alpha1.AnnotationEnforcement] == "" {
+			t.Errorf("pod %s has no annotation %s", pod.Name, v1alpha1.AnnotationEnforcement)
+		}
+		if len(pod.Spec.TopologySpreadConstraints) != 2 {
+			t.Errorf("pod %s has constraints %v, want two", pod.Name, pod.Spec.TopologySpreadConstraints)
+		}
+	}
+	_, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
+	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {
+		t.Errorf("a force delete of %s: got %v, want it refused", pods[0].Name, err)
+	}
+	if _, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--timeout=3m", pods[1].Name); err != nil {
+		t.Errorf("an ordinary delete: %v", err)
+	}
+	w.checkMetrics(t)
+}
+
+// running waits until a StatefulSet's pods are ready, and returns them.
+func (w *world) running(t *testing.T, ns, name string, replicas int32) []corev1.Pod {
+	t.Helper()
+	suite.EventuallyWithin(t, 3*time.Minute, "pods of "+name, func(ctx context.Context) (bool, error) {
+		var set appsv1.StatefulSet
+		if err := w.client.Get(ctx, client.ObjectKey{Namespace: ns, Name: name}, &set); err != nil {
+			return false, err
+		}
+		return set.Status.ReadyReplicas == replicas, nil
+	})
+	var pods corev1.PodList
+	if err := w.client.List(t.Context(), &pods, client.InNamespace(ns), client.MatchingLabels{"app": name}); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// checkMetrics: some replica counted the refusal, and some the pods that were changed.
+func (w *world) checkMetrics(t *testing.T) {
+	t.Helper()
+	var all strings.Builder
+	for _, pod := range w.webhookPods(t) {
+		text, err := w.metrics(t.Context(), pod.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(text + "\n")
+	}
+	for _, want := range []string{"podgrace_pod_changes_total{", "podgrace_removals_total{"} {
+		if !strings.Contains(all.String(), "\n"+want) {
+			t.Errorf("no replica has the metric %s...", want)
+		}
+	}
+}
+
+// checkGone: what is left of the cluster works, and nothing of Podgrace acts.
+func (w *world) checkGone(t *testing.T) {
+	t.Helper()
+	out, err := w.Kubectl(t.Context(), "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings",
+		"--selector=app.kubernetes.io/part-of=podgrace", "--output=name")
+	if err != nil || out != "" {
+		t.Errorf("left behind: %s (%v)", out, err)
+	}
+	const ns = "afterwards"
+	for _, args := range [][]string{
+		{"create", "namespace", ns},
+		{"create", "deployment", "--namespace=" + ns, "still", "--image=localhost/podgrace/pause:1", "--replicas=2"},
+		{"rollout", "status", "--namespace=" + ns, "deployment/still", "--timeout=2m"},
+		{"delete", "pod", "--namespace=" + ns, "--all", "--grace-period=0", "--force"},
+		{"rollout", "status", "--namespace=" + ns, "deployment/still", "--timeout=2m"},
+		{"delete", "namespace", ns, "--timeout=3m"},
+	} {
+		if _, err := w.Kubectl(t.Context(), args...); err != nil {
+			t.Errorf("after the removal: %v", err)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The certificate modes, by the names of the overlays.
+const (
+	selfManaged = "selfmanaged"
+	certManager = "certmanager"
+)
+
+// installer is a way to install Podgrace in a certificate mode.
+type installer struct {
+	name   string
+	apply  func(ctx context.Context, w *world, mode, version string) error // installs or upgrades
+	remove func(ctx context.Context, w *world, mode, version string) error
+}
+
+var installers = []installer{
+	{
+		name: "kustomize",
+		apply: func(ctx context.Context, w *world, mode, version string) error {
+			folder, err := w.overlay(mode, version)
+			if err != nil {
+				return err
+			}
+			_, err = w.Kubectl(ctx, "apply", "--server-side", "--kustomize="+folder)
+			return err
+		},
+		remove: func(ctx context.Context, w *world, mode, version string) error {
+			folder, err := w.overlay(mode, version)
+			if err != nil {
+				return err
+			}
+			_, err = w.Kubectl(ctx, "delete", "--wait", "--timeout=3m", "--kustomize="+folder)
+			return err
+		},
+	},
+	{
+		name: "Helm",
+		apply: func(ctx context.Context, w *world, mode, version string) error {
+			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
+			_, err := w.Helm(ctx, "upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
+				"--namespace=podgrace-system", "--create-namespace", "--set=images.tag="+version, "--set=certificates.mode="+values[mode], "--wait", "--timeout=4m")
+			return err
+		},
+		remove: func(ctx context.Context, w *world, _, _ string) error {
+			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace=podgrace-system", "--wait", "--timeout=3m"); err != nil {
+				return err
+			}
+			_, err := w.Kubectl(ctx, "delete", "namespace", "podgrace-system", "--timeout=3m")
+			return err
+		},
+	},
+}
+
+// overlay is what a user writes: deploy's overlay with the images of a version.
+func (w *world) overlay(mode, version string) (string, error) {
+	folder := filepath.Join(w.lab.Dir, "overlay-"+mode+"-"+version)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", fmt.Errorf("writing an overlay: %w", err)
+	}
+	text := fmt.Sprintf(`apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [../%[1]s/deploy/overlays/%[2]s]
+images:
+- {name: podgrace/webhook, newTag: %[1]s}
+- {name: podgrace/nodeenforcer, newTag: %[1]s}
+`, version, mode)
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("writing an overlay: %w", err)
+	}
+	return folder, nil
+}
+
+// install installs or upgrades, and returns when all of it is ready and the API server trusts the webhook.
+func (w *world) install(t *testing.T, i installer, mode, version string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() { // the next installation is not to meet this one
+			_ = i.remove(context.Background(), w, mode, version)
+		}
+	})
+	if err := i.apply(t.Context(), w, mode, version); err != nil {
+		t.Fatalf("installing the %s version: %v\n%s", version, err, w.state())
+	}
+	w.waitReady(t)
+	w.lab.Logf("%s: %s with %s is ready", t.Name(), version, i.name)
+}

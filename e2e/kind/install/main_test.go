@@ -1,0 +1,121 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
+	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// The versions: folders with sources in the lab's, and tags of images.
+const (
+	previous = "previous"
+	current  = "current"
+)
+
+// world is what the tests share: one cluster, in which each installs Podgrace and removes it again.
+type world struct {
+	*kind.Cluster
+	lab    *kind.Lab
+	client client.Client
+}
+
+// shared is set unless this machine can't have it.
+var (
+	shared *world
+	unmet  = kind.Supported()
+)
+
+func TestMain(m *testing.M) {
+	if unmet != nil {
+		os.Exit(m.Run())
+	}
+	os.Exit(kind.Run(context.Background(), os.Stderr, sources, func(ctx context.Context, lab *kind.Lab) int {
+		code, err := withCluster(ctx, lab, m)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return max(code, 1)
+		}
+		return code
+	}))
+}
+
+// get returns the world, or skips the test where the machine can't have it.
+func get(t *testing.T) *world {
+	t.Helper()
+	clustertest.Require(t, "kind", unmet)
+	return shared
+}
+
+// sources exports both versions.
+func sources(ctx context.Context, dir string) error {
+	if err := kind.ExportWorkTree(ctx, filepath.Join(dir, current)); err != nil {
+		return err
+	}
+	commit, err := kind.PreviousCommit(ctx)
+	if err != nil {
+		return err
+	}
+	if err := kind.ExportCommit(ctx, commit, filepath.Join(dir, previous)); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, previous, "deploy", "chart")); err == nil {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "kind: %s has no chart yet: the upgrade is from this version to itself\n", commit)
+	if err := os.RemoveAll(filepath.Join(dir, previous)); err != nil {
+		return fmt.Errorf("removing the sources of %s: %w", commit, err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, previous), os.DirFS(filepath.Join(dir, current))); err != nil {
+		return fmt.Errorf("copying the sources: %w", err)
+	}
+	return nil
+}
+
+func withCluster(ctx context.Context, lab *kind.Lab, m *testing.M) (code int, err error) {
+	// Before the images: a node image that is wrong shows at once.
+	c, err := lab.Create(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Delete(context.WithoutCancel(ctx))) }()
+	if err := images(ctx, lab, c); err != nil {
+		return 0, err
+	}
+	kube, err := suite.NewClient(c.Config)
+	if err != nil {
+		return 0, err
+	}
+	shared = &world{Cluster: c, lab: lab, client: kube}
+	return m.Run(), nil
+}
+
+// images builds both versions' and loads them.
+func images(ctx context.Context, lab *kind.Lab, c *kind.Cluster) error {
+	dockerfile := filepath.Join(lab.Dir, current, "Dockerfile")
+	all := []string{cluster.PauseImage}
+	if err := lab.BuildPause(ctx); err != nil {
+		return err
+	}
+	for _, version := range []string{current, previous} {
+		if err := lab.Build(ctx, filepath.Join(lab.Dir, version), dockerfile, version); err != nil {
+			return err
+		}
+		lab.Logf("images of the %s version are built", version)
+		all = append(all, kind.Image("webhook", version), kind.Image("nodeenforcer", version))
+	}
+	if err := c.Load(ctx, all...); err != nil {
+		return err
+	}
+	lab.Logf("images are loaded")
+	return nil
+}

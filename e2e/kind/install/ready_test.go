@@ -1,0 +1,99 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// namespace is Podgrace's.
+const namespace = "podgrace-system"
+
+// waitReady returns when the webhook and the node enforcer are rolled out and all webhooks have a CA.
+func (w *world) waitReady(t *testing.T) {
+	t.Helper()
+	for _, workload := range []string{"deployment/podgrace-webhook", "daemonset/podgrace-nodeenforcer"} {
+		if _, err := w.Kubectl(t.Context(), "rollout", "status", "--namespace="+namespace, "--timeout=4m", workload); err != nil {
+			t.Fatalf("%v\n%s", err, w.state())
+		}
+	}
+	suite.EventuallyWithin(t, 2*time.Minute, "caBundle in all webhooks", func(ctx context.Context) (bool, error) {
+		var m admissionregistrationv1.MutatingWebhookConfiguration
+		var v admissionregistrationv1.ValidatingWebhookConfiguration
+		key := client.ObjectKey{Name: "podgrace"}
+		if err := errors.Join(w.client.Get(ctx, key, &m), w.client.Get(ctx, key, &v)); err != nil {
+			return false, err
+		}
+		for _, hook := range m.Webhooks {
+			if len(hook.ClientConfig.CABundle) == 0 {
+				return false, nil
+			}
+		}
+		for _, hook := range v.Webhooks {
+			if len(hook.ClientConfig.CABundle) == 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// waitReplaced returns when no replica of another version is left: those that end go on serving for a while.
+func (w *world) waitReplaced(t *testing.T, version string) {
+	t.Helper()
+	suite.EventuallyWithin(t, 2*time.Minute, "the end of the other version's replicas", func(ctx context.Context) (bool, error) {
+		var pods corev1.PodList
+		err := w.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-webhook"})
+		other := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Spec.Containers[0].Image != kind.Image("webhook", version) })
+		return !other, err
+	})
+}
+
+// state describes what there is of Podgrace, for a failure.
+func (w *world) state() string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var text strings.Builder
+	for _, args := range [][]string{
+		{"get", "all,events", "--namespace=" + namespace, "--output=wide"},
+		{"logs", "--namespace=" + namespace, "--selector=app.kubernetes.io/part-of=podgrace", "--tail=15", "--prefix"},
+	} {
+		out, err := w.Kubectl(ctx, args...)
+		if err != nil {
+			out = err.Error()
+		}
+		text.WriteString(out + "\n")
+	}
+	return text.String()
+}
+
+// webhookPods are the replicas that serve.
+func (w *world) webhookPods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := w.client.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-webhook"}); err != nil {
+		t.Fatal(err)
+	}
+	var serving []corev1.Pod
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil {
+			serving = append(serving, pod)
+		}
+	}
+	return serving
+}
+
+// metrics returns what a replica's port metrics serves, fetched through the API server.
+func (w *world) metrics(ctx context.Context, pod string) (string, error) {
+	return w.Kubectl(ctx, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/metrics")
+}

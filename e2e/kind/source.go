@@ -1,0 +1,65 @@
+package kind
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+// modulePath is the repository's module.
+const modulePath = "github.com/podgrace/podgrace"
+
+// ExportWorkTree copies the repository as it is now, with what is not committed yet.
+func ExportWorkTree(ctx context.Context, dir string) error {
+	return export(ctx, dir, `git ls-files -z --cached --others --exclude-standard --deduplicate | tar --create --null --ignore-failed-read --files-from=-`)
+}
+
+// ExportCommit copies the repository as a commit has it.
+func ExportCommit(ctx context.Context, commit, dir string) error {
+	return export(ctx, dir, `git archive "$COMMIT"`, "COMMIT="+commit)
+}
+
+// export fills dir from a command that writes an archive, and adds the modules' sources: the build reaches no proxy.
+func export(ctx context.Context, dir, archive string, env ...string) error {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making a folder for sources: %w", err)
+	}
+	shell := command{dir: root, env: append(env, "DIR="+dir)}
+	if _, err := shell.run(ctx, "bash", "-o", "pipefail", "-c", archive+` | tar --extract --directory="$DIR"`); err != nil {
+		return fmt.Errorf("exporting the repository: %w", err)
+	}
+	if _, err := (command{dir: dir}).run(ctx, "go", "mod", "vendor"); err != nil {
+		return fmt.Errorf("adding modules to %s: %w", filepath.Base(dir), err)
+	}
+	return nil
+}
+
+// PreviousCommit names the version to upgrade from: PODGRACE_UPGRADE_FROM, else the last commit where the work tree has
+// changes or the clone has no other, else the one before.
+func PreviousCommit(ctx context.Context) (string, error) {
+	if named := os.Getenv("PODGRACE_UPGRADE_FROM"); named != "" {
+		return named, nil
+	}
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	changes, err := command{dir: root}.run(ctx, "git", "status", "--porcelain")
+	if err != nil {
+		return "", err
+	}
+	if changes != "" {
+		return "HEAD", nil
+	}
+	if _, err := (command{dir: root}).run(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD~1^{commit}"); err != nil {
+		return "HEAD", nil // a clone of one commit only
+	}
+	return "HEAD~1", nil
+}
