@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
 const (
@@ -40,6 +42,8 @@ type releasing map[types.UID]*released
 
 type released struct {
 	pod *corev1.Pod
+	// dying: its end had begun when it was last on its way.
+	dying bool
 	// until is zero while the pod runs.
 	until time.Time
 }
@@ -55,12 +59,21 @@ func (r releasing) flights() (flying []eviction.Flight) {
 	return flying
 }
 
-// over is for a pod that has finished or that the API server does not have any more. Its time runs from the first of both.
-func (r releasing) over(uid types.UID, now time.Time) {
-	if of, known := r[uid]; known && of.until.IsZero() {
-		of.until = now.Add(releaseTime)
+// follow begins the time of those who are over: the API server does not have the pod any more, or says that it has finished, or, before
+// it has heard of that, its processes have ended.
+func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.Standing, now time.Time) {
+	for uid, of := range r {
+		s, stands := standing[uid]
+		of.dying = of.dying || s.Dying
+		p := present[uid]
+		if over := p == nil || graceperiod.Finished(p) || of.dying && !stands; over && of.until.IsZero() {
+			of.until = now.Add(releaseTime)
+		}
 	}
 }
+
+// has says whether a pod is over.
+func (r releasing) has(uid types.UID) bool { return r[uid] != nil && !r[uid].until.IsZero() }
 
 // forget drops those whose time is over.
 func (r releasing) forget(now time.Time) {

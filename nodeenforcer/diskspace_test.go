@@ -80,6 +80,11 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.measured(hog, 1<<20, 0) // an old layer, by a container that restarts
 	s.wait(10 * time.Second)
 	s.want("while it stops", "hog")
+	s.terminator.standing[0].Dying = true
+	s.later(2 * time.Second)
+	s.terminator.standing = nil
+	s.wait(4 * time.Second)
+	s.want("before its kubelet has told that it ended", "hog")
 	finished := hog.DeepCopy()
 	finished.Status.Phase = corev1.PodFailed
 	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small, finished} })
@@ -88,7 +93,7 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small} })
 	delete(s.says, "hog")
 	s.measured(small, 1<<20, 0)
-	s.wait(releaseTime - 12*time.Second)
+	s.wait(releaseTime - 16*time.Second)
 	s.want("while its space is not free", "hog")
 	s.wait(4 * time.Second)
 	s.want("when it should be", "hog", "small")

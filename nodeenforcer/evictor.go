@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -178,16 +177,22 @@ func (e *Evictor) gone(state State) {
 	for _, p := range state.Pods {
 		present[p.UID] = p
 	}
+	e.releasing.follow(present, e.standing(), e.Clock.Now())
 	for uid := range e.asked {
-		p := present[uid]
-		if p == nil || graceperiod.Finished(p) {
-			e.releasing.over(uid, e.Clock.Now())
-		}
-		if p == nil {
+		if present[uid] == nil {
 			e.Terminator.Removed(uid)
 			delete(e.asked, uid)
 		}
 	}
+}
+
+// standing are the evictions that are on their way.
+func (e *Evictor) standing() map[types.UID]terminate.Standing {
+	standing := map[types.UID]terminate.Standing{}
+	for _, s := range e.Terminator.Standing() {
+		standing[s.Pod.UID] = s
+	}
+	return standing
 }
 
 // release withdraws what was asked for but not begun, once nothing is short any more.
@@ -229,15 +234,13 @@ func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
 	if err != nil {
 		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
 	}
-	standing := map[types.UID]terminate.Standing{}
-	for _, s := range e.Terminator.Standing() {
-		standing[s.Pod.UID] = s
-	}
+	standing := e.standing()
 	var free []eviction.Candidate
 	var flying []eviction.Flight
 	for _, c := range candidates {
 		s, flies := standing[c.Pod.UID]
 		switch {
+		case disk(met.Signal) && e.releasing.has(c.Pod.UID): // below
 		case !flies:
 			free = append(free, c)
 		case s.RefusedFor > 0 && !met.Hard: // a budget forbids it for now
