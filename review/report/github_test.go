@@ -47,9 +47,9 @@ func commands(t *testing.T, out string) []command {
 
 func TestGitHubCommands(t *testing.T) {
 	r := impatient()
-	r.Source.File, r.Source.Line = "/work/a,b:c%.yaml", 7
+	r.Source.File, r.Source.Line = "/src/a,b:c%.yaml", 7
 	r.Message, r.Warnings = "100%\nis too much: really", nil
-	got := commands(t, printed(t, FormatGitHub, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/work"}))
+	got := commands(t, printed(t, FormatGitHub, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/src"}))
 	want := []command{{
 		"error", map[string]string{"file": "a,b:c%.yaml", "line": "7", "title": "Podgrace: Deployment shop/impatient is denied"},
 		"100% is too much: really",

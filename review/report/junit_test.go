@@ -117,8 +117,8 @@ func TestJUnitReader(t *testing.T) {
 
 func TestJUnitPathsAreRelative(t *testing.T) {
 	r := impatient()
-	r.Source.File = "/work/a.yaml"
-	out := printed(t, FormatJUnit, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/work"})
+	r.Source.File = "/src/a.yaml"
+	out := printed(t, FormatJUnit, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/src"})
 	if !strings.Contains(out, `file="a.yaml"`) {
 		t.Error(out)
 	}

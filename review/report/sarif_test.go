@@ -86,7 +86,7 @@ func TestSARIFPaths(t *testing.T) {
 	for file, want := range map[string]string{
 		"a/b.yaml":          "a/b.yaml",
 		"./a/../b.yaml":     "b.yaml",
-		"/work/a b#1.yaml":  "a%20b%231.yaml",
+		"/src/a b#1.yaml":  "a%20b%231.yaml",
 		"/elsewhere/a.yaml": "file:///elsewhere/a.yaml",
 		"../a.yaml":         "../a.yaml",
 		"c:d.yaml":          "./c:d.yaml",
@@ -94,7 +94,7 @@ func TestSARIFPaths(t *testing.T) {
 	} {
 		r := impatient()
 		r.Source.File = file
-		at := sarifOf(t, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/work"}).Results[0].Locations[0]
+		at := sarifOf(t, review.NewReport(1, 0, []review.Result{r}, nil), Options{Dir: "/src"}).Results[0].Locations[0]
 		if got := at.Physical.Artifact.URI; got != want {
 			t.Errorf("%s: got %s, want %s", file, got, want)
 		}
