@@ -234,9 +234,24 @@ func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
 	if err != nil {
 		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
 	}
+	free, flying := e.sorted(met, candidates)
+	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
+	if outdated(met, choice, free, e.Clock.Now()) {
+		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
+		choice.Victims = nil
+	}
+	victims := slices.Concat(choice.Hasten, choice.Victims)
+	for _, v := range victims {
+		e.end(state, met, kind, v, leftFor(met, len(victims)))
+	}
+	if len(victims) > 0 && choice.Short > 0 {
+		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
+	}
+}
+
+// sorted tells those who may be chosen from those who are on their way.
+func (e *Evictor) sorted(met pressure.Met, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
 	standing := e.standing()
-	var free []eviction.Candidate
-	var flying []eviction.Flight
 	for _, c := range candidates {
 		s, flies := standing[c.Pod.UID]
 		switch {
@@ -254,18 +269,7 @@ func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
 	if disk(met.Signal) {
 		flying = append(flying, e.releasing.flights()...)
 	}
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
-	if outdated(met, choice, free, e.Clock.Now()) {
-		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
-		choice.Victims = nil
-	}
-	victims := slices.Concat(choice.Hasten, choice.Victims)
-	for _, v := range victims {
-		e.end(state, met, kind, v, leftFor(met, len(victims)))
-	}
-	if len(victims) > 0 && choice.Short > 0 {
-		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
-	}
+	return free, flying
 }
 
 func kindOf(k terminate.Kind) eviction.Kind {

@@ -61,6 +61,11 @@ func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, 
 	if !ok {
 		return s.Tree.Write(ctx, cgroup, files)
 	}
+	unlock, err := s.alone(ctx, cgroup, files)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	have, err := s.Read(cgroup, s.filesToRead(files)...)
 	if err != nil {
 		return 0, err
@@ -80,6 +85,19 @@ func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, 
 		}
 	}
 	return written, nil
+}
+
+// alone waits until no other enforcer writes to the cgroup through systemd, if that is what is to be done.
+func (s *Systemd) alone(ctx context.Context, cgroup string, files []File) (unlock func(), err error) {
+	tree, lockable := s.Tree.(interface {
+		lock(ctx context.Context, cgroup string) (unlock func(), err error)
+	})
+	if !lockable || len(s.touched(files)) == 0 {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	defer cancel()
+	return tree.lock(ctx, cgroup)
 }
 
 // runs cuts files where those with a property follow those without, or the other way round.
@@ -111,7 +129,7 @@ func (s *Systemd) writeRun(ctx context.Context, cgroup, unit string, files []Fil
 	}
 	written, err := writeInOrder(ctx, want, func(f File) (bool, error) {
 		if _, err := s.Tree.Write(ctx, cgroup, []File{f}); err != nil {
-			return false, err
+			return false, cameAgain(cgroup, err)
 		}
 		differed := !Holds(have[f.Name], f.Value)
 		have[f.Name] = strings.TrimSpace(f.Value)
@@ -148,6 +166,14 @@ func (s *Systemd) putBack(ctx context.Context, cgroup, unit string, have map[str
 		return fmt.Errorf("writing %s: waiting for systemd: %w", cgroup, err)
 	}
 	_, err = s.Tree.Write(ctx, cgroup, lost)
+	return cameAgain(cgroup, err)
+}
+
+// cameAgain is for an error about a file that was there: this is another cgroup of its name.
+func cameAgain(cgroup string, err error) error {
+	if errors.Is(err, ErrNoFile) {
+		return fmt.Errorf("writing %s, which went and came again: %w", cgroup, ErrGone)
+	}
 	return err
 }
 

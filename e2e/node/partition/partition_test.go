@@ -261,10 +261,10 @@ func TestKubeletKilledDuringTermination(t *testing.T) {
 // gone returns when there is no such object any more, or another one of its name.
 func gone(t *testing.T, s *suite.Suite, o client.Object) {
 	t.Helper()
-	uid := o.GetUID()
+	now := o.DeepCopyObject().(client.Object) // what the caller has stays what is gone
 	suite.Eventually(t, fmt.Sprintf("%T %s gone", o, o.GetName()), func(ctx context.Context) (bool, error) {
-		err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), o)
-		return apierrors.IsNotFound(err) || o.GetUID() != uid, client.IgnoreNotFound(err)
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(o), now)
+		return apierrors.IsNotFound(err) || now.GetUID() != o.GetUID(), client.IgnoreNotFound(err)
 	})
 }
 
