@@ -86,7 +86,7 @@ func TestSARIFPaths(t *testing.T) {
 	for file, want := range map[string]string{
 		"a/b.yaml":          "a/b.yaml",
 		"./a/../b.yaml":     "b.yaml",
-		"/src/a b#1.yaml":  "a%20b%231.yaml",
+		"/src/a b#1.yaml":   "a%20b%231.yaml",
 		"/elsewhere/a.yaml": "file:///elsewhere/a.yaml",
 		"../a.yaml":         "../a.yaml",
 		"c:d.yaml":          "./c:d.yaml",
