@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -37,18 +36,10 @@ func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (
 	return &in, nil
 }
 
-// clockOf a webhook is the real one where it has none of its own.
-func clockOf(w *webhook.Engine) clock.PassiveClock {
-	if w.Clock == nil {
-		return clock.RealClock{}
-	}
-	return w.Clock
-}
-
 // Situate fills in what a webhook's lookup knows about the pod of an explanation. The reader gives what the webhook never asks
 // for: the node as a whole, and the pods on it.
 func Situate(ctx context.Context, w *webhook.Engine, reader client.Reader, in *explain.Input) error {
-	in.Now, in.Policies, in.OwnNamespace = clockOf(w).Now(), w.Policies.Policies(), w.Namespace
+	in.Now, in.Policies, in.OwnNamespace = w.Now(), w.Policies.Policies(), w.Namespace
 	in.Namespace = w.Lookup.Namespace(ctx, in.Pod.Namespace)
 	facts, err := w.Lookup.Facts(ctx, explain.Needs(*in), in.Pod.Namespace, in.Pod)
 	if err != nil {

@@ -43,8 +43,8 @@ type Engine struct {
 	Clock clock.PassiveClock
 }
 
-// now is the time by the clock.
-func (e *Engine) now() time.Time {
+// Now is the time by the clock.
+func (e *Engine) Now() time.Time {
 	if e.Clock == nil {
 		return time.Now()
 	}

@@ -40,7 +40,7 @@ type Fences interface {
 func (e *Engine) RemovalFacts(ctx context.Context, name string, r *guard.Request) guard.Facts {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
-	facts := guard.Facts{Now: e.now()}
+	facts := guard.Facts{Now: e.Now()}
 	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
