@@ -28,7 +28,8 @@ type Harness struct {
 	Link func(t testing.TB, path, target string)
 	// Processes is nil where there are none, as in a tree of ordinary files.
 	Processes *Processes
-	// Partial says that a cgroup can be half gone: v1 removes it hierarchy by hierarchy.
+	// Partial says that a cgroup can be there by half: v1 removes it hierarchy by hierarchy, and systemd makes it before it gives it
+	// its controllers.
 	Partial bool
 	// Rounds of the tests of races; fewer where making a cgroup is slow.
 	Rounds int

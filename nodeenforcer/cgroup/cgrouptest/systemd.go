@@ -30,7 +30,7 @@ func OnSystemd(t testing.TB, conn *dbus.Conn, mountpoint string, tree cgroup.Tre
 	s := units{kernel{mountpoints: []string{mountpoint}, unified: true}, conn}
 	h := &Harness{
 		Tree: tree, Root: fmt.Sprintf("/podgracetest%d.slice", os.Getpid()), Absent: "cpu.absent", Rounds: 5,
-		Files: SamplesV2, Refused: cgroup.File{Name: "memory.high", Value: "nonsense"},
+		Files: SamplesV2, Refused: cgroup.File{Name: "memory.high", Value: "nonsense"}, Partial: true,
 		Unit: func(parent, word string) string {
 			return strings.TrimSuffix(path.Base(parent), ".slice") + "-" + word + ".slice"
 		},
@@ -64,7 +64,8 @@ func (s units) startUnit(t testing.TB, unit string, properties ...dbus.Property)
 	}
 }
 
-// removeSlice stops it, and waits for its cgroup to go, which comes a moment later.
+// removeSlice stops it and removes its cgroup, as the kubelet's cgroup manager does (github.com/opencontainers/cgroups v0.0.6,
+// systemd/v2.go, Destroy): systemd may leave it. It waits until the cgroup is gone.
 func (s units) removeSlice(t testing.TB, at string) {
 	t.Helper()
 	done := make(chan string, 1)
@@ -81,12 +82,12 @@ func (s units) removeSlice(t testing.TB, at string) {
 	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for deadline := time.Now().Add(time.Minute); ; <-poll.C {
-		_, err := os.Stat(filepath.Join(s.mountpoints[0], at))
-		if errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(filepath.Join(s.mountpoints[0], at))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("%s is still there", at)
+			t.Errorf("%s is still there: %v", at, err)
 			return
 		}
 	}
