@@ -250,7 +250,7 @@ func cpuWeight(n int32) v1alpha1.Enforcement {
 	return v1alpha1.Enforcement{CPU: &v1alpha1.WeightEnforcement{Weight: n}}
 }
 
-func removal(protect v1alpha1.Protection, zero v1alpha1.GraceAction) policyOption {
+func removal(protect v1alpha1.Protection, zero v1alpha1.ZeroGraceAction) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) {
 		s.Removal = &v1alpha1.RemovalSection{Protect: protect, ZeroGrace: zero}
 	}

@@ -1,6 +1,7 @@
 package defaulting
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,10 +56,21 @@ func (a *allowList) permits(class string) bool {
 	return a == nil || class == "" || slices.Contains(a.names, class)
 }
 
-// removal is the strictest of every field of the matching policies' removal sections.
+// removal is what the matching policies' removal sections do about a grace period of 0: the strictest of those that protect
+// the pod.
 type removal struct {
-	protectAll from[bool] // given: some policy protects all pods
-	zeroGrace  from[v1alpha1.GraceAction]
+	ofStateful from[v1alpha1.ZeroGraceAction] // of all policies: each protects pods with identity or exclusive storage
+	ofAll      from[v1alpha1.ZeroGraceAction] // of those that protect all pods; not given: none does
+}
+
+// zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
+var zeroGraceStrictness = []v1alpha1.ZeroGraceAction{v1alpha1.ZeroGraceWarn, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny}
+
+func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1.ZeroGraceAction] {
+	if !have.given() || slices.Index(zeroGraceStrictness, other.value) > slices.Index(zeroGraceStrictness, have.value) {
+		return other
+	}
+	return have
 }
 
 // For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
@@ -127,11 +139,10 @@ func (e *Effective) addLimits(p *Policy) {
 		if e.removal == nil {
 			e.removal = &removal{}
 		}
-		if r.Protect == v1alpha1.ProtectAll && !e.removal.protectAll.given() {
-			e.removal.protectAll = from[bool]{true, p}
-		}
-		if !e.removal.zeroGrace.given() || r.ZeroGrace == v1alpha1.GraceDeny && e.removal.zeroGrace.value != v1alpha1.GraceDeny {
-			e.removal.zeroGrace = from[v1alpha1.GraceAction]{r.ZeroGrace, p}
+		zero := from[v1alpha1.ZeroGraceAction]{cmp.Or(r.ZeroGrace, v1alpha1.ZeroGraceRaise), p} // a file has no defaults of the CRD
+		e.removal.ofStateful = stricterZeroGrace(e.removal.ofStateful, zero)
+		if r.Protect == v1alpha1.ProtectAll {
+			e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)
 		}
 	}
 }
@@ -202,7 +213,7 @@ func (e *Effective) addNeeds(pod *corev1.Pod) {
 			e.needs.Pods = e.needs.Pods || hard && c.MinDomains != nil && *c.MinDomains > 1
 		}
 	}
-	if e.removal != nil && !e.removal.protectAll.given() && graceperiod.Of(&pod.Spec) == 0 {
+	if e.removal != nil && !e.removal.allAlike() && graceperiod.Of(&pod.Spec) == 0 {
 		e.needs.Claims = len(guard.ClaimNames(pod)) > 0
 	}
 }

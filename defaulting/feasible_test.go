@@ -118,7 +118,7 @@ func TestInfeasibleTogether(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	t.Parallel()
-	removing := removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise)
+	removing := removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise)
 	tests := []struct {
 		name   string
 		pod    *corev1.Pod

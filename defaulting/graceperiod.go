@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
 )
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
@@ -17,16 +18,20 @@ const gracePath = "/spec/terminationGracePeriodSeconds"
 func applyGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
 	stops := stopsOf(req.Pod)
-	if have == 0 && e.zeroGraceRefused(req, facts) {
-		denyZeroGrace(e, req, facts, out)
+	zero := e.zeroGrace(req, facts)
+	if zero.action() == v1alpha1.ZeroGraceDeny {
+		zero.deny(out)
 		return
 	}
-	want, why := e.settle(have, stops, have == 0 && e.removal != nil && isProtected(req, e, facts))
+	want, why := e.settle(have, stops, zero)
 	if want != have {
 		out.change(string(v1alpha1.SectionGracePeriod), OperationAdd, gracePath, want, "%s", why.text)
 		if !why.isDefault {
 			out.warn("terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
 		}
+	}
+	if want == 0 && zero.action() == v1alpha1.ZeroGraceWarn {
+		zero.warn(out)
 	}
 	e.remarkStops(req.Pod, want, stops, out)
 }
@@ -40,11 +45,11 @@ type reasonWhy struct {
 // settle returns the grace period that the policies give to a pod that has one of the given seconds. Settling twice
 // gives the same: a value that was moved to a bound of exactly 30 can't be told from an unset one on the next call, so it
 // takes the default at once.
-func (e *Effective) settle(have int64, stops preStops, raiseZero bool) (int64, reasonWhy) {
+func (e *Effective) settle(have int64, stops preStops, zero zeroGrace) (int64, reasonWhy) {
 	value, why := have, reasonWhy{}
-	if have == 0 && raiseZero {
+	if zero.action() == v1alpha1.ZeroGraceRaise {
 		value = graceperiod.Unset
-		why.add("PodPolicy " + e.removal.zeroGrace.name() + ": with 0 every delete of this protected pod would be a force delete")
+		why.add("PodPolicy " + zero.by.name() + ": with 0 every delete of this protected pod would be a force delete")
 	}
 	for range 2 {
 		if value == graceperiod.Unset && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
@@ -133,8 +138,9 @@ func (e *Effective) managesGrace() bool {
 // changed the pod after it.
 func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
-	if have == 0 && e.removal != nil && isProtected(req, e, facts) {
-		denyZeroGrace(e, req, facts, out)
+	zero := e.zeroGrace(req, facts)
+	if zero.action() == v1alpha1.ZeroGraceDeny || zero.action() == v1alpha1.ZeroGraceRaise {
+		zero.deny(out)
 		return
 	}
 	stops := stopsOf(req.Pod)
@@ -144,16 +150,52 @@ func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	}
 	if want, why := e.bound(have, stops); want != have {
 		out.deny("GracePeriodOutOfBounds", "terminationGracePeriodSeconds is %d but must be %d (%s). Podgrace sets that itself; it was not called, or another webhook changed the pod after it. Set it to %d, or try again", have, want, why, want)
+		return
+	}
+	if zero.action() == v1alpha1.ZeroGraceWarn {
+		// In the words of applyGracePeriod, so that the API server says it once: it drops a warning that it has given already
+		// (k8s.io/apiserver/pkg/endpoints/filters/warning.go AddWarning, 0.36.3). Said here too for a 0 that another webhook wrote after
+		// ours, and for when ours was not called.
+		zero.warn(out)
 	}
 }
 
-func (e *Effective) zeroGraceRefused(req Request, facts Facts) bool {
-	return e.removal != nil && e.removal.zeroGrace.value == v1alpha1.GraceDeny && isProtected(req, e, facts)
+// zeroGrace is what a policy does about a pod's grace period of 0.
+type zeroGrace struct {
+	by      from[v1alpha1.ZeroGraceAction] // not given: the pod has another grace period, or nobody protects it
+	because string                         // it is protected
 }
 
-func denyZeroGrace(e *Effective, req Request, facts Facts, out *Result) {
+// zeroGrace is what the strictest of the policies that protect this pod does. A claim that is not known counts as exclusive.
+func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
+	if graceperiod.Of(&req.Pod.Spec) != 0 || e.removal == nil {
+		return zeroGrace{}
+	}
+	if !e.removal.allAlike() {
+		if because := guard.Protected(req.Pod, facts.Claims); because != "" {
+			return zeroGrace{e.removal.ofStateful, because}
+		}
+		if !e.removal.ofAll.given() {
+			return zeroGrace{}
+		}
+	}
+	return zeroGrace{e.removal.ofAll, "PodPolicy " + e.removal.ofAll.name() + " protects all pods"}
+}
+
+// allAlike says that whatever the pod is, the same becomes of it.
+func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofStateful.value }
+
+func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }
+
+// warn says first what to do: the reason why the pod is protected can be long.
+func (z zeroGrace) warn(out *Result) {
+	out.warn("terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
+		z.by.name(), z.because)
+}
+
+func (z zeroGrace) deny(out *Result) {
 	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s refuses that (%s). Set it to at least 1, better to what the pod needs to stop",
-		e.removal.zeroGrace.name(), protectedBecause(req, e, facts))
+		z.by.name(), z.because)
 }
 
 // preStops is what is known about a pod's preStop hooks. The kubelet runs them all at once, those of sidecars too, before

@@ -360,7 +360,8 @@ func TestPreStopSpellings(t *testing.T) {
 
 func TestApplyZeroGrace(t *testing.T) {
 	t.Parallel()
-	raise, refuse := one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny)))
+	raise, refuse := one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))
+	allAndStateful := []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))}
 	const raised = "is now 30, not 0: PodPolicy safe: with 0 every delete of this protected pod would be a force delete"
 	ephemeral := func(mode corev1.PersistentVolumeAccessMode) podOption {
 		return func(p *podT) {
@@ -384,15 +385,49 @@ func TestApplyZeroGrace(t *testing.T) {
 		{name: "ephemeral volume that is ReadWriteOnce", pod: pod(grace(0), ephemeral(corev1.ReadWriteOnce)), policies: refuse, denials: []string{"ZeroGracePeriod: …claim"}},
 		{name: "ephemeral volume that is ReadWriteMany: the pod itself says so, its claim does not exist yet", pod: pod(grace(0), ephemeral(corev1.ReadWriteMany)), policies: refuse},
 		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: refuse},
-		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(policy("safe", removal(v1alpha1.ProtectAll, v1alpha1.GraceRaise))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(policy("safe", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "of several policies the strictest of those that protect the pod: one protects all and raises", pod: pod(grace(0)), policies: allAndStateful, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy a: with 0 every delete"}},
+		{name: "the other denies, and protects a StatefulSet's", pod: pod(grace(0), ofStatefulSet), policies: allAndStateful, denials: []string{"ZeroGracePeriod: …PodPolicy b refuses that (it is a pod of StatefulSet db)"}},
 		{
-			name: "of several policies the strictest: All from one, Deny from the other", pod: pod(grace(0)),
-			policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.GraceRaise)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny))},
-			denials:  []string{"ZeroGracePeriod: …PodPolicy b refuses that (PodPolicy a protects all pods)"},
+			name: "one that only warns protects all: it raises nothing for another", pod: pod(grace(0)),
+			policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceWarn)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))},
+			warnings: []string{"every delete of the pod is a force delete…(PodPolicy a; PodPolicy a protects all pods)"},
 		},
 		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
 		{name: "raised no higher than the maximum", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
 		{name: "raised to what preStop needs", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
+	})
+}
+
+// zeroKept is the warning about a 0 that a policy leaves, in the same words whoever says it.
+const zeroKept = "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy safe; it is a pod of StatefulSet db)"
+
+func TestApplyZeroGraceWarn(t *testing.T) {
+	t.Parallel()
+	zero := func(name string, action v1alpha1.ZeroGraceAction, more ...policyOption) *v1alpha1.PodPolicy {
+		return policy(name, append([]policyOption{removal(v1alpha1.ProtectStateful, action)}, more...)...)
+	}
+	warn := zero("safe", v1alpha1.ZeroGraceWarn)
+	with := func(others ...*v1alpha1.PodPolicy) []*v1alpha1.PodPolicy { return append(others, warn) }
+	testApply(t, []scenario{
+		{name: "StatefulSet: it keeps its 0", pod: pod(grace(0), ofStatefulSet), policies: one(warn), warnings: []string{zeroKept}},
+		{name: "RWO claim", pod: pod(grace(0), claims("data")), policies: one(warn), facts: facts(claimed("data", corev1.ReadWriteOnce)), warnings: []string{"every delete of the pod is a force delete…(PodPolicy safe; its claim data is ReadWriteOnce)"}},
+		{name: "unknown claim", pod: pod(grace(0), claims("data")), policies: one(warn), warnings: []string{"(PodPolicy safe; the access mode of its claim data is not known)"}},
+		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: with(zero("a", v1alpha1.ZeroGraceWarn, func(s *v1alpha1.PodPolicySpec) { s.Removal.Protect = v1alpha1.ProtectAll })), warnings: []string{"(PodPolicy a; PodPolicy a protects all pods)"}},
+		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: one(warn)},
+		{name: "grace 1 is not 0", pod: pod(grace(1), ofStatefulSet), policies: one(warn)},
+		{name: "negative is stored as 1", pod: pod(grace(-1), ofStatefulSet), policies: one(warn)},
+		{name: "unset is 30", pod: pod(bare, ofStatefulSet), policies: one(warn)},
+		{name: "Deny over Raise over Warn", pod: pod(grace(0), ofStatefulSet), policies: with(zero("a", v1alpha1.ZeroGraceRaise), zero("z", v1alpha1.ZeroGraceDeny)), denials: []string{"ZeroGracePeriod: …PodPolicy z refuses that"}},
+		{name: "Raise over Warn, although the one that warns is heavier", pod: pod(grace(0), ofStatefulSet), policies: []*v1alpha1.PodPolicy{zero("safe", v1alpha1.ZeroGraceWarn, weight(9)), zero("z", v1alpha1.ZeroGraceRaise)}, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
+		{name: "empty, as in a file without the CRD's defaults, is Raise and so over Warn", pod: pod(grace(0), ofStatefulSet), policies: with(zero("z", "")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
+		{name: "of two that warn the heavier is named", pod: pod(grace(0), ofStatefulSet), policies: []*v1alpha1.PodPolicy{zero("a", v1alpha1.ZeroGraceWarn), zero("safe", v1alpha1.ZeroGraceWarn, weight(9))}, warnings: []string{zeroKept}},
+		{name: "a minimum raises it anyway: then there is no 0 to warn about", pod: pod(grace(0), ofStatefulSet), policies: with(policy("web", minGrace(10))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
+		{name: "a minimum of 0 does not", pod: pod(grace(0), ofStatefulSet), policies: with(policy("web", minGrace(0))), warnings: []string{zeroKept}},
+		{name: "what preStop needs raises it anyway", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(7))), policies: with(policy("web", margin(5))), changes: setGrace(12), warnings: []string{"is now 12, not 0: PodPolicy web: preStop of container a"}},
+		{name: "a default is for pods that chose none, 0 is a choice", pod: pod(grace(0), ofStatefulSet), policies: with(policy("web", defaultGrace(45), maxGrace(60))), warnings: []string{zeroKept}},
+		{name: "what the user may skip are defaults: no way round the warning", pod: pod(grace(0), ofStatefulSet, skipping("gracePeriod")), policies: with(policy("web", defaultGrace(45), permitsSkip(v1alpha1.SectionGracePeriod))), warnings: []string{zeroKept}},
+		{name: "nor round a minimum", pod: pod(grace(0), ofStatefulSet, skipping("gracePeriod")), policies: with(policy("web", defaultGrace(45), minGrace(10), permitsSkip(v1alpha1.SectionGracePeriod))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
 	})
 }
 
@@ -407,9 +442,13 @@ func TestValidateGracePeriod(t *testing.T) {
 		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(policy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
 		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(policy("web", maxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
 		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(policy("web", maxGrace(40)))},
-		{name: "0, protected", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), denials: []string{"ZeroGracePeriod: "}},
-		{name: "0, not protected", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceDeny)))},
+		{name: "0, protected", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: "}},
+		{name: "0 that a policy warns about: in the words of Apply, so that the author reads it once", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
+		{name: "0 that one policy warns about and another raises", pod: pod(grace(0), ofStatefulSet), policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)), policy("b", removal(v1alpha1.ProtectStateful, ""))}, denials: []string{"ZeroGracePeriod: …PodPolicy b refuses that"}},
+		{name: "0 that a policy warns about, below the minimum", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", minGrace(10), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), denials: []string{"GracePeriodOutOfBounds: …is 0 but must be 10"}},
+		{name: "0, not protected, where a policy warns", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)))},
+		{name: "0, not protected", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))},
 		{name: "0 without a removal section", pod: pod(grace(0), ofStatefulSet), policies: one(policy("web", maxGrace(60)))},
-		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
+		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
 	})
 }

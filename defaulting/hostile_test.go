@@ -54,7 +54,7 @@ func TestHostilePods(t *testing.T) {
 		{"10,000 claims", pod(grace(0), claims(make([]string, 10000)...))},
 	}
 	policies := compile(t, policy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "track")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
-		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.GraceRaise)))
+		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise)))
 	known := facts(classes(high), service("app", "web"), ownerSelects("app", "web", hash, "abc"), withNode("n1", zone, "a", host, "n1"), withPod("n1", "app", "web"))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -159,7 +159,7 @@ func TestSkip(t *testing.T) {
 
 func TestValidateIsSilentAboutExcludedPods(t *testing.T) {
 	t.Parallel()
-	limits := one(policy("p", maxGrace(10), allows("low"), node(cpuWeight(500)), removal(v1alpha1.ProtectAll, v1alpha1.GraceDeny)))
+	limits := one(policy("p", maxGrace(10), allows("low"), node(cpuWeight(500)), removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
 	known := facts(classes(high))
 	testValidate(t, []scenario{
 		{name: "kube-system", pod: pod(of(high), grace(0)), namespace: defaulting.Namespace{Name: "kube-system"}, policies: limits, facts: known},

@@ -195,7 +195,7 @@ func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
 		node(cpuWeight(rapid.Int32Range(1, 3).Draw(t, "cpu")))(s)
 	}
 	if s.Match == nil && chance(t, "removal") {
-		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.GraceDeny, v1alpha1.GraceRaise))(s)
+		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, ""))(s)
 	}
 	return p
 }
@@ -284,7 +284,7 @@ func TestApplyingTwiceEqualsOnce(t *testing.T) {
 // limits of all matching policies, computed here once more and in the plainest way.
 type limits struct {
 	low, high, margin int64 // -1: none
-	removal           bool
+	zero              bool  // a protected pod may not have 0
 }
 
 func limitsOf(policies []*v1alpha1.PodPolicy, names []string) limits {
@@ -293,7 +293,7 @@ func limitsOf(policies []*v1alpha1.PodPolicy, names []string) limits {
 		if !slices.Contains(names, p.Name) {
 			continue
 		}
-		l.removal = l.removal || p.Spec.Removal != nil
+		l.zero = l.zero || p.Spec.Removal != nil && p.Spec.Removal.ZeroGrace != v1alpha1.ZeroGraceWarn
 		if g := p.Spec.GracePeriod; g != nil {
 			if g.MinSeconds != nil {
 				l.low = max(l.low, *g.MinSeconds)
@@ -350,7 +350,7 @@ func TestDefaultsNeverOverrideAChoice(t *testing.T) {
 		}
 		l := limitsOf(w.policies, w.compiled.For(w.request(), ownNamespace).Policies)
 		_, known := hooksOf(w.pod)
-		within := have >= l.low && (l.high < 0 || have <= l.high) && (l.margin < 0 || known == 0 || have >= known+l.margin) && (have > 0 || !l.removal)
+		within := have >= l.low && (l.high < 0 || have <= l.high) && (l.margin < 0 || known == 0 || have >= known+l.margin) && (have > 0 || !l.zero)
 		if have != 30 && within && *after.Spec.TerminationGracePeriodSeconds != have {
 			t.Fatalf("a chosen grace period of %d within the limits %+v became %d", have, l, *after.Spec.TerminationGracePeriodSeconds)
 		}
@@ -498,6 +498,52 @@ func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
 		for _, d := range w.after(t, applied).validate().Denials {
 			if !slices.Contains(cantMend, d.Reason) {
 				t.Fatalf("%+v", d)
+			}
+		}
+	})
+}
+
+// zeroWarnings are those about a 0 that is left.
+func zeroWarnings(r defaulting.Result) []defaulting.Warning {
+	return slices.DeleteFunc(slices.Clone(r.Warnings), func(w defaulting.Warning) bool {
+		return !strings.HasPrefix(string(w), "terminationGracePeriodSeconds is 0, ")
+	})
+}
+
+// guarded is the pod's protection by the removal sections of the policies, computed here once more.
+func (w world) guarded(names []string) bool {
+	stateful := len(w.pod.OwnerReferences) > 0 && w.pod.OwnerReferences[0].Kind == "StatefulSet"
+	for _, v := range w.pod.Spec.Volumes {
+		modes, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
+		stateful = stateful || !known || slices.Contains(modes, corev1.ReadWriteOnce)
+	}
+	return slices.ContainsFunc(w.policies, func(p *v1alpha1.PodPolicy) bool {
+		return slices.Contains(names, p.Name) && p.Spec.Removal != nil && (stateful || p.Spec.Removal.Protect == v1alpha1.ProtectAll)
+	})
+}
+
+// TestZeroOfAProtectedPodIsSaidOnce: a protected pod that ends with 0 has one warning about that, the same one from the first call, from
+// a second, and from Validate; no other pod has it.
+func TestZeroOfAProtectedPodIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		first := w.apply()
+		if len(first.Denials) > 0 {
+			return
+		}
+		again := w.after(t, first)
+		kept := *again.pod.Spec.TerminationGracePeriodSeconds == 0 && w.guarded(w.compiled.For(w.request(), ownNamespace).Policies)
+		said := zeroWarnings(first)
+		if kept != (len(said) == 1) || len(said) > 1 {
+			t.Fatalf("keeps 0: %v, said %q", kept, said)
+		}
+		for _, other := range []defaulting.Result{again.apply(), again.validate()} {
+			if len(other.Denials) > 0 { // then that is what is read
+				continue
+			}
+			if diff := cmp.Diff(said, zeroWarnings(other), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("said in other words: %s", diff)
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package defaulting
 
 import (
-	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -13,47 +12,57 @@ import (
 // Removal returns what guards the pods of a namespace. A section on removal selects by namespace only. Of a namespace that
 // is unknown all policies hold: a removal is judged on the safe side.
 func (ps Policies) Removal(ns Namespace, ownNamespace string) guard.Policy {
-	var p guard.Policy
 	if ns.Name == neverMatched || ownNamespace != "" && ns.Name == ownNamespace {
-		return p
+		return guard.Policy{}
 	}
+	return ps.removal(func(policy *Policy) bool {
+		return policy.namespaces == nil || ns.Unknown || policy.namespaces.Matches(labels.Set(ns.Labels))
+	})
+}
+
+// RemovalOfAll returns what guards nodes and volume attachments, which are of no namespace: every policy does.
+func (ps Policies) RemovalOfAll() guard.Policy {
+	return ps.removal(func(*Policy) bool { return true })
+}
+
+// laxFirst are the actions on an unsafe removal.
+var laxFirst = []v1alpha1.RemovalAction{v1alpha1.RemovalAllow, v1alpha1.RemovalWarn, v1alpha1.RemovalDeny}
+
+// removal puts the sections of the policies that hold together, those with one action by themselves.
+func (ps Policies) removal(holds func(*Policy) bool) guard.Policy {
+	levels := map[v1alpha1.RemovalAction]*guard.Policy{}
 	for _, policy := range ps {
-		if policy.namespaces == nil || ns.Unknown || policy.namespaces.Matches(labels.Set(ns.Labels)) {
-			tighten(&p, policy)
+		if policy.Spec.Removal != nil && holds(policy) {
+			tighten(levels, policy)
 		}
 	}
-	return p
-}
-
-// StrictestRemoval returns what guards nodes and volume attachments, which are of no namespace: the strictest of all.
-func (ps Policies) StrictestRemoval() guard.Policy {
-	var p guard.Policy
-	for _, policy := range ps {
-		tighten(&p, policy)
+	strictest := &guard.Policy{}
+	for _, action := range laxFirst {
+		if level := levels[action]; level != nil {
+			if len(strictest.Names) > 0 {
+				level.Laxer = strictest
+			}
+			strictest = level
+		}
 	}
-	return p
+	return *strictest
 }
 
-// strictness orders the actions on an unsafe removal.
-var strictness = []v1alpha1.RemovalAction{v1alpha1.RemovalAllow, v1alpha1.RemovalWarn, v1alpha1.RemovalDeny}
-
-// tighten adds one policy's section. The zero values of its fields are their defaults.
-func tighten(p *guard.Policy, policy *Policy) {
+// tighten adds one policy's section to the level of its action. The zero values of its fields are their defaults.
+func tighten(levels map[v1alpha1.RemovalAction]*guard.Policy, policy *Policy) {
 	r := policy.Spec.Removal
-	if r == nil {
-		return
+	action := r.ForceDelete
+	if !slices.Contains(laxFirst, action) {
+		action = v1alpha1.RemovalDeny
 	}
-	action := cmp.Or(r.ForceDelete, v1alpha1.RemovalDeny)
-	eviction := cmp.Or(r.EvictionWithoutGrace, v1alpha1.GraceDeny)
-	if len(p.Names) == 0 {
-		*p = guard.Policy{ForceDelete: action, EvictionWithoutGrace: eviction, AllowedActors: slices.Clone(r.AllowedActors)}
+	p := levels[action]
+	if p == nil {
+		p = &guard.Policy{ForceDelete: action, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: slices.Clone(r.AllowedActors)}
+		levels[action] = p
 	}
 	p.Names = append(p.Names, policy.Name)
-	if slices.Index(strictness, action) > slices.Index(strictness, p.ForceDelete) {
-		p.ForceDelete = action
-	}
-	if eviction == v1alpha1.GraceDeny {
-		p.EvictionWithoutGrace = eviction
+	if r.EvictionWithoutGrace != v1alpha1.GraceRaise {
+		p.EvictionWithoutGrace = v1alpha1.GraceDeny
 	}
 	p.ProtectAll = p.ProtectAll || r.Protect == v1alpha1.ProtectAll
 	p.AllowedActors = slices.DeleteFunc(p.AllowedActors, func(actor string) bool { return !slices.Contains(r.AllowedActors, actor) })

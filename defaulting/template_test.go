@@ -119,6 +119,7 @@ func TestForesee(t *testing.T) {
 		{name: "infeasible spread", pod: pod(bare), policies: one(policy("p", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(service("app", "web"), withNode("n1", host, "n1")), warnings: []string{"its pods will be refused: …topology.kubernetes.io/zone can't be met now"}},
 		{name: "a class that is not allowed", pod: pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: one(policy("p", allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
 		{name: "kube-system", pod: pod(unknownClass), namespace: defaulting.Namespace{Name: "kube-system"}, policies: one(policy("p", gives("high")))},
+		{name: "a 0 that a policy warns about: whoever applies the StatefulSet reads it, not its controller alone", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
 		{name: "a missing annotation is nothing to foresee", pod: pod(bare), policies: one(policy("p", node(cpuWeight(500))))},
 	}
 	for _, tt := range tests {

@@ -47,7 +47,7 @@ func messages(t *testing.T) (first string, all []string) {
 		return guard.Request{Road: guard.RoadDelete, Pod: p, GracePeriodSeconds: new(int64(0))}
 	}
 	bound := facts(silent)
-	bound.Bound = []*corev1.Pod{db()}
+	bound.Bound = map[v1alpha1.RemovalAction][]*corev1.Pod{v1alpha1.RemovalDeny: {db()}}
 	unreadable := facts(silent)
 	unreadable.Policy = guard.Policy{Unknown: true}
 	enforcer := force(db())

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,11 +258,16 @@ func TestRemoval(t *testing.T) {
 		force, delete, eviction string // verdict and reason
 		says                    string
 	}{
-		"not guarded":      {nil, "Allow NotGuarded", "Allow NotForced", "Allow NotForced", "no policy guards its namespace"},
-		"guarded":          {[]option{guarded, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "state could not be read"},
-		"unprotected":      {[]option{guarded}, "Warn Unprotected", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
-		"grace 0 refused":  {[]option{guarded, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 refused"},
-		"grace 0 raised":   {[]option{raising, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
+		"not guarded":     {nil, "Allow NotGuarded", "Allow NotForced", "Allow NotForced", "no policy guards its namespace"},
+		"guarded":         {[]option{guarded, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "state could not be read"},
+		"unprotected":     {[]option{guarded}, "Warn Unprotected", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
+		"grace 0 refused": {[]option{guarded, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 refused"},
+		"grace 0 raised":  {[]option{raising, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
+		"grace 0 warned":  {[]option{policy(t, "keep", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise})), stateful}, "Warn Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
+		"warned about beside": {[]option{raising, policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll})), stateful},
+			"Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
+		"warned about, all": {[]option{raising, policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))},
+			"Warn Unsafe", "Allow NotForced", "Allow NotForced", "(PodPolicy warn)"},
 		"own grace 0":      {[]option{guarded, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Warn NotSeen", "shows no webhook the pod"},
 		"finished":         {[]option{guarded, stateful, edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "Allow Finished", "Allow Finished", "Allow Finished", "it has finished"},
 		"policies unknown": {[]option{stateful, func(in *explain.Input) { in.PoliciesUnknown = true }}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "the policies could not be read"},
@@ -281,6 +287,10 @@ func TestRemoval(t *testing.T) {
 			}
 			said(t, r.ForceDelete.Message+"\n"+r.Delete.Message+"\n"+r.Eviction.Message, tc.says)
 		})
+	}
+	beside := policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))
+	if r := explain.Explain(web(beside, guarded)).Removal; r.Protected != "the policies protect all pods" || !slices.Equal(r.Policies, []string{"keep", "warn"}) {
+		t.Errorf("of two policies: %+v", r)
 	}
 	if r := explain.Explain(web(guarded, stateful, manifest)).Removal; r.ForceDelete != nil || r.None == "" || r.Protected == "" {
 		t.Errorf("a manifest can't be removed: %+v", r)

@@ -135,7 +135,8 @@ func drawPolicies(t *rapid.T) (list defaulting.Policies) {
 			s.Node = &v1alpha1.Enforcement{CPU: &v1alpha1.WeightEnforcement{Weight: pick[int32](t, "cpu weight", 200, 300)}}
 		}
 		if chance(t, "removal section") {
-			s.Removal = &v1alpha1.RemovalSection{ForceDelete: pick(t, "force", "", v1alpha1.RemovalAllow, v1alpha1.RemovalWarn), Protect: pick(t, "protect", "", v1alpha1.ProtectAll)}
+			s.Removal = &v1alpha1.RemovalSection{ForceDelete: pick(t, "force", "", v1alpha1.RemovalAllow, v1alpha1.RemovalWarn), Protect: pick(t, "protect", "", v1alpha1.ProtectAll),
+				ZeroGrace: pick(t, "zeroGrace", "", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn), EvictionWithoutGrace: pick(t, "eviction", "", v1alpha1.GraceRaise)}
 		}
 		compiled, err := defaulting.Compile(p)
 		if err != nil {

@@ -24,7 +24,7 @@ var reasons = map[string]string{
 
 func removal(v *view) Removal {
 	facts := v.guardFacts()
-	r := Removal{User: v.in.User.Username, Policies: facts.Policy.Names, Protected: protected(v, facts)}
+	r := Removal{User: v.in.User.Username, Policies: facts.Policy.AllNames(), Protected: protected(v, facts)}
 	if !v.created() {
 		r.None = "it does not exist yet"
 		return r
@@ -60,7 +60,7 @@ func protected(v *view, facts guard.Facts) string {
 		return why
 	case facts.Policy.Unknown:
 		return "which policies guard it could not be read"
-	case facts.Policy.ProtectAll:
+	case len(facts.Policy.ProtectedBy(v.pod, facts.Claims)) > 0:
 		return "the policies protect all pods"
 	}
 	return ""
@@ -89,7 +89,7 @@ func (v *view) evictionVerdict(facts guard.Facts) *Verdict {
 func (v *view) withoutGrace(facts guard.Facts) string {
 	d := v.judge(guard.RoadEviction, new(int64(0)), facts)
 	switch {
-	case d.Reason == guard.Unsafe && facts.Policy.EvictionWithoutGrace == v1alpha1.GraceRaise:
+	case d.Decision == string(guard.Deny) && d.Reason == guard.Unsafe && facts.Policy.EvictionWithoutGrace == v1alpha1.GraceRaise:
 		return "raised to its own"
 	case d.Decision == string(guard.Deny):
 		return "refused"

@@ -3,6 +3,8 @@ package guard
 import (
 	"slices"
 	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // The users of Kubernetes itself (k8s.io/apiserver/pkg/authentication/user and serviceaccount, 0.36.3).
@@ -64,15 +66,15 @@ func attachDetachController(req Request, _ Facts) *Decision {
 	return nil
 }
 
-// unguarded allows everything where no policy has a removal section.
+// unguarded allows everything where no policy has a removal section that denies or warns.
 func unguarded(_ Request, facts Facts) *Decision {
-	if !facts.Policy.Unknown && (len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == "Allow") {
+	if !facts.Policy.Unknown && (len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == v1alpha1.RemovalAllow) {
 		return allow("NotGuarded")
 	}
 	return nil
 }
 
-// allowedActor allows users that every policy names.
+// allowedActor allows users that every policy of the level names.
 func allowedActor(req Request, facts Facts) *Decision {
 	if slices.Contains(facts.Policy.AllowedActors, req.User.Username) {
 		return allow("AllowedActor")

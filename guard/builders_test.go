@@ -40,6 +40,9 @@ func (w world) decide() guard.Decision { return guard.Decide(w.req, w.facts) }
 
 type option func(*world)
 
+// bound are pods of a node by the action of the policies that protect them.
+type bound = map[v1alpha1.RemovalAction][]*corev1.Pod
+
 func dangerous(options ...option) world {
 	w := world{
 		req: guard.Request{
@@ -77,7 +80,8 @@ func on(road guard.Road) option {
 			w.req.GracePeriodSeconds = nil
 			halfDone(w)
 		case guard.RoadNode:
-			w.req.Pod, w.facts.Bound = nil, []*corev1.Pod{w.req.Pod}
+			pods := []*corev1.Pod{w.req.Pod}
+			w.req.Pod, w.facts.Bound = nil, bound{v1alpha1.RemovalDeny: pods, v1alpha1.RemovalWarn: pods}
 		case guard.RoadOutOfService:
 			w.req.Pod = nil
 		case guard.RoadVolumeAttachment:
@@ -199,6 +203,9 @@ func actors(names ...string) option {
 }
 
 func protectAll(w *world) { w.facts.Policy.ProtectAll = true }
+
+// laxer adds the next level.
+func laxer(p guard.Policy) option { return func(w *world) { w.facts.Policy.Laxer = &p } }
 
 // row is one trap or rule.
 type row struct {

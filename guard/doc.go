@@ -4,5 +4,6 @@
 //
 // The roads by which that can happen are in road.go. For each there is one ordered slice of rules; the first that has an
 // answer decides. Rules that allow come first, so that more evidence never turns an allowance into a refusal. What is not
-// known is judged on the safe side, and the message names it.
+// known is judged on the safe side, and the message names it. Policies that deny are judged apart from those that warn, and
+// the strictest verdict holds.
 package guard

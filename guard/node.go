@@ -1,12 +1,15 @@
 package guard
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // AnnotationConfirmOff on a node says that somebody knows it to be off: its value is <node UID>/<bootID>. It is void as
@@ -117,9 +120,14 @@ func nodeGone(_ Request, facts Facts) *Decision {
 	return nil
 }
 
+// bound are the pods of the node that the level protects.
+func (f Facts) bound() []*corev1.Pod {
+	return f.Bound[cmp.Or(f.Policy.ForceDelete, v1alpha1.RemovalDeny)]
+}
+
 // nothingProtectedOnNode allows the removal of a node on which nothing could run twice that matters.
 func nothingProtectedOnNode(_ Request, facts Facts) *Decision {
-	if !facts.BoundKnown || len(facts.Bound) > 0 {
+	if !facts.BoundKnown || len(facts.bound()) > 0 {
 		return nil
 	}
 	return allow("NothingProtectedOnNode")

@@ -86,16 +86,33 @@ func drawRemoval(t *rapid.T, w *world) {
 }
 
 func drawPolicy(t *rapid.T, w *world) {
-	w.facts.Policy = guard.Policy{
-		Names:       pick(t, "policies", []string{"a"}, []string{"a", "b"}, nil),
-		ForceDelete: pick(t, "forceDelete", v1alpha1.RemovalDeny, v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, ""),
-		ProtectAll:  chance(t, "protect all"),
+	w.facts.Policy = drawLevel(t, pick(t, "forceDelete", v1alpha1.RemovalDeny, v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, ""))
+	if rapid.IntRange(0, 9).Draw(t, "no policy") == 9 {
+		w.facts.Policy.Names = nil
+		return
 	}
-	for _, actor := range []string{"bob", repair, enforcer} {
-		if rapid.IntRange(0, 3).Draw(t, "actor "+actor) == 3 {
-			w.facts.Policy.AllowedActors = append(w.facts.Policy.AllowedActors, actor)
+	level := &w.facts.Policy
+	for _, action := range laxerThan(level.ForceDelete) {
+		if chance(t, "policies that "+string(action)) {
+			level.Laxer = new(drawLevel(t, action))
+			level = level.Laxer
 		}
 	}
+}
+
+func laxerThan(action v1alpha1.RemovalAction) []v1alpha1.RemovalAction {
+	order := []v1alpha1.RemovalAction{v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow}
+	return order[max(slices.Index(order, action), 0)+1:]
+}
+
+func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) guard.Policy {
+	p := guard.Policy{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, ProtectAll: chance(t, "protect all")}
+	for _, actor := range []string{"bob", "alice", repair, enforcer} {
+		if rapid.IntRange(0, 3).Draw(t, "actor "+actor) == 3 {
+			p.AllowedActors = append(p.AllowedActors, actor)
+		}
+	}
+	return p
 }
 
 func drawNode(t *rapid.T, w *world) {
@@ -119,8 +136,10 @@ func drawEvidence(t *rapid.T, w *world) {
 	}
 	may(pick(t, "may", guard.Unknown, guard.No, guard.Yes))(w)
 	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
+	w.facts.Bound = bound{}
 	for range rapid.IntRange(0, 7).Draw(t, "bound") {
-		w.facts.Bound = append(w.facts.Bound, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "till"), Name: pick(t, "name", "db-0", "db-1", "db-2")}})
+		by := pick(t, "protected by", protecting...)
+		w.facts.Bound[by] = append(w.facts.Bound[by], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "till"), Name: pick(t, "name", "db-0", "db-1", "db-2")}})
 	}
 	w.facts.BoundKnown = !chance(t, "bound unknown")
 }
@@ -137,10 +156,24 @@ func drawFence(t *rapid.T) guard.Fence {
 func (w world) copied() world {
 	w.req.Pod = w.req.Pod.DeepCopy()
 	w.req.User = *w.req.User.DeepCopy()
-	w.facts.Fences, w.facts.Bound = slices.Clone(w.facts.Fences), slices.Clone(w.facts.Bound)
-	w.facts.Policy.AllowedActors = slices.Clone(w.facts.Policy.AllowedActors)
+	w.facts.Fences, w.facts.Bound = slices.Clone(w.facts.Fences), maps.Clone(w.facts.Bound)
+	for action, pods := range w.facts.Bound {
+		w.facts.Bound[action] = slices.Clone(pods)
+	}
+	w.facts.Policy = copiedPolicy(w.facts.Policy)
 	w.facts.Claims = maps.Clone(w.facts.Claims)
 	return w
+}
+
+// protecting are the actions by which a pod can be protected, in the order in which they are gone through.
+var protecting = []v1alpha1.RemovalAction{v1alpha1.RemovalDeny, v1alpha1.RemovalWarn}
+
+func copiedPolicy(p guard.Policy) guard.Policy {
+	p.AllowedActors = slices.Clone(p.AllowedActors)
+	if p.Laxer != nil {
+		p.Laxer = new(copiedPolicy(*p.Laxer))
+	}
+	return p
 }
 
 var severity = []guard.Verdict{guard.Allow, guard.Warn, guard.Deny}
@@ -209,11 +242,13 @@ var evidence = map[string]func(*world) bool{
 		return true
 	},
 	"one of the node's pods has ended": func(w *world) bool {
-		if len(w.facts.Bound) == 0 {
-			return false
+		for _, action := range protecting {
+			if pods := w.facts.Bound[action]; len(pods) > 0 {
+				w.facts.Bound[action] = pods[1:]
+				return true
+			}
 		}
-		w.facts.Bound = w.facts.Bound[1:]
-		return true
+		return false
 	},
 	"the policy allows the actor": func(w *world) bool {
 		w.facts.Policy.AllowedActors = append(w.facts.Policy.AllowedActors, w.req.User.Username)
@@ -254,8 +289,12 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		w := drawWorld(t)
 		other := w.copied()
 		other.facts.Fences = shuffled(t, "fences", w.facts.Fences)
-		other.facts.Bound = shuffled(t, "bound", w.facts.Bound)
-		other.facts.Policy.AllowedActors = shuffled(t, "actors", w.facts.Policy.AllowedActors)
+		for _, action := range protecting {
+			other.facts.Bound[action] = shuffled(t, "bound", w.facts.Bound[action])
+		}
+		for p := &other.facts.Policy; p != nil; p = p.Laxer {
+			p.AllowedActors = shuffled(t, "actors", p.AllowedActors)
+		}
 		other.req.User.Groups = shuffled(t, "groups", w.req.User.Groups)
 		if a, b := w.decide(), other.decide(); a != b {
 			t.Fatalf("%+v\n%+v", a, b)
@@ -289,12 +328,16 @@ func renamed(w world, names *strings.Replacer) world {
 	for key, values := range w.req.User.Extra {
 		w.req.User.Extra[key] = authenticationv1.ExtraValue{names.Replace(values[0])}
 	}
-	for i, actor := range w.facts.Policy.AllowedActors {
-		w.facts.Policy.AllowedActors[i] = names.Replace(actor)
+	for p := &w.facts.Policy; p != nil; p = p.Laxer {
+		for i, actor := range p.AllowedActors {
+			p.AllowedActors[i] = names.Replace(actor)
+		}
 	}
 	w.facts.Node.Name = names.Replace(w.facts.Node.Name)
-	for i, p := range w.facts.Bound {
-		w.facts.Bound[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}
+	for _, pods := range w.facts.Bound {
+		for i, p := range pods {
+			pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}
+		}
 	}
 	known := guard.Claims{}
 	for name, modes := range w.facts.Claims {

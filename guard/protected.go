@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // Protected says why running a pod twice could harm: it has an identity (a StatefulSet's) or exclusive storage. It is
@@ -56,7 +58,20 @@ func ClaimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// protectedBecause is Protected under the policy.
+// ProtectedBy returns the actions of the policies that protect the pod, strict to lax. One with the action Allow protects
+// nothing.
+func (p Policy) ProtectedBy(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
+	var actions []v1alpha1.RemovalAction
+	stateful := Protected(pod, claims) != ""
+	for level := &p; level != nil; level = level.Laxer {
+		if len(level.Names) > 0 && level.ForceDelete != v1alpha1.RemovalAllow && (stateful || level.ProtectAll) {
+			actions = append(actions, level.ForceDelete)
+		}
+	}
+	return actions
+}
+
+// protectedBecause is Protected under the level of the policy.
 func protectedBecause(pod *corev1.Pod, facts Facts) string {
 	why := Protected(pod, facts.Claims)
 	switch {

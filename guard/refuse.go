@@ -167,7 +167,7 @@ func boundNames(facts Facts) string {
 		return "which they are could not be read"
 	}
 	var names []string
-	for _, p := range facts.Bound {
+	for _, p := range facts.bound() {
 		names = append(names, p.Namespace+"/"+p.Name)
 	}
 	slices.Sort(names)

@@ -54,9 +54,9 @@ func TestRefusalOfNodes(t *testing.T) {
 	t.Parallel()
 	bound := func(n int) option {
 		return func(w *world) {
-			w.facts.Bound = nil
+			w.facts.Bound = bound{}
 			for i := n; i > 0; i-- { // not in their order
-				w.facts.Bound = append(w.facts.Bound, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", i-1)}})
+				w.facts.Bound[v1alpha1.RemovalDeny] = append(w.facts.Bound[v1alpha1.RemovalDeny], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", i-1)}})
 			}
 		}
 	}

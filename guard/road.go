@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -51,7 +52,7 @@ type Request struct {
 // Facts are what is known at the moment of the decision.
 type Facts struct {
 	Now time.Time
-	// Policy that holds for the pod's namespace; for nodes and volume attachments the strictest of all.
+	// Policy that holds for the pod's namespace; for nodes and volume attachments that of all policies.
 	Policy Policy
 	// Node that the pod is bound to, or that the request is about.
 	Node Node
@@ -61,8 +62,9 @@ type Facts struct {
 	MayForce Answer
 	// Fences are receipts of fences for this pod or node.
 	Fences []Fence
-	// Bound are the pods of the node that are not finished, for RoadNode. BoundKnown: they could be listed.
-	Bound      []*corev1.Pod
+	// Bound are the pods of the node that are not finished, for RoadNode, by the action of the policies that protect them.
+	// BoundKnown: they could be listed.
+	Bound      map[v1alpha1.RemovalAction][]*corev1.Pod
 	BoundKnown bool
 }
 
@@ -79,9 +81,12 @@ const (
 	Yes
 )
 
-// Policy is what the removal sections of all policies that hold give together: the strictest of each field.
+// Policy is what the removal sections of the policies that hold give together. Those with one action make one level, in
+// which the strictest of each field holds; this is the strictest level, and Laxer the next one. A level is judged by
+// itself, so that a policy that only warns, or allows, lends nothing to one that denies: not its ProtectAll, nor that it
+// allows no actors.
 type Policy struct {
-	// Names of the policies. None: nothing is guarded here, unless it is Unknown.
+	// Names of the policies of this level. None: nothing is guarded here, unless it is Unknown.
 	Names []string
 	// Unknown: which policies hold could not be read, so that everything is guarded.
 	Unknown bool
@@ -89,10 +94,30 @@ type Policy struct {
 	ForceDelete v1alpha1.RemovalAction
 	// ProtectAll: every pod is protected, not only the stateful ones.
 	ProtectAll bool
-	// EvictionWithoutGrace: Deny, or Raise to the pod's own grace period.
+	// EvictionWithoutGrace where ForceDelete is Deny: Deny, or Raise to the pod's own grace period.
 	EvictionWithoutGrace v1alpha1.GraceAction
-	// AllowedActors are users whose removals are not judged.
+	// AllowedActors are users whose removals this level does not judge.
 	AllowedActors []string
+	// Laxer is what the policies with the next laxer action give together; nil: there are none.
+	Laxer *Policy
+}
+
+// AllNames returns the names of the policies of all levels, those of the strictest first.
+func (p Policy) AllNames() []string {
+	names := slices.Clone(p.Names)
+	for level := p.Laxer; level != nil; level = level.Laxer {
+		names = append(names, level.Names...)
+	}
+	return names
+}
+
+// ActorsOfAll returns the users that every policy allows which denies or warns, or, where none does, every policy.
+func (p Policy) ActorsOfAll() []string {
+	actors := slices.Clone(p.AllowedActors)
+	for level := p.Laxer; level != nil && level.ForceDelete != v1alpha1.RemovalAllow; level = level.Laxer {
+		actors = slices.DeleteFunc(actors, func(actor string) bool { return !slices.Contains(level.AllowedActors, actor) })
+	}
+	return actors
 }
 
 // Fence is a receipt: somebody made sure that a pod's processes, or all of a node's boot, can do no more harm.
@@ -125,8 +150,35 @@ type Decision struct {
 	Message string
 }
 
-// Decide judges a request.
+// Decide judges a request. Of the levels of policies the strictest verdict holds: whom those allow by name that deny, those
+// that warn may still warn.
 func Decide(req Request, facts Facts) Decision {
+	strictest := judge(req, facts)
+	for level := facts.Policy.Laxer; level != nil && strictest.Verdict != Deny; level = level.Laxer {
+		facts.Policy = *level
+		if d := judge(req, facts); d.weight() > strictest.weight() {
+			strictest = d
+		}
+	}
+	return strictest
+}
+
+// weight orders decisions by what they mean for the person: of two warnings the one that a policy could have made a refusal
+// says more.
+func (d Decision) weight() int {
+	switch {
+	case d.Verdict == Deny:
+		return 3
+	case d.Verdict == Warn && d.Reason == Unsafe:
+		return 2
+	case d.Verdict == Warn:
+		return 1
+	}
+	return 0
+}
+
+// judge judges a request by the strictest level of the facts' policy.
+func judge(req Request, facts Facts) Decision {
 	if !complete(req) {
 		return Decision{Verdict: Deny, Reason: "Incomplete", Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
 	}

@@ -40,7 +40,7 @@ func (s *step) removal(ctx context.Context, o client.Object) (bool, error) {
 		return true, err
 	}
 	s.view.madeUp = append(s.view.madeUp, pod)
-	s.result.Policies = s.Policies.Policies().Removal(s.handlers().Lookup.Namespace(ctx, pod.Namespace), s.OwnNamespace).Names
+	s.result.Policies = s.Policies.Policies().Removal(s.handlers().Lookup.Namespace(ctx, pod.Namespace), s.OwnNamespace).AllNames()
 	var req *admission.Request
 	if s.result.Operation == OperationEvict {
 		req, err = s.evictRequest(pod)

@@ -35,8 +35,8 @@ const (
 
 // AllowedActors writes the actors that the policies allow by name into the match conditions of the removal guard, so that
 // the API server lets them pass while the webhook is away: a cloud controller must be able to remove a dead node then. A
-// condition holds in every namespace, so that only actors whom all policies name are written; the others are allowed by the
-// webhook where their policy holds. It is the leader's.
+// condition holds in every namespace, so that only actors are written whom all policies name that deny or warn; the others
+// are judged by the webhook, by the policies that hold where they remove. It is the leader's.
 type AllowedActors struct {
 	Client client.Client
 	// Configuration is the name of the ValidatingWebhookConfiguration.
@@ -69,7 +69,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	want := actorsExpression(inForceOf(list.Items).StrictestRemoval().AllowedActors)
+	want := actorsExpression(inForceOf(list.Items).RemovalOfAll().ActorsOfAll())
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
 		if !takesActors(w.Name) {
@@ -93,7 +93,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 }
 
 // RenderActors writes into a configuration that is in no cluster what the leader writes into the one that is: the condition
-// that lets the actors pass whom all policies allow (defaulting.Policies.StrictestRemoval).
+// that lets the actors pass whom all policies allow that deny or warn (guard.Policy.ActorsOfAll).
 func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, actors []string) {
 	expression := actorsExpression(actors)
 	if expression == "" {

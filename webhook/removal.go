@@ -37,13 +37,16 @@ func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) adm
 }
 
 // MutateEvictions answers /mutate-evictions: where the policy says so, an eviction with a grace period of 0 that would be
-// refused gets the pod's own.
+// refused gets the pod's own. One that would only be warned about stays as it is: who warns changes nothing.
 func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) admission.Response {
 	r, facts, response := e.removal(ctx, req)
 	if response != nil {
 		return admission.Allowed("") // the validating webhook says what is wrong
 	}
-	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise || guard.Decide(*r, *facts).Reason != guard.Unsafe {
+	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise {
+		return admission.Allowed("")
+	}
+	if d := guard.Decide(*r, *facts); d.Verdict != guard.Deny || d.Reason != guard.Unsafe {
 		return admission.Allowed("")
 	}
 	grace := graceperiod.Of(&r.Pod.Spec)

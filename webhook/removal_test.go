@@ -560,6 +560,8 @@ func TestNodeRoad(t *testing.T) {
 	in := func(name string) podChange { return func(p *corev1.Pod) { p.Namespace = name } }
 	lax := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalAllow })
 	lax.Name, lax.Spec.Match = "lax", &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "play"}}}
+	warning := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn })
+	warning.Name, warning.Spec.Match = "warning", &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "try"}}}
 	strict := guarding()
 	strict.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}
 	for name, tc := range map[string]struct {
@@ -579,13 +581,27 @@ func TestNodeRoad(t *testing.T) {
 		"a namespace that is gone":  {[]client.Object{dbPod(in("gone"))}, "gone/db-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax)
+			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax, warning)
 			got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
-			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) {
+			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) || len(got.Warnings) > 0 {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
 		})
 	}
+	t.Run("forceDelete: Warn there", func(t *testing.T) {
+		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try"))), strict, lax, warning)
+		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "its pods are force-deleted: try/db-0") {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("forceDelete: Warn there, Deny elsewhere on it", func(t *testing.T) {
+		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try")), dbPod()), strict, lax, warning)
+		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		if got.Allowed || !strings.Contains(message(got), "its pods are force-deleted: shop/db-0. Ways on") || !strings.Contains(message(got), "(PodPolicy guarded)") {
+			t.Errorf("got %q", message(got))
+		}
+	})
 	t.Run("they can't be listed", func(t *testing.T) {
 		broken := interceptor.NewClient(silentCluster(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("connection refused")
@@ -595,6 +611,44 @@ func TestNodeRoad(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// A policy that warns beside one that denies: what that one refuses, raises and lets pass stays, and the rest is warned about.
+func TestWarningBesideDenying(t *testing.T) {
+	warning := guarding(func(r *v1alpha1.RemovalSection) {
+		r.ForceDelete, r.Protect, r.AllowedActors = v1alpha1.RemovalWarn, v1alpha1.ProtectAll, nil
+	})
+	warning.Name = "warning"
+	for name, tc := range map[string]struct {
+		request admission.Request
+		pod     *corev1.Pod
+		says    string // empty: refused by the other
+	}{
+		"refused":                  {forceDelete(dbPod()), dbPod(), ""},
+		"an actor of the other":    {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod()), optioned(`{"gracePeriodSeconds":0}`), by(repair)), dbPod(), "it is a pod of StatefulSet db"},
+		"protected by itself only": {forceDelete(dbPod(stateless)), dbPod(stateless), "the policy protects all pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := guardedEngine(t, silentCluster(tc.pod), guarding(), warning).ValidateRemoval(t.Context(), tc.request)
+			switch {
+			case tc.says == "" && (got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)")):
+				t.Errorf("got %+v", got)
+			case tc.says != "" && (!got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], tc.says)):
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		pod    *corev1.Pod
+		raised bool
+	}{"an eviction is raised": {dbPod(), true}, "one that is only warned about is not": {dbPod(stateless), false}} {
+		t.Run(name, func(t *testing.T) {
+			got := guardedEngine(t, silentCluster(tc.pod), guarding(raising), warning).MutateEvictions(t.Context(), eviction(evictionV1))
+			if !got.Allowed || (len(got.Patches) > 0) != tc.raised {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
 }
 
 // TestMutateEvictions: a grace period of 0 is raised where it would be refused, where the policy wants it, and where raising
@@ -624,8 +678,7 @@ func TestMutateEvictions(t *testing.T) {
 		"enforcer of another node":   {eviction(evictionV1, by(enforcer)), dbPod(), guarding(raising), ""},
 		"a removal that is no such":  {forceDelete(dbPod()), dbPod(), guarding(raising), ""},
 		"an update, by a wrong rule": {updated("", dbPod(halfDone), dbPod(halfDone)), dbPod(), guarding(raising), ""},
-		"protected, but it only warns": {eviction(evictionV1), dbPod(), guarding(raising, func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn }),
-			`{"gracePeriodSeconds":30,"preconditions":{"uid":"pod-1"}}`},
+		"only warned about":          {eviction(evictionV1), dbPod(), guarding(raising, func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(tc.pod), tc.policy)

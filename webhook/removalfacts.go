@@ -46,7 +46,7 @@ func (e *Engine) RemovalFacts(ctx context.Context, name string, r *guard.Request
 	case guard.RoadNode, guard.RoadOutOfService:
 		facts.Node = e.Lookup.node(ctx, name, facts.Now)
 		if r.Road == guard.RoadNode && !facts.Policy.Unknown {
-			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, name, policies, facts.Policy.ForceDelete)
+			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, name, policies)
 		}
 	case guard.RoadVolumeAttachment:
 		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)
@@ -84,12 +84,12 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 	return policies
 }
 
-// guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by the strictest there
-// is.
+// guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by all policies
+// that there are.
 func (e *Engine) guarding(ctx context.Context, r *guard.Request, policies defaulting.Policies) guard.Policy {
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
-		return policies.StrictestRemoval()
+		return policies.RemovalOfAll()
 	}
 	return policies.Removal(e.Lookup.Namespace(ctx, r.Pod.Namespace), e.Namespace)
 }
@@ -118,12 +118,13 @@ func (e *Engine) mayForce(ctx context.Context, r *guard.Request) guard.Answer {
 	return guard.No
 }
 
-// protectedOn returns the pods of a node that may still run and that a policy protects as strictly as any does.
-func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies, strictest v1alpha1.RemovalAction) (protected []*corev1.Pod, known bool) {
+// protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.
+func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies) (protected map[v1alpha1.RemovalAction][]*corev1.Pod, known bool) {
 	pods, err := e.Lookup.podsOn(ctx, node)
 	if err != nil {
 		return nil, false
 	}
+	protected = map[v1alpha1.RemovalAction][]*corev1.Pod{}
 	for i := range pods {
 		p := &pods[i]
 		if graceperiod.Finished(p) {
@@ -133,8 +134,11 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 		if ctx.Err() != nil {
 			return nil, false
 		}
-		if len(policy.Names) > 0 && policy.ForceDelete == strictest && (policy.ProtectAll || guard.Protected(p, e.Lookup.claims(ctx, p.Namespace, p)) != "") {
-			protected = append(protected, p)
+		if len(policy.Names) == 0 {
+			continue
+		}
+		for _, action := range policy.ProtectedBy(p, e.Lookup.claims(ctx, p.Namespace, p)) {
+			protected[action] = append(protected[action], p)
 		}
 	}
 	return protected, true

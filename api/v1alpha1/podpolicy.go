@@ -296,11 +296,13 @@ type GracePeriodSection struct {
 	PreStopMarginSeconds *int64 `json:"preStopMarginSeconds,omitempty"`
 }
 
-// RemovalSection is all limits: of several policies the strictest of each field holds.
+// RemovalSection is all limits: of several policies the strictest verdict on a removal holds, and the strictest zeroGrace.
 //
 // +kubebuilder:validation:MinProperties=1
 type RemovalSection struct {
-	// ForceDelete says what happens to a force delete of a protected pod that is not known to be stopped.
+	// ForceDelete says what happens to a force delete of a protected pod that is not known to be stopped. Of several
+	// policies the strictest verdict holds; protect, evictionWithoutGrace and allowedActors count among those with the same
+	// forceDelete, so that one that warns makes none stricter that denies.
 	// +optional
 	// +kubebuilder:default=Deny
 	ForceDelete RemovalAction `json:"forceDelete,omitempty"`
@@ -309,17 +311,19 @@ type RemovalSection struct {
 	// +kubebuilder:default=Stateful
 	Protect Protection `json:"protect,omitempty"`
 	// ZeroGrace says what happens to a protected pod that is created with a grace period of 0, by which every plain delete
-	// would be a force delete.
+	// would be a force delete: it is refused, raised, or left as it is with a warning.
 	// +optional
 	// +kubebuilder:default=Raise
-	ZeroGrace GraceAction `json:"zeroGrace,omitempty"`
+	ZeroGrace ZeroGraceAction `json:"zeroGrace,omitempty"`
 	// EvictionWithoutGrace says what happens to an eviction of a protected pod with a grace period of 0 where forceDelete
-	// is Deny: it is refused, or raised to the pod's own.
+	// is Deny: it is refused, or raised to the pod's own. Where forceDelete is Warn the eviction is warned about, whatever
+	// this field says.
 	// +optional
 	// +kubebuilder:default=Deny
 	EvictionWithoutGrace GraceAction `json:"evictionWithoutGrace,omitempty"`
 	// AllowedActors are users, such as system:serviceaccount:ops:node-repair, whose removals are not judged. Of several
-	// policies an actor must be in every list.
+	// policies with the same forceDelete an actor must be in every list. Whom all policies name that deny or warn
+	// passes while the webhook is away, too.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -352,12 +356,25 @@ const (
 	ProtectAll      Protection = "All"
 )
 
-// GraceAction is what happens to a grace period of 0: it is refused, or raised.
+// ZeroGraceAction is what happens to a pod that is created with a grace period of 0, from strict to lax: Deny, Raise, Warn.
+//
+// +kubebuilder:validation:Enum=Deny;Raise;Warn
+type ZeroGraceAction string
+
+// The actions on a pod that is created with a grace period of 0.
+const (
+	ZeroGraceDeny  ZeroGraceAction = "Deny"
+	ZeroGraceRaise ZeroGraceAction = "Raise"
+	ZeroGraceWarn  ZeroGraceAction = "Warn"
+)
+
+// GraceAction is what happens to an eviction with a grace period of 0: it is refused, or raised. It has no Warn: an
+// eviction without grace is a force delete, so that forceDelete says where one is only warned about.
 //
 // +kubebuilder:validation:Enum=Deny;Raise
 type GraceAction string
 
-// The actions on a grace period of 0.
+// The actions on an eviction with a grace period of 0.
 const (
 	GraceDeny  GraceAction = "Deny"
 	GraceRaise GraceAction = "Raise"

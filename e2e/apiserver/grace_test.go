@@ -80,15 +80,25 @@ func TestPreStopLongerThanTheMaximum(t *testing.T) {
 // With 0 every plain delete of the pod would be a force delete.
 func TestZeroGraceOfAProtectedPod(t *testing.T) {
 	s := shared.Get(t)
-	for action, check := range map[v1alpha1.GraceAction]func(*testing.T, *corev1.Pod, error){
-		v1alpha1.GraceRaise: func(t *testing.T, p *corev1.Pod, err error) {
+	for action, check := range map[v1alpha1.ZeroGraceAction]func(*testing.T, *corev1.Pod, []string, error){
+		v1alpha1.ZeroGraceRaise: func(t *testing.T, p *corev1.Pod, warnings []string, err error) {
 			if err != nil || *p.Spec.TerminationGracePeriodSeconds != 30 {
 				t.Errorf("got %v s, %v; want 30 s", p.Spec.TerminationGracePeriodSeconds, err)
 			}
+			wantWarning(t, warnings, "is now 30, not 0")
 		},
-		v1alpha1.GraceDeny: func(t *testing.T, _ *corev1.Pod, err error) {
+		v1alpha1.ZeroGraceDeny: func(t *testing.T, _ *corev1.Pod, _ []string, err error) {
 			if err == nil || !strings.Contains(err.Error(), "terminationGracePeriodSeconds is 0") {
 				t.Errorf("want a refusal, got %v", err)
+			}
+		},
+		// Both webhooks say it, in the same words, and the API server passes it on once.
+		v1alpha1.ZeroGraceWarn: func(t *testing.T, p *corev1.Pod, warnings []string, err error) {
+			if err != nil || *p.Spec.TerminationGracePeriodSeconds != 0 {
+				t.Errorf("got %v s, %v; want 0", p.Spec.TerminationGracePeriodSeconds, err)
+			}
+			if len(warnings) != 1 || !strings.Contains(warnings[0], "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete") {
+				t.Errorf("warnings %q", warnings)
 			}
 		},
 	} {
@@ -96,7 +106,9 @@ func TestZeroGraceOfAProtectedPod(t *testing.T) {
 			ns := s.Namespace(t)
 			s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ZeroGrace: action}})
 			p := newPod(ns, grace(0))
-			check(t, p, s.Client.Create(t.Context(), p, client.DryRunAll))
+			kube, warnings := s.Warned(t, "")
+			err := kube.Create(t.Context(), p, client.DryRunAll)
+			check(t, p, warnings.Take(), err)
 		})
 	}
 }

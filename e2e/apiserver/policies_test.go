@@ -61,7 +61,7 @@ func statefulSet(ns, name string, seconds int64) *appsv1.StatefulSet {
 func TestZeroGraceTemplate(t *testing.T) {
 	s := shared.Get(t)
 	guarded, other := s.Namespace(t), s.Namespace(t)
-	s.Policy(t, guarded, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny}})
+	s.Policy(t, guarded, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceDeny}})
 	create := func(ns, name string, grace int64) error {
 		return s.Client.Create(t.Context(), statefulSet(ns, name, grace), client.DryRunAll)
 	}
@@ -89,7 +89,7 @@ func TestZeroGraceTemplate(t *testing.T) {
 		t.Run(fmt.Sprint(tc.selector), func(t *testing.T) {
 			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", other, i)}, Spec: v1alpha1.PodPolicySpec{
 				Match:   &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{tc.selector}}},
-				Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny},
+				Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceDeny},
 			}}
 			s.Create(t, p)
 			s.WaitInForce(t, p)

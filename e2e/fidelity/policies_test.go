@@ -198,11 +198,11 @@ func drawEnforcement(s source) *v1alpha1.Enforcement {
 }
 
 func drawRemoval(s source, stored bool) *v1alpha1.RemovalSection {
-	r := &v1alpha1.RemovalSection{Protect: pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: pick(s, "", v1alpha1.GraceRaise, v1alpha1.GraceDeny)}
+	r := &v1alpha1.RemovalSection{Protect: pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: pick(s, "", v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn)}
 	if stored {
 		r.ForceDelete, r.EvictionWithoutGrace = v1alpha1.RemovalDeny, v1alpha1.GraceDeny
 		if r.ZeroGrace == "" {
-			r.ZeroGrace = v1alpha1.GraceRaise
+			r.ZeroGrace = v1alpha1.ZeroGraceRaise
 		}
 	}
 	return r

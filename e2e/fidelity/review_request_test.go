@@ -163,7 +163,7 @@ func (c *routeCase) drawWorkload(s source) {
 func drawZeroGrace(s source, name string) *v1alpha1.PodPolicy {
 	p := &v1alpha1.PodPolicy{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodPolicy"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if s.chance(14) {
-		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: pick(s, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceDeny, v1alpha1.GraceRaise, "")}
+		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: pick(s, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
 	}
 	if s.chance(7) {
 		selector := &metav1.LabelSelector{}

@@ -1,6 +1,8 @@
 package fidelity
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -64,7 +66,7 @@ func (c *validationCase) request(pod *corev1.Pod) defaulting.Request {
 func TestFidelityValidation(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}}
+	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}, {"keeps 0, warned", 0.03}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := validationCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)
@@ -108,6 +110,18 @@ func TestFidelityValidation(t *testing.T) {
 		checkSettled(t, c, policies, facts, second, "before the merge")
 		checkSettled(t, c, policies, facts, stored, "after the merge")
 		checkOwnValidation(t, c, policies, facts, stored)
+		if keeps := saysZero(result); keeps != saysZero(policies.For(c.request(sent(t, stored)), "").Validate(c.request(sent(t, stored)), facts)) {
+			t.Fatalf("of a grace period of 0 only one of the two webhooks warns\n%s", show(c.Policies, sent(t, stored)))
+		} else if keeps {
+			counts.add("keeps 0, warned")
+		}
+	})
+}
+
+// saysZero says whether a grace period of 0 is warned about, which removal.zeroGrace: Warn leaves to a protected pod.
+func saysZero(r defaulting.Result) bool {
+	return slices.ContainsFunc(r.Warnings, func(w defaulting.Warning) bool {
+		return strings.HasPrefix(string(w), "terminationGracePeriodSeconds is 0, ")
 	})
 }
 

@@ -26,7 +26,7 @@ func policies(t testing.TB) *apiserver.Policies {
 
 // refusing refuses grace 0 in the namespaces that the selector selects; nil: in all.
 func refusing(name string, selector *metav1.LabelSelector) *v1alpha1.PodPolicy {
-	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.GraceDeny}}}
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceDeny}}}
 	if selector != nil {
 		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: selector}
 	}
@@ -80,6 +80,7 @@ func TestPolicies(t *testing.T) {
 		"grace 0, two policies":          {request: hasty(params(refusing("p", nil), refusing("q", nil))), want: []string{"zero-grace.podgrace.dev Forbidden: ", "zero-grace.podgrace.dev Forbidden: "}},
 		"grace 0, an unstructured one":   {request: hasty(params(unstructuredPolicy)), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
 		"grace 0, a policy that raises":  {request: hasty(params(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))},
+		"grace 0, a policy that warns":   {request: hasty(params(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceWarn}}}))},
 		"grace 0, for this team":         {request: hasty(params(refusing("p", labelled("team", "till")))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},
 		"grace 0, for another team":      {request: hasty(params(refusing("p", labelled("team", "bank"))))},
 		"grace 0, for this namespace":    {request: hasty(params(refusing("p", labelled(corev1.LabelMetadataName, "shop")))), want: []string{"zero-grace.podgrace.dev Forbidden: "}},

@@ -40,8 +40,8 @@ type Calls struct {
 	Unknown []string
 }
 
-// NewWebhooks reads the configurations. The actors are those whom all policies allow
-// (defaulting.Policies.StrictestRemoval).
+// NewWebhooks reads the configurations. The actors are those whom all policies allow that deny or warn
+// (guard.Policy.ActorsOfAll).
 func NewWebhooks(allowedActors []string) (*Webhooks, error) {
 	return readWebhooks(deploy.WebhookConfigurations, allowedActors)
 }
