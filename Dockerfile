@@ -7,6 +7,7 @@
 # (go mod vendor) beside go.mod.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
+ARG VERSION=dev
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
@@ -14,12 +15,14 @@ COPY . .
 ARG TARGETOS
 ARG TARGETARCH
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local
+# The last thing before it is used: of another version nothing but the linking is done again.
+ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -ldflags='-s -w' -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
+    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
 
 # What a program without its own root file system needs: authorities to trust, for kubeconfigs that name none.
 FROM ${BASE_IMAGE} AS base
-ARG VERSION=dev
+ARG VERSION
 LABEL org.opencontainers.image.title=podgrace \
       org.opencontainers.image.licenses=Apache-2.0 \
       org.opencontainers.image.version=$VERSION

@@ -3,6 +3,8 @@ SHELL := /bin/bash
 TOOL  := go tool -modfile=tools/go.mod
 FIDELITY_CASES ?= 1000000
 TAG ?= dev
+# What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
+VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
 # Modules of their own, for the weight of what they need. e2e/kubernetes has no code.
 MODULES := e2e/deploy e2e/fidelity e2e/kind/certmanager e2e/monitoring
 GENERATED := api deploy/crds deploy/chart/podgrace/files deploy/components/monitoring docs/metrics.md docs/reference.md
@@ -11,7 +13,7 @@ GENERATED := api deploy/crds deploy/chart/podgrace/files deploy/components/monit
 .PHONY: help demo test e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## A real control plane, the examples, and what each pod got and why (DEMO_EXIT=1: ends by itself)
 	@go run ./e2e/demo
@@ -19,14 +21,14 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 test: ## Everything that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
 	@go run ./e2e/tiers
 
-e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, remove, both certificate modes (root, Docker)
+e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove, both certificate modes (root, Docker)
 	@REQUIRE_ALL=1 go run ./e2e/tiers kind
 
 images: ## The container images, podgrace/NAME:$(TAG)
-	for target in webhook nodeenforcer podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(TAG) . || exit 1; done
+	for target in webhook nodeenforcer podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
 build: ## The programs, into bin/
-	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -trimpath -ldflags='-X github.com/podgrace/podgrace/version.linked=$(VERSION)' -o bin/ ./cmd/...
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...

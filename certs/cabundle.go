@@ -104,7 +104,7 @@ func (c *CABundle) step(ctx context.Context, secret *corev1.Secret, state State,
 		}
 	}
 	state = state.After(decision.Step, observed, next)
-	if err := c.Client.Update(ctx, writeState(secret, state)); err != nil {
+	if err := c.Client.Update(ctx, writeState(secret, state), fieldOwner); err != nil {
 		return state, 0, fmt.Errorf("store step %s of the CA in Secret %s: %w", decision.Step, secret.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("the CA took a step", "step", decision.Step, "why", decision.Why, "phase", state.Phase(), "ca", state.Current.ID, "trusted", len(state.Trusted()))

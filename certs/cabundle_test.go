@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -182,6 +183,19 @@ func TestCABundleIsWrittenAndRepaired(t *testing.T) {
 	}
 	l.work(t)
 	l.want(t, "repaired", Ready, one.ID)
+}
+
+// Who wrote the Secret is said by name: client-go's default is the name of the program.
+func TestCABundleNamesItsFieldOwner(t *testing.T) {
+	var owners []string
+	l := newLeader(epoch, interceptor.Funcs{Update: func(ctx context.Context, kube client.WithWatch, o client.Object, options ...client.UpdateOption) error {
+		owners = append(owners, (&client.UpdateOptions{}).ApplyOptions(options).FieldManager)
+		return kube.Update(ctx, o, options...)
+	}}, append(threeWebhooks(""), secretOf(newTestPair(t, epoch)))...)
+	l.work(t)
+	if len(owners) == 0 || slices.ContainsFunc(owners, func(o string) bool { return o != "podgrace-cabundle" }) {
+		t.Errorf("the Secret was written by %q", owners)
+	}
 }
 
 // Before the Secret exists, or before the configurations do, or while there is no CA in it, there is nothing to write and nothing to

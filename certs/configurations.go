@@ -16,7 +16,7 @@ import (
 // ConfigurationName is the name of both webhook configurations.
 const ConfigurationName = "podgrace"
 
-// fieldOwner owns caBundle in the webhook configurations, and nothing else.
+// fieldOwner owns caBundle in the webhook configurations, what the leader writes into the Secret, and nothing else.
 const fieldOwner = client.FieldOwner("podgrace-cabundle")
 
 // configurations are the webhook configurations that exist; nil is one that does not.

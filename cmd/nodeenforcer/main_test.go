@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -39,13 +42,14 @@ func TestExitCodes(t *testing.T) {
 		"help":               {"--help", 0, []string{"beside the kubelet", "--dry-run", "Available Commands", "plan "}},
 		"plan's help":        {"plan --help", 0, []string{"It writes nothing", "--cgroup-version", "-o, --output"}},
 		"help of plan":       {"help plan", 0, []string{"It writes nothing"}},
+		"version":            {"--version", 0, []string{version.Of("podgrace-nodeenforcer").String() + "\n"}},
 		"unknown command":    {"plna", 2, []string{`unexpected argument "plna"; see nodeenforcer --help`}},
 		"an argument":        {"plan pods.yaml", 2, []string{`unexpected argument "pods.yaml"; see nodeenforcer plan --help`}},
 		"unknown flag":       {"--dryrun", 2, []string{"unknown flag: --dryrun; see nodeenforcer --help"}},
 		"plan's own flag":    {"--cgroup-version=1", 2, []string{"unknown flag: --cgroup-version"}},
 		"the daemon's flag":  {"plan --dry-run", 2, []string{"unknown flag: --dry-run; see nodeenforcer plan --help"}},
 		"not a number":       {"plan --cgroup-version=two", 2, []string{"invalid argument", "--cgroup-version"}},
-		"all that is wrong":  {"--mode=Force --resync=10ms --bind-address=here --health-port=-1 --metrics-port=65536 --pods-from=", 2, []string{`--mode: "Force" is not Observe, Tune or Repair`, "--resync: 10ms is shorter than 1s", `--bind-address: "here"`, "--health-port: -1", "--metrics-port: 65536", "--pods-from"}},
+		"all that is wrong":  {"--mode=Force --resync=10ms --bind-address=here --metrics-bind-address=there --health-port=-1 --metrics-port=65536 --pods-from=", 2, []string{`--mode: "Force" is not Observe, Tune or Repair`, "--resync: 10ms is shorter than 1s", `--bind-address: "here"`, `--metrics-bind-address: "there"`, "--health-port: -1", "--metrics-port: 65536", "--pods-from"}},
 		"of plan":            {"plan --mode=observe --cgroup-version=3 --cgroup-driver=openrc -o yaml", 2, []string{`--mode: "observe"`, "--cgroup-version: 3 is neither 1 nor 2", `--cgroup-driver: "openrc" is neither cgroupfs nor systemd`, `--output: "yaml" is neither text nor json`}},
 		"a plan":             {files, 0, []string{"shop/web"}},
 		"in another mode":    {files + "--policy=policy.yaml --mode=Repair", 0, []string{"NodePolicy web, mode Repair"}},
@@ -84,10 +88,33 @@ func TestExitCodes(t *testing.T) {
 					t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, want, text)
 				}
 			}
-			if tc.code != 0 && !strings.HasPrefix(log, "nodeenforcer: ") {
+			if tc.code != 0 && !strings.Contains("\n"+log, "\nnodeenforcer: ") {
 				t.Errorf("it says %s", log)
 			}
 		})
+	}
+}
+
+// The first line of the log says what is starting: also of one that can't.
+func TestLogBeginsWithTheVersion(t *testing.T) {
+	unpack(t)
+	_, _, log := call(t, "--cgroup-root=.")
+	first, _, _ := strings.Cut(log, "\n")
+	if want := fmt.Sprintf(`"starting" program="podgrace-nodeenforcer" version=%q`, version.Of("").Version); !strings.Contains(first, want) {
+		t.Errorf("it begins with %s, want %s", first, want)
+	}
+}
+
+// The API server's audit log has the user agent.
+func TestUserAgent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientConfig(&options{kubeconfig: file})
+	if err != nil || !strings.HasPrefix(config.UserAgent, "podgrace-nodeenforcer/") {
+		t.Errorf("got %+v, %v", config, err)
 	}
 }
 

@@ -38,6 +38,7 @@ type options struct {
 	dryRun        bool
 	resync        time.Duration
 	bindAddress   string
+	metricsAddr   string
 	healthPort    int
 	metricsPort   int
 	verbosity     int
@@ -76,6 +77,7 @@ func (o *options) addDaemon(f *pflag.FlagSet) {
 	f.BoolVar(&o.dryRun, "dry-run", o.dryRun, "say what would be written and whom it would evict, and do nothing")
 	f.DurationVar(&o.resync, "resync", o.resync, "how often every cgroup is looked at; one whose plan changes is looked at at once")
 	f.StringVar(&o.bindAddress, "bind-address", o.bindAddress, "IP address to listen on")
+	f.StringVar(&o.metricsAddr, "metrics-bind-address", o.metricsAddr, "IP address to listen on for /metrics; empty: as --bind-address")
 	f.IntVar(&o.healthPort, "health-port", o.healthPort, "port for /healthz and /readyz; 0: none")
 	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
 }
@@ -105,6 +107,9 @@ func (o *options) Validate() error {
 	}
 	if net.ParseIP(o.bindAddress) == nil {
 		errs = append(errs, fmt.Errorf("--bind-address: %q is not an IP address", o.bindAddress))
+	}
+	if o.metricsAddr != "" && net.ParseIP(o.metricsAddr) == nil {
+		errs = append(errs, fmt.Errorf("--metrics-bind-address: %q is not an IP address", o.metricsAddr))
 	}
 	for _, p := range []struct {
 		name string

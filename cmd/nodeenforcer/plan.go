@@ -19,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/version"
 )
 
 func newPlan() *cobra.Command {
@@ -30,8 +31,11 @@ func newPlan() *cobra.Command {
 and every file that holds something else than it should. It writes nothing.
 
 With --pods-from and --node it needs no API server, and with --cgroup-version no node either.`,
-		Example: `  # This node, compared with its cgroups
+		Example: `  # On the node itself, compared with its cgroups
   nodeenforcer plan --node-name worker-1
+
+  # In the node enforcer's own pod there, which knows its node's name
+  kubectl exec -n podgrace-system POD -- /usr/local/bin/nodeenforcer plan --cgroup-root=/host/cgroup
 
   # What a node would get, on any machine
   nodeenforcer plan --pods-from pods.yaml --node node.yaml --cgroup-version 2 --cgroup-driver systemd -o json`,
@@ -154,6 +158,7 @@ func clientConfig(o *options) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server's client: %w", err)
 	}
+	config.UserAgent = version.Of(version.NodeEnforcer).UserAgent()
 	config.QPS = -1 // the API server's priority and fairness limits us: an eviction must not wait behind an Event
 	return config, nil
 }

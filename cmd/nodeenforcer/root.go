@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 // newRoot returns the command: the daemon, and plan.
@@ -24,6 +26,7 @@ Without a NodePolicy it observes and writes nothing. Without an API server it ke
 
   # The cgroups as they should be and as they are
   nodeenforcer plan --node-name worker-1`,
+		Version:       version.Of(version.NodeEnforcer).String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
@@ -41,6 +44,8 @@ Without a NodePolicy it observes and writes nothing. Without an API server it ke
 	})
 	root.Flags().SortFlags = false
 	o.addDaemon(root.Flags())
+	root.Flags().Bool("version", false, "print the version and end")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newPlan())
 	return root
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/version"
 )
 
 // gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of
@@ -44,12 +46,15 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
 	klog.SetLogger(log)
 	logf.SetLogger(log) // of the health checks
+	program := version.Of(version.NodeEnforcer)
+	log.Info("starting", program.Pairs()...)
 
 	machine, err := nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry()
+	version.NewMetric(registry, program)
 	agent := &nodeenforcer.Agent{
 		Machine: machine, Mode: v1alpha1.NodeMode(o.mode), Resync: o.resync, Bus: o.systemdBus, DryRun: o.dryRun, UndoFile: filepath.Join(o.runtimeDir, "written"),
 		Clock: clock.RealClock{}, Log: log, Metrics: nodeenforcer.NewMetrics(registry),
@@ -180,7 +185,7 @@ func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, registry 
 	if o.metricsPort != 0 {
 		mux := http.NewServeMux()
 		mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
-		if err := listen(ctx, "metrics", o, o.metricsPort, mux, group); err != nil {
+		if err := listen(ctx, "metrics", cmp.Or(o.metricsAddr, o.bindAddress), o.metricsPort, mux, group); err != nil {
 			return err
 		}
 	}
@@ -192,12 +197,12 @@ func serve(ctx context.Context, o *options, agent *nodeenforcer.Agent, registry 
 	mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{
 		"state": func(*http.Request) error { return agent.Ready() },
 	}}))
-	return listen(ctx, "health", o, o.healthPort, mux, group)
+	return listen(ctx, "health", o.bindAddress, o.healthPort, mux, group)
 }
 
 // listen serves until the context ends.
-func listen(ctx context.Context, what string, o *options, port int, handler http.Handler, group *errgroup.Group) error {
-	server := &http.Server{Addr: net.JoinHostPort(o.bindAddress, strconv.Itoa(port)), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+func listen(ctx context.Context, what, address string, port int, handler http.Handler, group *errgroup.Group) error {
+	server := &http.Server{Addr: net.JoinHostPort(address, strconv.Itoa(port)), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	listener, err := net.Listen("tcp", server.Addr)
 	if err != nil {
 		return fmt.Errorf("serve %s: %w", what, err)

@@ -5,41 +5,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := command(ctx, os.Args[1:])
+	code := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
 // command returns the exit code: 0, 1 where it failed, 2 where it was called wrongly.
-func command(ctx context.Context, args []string) int {
+func command(ctx context.Context, args []string, out, log io.Writer) int {
 	options := defaultOptions()
 	flags := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
 	flags.SortFlags = false
 	options.AddFlags(flags)
+	tell := flags.Bool("version", false, "print the version and end")
 	flags.Usage = func() {
-		fmt.Fprintf(os.Stderr, "webhook answers the API server's admission reviews: priority, topology spread and grace periods of pods.\n\nUsage:\n  webhook [flags]\n\nFlags:\n%s", flags.FlagUsages())
+		fmt.Fprintf(log, "webhook answers the API server's admission reviews: priority, topology spread and grace periods of pods.\n\nUsage:\n  webhook [flags]\n\nFlags:\n%s", flags.FlagUsages())
 	}
 	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
 		return 0
 	} else if err != nil {
-		fmt.Fprintln(os.Stderr, "webhook:", err)
+		fmt.Fprintln(log, "webhook:", err)
 		return 2
+	}
+	if *tell {
+		fmt.Fprintln(out, version.Of(version.Webhook))
+		return 0
 	}
 	if err := errors.Join(options.Complete(), options.Validate(flags.Args())); err != nil {
-		fmt.Fprintln(os.Stderr, "webhook:", err)
+		fmt.Fprintln(log, "webhook:", err)
 		return 2
 	}
-	if err := run(ctx, options); err != nil {
-		fmt.Fprintln(os.Stderr, "webhook:", err)
+	if err := run(ctx, options, log); err != nil {
+		fmt.Fprintln(log, "webhook:", err)
 		return 1
 	}
 	return 0

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 func parse(t *testing.T, args ...string) (*options, error) {
@@ -60,15 +64,52 @@ func TestNamesOfTheCertificate(t *testing.T) {
 }
 
 func TestExitCodes(t *testing.T) {
-	if got := command(t.Context(), []string{"--help"}); got != 0 {
-		t.Errorf("--help: exit %d", got)
-	}
-	if got := command(t.Context(), []string{"--port=x"}); got != 2 {
-		t.Errorf("bad flag: exit %d", got)
-	}
 	gone := filepath.Join(t.TempDir(), "gone.kubeconfig")
-	if got := command(t.Context(), []string{"--kubeconfig", gone}); got != 1 {
-		t.Errorf("no kubeconfig: exit %d", got)
+	for name, tc := range map[string]struct {
+		args     []string
+		code     int
+		out, log string // what is printed, and what is logged at the end
+	}{
+		"help":          {[]string{"--help"}, 0, "", "--version"},
+		"version":       {[]string{"--version"}, 0, version.Of("podgrace-webhook").String() + "\n", ""},
+		"bad flag":      {[]string{"--port=x"}, 2, "", "webhook: invalid argument"},
+		"bad options":   {[]string{"--port=0"}, 2, "", "webhook: --port: 0 is not in 1..65535\n"},
+		"no kubeconfig": {[]string{"--kubeconfig", gone}, 1, "", "webhook: configure the API server's client"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, log bytes.Buffer
+			if code := command(t.Context(), tc.args, &out, &log); code != tc.code || out.String() != tc.out || !strings.Contains(log.String(), tc.log) || tc.log == "" && log.Len() > 0 {
+				t.Errorf("exit %d, printed %q, logged:\n%s", code, out.String(), log.String())
+			}
+		})
+	}
+}
+
+// kubeconfig of a server that nobody is.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The API server's audit log has the user agent.
+func TestUserAgent(t *testing.T) {
+	config, err := clientConfig(kubeconfig(t), version.Info{Program: version.Webhook, Version: "v1.2.3", Platform: "linux/amd64"})
+	if err != nil || config.UserAgent != "podgrace-webhook/v1.2.3 (linux/amd64)" {
+		t.Errorf("got %+v, %v", config, err)
+	}
+}
+
+// The first line of the log says what is starting: also of one that can't.
+func TestLogBeginsWithTheVersion(t *testing.T) {
+	var out, log bytes.Buffer
+	command(t.Context(), []string{"--kubeconfig", filepath.Join(t.TempDir(), "gone.kubeconfig")}, &out, &log)
+	first, _, _ := strings.Cut(log.String(), "\n")
+	if want := fmt.Sprintf(`"starting" program="podgrace-webhook" version=%q`, version.Of("").Version); !strings.Contains(first, want) {
+		t.Errorf("it begins with %s, want %s", first, want)
 	}
 }
 
@@ -79,15 +120,11 @@ func TestBadPolicyFileStopsTheStart(t *testing.T) {
 	if err := os.WriteFile(file, []byte("apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicy\nmetadata: {name: a}\nspec:\n  weigth: 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o, err := parse(t, "--kubeconfig", kubeconfig, "--policy", file, "--metrics-port=0", "--health-port=0")
+	o, err := parse(t, "--kubeconfig", kubeconfig(t), "--policy", file, "--metrics-port=0", "--health-port=0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = run(t.Context(), o)
+	err = run(t.Context(), o, t.Output())
 	if err == nil || !strings.Contains(err.Error(), file+`:5: unknown field "spec.weigth"`) {
 		t.Errorf("got %v", err)
 	}

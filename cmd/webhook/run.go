@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -24,24 +25,26 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/version"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 // run serves until the context ends.
-func run(ctx context.Context, o *options) error {
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity)))
+func run(ctx context.Context, o *options, out io.Writer) error {
+	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
 	klog.SetLogger(log)
 	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
+	program := version.Of(version.Webhook)
+	log.Info("starting", program.Pairs()...)
 
 	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loadingRules(o.kubeconfig), nil).ClientConfig()
+	config, err := clientConfig(o.kubeconfig, program)
 	if err != nil {
-		return fmt.Errorf("configure the API server's client: %w", err)
+		return err
 	}
-	config.QPS = -1 // the API server's priority and fairness limits us, not this process
 	source, err := certificates(config, o)
 	if err != nil {
 		return err
@@ -60,10 +63,16 @@ func run(ctx context.Context, o *options) error {
 	return nil
 }
 
-func loadingRules(kubeconfig string) *clientcmd.ClientConfigLoadingRules {
+func clientConfig(kubeconfig string, program version.Info) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	return rules
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("configure the API server's client: %w", err)
+	}
+	config.UserAgent = program.UserAgent()
+	config.QPS = -1 // the API server's priority and fairness limits us, not this process
+	return config, nil
 }
 
 func certificates(config *rest.Config, o *options) (certs.Source, error) {
@@ -136,6 +145,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
 	}
 	engine.Register(mgr.GetWebhookServer())
+	version.NewMetric(metrics.Registry, version.Of(version.Webhook))
 	webhook.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
 
 	errs := []error{

@@ -18,6 +18,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// FieldManager owns what the node enforcer writes: a pod's condition, and the Node's taint and conditions. Without a name it would be
+// the first word of the user agent.
+const FieldManager = "podgrace-nodeenforcer"
+
 // ReasonEvicted is the reason of the condition DisruptionTarget that Mark sets. Those of Kubernetes name their own authors.
 const ReasonEvicted = "EvictionByNodeEnforcer"
 
@@ -73,7 +77,7 @@ func (c *Client) Mark(ctx context.Context, pod Ref, message string) error {
 		return fmt.Errorf("mark pod %s: %w", pod, err)
 	}
 	err = c.core.Patch(types.StrategicMergePatchType).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").
-		Body(patch).MaxRetries(0).Do(ctx).Error()
+		VersionedParams(&metav1.PatchOptions{FieldManager: FieldManager}, metav1.ParameterCodec).Body(patch).MaxRetries(0).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("mark pod %s: %w", pod, err)
 	}

@@ -36,7 +36,7 @@ func server(t *testing.T, code int, body, uid string) (*terminate.Client, *[]req
 	var got []request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		req := request{Line: r.Method + " " + r.URL.Path}
+		req := request{Line: r.Method + " " + r.URL.RequestURI()}
 		_ = json.Unmarshal(text, &req.Body)
 		got = append(got, req)
 		w.Header().Set("Content-Type", "application/json")
@@ -122,7 +122,7 @@ func TestRequests(t *testing.T) {
 	want := []request{
 		{"POST /api/v1/namespaces/ns/pods/pod/eviction", map[string]any{"metadata": map[string]any{"namespace": "ns", "name": "pod"}, "deleteOptions": options}},
 		{"DELETE /api/v1/namespaces/ns/pods/pod", options},
-		{"PATCH /api/v1/namespaces/ns/pods/pod/status", map[string]any{"metadata": map[string]any{"uid": "uid-1"}, "status": map[string]any{"conditions": []any{condition}}}},
+		{"PATCH /api/v1/namespaces/ns/pods/pod/status?fieldManager=podgrace-nodeenforcer", map[string]any{"metadata": map[string]any{"uid": "uid-1"}, "status": map[string]any{"conditions": []any{condition}}}},
 	}
 	unimportant := cmpopts.IgnoreMapEntries(func(key string, _ any) bool {
 		return slices.Contains([]string{"kind", "apiVersion", "lastProbeTime", "lastTransitionTime"}, key)
