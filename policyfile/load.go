@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -26,27 +28,91 @@ import (
 // maxSize is how much of a file is read. A real policy is a few KiB.
 const maxSize = 4 << 20
 
-// Error is one thing that is wrong in a file.
+// Error is one thing that is wrong in a file, or a file that is. Line is 0 where no line is to blame.
 type Error struct {
 	File    string
 	Line    int
 	Message string
+	// NoPolicies: no policy comes from this path, since it can't be read, or has none where it should.
+	NoPolicies bool
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message) }
+func (e *Error) Error() string {
+	switch {
+	case e.NoPolicies:
+		return fmt.Sprintf("read policies: %s: %s", e.File, e.Message)
+	case e.Line == 0:
+		return fmt.Sprintf("%s: %s", e.File, e.Message)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Message)
+}
+
+// Errors takes the joined errors of this package apart.
+func Errors(err error) []*Error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		var errs []*Error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, Errors(e)...)
+		}
+		return errs
+	}
+	if e, is := errors.AsType[*Error](err); is {
+		return []*Error{e}
+	}
+	if err != nil {
+		return []*Error{{Message: err.Error()}}
+	}
+	return nil
+}
 
 // Load reads every PodPolicy of the named files and folders (their .yaml, .yml and .json files, not those of folders in
-// them). Documents of other kinds are passed over. All that is wrong is reported at once, joined.
-func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) { return load(podPolicies, paths) }
+// them). Documents of other kinds are passed over; a list, as kubectl get -o yaml prints it, is read item by item. All that is wrong
+// is reported at once, joined.
+func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) {
+	from, err := read(paths)
+	policies, wrong := load(podPolicies, from, false)
+	return policies, errors.Join(err, wrong)
+}
+
+// Require is Load for a person who says by these paths which policies hold: one that has no PodPolicy is wrong, too, and so is
+// a NodePolicy beside them that the API server would refuse.
+func Require(paths ...string) ([]*v1alpha1.PodPolicy, error) {
+	from, err := read(paths)
+	policies, wrong := load(podPolicies, from, true)
+	_, besides := load(nodePolicies, from, false)
+	var errs []error
+	said := map[Error]bool{} // what is no YAML is none for both kinds
+	for _, e := range Errors(errors.Join(err, wrong, besides)) {
+		if !said[*e] {
+			said[*e] = true
+			errs = append(errs, e)
+		}
+	}
+	return policies, errors.Join(errs...)
+}
 
 // Parse reads every PodPolicy of a YAML stream. The name is for errors.
 func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
 	return parse(podPolicies, name, text)
 }
 
+// ParseNodePolicies reads every NodePolicy, as Parse does PodPolicies.
+func ParseNodePolicies(name string, text []byte) ([]*v1alpha1.NodePolicy, error) {
+	return parse(nodePolicies, name, text)
+}
+
 // LoadNodePolicies reads every NodePolicy, as Load does PodPolicies.
 func LoadNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
-	return load(nodePolicies, paths)
+	from, err := read(paths)
+	policies, wrong := load(nodePolicies, from, false)
+	return policies, errors.Join(err, wrong)
+}
+
+// RequireNodePolicies is LoadNodePolicies, and a path that has none is wrong, too.
+func RequireNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
+	from, err := read(paths)
+	policies, wrong := load(nodePolicies, from, true)
+	return policies, errors.Join(err, wrong)
 }
 
 // object is a pointer to a policy of type T.
@@ -76,27 +142,61 @@ var (
 	}
 )
 
-func load[T any, P object[T]](k kind[T, P], paths []string) ([]P, error) {
+// given is a path with the files that it stands for.
+type given struct {
+	path  string
+	files []file
+}
+
+type file struct {
+	name string
+	text []byte
+}
+
+// read reads each file once: what is no regular file, such as a pipe, can't be read again.
+func read(paths []string) ([]given, error) {
+	var all []given
+	var errs []error
+	for _, path := range paths {
+		names, err := expand(path)
+		g := given{path: path}
+		errs = append(errs, err)
+		for _, name := range names {
+			text, err := readFile(name)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			g.files = append(g.files, file{name, text})
+		}
+		all = append(all, g)
+	}
+	return all, errors.Join(errs...)
+}
+
+func load[T any, P object[T]](k kind[T, P], from []given, required bool) ([]P, error) {
 	var policies []P
 	var errs []error
 	seen := map[string]string{}
-	for _, path := range paths {
-		files, err := expand(path)
-		if err != nil {
+	for _, g := range from {
+		fine := true
+		there := 0
+		for _, f := range g.files {
+			found, err := parse(k, f.name, f.text)
 			errs = append(errs, err)
-			continue
-		}
-		for _, file := range files {
-			found, err := loadFile(k, file)
-			errs = append(errs, err)
+			fine = fine && err == nil
+			there += len(found)
 			for _, p := range found {
 				if first, twice := seen[p.GetName()]; twice {
-					errs = append(errs, fmt.Errorf("%s: %s %s is in %s already", file, k.name, p.GetName(), first))
+					errs = append(errs, &Error{File: f.name, Message: fmt.Sprintf("%s %s is in %s already", k.name, p.GetName(), first)})
 					continue
 				}
-				seen[p.GetName()] = file
+				seen[p.GetName()] = f.name
 				policies = append(policies, p)
 			}
+		}
+		if required && fine && there == 0 && len(g.files) > 0 {
+			errs = append(errs, &Error{File: g.path, Message: "no " + k.name + " in it", NoPolicies: true})
 		}
 	}
 	return policies, errors.Join(errs...)
@@ -105,14 +205,14 @@ func load[T any, P object[T]](k kind[T, P], paths []string) ([]P, error) {
 func expand(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("read policies: %w", err)
+		return nil, unread(path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("read policies: %w", err)
+		return nil, unread(path, err)
 	}
 	var files []string
 	for _, e := range entries {
@@ -121,25 +221,42 @@ func expand(path string) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("read policies: no .yaml, .yml or .json file in folder %s", path)
+		return nil, &Error{File: path, Message: "no .yaml, .yml or .json file in this folder; folders in it are not read", NoPolicies: true}
 	}
 	return files, nil
 }
 
-func loadFile[T any, P object[T]](k kind[T, P], name string) ([]P, error) {
+// unread is the error without the path, which the Error has.
+func unread(path string, err error) *Error {
+	if of, is := errors.AsType[*fs.PathError](err); is {
+		err = of.Err
+	}
+	return &Error{File: path, Message: err.Error(), NoPolicies: true}
+}
+
+func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read policies: %w", err)
+		return nil, unread(name, err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("read policies from %s: %w", name, err)
+		return nil, unread(name, err)
 	}
 	if len(text) > maxSize {
-		return nil, fmt.Errorf("read policies from %s: larger than %d MiB", name, maxSize>>20)
+		return nil, &Error{File: name, Message: fmt.Sprintf("larger than %d MiB", maxSize>>20), NoPolicies: true}
 	}
-	return parse(k, name, text)
+	if binary(text) {
+		return nil, &Error{File: name, Message: "not text in UTF-8: neither YAML nor JSON", NoPolicies: true}
+	}
+	return text, nil
+}
+
+// binary says whether a file is neither text in UTF-8 nor, as YAML allows, text in UTF-16.
+func binary(text []byte) bool {
+	utf16 := bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
+	return !utf16 && (!utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0)
 }
 
 func parse[T any, P object[T]](k kind[T, P], name string, text []byte) ([]P, error) {
@@ -153,16 +270,34 @@ func parse[T any, P object[T]](k kind[T, P], name string, text []byte) ([]P, err
 			break
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err)) // yaml's errors name the line
+			errs = append(errs, &Error{File: name, Message: err.Error()}) // yaml's errors name the line
 			break
 		}
-		p, err := parseDocument(k, name, &document)
-		if p != nil {
-			policies = append(policies, p)
+		for _, node := range items(&document) {
+			p, err := parseDocument(k, name, node)
+			if p != nil {
+				policies = append(policies, p)
+			}
+			errs = append(errs, err)
 		}
-		errs = append(errs, err)
 	}
 	return policies, errors.Join(errs...)
+}
+
+// items are those of a List, or the document itself.
+func items(document *yaml.Node) []*yaml.Node {
+	var list struct {
+		Kind  string
+		Items []yaml.Node
+	}
+	if err := document.Decode(&list); err != nil || list.Kind != "List" {
+		return []*yaml.Node{document}
+	}
+	nodes := make([]*yaml.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
+	}
+	return nodes
 }
 
 // parseDocument returns the document's policy, or nil if it is of another kind.

@@ -72,6 +72,76 @@ func TestLoadReportsAll(t *testing.T) {
 	}
 }
 
+// What kubectl get -o yaml prints is a list.
+func TestParseList(t *testing.T) {
+	const item = "- apiVersion: podgrace.dev/v1alpha1\n  kind: PodPolicy\n  metadata: {name: %, uid: u, resourceVersion: '3'}\n  spec:\n    "
+	text := "apiVersion: v1\nkind: List\nitems:\n" + strings.Replace(item, "%", "a", 1) + "weight: 3\n" + strings.Replace(item, "%", "b", 1) + "weigth: 4\n- kind: ConfigMap\n"
+	policies, err := policyfile.Parse("p.yaml", []byte(text))
+	if len(policies) != 1 || policies[0].Name != "a" || policies[0].Spec.Weight != 3 {
+		t.Errorf("got %v", policies)
+	}
+	if want := `p.yaml:13: unknown field "spec.weigth"`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// A path that somebody named and that brings no policy is wrong as a whole.
+func TestRequire(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"pod.yaml": head + "spec: {}\n", "node.yaml": nodeHead + "spec: {}\n", "typo.yaml": head + "spec: {x: 1}\n", "other.yaml": "kind: ConfigMap\n", "broken.yaml": "a: {\n", "empty.yaml": "",
+		"binary.yaml": "\x00\x01", "latin1.yaml": "# caf\xe9\n", "nodetypo.yaml": head + "spec: {}\n---\n" + nodeHead + "spec: {mod: Tune}\n", "folder/README.md": "",
+		"utf16.yaml": "\xff\xfe#\x00\n\x00",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for path, tc := range map[string]struct {
+		want       string
+		noPolicies bool
+	}{
+		"pod.yaml":      {"", false},
+		"typo.yaml":     {`typo.yaml:4: unknown field "spec.x"`, false},
+		"nodetypo.yaml": {`nodetypo.yaml:9: unknown field "spec.mod"`, false},
+		"broken.yaml":   {"broken.yaml: yaml: line ", false},
+		"node.yaml":     {"read policies: node.yaml: no PodPolicy in it", true},
+		"other.yaml":    {"read policies: other.yaml: no PodPolicy in it", true},
+		"empty.yaml":    {"read policies: empty.yaml: no PodPolicy in it", true},
+		"binary.yaml":   {"read policies: binary.yaml: not text in UTF-8", true},
+		"latin1.yaml":   {"read policies: latin1.yaml: not text in UTF-8", true},
+		"utf16.yaml":    {"read policies: utf16.yaml: no PodPolicy in it", true},
+		"folder":        {"read policies: folder: no .yaml, .yml or .json file", true},
+		"gone":          {"read policies: gone: no such file or directory", true},
+		"":              {"read policies: : no such file or directory", true},
+	} {
+		_, err := policyfile.Require(path)
+		errs := policyfile.Errors(err)
+		if tc.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+			continue
+		}
+		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want) || errs[0].NoPolicies != tc.noPolicies {
+			t.Errorf("%s: got %v, want %s", path, err, tc.want)
+		}
+	}
+	if _, err := policyfile.Load("other.yaml"); err != nil {
+		t.Errorf("Load is as strict: %v", err)
+	}
+	if _, err := policyfile.RequireNodePolicies("pod.yaml"); err == nil || err.Error() != "read policies: pod.yaml: no NodePolicy in it" {
+		t.Errorf("got %v", err)
+	}
+	if policies, err := policyfile.RequireNodePolicies("node.yaml"); err != nil || len(policies) != 1 {
+		t.Errorf("got %v, %v", policies, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(head + "spec: {weight: 3}\n"))
 	f.Add([]byte("a: &a [*a]\n"))

@@ -1,8 +1,9 @@
 package review
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
+	"os"
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -12,24 +13,37 @@ import (
 	"github.com/podgrace/podgrace/review/input"
 )
 
-// stdin is the path that stands for standard input, and the file of what came from there.
+// stdin is the file of what came from standard input, and never that of a file of this name.
 const stdin = "-"
 
 // LoadPolicies reads the PodPolicies of files and folders, and those among documents. What is wrong is in the errors, and
-// the others are returned all the same. The same policy may be in both.
+// the others are returned all the same. The same policy may be in both. NodePolicies are only checked.
 func LoadPolicies(paths []string, documents []*input.Document) ([]*v1alpha1.PodPolicy, []*input.Error) {
-	policies, err := policyfile.Load(paths...)
-	errs := inputErrors(err)
-	var read []string
+	policies, err := policyfile.Require(paths...)
+	policies, errs := AddPolicies(policies, documents)
+	return policies, unique(append(PolicyErrors(err), errs...))
+}
+
+// AddPolicies adds the PodPolicies among documents, as LoadPolicies does.
+func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*input.Document) ([]*v1alpha1.PodPolicy, []*input.Error) {
+	var errs []*input.Error
+	whole, alone := map[string]bool{}, map[string]bool{} // files whose policies are read all at once, and one by one
 	for _, d := range documents {
-		if d.Kind != "PodPolicy" || slices.Contains(read, d.File) {
+		file := d.Kind + " " + d.File
+		if d.Kind != "PodPolicy" && d.Kind != "NodePolicy" || whole[file] {
 			continue
 		}
-		found, err := policiesOf(d)
-		if d.File != stdin {
-			read = append(read, d.File) // all of the file's
+		var found []*v1alpha1.PodPolicy
+		var wrong []*input.Error
+		if !alone[file] {
+			found, wrong, whole[file] = policiesOfFile(d)
 		}
-		errs = append(errs, inputErrors(err)...)
+		if !whole[file] {
+			alone[file] = true
+			// Empty lines put the errors at the document.
+			found, wrong = parsePolicies(d, append(bytes.Repeat([]byte("\n"), max(d.Line-1, 0)), d.JSON...))
+		}
+		errs = append(errs, wrong...)
 		for _, p := range found {
 			twice := slices.IndexFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name })
 			switch {
@@ -43,33 +57,44 @@ func LoadPolicies(paths []string, documents []*input.Document) ([]*v1alpha1.PodP
 	return policies, unique(errs)
 }
 
-// policiesOf reads a file's policies again, by its own text, so that errors name the line of a field.
-func policiesOf(d *input.Document) ([]*v1alpha1.PodPolicy, error) {
-	if d.File == stdin {
-		return policyfile.Parse(d.File, d.JSON)
+// maxReread in bytes is how large a file of policies may be. A cluster's dump is larger.
+const maxReread = 4 << 20
+
+// policiesOfFile reads a document's file again, by its own text, so that errors name the line of a field. False: it can't be, as
+// standard input and other pipes can't, or is no YAML as a whole.
+func policiesOfFile(d *input.Document) ([]*v1alpha1.PodPolicy, []*input.Error, bool) {
+	info, err := os.Stat(d.File)
+	if d.File == stdin || err != nil || !info.Mode().IsRegular() || info.Size() > maxReread {
+		return nil, nil, false
 	}
-	return policyfile.Load(d.File)
+	text, err := os.ReadFile(d.File)
+	if err != nil {
+		return nil, nil, false
+	}
+	found, wrong := parsePolicies(d, text)
+	return found, wrong, !slices.ContainsFunc(wrong, func(e *input.Error) bool { return e.Line == 0 })
 }
 
-// inputErrors takes joined errors apart.
-func inputErrors(err error) []*input.Error {
-	if err == nil {
-		return nil
+// parsePolicies reads the policies of the document's kind. NodePolicies are checked, and not returned.
+func parsePolicies(d *input.Document, text []byte) ([]*v1alpha1.PodPolicy, []*input.Error) {
+	if d.Kind == "NodePolicy" {
+		_, err := policyfile.ParseNodePolicies(d.File, text)
+		return nil, PolicyErrors(err)
 	}
-	if joined, is := err.(interface{ Unwrap() []error }); is {
-		var errs []*input.Error
-		for _, e := range joined.Unwrap() {
-			errs = append(errs, inputErrors(e)...)
-		}
-		return errs
-	}
-	if at, is := errors.AsType[*policyfile.Error](err); is {
-		return []*input.Error{{File: at.File, Line: at.Line, Message: at.Message}}
-	}
-	return []*input.Error{{Message: err.Error()}}
+	found, err := policyfile.Parse(d.File, text)
+	return found, PolicyErrors(err)
 }
 
-// unique leaves out what was said before: a file may have been read for two reasons.
+// PolicyErrors are errors of package policyfile, as those of other input are.
+func PolicyErrors(err error) []*input.Error {
+	var errs []*input.Error
+	for _, e := range policyfile.Errors(err) {
+		errs = append(errs, &input.Error{File: e.File, Line: e.Line, Message: e.Message})
+	}
+	return unique(errs)
+}
+
+// unique leaves out what was said before: a file is read for two kinds of policies, and perhaps for two reasons.
 func unique(errs []*input.Error) []*input.Error {
 	var kept []*input.Error
 	for _, e := range errs {

@@ -104,6 +104,8 @@ type Summary struct {
 	Other int `json:"other"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
+	// NoPolicies: not one PodPolicy was known, so that none judged anything.
+	NoPolicies bool `json:"noPolicies,omitempty"`
 }
 
 // Report is the outcome of a review.

@@ -59,7 +59,7 @@ type confirmOptions struct {
 }
 
 func newConfirm(t terminal, name string) *cobra.Command {
-	o := &confirmOptions{kube: genericclioptions.NewConfigFlags(true), name: name, canBeAsked: t.Asks}
+	o := &confirmOptions{kube: newConfigFlags(), name: name, canBeAsked: t.Asks}
 	cmd := &cobra.Command{
 		Use:                   "confirm [-n NAMESPACE] (POD | node/NODE)",
 		DisableFlagsInUseLine: true,
@@ -147,10 +147,10 @@ func carriedFlags(f *pflag.FlagSet) string {
 			fmt.Fprintf(&text, " --%s=%s", name, quote(flag.Value.String()))
 		}
 	}
-	if flag := f.Lookup("as-group"); flag != nil && flag.Changed {
-		groups, _ := f.GetStringArray("as-group")
-		for _, g := range groups {
-			fmt.Fprintf(&text, " --as-group=%s", quote(g))
+	for _, name := range []string{"as-group", "as-user-extra"} {
+		values, _ := f.GetStringArray(name)
+		for _, v := range values {
+			fmt.Fprintf(&text, " --%s=%s", name, quote(v))
 		}
 	}
 	return text.String()

@@ -34,18 +34,19 @@ PodPolicies among the manifests of -f and --state are passed over.
 
 Exit codes: 0 nothing changes, as --fail-on says
             1 something changes
-            2 bad input; what could be read was compared all the same`
+            2 bad input; what could be read was compared all the same. Nothing is
+              where --from or --to can't be read or has no PodPolicy`
 
 const diffExample = `  # What does this branch do to the manifests?
-  git worktree add ../main main
-  %[1]s diff --from ../main/policies --to policies -f deploy/
+  git worktree add ../base main
+  %[1]s diff --from ../base/examples/stateful --to examples/stateful -f examples/stateful
 
   # Would it refuse anything in production, or forbid a removal?
-  %[1]s diff --to policies/ --context production --fail-on deny
+  %[1]s diff --to examples/stateful --context production --fail-on deny
 
   # A cluster's dump, before its first policy
   kubectl get deploy,rs,sts,ds,jobs,cronjobs,pods,nodes,ns,pc,svc -A -o json > dump.json
-  %[1]s diff --from none --to policies/ -f dump.json`
+  %[1]s diff --from none --to examples/stateful -f dump.json`
 
 type diffOptions struct {
 	inputs   inputOptions
@@ -120,7 +121,7 @@ func (o *diffOptions) Validate() error {
 			return fmt.Errorf("%s none stands alone; a file of that name is ./none", flag)
 		}
 	}
-	return nil
+	return errors.Join(noEmptyPath("--from", o.from), noEmptyPath("--to", o.to), o.inputs.validatePaths())
 }
 
 func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
@@ -144,6 +145,7 @@ func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
 		return fmt.Errorf("compare: %w", err)
 	}
 	d.Summary.Files = r.files
+	d.Summary.NoPolicies = len(r.before) == 0 && len(r.after) == 0
 	d.AddErrors(r.errors...)
 	if err := impact.Write(t.Out, o.format, d, impact.Options{Style: t.Style, All: o.all}); err != nil {
 		return err
@@ -174,9 +176,13 @@ type diffReader struct {
 }
 
 func (r *diffReader) read(ctx context.Context) error {
-	r.before, r.after = r.policies(r.from), r.policies(r.to)
-	files := &input.Reader{Stdin: r.In}
-	manifests, further := review.Read(files, r.inputs.paths...), review.Read(files, r.inputs.statePaths...)
+	var wrongFrom, wrongTo error
+	r.before, wrongFrom = r.policies("--from", r.from)
+	r.after, wrongTo = r.policies("--to", r.to)
+	if err := errors.Join(wrongFrom, wrongTo); err != nil {
+		return err
+	}
+	manifests, further := r.inputs.read(r.terminal)
 	r.documents, r.files = manifests.Documents, manifests.Files
 	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
 	r.state = review.NewState()
@@ -193,18 +199,18 @@ func (r *diffReader) read(ctx context.Context) error {
 	return nil
 }
 
-// policies of a flag. What is wrong with them is among the errors.
-func (r *diffReader) policies(paths []string) []*v1alpha1.PodPolicy {
+// policies of a flag. What is wrong within a file is among the errors.
+func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolicy, error) {
 	if slices.Equal(paths, []string{noPolicies}) {
-		return nil
+		return nil, nil
 	}
-	policies, wrong := review.LoadPolicies(paths, nil)
+	policies, wrong, err := requirePolicies(flag, paths)
 	for _, e := range wrong { // --from and --to may share a file
 		if !slices.ContainsFunc(r.errors, func(known *input.Error) bool { return *known == *e }) {
 			r.errors = append(r.errors, e)
 		}
 	}
-	return policies
+	return policies, err
 }
 
 // cluster reads the state, and what no flag names.

@@ -35,7 +35,7 @@ const explainExample = `  # Why is this pod as it is, and what would a stop take
   %[1]s explain -n shop db-0
 
   # What would a pod of this Deployment get?
-  %[1]s explain Deployment/web -f deploy/ --policy policies/`
+  %[1]s explain Deployment/frontend -f examples/production-web`
 
 type explainOptions struct {
 	inputs       inputOptions
@@ -114,7 +114,7 @@ func (o *explainOptions) Validate() error {
 	case len(o.inputs.paths) == 0 && o.name == "":
 		return errors.New("which pod? explain POD, or with -f one of the manifests")
 	}
-	return nil
+	return errors.Join(noEmptyPath("--node-policy", o.nodePolicies), o.inputs.validatePaths())
 }
 
 func runExplain(ctx context.Context, t terminal, o *explainOptions) error {
@@ -147,7 +147,10 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 		return nil, err
 	}
 	for _, wrong := range l.errors {
-		fmt.Fprintln(t.Err, wrong)
+		if wrong.File == "-" {
+			wrong.File = "stdin"
+		}
+		fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
 	}
 	if len(l.errors) > 0 {
 		return nil, errBadInput
@@ -189,7 +192,10 @@ func (o *explainOptions) means(d *input.Document) bool {
 }
 
 func (o *explainOptions) choose(found []*input.Document) error {
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0 && o.name == "":
+		return errors.New("no pod, and nothing that makes pods, is among the manifests")
+	case len(found) == 0:
 		return fmt.Errorf("no pod, and nothing that makes pods, of the name %q is among the manifests", o.name)
 	}
 	var names []string
@@ -201,7 +207,10 @@ func (o *explainOptions) choose(found []*input.Document) error {
 
 // nodePolicy takes the one of the files, which stands for the pod's node, whatever that is.
 func (o *explainOptions) nodePolicy(in *explain.Input) error {
-	policies, err := policyfile.LoadNodePolicies(o.nodePolicies...)
+	policies, err := policyfile.RequireNodePolicies(o.nodePolicies...)
+	if wrong := wrongPath("--node-policy", err); wrong != nil {
+		return wrong
+	}
 	if err != nil {
 		return usageError{err}
 	}

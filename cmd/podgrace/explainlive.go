@@ -34,6 +34,10 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	policies, policiesErr := o.podPolicies(ctx, reader)
+	if _, typed := errors.AsType[usageError](policiesErr); typed {
+		return nil, policiesErr // what is wrong in a file is told at once
+	}
 	var pod corev1.Pod
 	if err := reader.Get(ctx, types.NamespacedName{Namespace: o.inputs.namespace, Name: o.name}, &pod); err != nil {
 		return nil, fmt.Errorf("read pod %s/%s: %w", o.inputs.namespace, o.name, err)
@@ -43,8 +47,7 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 		return nil, err
 	}
 	in := &explain.Input{Pod: &pod, Created: true, User: me(whoAmI(ctx, kube), o.user, o.groups)}
-	policies, err := o.podPolicies(ctx, reader)
-	if err != nil {
+	if policiesErr != nil {
 		in.PoliciesUnknown = true
 	}
 	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
@@ -64,7 +67,10 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 // podPolicies are those of the files, or of the cluster.
 func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
 	if len(o.inputs.policies) > 0 {
-		policies, err := policyfile.Load(o.inputs.policies...)
+		policies, err := policyfile.Require(o.inputs.policies...)
+		if wrong := wrongPath("--policy", err); wrong != nil {
+			return nil, wrong
+		}
 		if err != nil {
 			return nil, usageError{err}
 		}

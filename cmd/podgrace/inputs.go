@@ -8,11 +8,14 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/version"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -26,9 +29,17 @@ type inputOptions struct {
 	live bool
 }
 
+// newConfigFlags are kubectl's flags that name a cluster, for clients that say who they are.
+func newConfigFlags() *genericclioptions.ConfigFlags {
+	return genericclioptions.NewConfigFlags(true).WithWrapConfigFn(func(config *rest.Config) *rest.Config {
+		config.UserAgent = version.Of(version.CommandLine).UserAgent()
+		return config
+	})
+}
+
 func newInputOptions() inputOptions {
-	kube := genericclioptions.NewConfigFlags(true)
-	kube.Impersonate, kube.ImpersonateGroup, kube.ImpersonateUID = nil, nil, nil // --as is who is judged, and not who reads
+	kube := newConfigFlags()
+	kube.Impersonate, kube.ImpersonateGroup, kube.ImpersonateUID, kube.ImpersonateUserExtra = nil, nil, nil, nil // --as is who is judged, and not who reads
 	return inputOptions{kube: kube}
 }
 
@@ -66,6 +77,18 @@ func (o *inputOptions) Validate() error {
 	if len(o.paths) == 0 {
 		return errors.New("what is to be reviewed? -f FILE, -f FOLDER or -f - for stdin")
 	}
+	return o.validatePaths()
+}
+
+// validatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.
+func (o *inputOptions) validatePaths() error {
+	return errors.Join(noEmptyPath("-f", o.paths), noEmptyPath("--policy", o.policies), noEmptyPath("--state", o.statePaths))
+}
+
+func noEmptyPath(flag string, paths []string) error {
+	if slices.Contains(paths, "") {
+		return fmt.Errorf("%s has an empty path; is a variable not set?", flag)
+	}
 	return nil
 }
 
@@ -75,20 +98,31 @@ type loaded struct {
 	documents []*input.Document
 	files     int
 	errors    []*input.Error
+	// noPolicies: not one PodPolicy is known.
+	noPolicies bool
 }
 
 // load reads all there is. What is wrong with a document or a policy is in the errors; the rest is used.
 func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
-	reader := &input.Reader{Stdin: t.In}
-	manifests := review.Read(reader, o.paths...)
-	further := review.Read(reader, o.statePaths...)
-	l := &loaded{documents: manifests.Documents, files: manifests.Files, errors: append(manifests.Errors, further.Errors...)}
-	policies, wrong := review.LoadPolicies(o.policies, slices.Concat(manifests.Documents, further.Documents))
-	l.errors = append(l.errors, wrong...)
-	state, err := o.state(ctx, t, &policies)
+	policies, wrong, err := requirePolicies("--policy", o.policies)
 	if err != nil {
 		return nil, err
 	}
+	manifests, further := o.read(t)
+	l := &loaded{documents: manifests.Documents, files: manifests.Files, errors: append(manifests.Errors, further.Errors...)}
+	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, further.Documents))
+	wrong = append(wrong, among...)
+	l.errors = append(l.errors, wrong...)
+	if o.live && len(policies) == 0 && len(wrong) == 0 {
+		if policies, err = o.clusterPolicies(ctx); err != nil {
+			return nil, err
+		}
+	}
+	state, err := o.state(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	l.noPolicies = len(policies) == 0
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := state.Add(d, o.namespace); err != nil {
 			l.errors = append(l.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
@@ -103,8 +137,60 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 	return l, nil
 }
 
-// state is that of the cluster that was named, or what every cluster has. Without policies of their own they are the cluster's.
-func (o *inputOptions) state(ctx context.Context, t terminal, policies *[]*v1alpha1.PodPolicy) (*review.State, error) {
+// requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without
+// them would mislead. What is wrong within a file is among the others.
+func requirePolicies(flag string, paths []string) ([]*v1alpha1.PodPolicy, []*input.Error, error) {
+	policies, err := policyfile.Require(paths...)
+	wrong := review.PolicyErrors(err)
+	return policies, wrong, wrongPath(flag, err)
+}
+
+// wrongPath is what is wrong with the paths of a flag as a whole, if anything is.
+func wrongPath(flag string, err error) error {
+	var errs []error
+	for _, e := range policyfile.Errors(err) {
+		switch {
+		case e.NoPolicies && e.File == "-":
+			errs = append(errs, fmt.Errorf("%s -: policies are read from files and folders, not from stdin", flag))
+		case e.NoPolicies:
+			errs = append(errs, fmt.Errorf("%s %s: %s", flag, e.File, e.Message))
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return usageError{errors.Join(errs...)}
+}
+
+// read returns the documents of -f and of --state. That there are none is an error where it may be that a command before this
+// one in a pipe has failed, and where nothing at all would be judged.
+func (o *inputOptions) read(t terminal) (manifests, further review.Inputs) {
+	reader := &input.Reader{Stdin: t.In}
+	manifests, further = readEach(reader, o.paths), readEach(reader, o.statePaths)
+	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.paths) > 0 && reader.Lists == 0 {
+		for _, path := range o.paths {
+			manifests.Errors = append(manifests.Errors, &input.Error{File: path, Message: "there is no document in it"})
+		}
+	}
+	return manifests, further
+}
+
+func readEach(reader *input.Reader, paths []string) review.Inputs {
+	var all review.Inputs
+	for _, path := range paths {
+		lists := reader.Lists
+		in := review.Read(reader, path)
+		if path == "-" && len(in.Documents) == 0 && len(in.Errors) == 0 && reader.Lists == lists {
+			in.Errors = append(in.Errors, &input.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
+		}
+		all.Files += in.Files
+		all.Documents, all.Errors = append(all.Documents, in.Documents...), append(all.Errors, in.Errors...)
+	}
+	return all
+}
+
+// state is that of the cluster that was named, or what every cluster has.
+func (o *inputOptions) state(ctx context.Context, t terminal) (*review.State, error) {
 	if !o.live {
 		return review.NewState(), nil
 	}
@@ -112,16 +198,24 @@ func (o *inputOptions) state(ctx context.Context, t terminal, policies *[]*v1alp
 	if err != nil {
 		return nil, err
 	}
-	if len(*policies) == 0 {
-		if *policies, err = review.PoliciesOf(ctx, reader); err != nil {
-			return nil, fmt.Errorf("no --policy was given, and the cluster's can't be read: %w", err)
-		}
-	}
 	state, err := review.FromCluster(ctx, reader)
 	if err != nil {
 		fmt.Fprintf(t.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
 	}
 	return state, nil
+}
+
+// clusterPolicies hold where no others are given.
+func (o *inputOptions) clusterPolicies(ctx context.Context) ([]*v1alpha1.PodPolicy, error) {
+	reader, err := o.reader()
+	if err != nil {
+		return nil, err
+	}
+	policies, err := review.PoliciesOf(ctx, reader)
+	if err != nil {
+		return nil, fmt.Errorf("no --policy was given, and the cluster's can't be read: %w", err)
+	}
+	return policies, nil
 }
 
 func (o *inputOptions) reader() (client.Reader, error) {

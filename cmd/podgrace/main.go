@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -42,7 +43,9 @@ func command(ctx context.Context, t terminal, args []string) int {
 	case errors.Is(err, errBadInput):
 		return 2
 	case errors.As(err, &usage):
-		fmt.Fprintf(t.Err, "%s: %v\n", name, err)
+		for problem := range strings.SplitSeq(err.Error(), "\n") { // a line each, since they were joined
+			fmt.Fprintf(t.Err, "%s: %s\n", name, problem)
+		}
 		return 2
 	}
 	fmt.Fprintf(t.Err, "%s: %v\n", name, err)

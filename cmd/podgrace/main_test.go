@@ -8,13 +8,15 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 // kubeconfig of a server that nobody is.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}, {name: production, context: {cluster: c}}]\ncurrent-context: c\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +35,9 @@ func TestExitCodes(t *testing.T) {
 		"help":              {"--help", false, 0, "Confirm that a pod may run twice"},
 		"nothing":           {"", false, 0, "Available Commands"},
 		"confirm's help":    {"confirm --help", false, 0, "podgrace confirm node/worker-3"},
+		"version":           {"--version", false, 0, version.Of("podgrace").String() + "\n"},
+		"version's command": {"version", false, 0, version.Of("podgrace").String() + "\n"},
+		"version of what":   {"version webhook", false, 2, `unexpected argument "webhook"; see podgrace version --help`},
 		"unknown command":   {"cnfirm", false, 2, `unknown command "cnfirm"; see podgrace --help`},
 		"unknown flag":      {"confirm --frce db-0", true, 2, "unknown flag: --frce; see podgrace confirm --help"},
 		"which":             {"confirm", true, 2, "which pod or node?"},
@@ -81,13 +86,22 @@ func TestKubectlPlugin(t *testing.T) {
 	}
 }
 
+// The API server's audit log has the user agent.
+func TestUserAgent(t *testing.T) {
+	kubeconfig(t)
+	config, err := newConfigFlags().ToRESTConfig()
+	if err != nil || !strings.HasPrefix(config.UserAgent, "podgrace/") {
+		t.Errorf("got %+v, %v", config, err)
+	}
+}
+
 // What is to be typed next goes to the same cluster as the same user, and repeats no secret.
 func TestCarriedFlags(t *testing.T) {
 	cmd := newConfirm(terminal{}, "podgrace")
-	if err := cmd.ParseFlags([]string{"--context", "it's prod", "--as=bob", "--as-group=a", "--as-group=b", "--token=secret", "-n", "shop", "--yes"}); err != nil {
+	if err := cmd.ParseFlags([]string{"--context", "it's prod", "--as=bob", "--as-group=a", "--as-group=b", "--as-user-extra=team=x", "--token=secret", "-n", "shop", "--yes"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := carriedFlags(cmd.Flags()), ` --context='it'\''s prod' --as=bob --as-group=a --as-group=b`; got != want {
+	if got, want := carriedFlags(cmd.Flags()), ` --context='it'\''s prod' --as=bob --as-group=a --as-group=b --as-user-extra=team=x`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -28,20 +28,26 @@ found among the manifests and in --state, or, where a cluster is named by
 unknown: it is said, and a removal that needs it is refused.
 
 PodPolicies among the manifests count beside those of --policy. Of a cluster its
-own are taken where no other is given.
+own are taken where no other is given. Without any, the report says so. NodePolicies
+are checked, and judge no manifest.
 
 Exit codes: 0 nothing found
             1 findings, as --fail-on says
-            2 bad input; what could be read was reviewed all the same`
+            2 bad input; what could be read was reviewed all the same. Nothing is
+              where a --policy can't be read or has no PodPolicy; stdin without a
+              document is an error, since the command before it may have failed`
 
-const reviewExample = `  # What do these policies do to these manifests?
-  %[1]s review -f deploy/ --policy policies/
+const reviewExample = `  # What do the policies of this folder do to its manifests?
+  %[1]s review -f examples/production-web
+
+  # The same, where manifests, policies and what is known of the cluster are apart
+  %[1]s review -f examples/stateful/workloads.yaml --policy examples/stateful --state examples/stateful
 
   # A Helm chart, for a comment on the pull request
-  helm template shop chart/ | %[1]s review -f - --policy policies/ -o markdown
+  helm template podgrace deploy/chart/podgrace | %[1]s review -f - --policy examples/stateful -o markdown
 
   # Would this user's force delete be refused, with what the cluster knows?
-  %[1]s review -f db.yaml --operation delete --grace-period 0 --as jane --context production`
+  %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
 
 type reviewOptions struct {
 	inputs inputOptions
@@ -118,8 +124,9 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 		return err
 	}
 	r := review.NewReport(loaded.files, other, results, append(loaded.errors, wrong...))
+	r.Summary.NoPolicies = loaded.noPolicies
 	if err := report.Write(t.Out, o.format, r, report.Options{Color: t.Style.Color, Width: t.Style.Width, All: o.all, Dir: workingDirectory()}); err != nil {
-		return fmt.Errorf("print the report: %w", err)
+		return err
 	}
 	return o.verdict(r)
 }

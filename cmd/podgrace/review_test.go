@@ -59,6 +59,25 @@ apiVersion: v1
 kind: Pod
 metadata: {name: system, namespace: shop}
 spec: {priorityClassName: system-node-critical, containers: [{name: c, image: web}]}
+-- empty/none.yaml --
+# Nothing is enabled.
+---
+-- nodes/nodes.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: NodePolicy
+metadata: {name: workers}
+spec: {mod: Tune}
+-- both/nodes.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: NodePolicy
+metadata: {name: workers}
+spec:
+  mode: Tone
+-- both/pods.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: all}
+spec: {}
 -- broken/half.json --
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "half"
 -- broken/cyclic.yaml --
@@ -112,7 +131,20 @@ func TestReview(t *testing.T) {
 		"denied, never mind":       {"", "review -f denied --fail-on never" + whole, 0, []string{"DENIED"}},
 		"policies beside":          {"", "review -f denied -f policies -f cluster", 1, []string{"DENIED"}},
 		"the same policy twice":    {"", "review -f denied -f policies" + whole, 1, []string{"DENIED"}},
-		"no policies":              {"", "review -f deploy", 0, []string{"Reviewed 2"}},
+		"no policies":              {"", "review -f deploy", 0, []string{"Reviewed 2", "No PodPolicy is known"}},
+		"empty stdin":              {"", "review -f -", 2, []string{"ERROR    stdin", "has the command before it failed?"}},
+		"empty stdin and a policy": {"", "review -f -" + whole, 2, []string{"ERROR    stdin", "has the command before it failed?"}},
+		"empty stdin beside files": {"", "review -f - -f deploy" + whole, 2, []string{"ERROR    stdin", "Reviewed 2"}},
+		"empty stdin as state":     {"", "review -f deploy --state -" + whole, 2, []string{"ERROR    stdin", "Reviewed 2"}},
+		"comments on stdin":        {"# Source: a\n---\n", "review -f -" + whole, 2, []string{"has the command before it failed?"}},
+		"an empty list on stdin":   {`{"apiVersion": "v1", "kind": "List", "items": []}`, "review -f -" + whole, 0, []string{"Reviewed 0"}},
+		"an empty YAML list":       {"apiVersion: v1\nkind: PodList\nitems: []\n", "review -f -" + whole, 0, []string{"Reviewed 0"}},
+		"comments only":            {"", "review -f empty/none.yaml" + whole, 2, []string{"ERROR    empty/none.yaml", "there is no document in it"}},
+		"a folder of comments":     {"", "review -f empty" + whole, 2, []string{"ERROR    empty", "there is no document in it"}},
+		"comments among others":    {"", "review -f empty/none.yaml -f deploy" + whole, 0, []string{"Reviewed 2 in 3 files"}},
+		"a typo in a NodePolicy":   {"", "review -f nodes -f deploy" + whole, 2, []string{"nodes/nodes.yaml:4", `unknown field "spec.mod"`, "Reviewed 2"}},
+		"NodePolicy on stdin":      {"{apiVersion: podgrace.dev/v1alpha1, kind: NodePolicy, metadata: {name: a}, spec: {mode: Tune, mod: x}}", "review -f -" + whole, 2, []string{"stdin:1", `unknown field "spec.mod"`}},
+		"NodePolicy of --policy":   {"", "review -f deploy --policy both", 2, []string{"both/nodes.yaml:5", "spec.mode: Unsupported value"}},
 		"all":                      {"", "review -f deploy --all" + whole, 0, []string{"Pod other/calm"}},
 		"stdin":                    {"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {priorityClassName: system-node-critical}}", "review -f -" + whole, 1, []string{"DENIED", "Pod shop/p"}},
 		"namespace":                {"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priorityClassName: system-node-critical}}", "review -n shop -f -" + whole, 1, []string{"Pod shop/p"}},
@@ -138,8 +170,12 @@ func TestReview(t *testing.T) {
 		"explained, which?":        {"", "explain -f deploy" + whole, 2, []string{"which one? There are", "Deployment/web", "Pod/calm"}},
 		"explained, no such thing": {"", "explain nothing -f deploy" + whole, 2, []string{`of the name "nothing"`}},
 		"explained, broken input":  {"", "explain good -f broken" + whole, 2, []string{"broken/half.json:1"}},
+		"explained, none there":    {"", "explain -f cluster" + whole, 2, []string{"no pod, and nothing that makes pods, is among the manifests"}},
 		"explained, of nothing":    {"", "explain", 2, []string{"which pod?"}},
 		"explained, no pod":        {"", "explain node/n", 2, []string{"is no pod"}},
+		"explained by what?":       {"", "explain p --policy nowhere", 2, []string{"--policy nowhere: no such file or directory"}},
+		"explained by no policy":   {"", "explain web -f deploy --policy cluster", 2, []string{"--policy cluster: no PodPolicy in it"}},
+		"explained by no nodes'":   {"", "explain web -f deploy --node-policy cluster" + whole, 2, []string{"--node-policy cluster: no NodePolicy in it"}},
 		"explained, nobody there":  {"", "explain p", 1, []string{"read pod default/p"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,6 +195,39 @@ func TestReview(t *testing.T) {
 				t.Logf("%s\n%s", out, complaints)
 			}
 		})
+	}
+}
+
+// Without the policies that somebody named, or with a path that is empty since a variable is, nothing is judged.
+func TestReviewOfWrongPaths(t *testing.T) {
+	kubeconfig(t)
+	inTree(t)
+	if err := os.WriteFile("binary.yaml", []byte("\x7fELF\x00\xff"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"review -f deploy --policy nowhere":                   "podgrace: --policy nowhere: no such file or directory\n",
+		"review -f deploy --policy policies --policy nowhere": "podgrace: --policy nowhere: no such file or directory\n",
+		"review -f deploy --policy nowhere -o json":           "podgrace: --policy nowhere: no such file or directory\n",
+		"review -f deploy --policy cluster":                   "podgrace: --policy cluster: no PodPolicy in it\n",
+		"review -f deploy --policy nodes --policy empty":      "podgrace: --policy nodes: no PodPolicy in it\npodgrace: --policy empty: no PodPolicy in it\n",
+		"review -f deploy --policy binary.yaml":               "podgrace: --policy binary.yaml: not text in UTF-8: neither YAML nor JSON\n",
+		"review -f deploy --policy .":                         "podgrace: --policy binary.yaml: not text in UTF-8: neither YAML nor JSON\n",
+		"review -f deploy --policy -":                         "podgrace: --policy -: policies are read from files and folders, not from stdin\n",
+		"review -f deploy --policy=":                          "podgrace: --policy has an empty path; is a variable not set?\n",
+		"review --filename=":                                  "podgrace: -f has an empty path; is a variable not set?\n",
+		"review -f deploy --state=":                           "podgrace: --state has an empty path; is a variable not set?\n",
+		"diff --from none --to nowhere -f deploy":             "podgrace: --to nowhere: no such file or directory\n",
+		"diff --from nowhere --to cluster -f deploy":          "podgrace: --from nowhere: no such file or directory\npodgrace: --to cluster: no PodPolicy in it\n",
+		"diff --from none --to= -f deploy":                    "podgrace: --to has an empty path; is a variable not set?\n",
+		"diff --from= --to none -f deploy":                    "podgrace: --from has an empty path; is a variable not set?\n",
+		"diff --from none --to policies --filename=":          "podgrace: -f has an empty path; is a variable not set?\n",
+		"explain web -f deploy --node-policy=":                "podgrace: --node-policy has an empty path; is a variable not set?\n",
+	} {
+		code, out, complaints := typed(t, "", args)
+		if code != 2 || out != "" || complaints != want {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, complaints)
+		}
 	}
 }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/podgrace/podgrace/version"
 )
 
 // newRoot returns the command with all that it can do.
@@ -12,6 +15,7 @@ func newRoot(t terminal, name string) *cobra.Command {
 		Use:           "podgrace",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		Short:         "Decide how pods are ranked, spread and stopped, and see why",
+		Version:       version.Of(version.CommandLine).String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -25,10 +29,15 @@ func newRoot(t terminal, name string) *cobra.Command {
 	root.SetIn(t.In)
 	root.SetOut(t.Out)
 	root.SetErr(t.Err)
+	if t.Style.Width > 0 {
+		root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", t.Style.Width)))
+	}
+	root.Flags().Bool("version", false, "print the version and end")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newConfirm(t, name))
+	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newConfirm(t, name), newVersion())
 	return root
 }
 

@@ -30,13 +30,13 @@ const testExample = `  # All suites of this repository
   %[1]s test .
 
   # Only what is about force deletes, with what happened
-  %[1]s test policies/ --run 'force delete' -v
+  %[1]s test examples/stateful --run 'force delete' -v
 
-  # Write what happens now into the cases that fail or expect nothing, to be looked at with git diff
-  %[1]s test policies/ --update
+  # Write what happens now into the cases that fail or expect nothing, then look at it with git diff
+  %[1]s test examples/stateful --update
 
   # For a CI system
-  %[1]s test policies/ -o junit > report.xml`
+  %[1]s test examples -o junit > report.xml`
 
 type testOptions struct {
 	run     string
@@ -58,6 +58,9 @@ func newTest(t terminal, name string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
 				return usageError{errors.New("where are the suites? A file or folder, such as . for this one")}
+			}
+			if slices.Contains(paths, "") {
+				return usageError{errors.New("a PATH is empty; is a variable not set?")}
 			}
 			if err := o.Complete(); err != nil {
 				return usageError{err}

@@ -59,11 +59,38 @@ func TestTest(t *testing.T) {
 }
 
 func TestTestOfNothing(t *testing.T) {
-	for args, says := range map[string]string{"": "where are the suites?", "/nowhere": "no such file", "--help": "PolicySuite"} {
+	for args, says := range map[string]string{"": "where are the suites?", "/nowhere": "error: /nowhere: no such file or directory\n", "--help": "PolicySuite"} {
 		var out bytes.Buffer
 		code := command(t.Context(), terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test"}, strings.Fields(args)...))
 		if want := map[bool]int{true: 0, false: 2}[args == "--help"]; code != want || !strings.Contains(out.String(), says) {
 			t.Errorf("test %s: exit %d, want %d and %q in:\n%s", args, code, want, says, out.String())
+		}
+	}
+}
+
+func TestTestOfAnEmptyPath(t *testing.T) {
+	var out bytes.Buffer
+	if code := command(t.Context(), terminal{Out: &out, Err: &out}, []string{"podgrace", "test", ""}); code != 2 || out.String() != "podgrace: a PATH is empty; is a variable not set?\n" {
+		t.Errorf("exit %d: %s", code, out.String())
+	}
+}
+
+// A terminal that is too narrow for the explanations of flags gets them wrapped.
+func TestHelpKeepsToTheWidth(t *testing.T) {
+	for _, width := range []int{0, 80} {
+		var out bytes.Buffer
+		tty := terminal{Out: &out, Err: &out}
+		tty.Style.Width = width
+		if code := command(t.Context(), tty, []string{"podgrace", "review", "--help"}); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		_, flags, _ := strings.Cut(out.String(), "\nFlags:\n")
+		widest := 0
+		for line := range strings.Lines(flags) {
+			widest = max(widest, len(strings.TrimRight(line, "\n")))
+		}
+		if (widest <= 80) != (width == 80) {
+			t.Errorf("at width %d the widest line has %d columns", width, widest)
 		}
 	}
 }

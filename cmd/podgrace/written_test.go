@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,4 +130,72 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 	if got := commands(text); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
+}
+
+// remote are the examples that ask a cluster: here there is none to answer.
+var remote = regexp.MustCompile(`--context production| -n shop | node/`)
+
+// Each example of the help does what it says, typed at the root of this repository.
+func TestExamplesOfTheHelp(t *testing.T) {
+	dir := t.TempDir()
+	for _, copied := range []string{"base", "podgrace"} { // base: the worktree that an example makes beside the repository
+		if err := os.CopyFS(filepath.Join(dir, copied, "examples"), os.DirFS("../../examples")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kubeconfig(t)
+	t.Chdir(filepath.Join(dir, "podgrace"))
+	manifests, err := os.ReadFile("examples/stateful/workloads.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("dump.json", manifests, 0o600); err != nil { // YAML is read as well
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, cmd := range newRoot(terminal{}, "podgrace").Commands() {
+		for line := range strings.Lines(cmd.Example) {
+			_, args, is := strings.Cut(byShell.ReplaceAllString(strings.TrimSpace(line), ""), "podgrace ")
+			if piped := strings.LastIndex(line, "| podgrace "); piped >= 0 {
+				_, args, is = strings.Cut(strings.TrimSpace(line[piped:]), "podgrace ")
+			}
+			if !is || strings.HasPrefix(strings.TrimSpace(line), "#") {
+				continue
+			}
+			ran++
+			example(t, words(args), string(manifests))
+		}
+	}
+	if ran < 14 {
+		t.Errorf("only %d examples were run", ran)
+	}
+}
+
+// example runs one. A finding is no failure of it; bad input, or nothing to say, is.
+func example(t *testing.T, args []string, stdin string) {
+	t.Helper()
+	var out, complaints bytes.Buffer
+	code := command(t.Context(), terminal{In: strings.NewReader(stdin), Out: &out, Err: &complaints, Asks: true}, append([]string{"podgrace"}, args...))
+	if remote.MatchString(strings.Join(args, " ") + " ") {
+		if code != 1 || !strings.Contains(complaints.String(), "connection refused") {
+			t.Errorf("%q: exit %d, want one that reaches for the cluster: %s", args, code, complaints.String())
+		}
+		return
+	}
+	if code == 2 || out.Len() == 0 || complaints.Len() > 0 {
+		t.Errorf("%q: exit %d\n%s%s", args, code, out.String(), complaints.String())
+	}
+}
+
+// words splits a command line as a shell does, as far as the examples need it.
+func words(line string) []string {
+	var all []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all, part)
+		} else {
+			all = append(all, strings.Fields(part)...)
+		}
+	}
+	return all
 }

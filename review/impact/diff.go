@@ -174,6 +174,8 @@ type Summary struct {
 	Other int `json:"other"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
+	// NoPolicies: neither side has a PodPolicy.
+	NoPolicies bool `json:"noPolicies,omitempty"`
 	// Unknown over all that was judged, changed or not, the most frequent first.
 	Unknown []Unknown `json:"unknown,omitempty"`
 }

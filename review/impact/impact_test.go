@@ -89,7 +89,7 @@ var cases = []struct {
 	}},
 	{"removals are warned about", policies("g", fmt.Sprintf(guard, "Deny", "Deny")), policies("g", fmt.Sprintf(guard, "Warn", "Raise")), workload("Deployment", "shop", "web", ""), []string{
 		"web ForceDeleteWarned ~ force delete Denied → Warned (Unsafe)",
-		"web EvictionRaised ~ eviction without grace Denied → Raised",
+		"web EvictionWarned ~ eviction without grace Denied → Warned (Unsafe)",
 	}},
 	{"evictions are raised", policies("g", fmt.Sprintf(guard, "Deny", "Deny")), policies("g", fmt.Sprintf(guard, "Deny", "Raise")), workload("Deployment", "shop", "web", ""), []string{
 		"web EvictionRaised ~ eviction without grace Denied → Raised",

@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,8 +16,11 @@ type line struct{ sign, name, value string }
 // arrow stands between what was and what is.
 const arrow = " → "
 
-// lines of changes. A message that names one workload is left out where many are told at once.
+// lines of changes, the most urgent first: what a block is called after must not be among the lines that are left out. A message that
+// names one workload is left out where many are told at once.
 func lines(changes []Change, alone bool) []line {
+	changes = slices.Clone(changes)
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Kind.rank(), b.Kind.rank()) })
 	var all []line
 	for i := range changes {
 		all = append(all, changes[i].lines(alone)...)

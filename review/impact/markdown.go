@@ -18,6 +18,9 @@ func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
 	var c strings.Builder
 	s := &d.Summary
 	c.WriteString("### Podgrace: " + s.outcome() + "\n\n" + s.judged() + "\n")
+	if s.NoPolicies {
+		c.WriteString("\n**" + noPolicies + "**\n")
+	}
 	c.WriteString(markdownCounts(s))
 	parts := markdownParts(d)
 	for i, part := range parts {

@@ -152,6 +152,9 @@ func (p *textPage) lines(all []line) {
 	}
 }
 
+// noPolicies says why nothing changes.
+const noPolicies = "Neither side has a PodPolicy: there is nothing to compare."
+
 // summary is what it comes to, in a few lines.
 func (p *textPage) summary(d *Diff) {
 	s := &d.Summary
@@ -161,6 +164,9 @@ func (p *textPage) summary(d *Diff) {
 			_, color := tagOf(k.kind)
 			p.Marked(color, fmt.Sprintf("%*d", margin-2, n), k.says)
 		}
+	}
+	if s.NoPolicies {
+		p.Marked(page.Yellow, "", noPolicies)
 	}
 	if s.RunningDifferent > 0 {
 		p.Marked(page.Yellow, fmt.Sprintf("%*d", margin-2, s.RunningDifferent), "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today: a policy reaches new pods only")

@@ -51,7 +51,9 @@ func samples(t *testing.T) map[string]*Diff {
 		"guard", fmt.Sprintf(guard, "Deny", "Raise"))
 	mixed := diff(t, from, to, many.String())
 	mixed.AddErrors(&input.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
-	return map[string]*Diff{"mixed": mixed, "nothing": diff(t, from, from, many.String())}
+	none := diff(t, "", "", workload("Deployment", "shop", "web", ""))
+	none.Summary.NoPolicies = true
+	return map[string]*Diff{"mixed": mixed, "unjudged": none, "nothing": diff(t, from, from, many.String())}
 }
 
 func TestGolden(t *testing.T) {
@@ -179,6 +181,19 @@ func TestTextFitsAScreen(t *testing.T) {
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+// What a block is called after is told, however many fields change.
+func TestTextTellsTheUrgentFirst(t *testing.T) {
+	to := policies("all", "{priority: {className: high}, gracePeriod: {defaultSeconds: 45, maxSeconds: 50}, node: {oom: {rank: 20}, cpu: {weight: 200}, memory: {protection: Min}, eviction: {order: 3}}}", "guard", fmt.Sprintf(guard, "Deny", "Raise"))
+	var out strings.Builder
+	if err := Write(&out, "text", diff(t, "", to, workload("StatefulSet", "shop", "db", "")), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(out.String(), "\n")
+	if !strings.HasPrefix(rows[0], "FORBIDDEN StatefulSet shop/db") || !strings.HasPrefix(rows[1], "  ~       force delete ") || !strings.Contains(out.String(), "more changes (--all shows them)") {
+		t.Errorf("got\n%s", out.String())
+	}
+}
 
 func TestWriteErrors(t *testing.T) {
 	for _, format := range Formats() {

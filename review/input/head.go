@@ -100,5 +100,7 @@ func (h *head) give(out *sink, line int, raw []byte) {
 func (h *head) giveList(out *sink, line int) {
 	if h.check(line); h.wrong != nil {
 		out.fail(h.wrong.line, "%s (a list; its items were read)", h.wrong.message)
+		return
 	}
+	out.lists++
 }

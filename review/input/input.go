@@ -46,6 +46,8 @@ type Reader struct {
 	Stdin io.Reader
 	// Files that were read so far.
 	Files int
+	// Lists that were read so far. An empty one gives no document, and yet something was there.
+	Lists int
 
 	// limit in bytes instead of maxDocument, for tests.
 	limit     int
@@ -75,6 +77,7 @@ func (r *Reader) stream(name string, from io.Reader, yield func(*Document, *Erro
 	out := &sink{file: name, yield: yield}
 	s := &splitter{source: source{from: from, line: 1}, sink: out, limit: limit}
 	s.run()
+	r.Lists += out.lists
 	return out.finish()
 }
 
@@ -83,6 +86,7 @@ type sink struct {
 	file    string
 	yield   func(*Document, *Error) bool
 	errors  int
+	lists   int
 	stopped bool
 }
 

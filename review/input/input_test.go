@@ -126,6 +126,25 @@ func TestReadLists(t *testing.T) {
 	}
 }
 
+// An empty list is there, though no document comes of it.
+func TestReadCountsLists(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "# a\n---\n": 0, "kind: Pod\napiVersion: v1\n": 0, "apiVersion: v1\nkind: PodList\nitems:\n": 1,
+		`{"kind":"List","apiVersion":"v1","items":[]}` + "\n---\napiVersion: v1\nkind: List\nitems: []\n": 2,
+		"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n":                             1,
+	} {
+		r := &Reader{Stdin: strings.NewReader(text)}
+		for _, err := range r.Read("-") {
+			if err != nil {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		if r.Lists != want {
+			t.Errorf("%q: %d lists, want %d", text, r.Lists, want)
+		}
+	}
+}
+
 func TestReadSaysWhatIsWrong(t *testing.T) {
 	const a, b = "apiVersion: v1\nkind: A\n", "\n---\napiVersion: v1\nkind: B\n"
 	for name, tc := range map[string]struct{ text, want string }{

@@ -106,6 +106,9 @@ func oneLineSummary(r *review.Report) string {
 	if s.Unknown > 0 {
 		text += fmt.Sprintf(", %d not fully known", s.Unknown)
 	}
+	if s.NoPolicies {
+		text += "; no PodPolicy is known, so that none judged anything"
+	}
 	if s.Errors > 0 {
 		text += ", " + plural(s.Errors, "error in the input", "errors in the input")
 	}

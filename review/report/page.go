@@ -128,6 +128,9 @@ func scope(s review.Summary) string {
 	if s.Other > 0 {
 		text += fmt.Sprintf("; %s that make no pods", many(s.Other, "object"))
 	}
+	if s.NoPolicies {
+		text += ". " + noPolicies
+	}
 	return text
 }
 

@@ -15,6 +15,7 @@ func samples() map[string]*review.Report {
 			{File: "manifests/logo.png", Message: "neither YAML nor JSON: it holds a NUL byte"},
 		}),
 		"clean":     review.NewReport(1, 0, []review.Result{calm()}, nil),
+		"unjudged":  unjudged(),
 		"empty":     review.NewReport(2, 9, nil, nil),
 		"bad-input": review.NewReport(1, 0, nil, []*input.Error{{File: "-", Line: 3, Message: "half a document"}}),
 		"hostile":   review.NewReport(1, 0, []review.Result{hostile()}, []*input.Error{{File: "a\n::error::b|c.yaml", Line: 1, Message: "\x1b[2J<script>"}}),
@@ -114,5 +115,12 @@ func hostile() review.Result {
 	r.Why = map[string]string{"enforcement": bad, bad: bad}
 	r.Before = json.RawMessage(`{"spec":{}}`)
 	r.After = json.RawMessage(`{"spec":{},"metadata":{"annotations":` + string(value) + `}}`)
+	return r
+}
+
+// unjudged is a report without policies.
+func unjudged() *review.Report {
+	r := review.NewReport(1, 0, []review.Result{calm()}, nil)
+	r.Summary.NoPolicies = true
 	return r
 }

@@ -78,6 +78,9 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 			Level: levelError, Message: sarifMessage{safe.OneLine(e.Message)}, Locations: []sarifLocation{sarifLocationOf(errorSource(e), o)},
 		})
 	}
+	if r.Summary.NoPolicies {
+		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelWarning, Message: sarifMessage{noPolicies}, Locations: []sarifLocation{}})
+	}
 	return safe.EncodeJSON(w, sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{s}})
 }
 

@@ -144,10 +144,16 @@ func (p *textPage) changes(edits []edit) {
 	}
 }
 
+// noPolicies says what a review without policies is worth.
+const noPolicies = "No PodPolicy is known, so that none judged anything (--policy PATH)."
+
 // summary is what a report comes to, in a few lines.
 func (p *textPage) summary(r *review.Report) {
 	s := r.Summary
 	p.line(p.paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, plural(s.Files, "file", "files")), bold) + p.counts(r))
+	if s.NoPolicies {
+		p.line(p.paint(noPolicies, yellow))
+	}
 	if s.Unknown > 0 {
 		p.line(plural(s.Unknown, "was", "were") + " judged on the safe side, since not all that matters is known.")
 	}

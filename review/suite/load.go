@@ -2,7 +2,8 @@ package suite
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +28,7 @@ func Load(paths ...string) ([]*Suite, []*input.Error) {
 			seen = append(seen, name)
 			text, err := os.ReadFile(name)
 			if err != nil {
-				errs = append(errs, &input.Error{File: name, Message: err.Error()})
+				errs = append(errs, &input.Error{File: name, Message: reason(err)})
 				continue
 			}
 			found, wrong := parse(name, text)
@@ -44,7 +45,7 @@ func find(path string) ([]string, []*input.Error) {
 	case path == "-":
 		return nil, []*input.Error{{File: path, Message: "a suite is a file: its paths are relative to it"}}
 	case err != nil:
-		return nil, []*input.Error{{File: path, Message: fmt.Sprintf("find suites: %v", err)}}
+		return nil, []*input.Error{{File: path, Message: reason(err)}}
 	case !info.IsDir():
 		return []string{filepath.Clean(path)}, nil
 	}
@@ -62,6 +63,14 @@ func find(path string) ([]string, []*input.Error) {
 		errs = []*input.Error{{File: path, Message: "no file of kind " + Kind + " in this folder"}}
 	}
 	return names, errs
+}
+
+// reason is the error without the path, which the input.Error has.
+func reason(err error) string {
+	if of, is := errors.AsType[*fs.PathError](err); is {
+		err = of.Err
+	}
+	return err.Error()
 }
 
 // harmless says whether a file that is wrong is no suite for certain: it has not even the word.

@@ -118,6 +118,7 @@ func TestGolden(t *testing.T) {
 			report := tested(t, Runner{}, dir)
 			add("table", printed(t, "table", report, Options{}))
 			add("table, verbose, in colours", printed(t, "table", report, Options{Verbose: true, Style: page.Style{Color: true}}))
+			add("table, verbose, at 60 columns", printed(t, "table", report, Options{Verbose: true, Style: page.Style{Width: 60}}))
 			add("junit", printed(t, "junit", report, Options{}))
 			add("json", printed(t, "json", report, Options{}))
 			add("table of the update", printed(t, "table", tested(t, Runner{Update: true}, dir), Options{}))
@@ -182,7 +183,7 @@ func TestBadSuites(t *testing.T) {
 		"policy in a case":       {"cases:\n" + ok + "  state:\n  - {apiVersion: podgrace.dev/v1alpha1, kind: PodPolicy, metadata: {name: web}}\n", "suite.yaml:9: a PodPolicy is no state"},
 		"inline list":            {"objects:\n- {apiVersion: v1, kind: List, items: []}\ncases:\n" + ok, "suite.yaml:5: List: a list"},
 		"no such policies":       {"policies: [nowhere.yaml]\ncases:\n" + ok, "nowhere.yaml: no such file"},
-		"no policies":            {"policies: [cluster.yaml]\ncases:\n" + ok, "suite.yaml:1: no PodPolicy to test"},
+		"no policies":            {"policies: [cluster.yaml]\ncases:\n" + ok, "cluster.yaml: no PodPolicy in it"},
 		"no such manifests":      {"manifests: [nowhere]\ncases:\n" + ok, "nowhere: no such file"},
 		"half a document":        {"cases:\n- name: 'a\n", "suite.yaml:5: "},
 		"empty inline object":    {"objects:\n- {kind: Pod}\ncases:\n" + ok, "suite.yaml:5: not an object of Kubernetes"},

@@ -69,16 +69,23 @@ func (t *table) happened(c *Outcome) {
 	if c.Result.Message != "" {
 		line += ": " + oneLine(c.Result.Message)
 	}
-	fmt.Fprintf(t, "    %s\n", shown(line))
+	t.prose(line)
 	for _, w := range c.Result.Warnings {
-		fmt.Fprintf(t, "    warning: %s\n", shown(oneLine(w)))
+		t.prose("warning: " + oneLine(w))
 	}
 	for _, u := range c.Result.Unknown {
-		fmt.Fprintf(t, "    not known: %s\n", shown(oneLine(u)))
+		t.prose("not known: " + oneLine(u))
 	}
 	for i := range c.Result.Patch {
 		fmt.Fprintf(t, "    %s\n", shown(clip(operation(&c.Result.Patch[i]))))
 	}
+}
+
+// prose is indented, and wrapped on a terminal; values are not, since they are there to be copied.
+func (t *table) prose(text string) {
+	p := page.New(t.Style, len("    "))
+	p.Row("", shown(text))
+	t.WriteString(p.String())
 }
 
 // failure says why a case did not pass.
@@ -88,7 +95,7 @@ func (t *table) failure(c *Outcome) {
 	}
 	fmt.Fprintf(t, "\n%s\n", t.paint(page.Bold, shown(fmt.Sprintf("%s: %s (%s:%d)", c.Suite, c.Case, c.Source.File, c.Source.Line))))
 	if c.Error != "" {
-		fmt.Fprintf(t, "    %s\n", shown(oneLine(c.Error)))
+		t.prose(oneLine(c.Error))
 	}
 	for _, d := range c.Differences {
 		for _, line := range d.lines() {

@@ -145,8 +145,7 @@ func (r *worldReader) policies() []*v1alpha1.PodPolicy {
 		}
 	}
 	own := func(d *input.Document) bool { return d.Kind == "PodPolicy" }
-	missing := r.suite.policies == nil || len(*r.suite.policies) > 0 // "policies: []" is none knowingly
-	if missing && len(policies) == 0 && len(r.errors) == 0 && !slices.ContainsFunc(r.suite.objects, own) {
+	if r.suite.policies == nil && len(policies) == 0 && len(r.errors) == 0 && !slices.ContainsFunc(r.suite.objects, own) {
 		s := r.suite.Source
 		r.errors = append(r.errors, &input.Error{File: s.File, Line: s.Line, Message: "no PodPolicy to test; policies: [] is none knowingly"})
 	}
