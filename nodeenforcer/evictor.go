@@ -89,13 +89,13 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	}
 	e.gone(state)
 	if !e.follow(state) {
-		e.Metrics.measured(nil, pressure.Verdict{})
+		e.Metrics.measured(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
 	e.tellUnknown(err)
 	verdict := e.judge(signals)
-	e.Metrics.measured(signals, verdict)
+	e.Metrics.measured(e.thresholds, signals, verdict)
 	e.tellPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if met.Fresh && e.due(met.Signal) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -267,21 +268,29 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	}
 }
 
-// Where the policy has no thresholds any more, no signal is told.
+// A signal that can't be measured is told as not known. Where the policy has no thresholds any more, none is told.
 func TestEvictorForgetsSignals(t *testing.T) {
 	s := newStage(t, onMemory("1Gi", ""))
 	registry := prometheus.NewPedanticRegistry()
 	s.Metrics = NewMetrics(registry)
-	told := func() int {
-		return len(slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_available") }))
+	told := func() []string {
+		return slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") })
+	}
+	const available, known = `podgrace_node_eviction_signal_available_bytes signal="memory.available" 6.442450944e+09`, `podgrace_node_eviction_signal_known signal="memory.available" `
+	s.later(time.Second)
+	if diff := cmp.Diff([]string{available, known + "1"}, told()); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.Remove(s.stat); err != nil {
+		t.Fatal(err)
 	}
 	s.later(time.Second)
-	if n := told(); n != 1 {
-		t.Errorf("%d signals are told", n)
+	if diff := cmp.Diff([]string{known + "0"}, told()); diff != "" {
+		t.Errorf("memory can't be measured: %s", diff)
 	}
 	s.source.say(func(state *State) { state.Policy = nil })
 	s.later(time.Second)
-	if n := told(); n != 0 {
-		t.Errorf("%d signals are told, and there is no policy", n)
+	if lines := told(); len(lines) != 0 {
+		t.Errorf("there is no policy, and told are %v", lines)
 	}
 }

@@ -7,10 +7,30 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
+
+// unit of what is left of a signal. A metric has one, so that its values can be compared.
+type unit string
+
+const (
+	inBytes     unit = "bytes"
+	inInodes    unit = "inodes"
+	inProcesses unit = "processes"
+)
+
+func unitOf(signal v1alpha1.EvictionSignal) unit {
+	switch signal {
+	case v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsInodesFree:
+		return inInodes
+	case v1alpha1.SignalPIDAvailable:
+		return inProcesses
+	}
+	return inBytes
+}
 
 // Metrics of the enforcer. A nil *Metrics counts nothing.
 type Metrics struct {
@@ -21,11 +41,29 @@ type Metrics struct {
 	givenUp   prometheus.Counter
 	groups    *prometheus.GaugeVec
 	pressure  *prometheus.GaugeVec
-	available *prometheus.GaugeVec
-	evictions *prometheus.CounterVec
+	available map[unit]*prometheus.GaugeVec
+	known     *prometheus.GaugeVec
+	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 
-	left, short map[string]float64 // as last told, by label; the evictor's alone
+	// As last told, by label; the evictor's alone.
+	left  map[unit]map[string]float64
+	sees  map[string]float64
+	short map[string]float64
+}
+
+// Scopes of a round.
+const (
+	scopeFull    = "full"
+	scopeChanged = "changed"
+)
+
+// alerted are the steps that an alert counts from the first one on (deploy/monitoring/rules.yaml). The others get a series when they
+// are first taken: there are many, on each node.
+func alerted() []terminate.Step {
+	return []terminate.Step{
+		terminate.StepGone, terminate.StepLate, terminate.StepBlind, terminate.StepGaveUp, terminate.StepNotSignalled, terminate.StepNotKilled,
+	}
 }
 
 // NewMetrics registers the metrics.
@@ -53,28 +91,47 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		pressure: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure as the NodePolicy's thresholds say, by resource.",
 		}, []string{"resource"}),
-		available: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_available", Help: "What is left of each signal of the thresholds: bytes, inodes or processes.",
+		available: map[unit]*prometheus.GaugeVec{}, left: map[unit]map[string]float64{},
+		known: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal of the thresholds that is measured, 0 for one that can't be: nothing is evicted for it.",
 		}, []string{"signal"}),
-		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_node_evictions_total", Help: "Steps of evictions, by kind (Soft or Hard) and step.",
+		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_node_eviction_steps_total", Help: "Steps of evictions, by kind (Soft or Hard) and step. An eviction has several; step Gone counts the pods that were stopped.",
 		}, []string{"kind", "step"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to a step of it.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}, []string{"kind", "step"}),
 	}
-	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.available, m.evictions, m.latency)
+	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.known, m.steps, m.latency)
+	for _, u := range []unit{inBytes, inInodes, inProcesses} {
+		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is left of each signal of the thresholds that counts " + string(u) + ".",
+		}, []string{"signal"})
+		registry.MustRegister(m.available[u])
+	}
+	m.begin()
 	return m
+}
+
+// begin has series there from the start, so that the first event is an increase, and that none at all can be told from no series.
+func (m *Metrics) begin() {
+	m.rounds.WithLabelValues(scopeFull)
+	m.rounds.WithLabelValues(scopeChanged)
+	for _, kind := range []terminate.Kind{terminate.Soft, terminate.Hard} {
+		for _, step := range alerted() {
+			m.steps.WithLabelValues(kind.String(), string(step))
+		}
+	}
 }
 
 func (m *Metrics) round(r Round, err error) {
 	if m == nil {
 		return
 	}
-	scope := "changed"
+	scope := scopeChanged
 	if r.Full {
-		scope = "full"
+		scope = scopeFull
 	}
 	m.rounds.WithLabelValues(scope).Observe(r.Took.Seconds())
 	for _, op := range r.Written {
@@ -96,15 +153,23 @@ func (m *Metrics) round(r Round, err error) {
 	}
 }
 
-// measured tells what is left, and what is short. What is not among them any more is not told any more.
-func (m *Metrics) measured(signals pressure.Signals, verdict pressure.Verdict) {
+// measured tells what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
+// not told any more.
+func (m *Metrics) measured(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
 	}
-	left, short := map[string]float64{}, map[string]float64{}
-	for signal, sample := range signals {
-		left[string(signal)] = float64(sample.Available)
+	for u, gauge := range m.available {
+		left := map[string]float64{}
+		for signal, sample := range signals {
+			if unitOf(signal) == u {
+				left[string(signal)] = float64(sample.Available)
+			}
+		}
+		m.left[u] = tell(gauge, m.left[u], left)
 	}
+	m.sees = tell(m.known, m.sees, sees(thresholds, verdict))
+	short := map[string]float64{}
 	for condition, holds := range verdict.Conditions {
 		value := 0.0
 		if holds {
@@ -112,7 +177,22 @@ func (m *Metrics) measured(signals pressure.Signals, verdict pressure.Verdict) {
 		}
 		short[strings.ToLower(strings.TrimSuffix(string(condition), "Pressure"))] = value
 	}
-	m.left, m.short = tell(m.available, m.left, left), tell(m.pressure, m.short, short)
+	m.short = tell(m.pressure, m.short, short)
+}
+
+// sees has 1 for each signal of the thresholds that is known, and 0 for one that is not.
+func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]float64 {
+	known := map[string]float64{}
+	for _, t := range thresholds.List {
+		known[string(t.Signal)] = 1
+	}
+	if thresholds.Stall != nil {
+		known[string(v1alpha1.SignalMemoryStall)] = 1
+	}
+	for _, signal := range verdict.Unknown {
+		known[string(signal)] = 0
+	}
+	return known
 }
 
 // tell sets one series for each label, and drops those that were told and are not there: never for a moment one that stays. It returns
@@ -133,7 +213,7 @@ func (m *Metrics) evicting(r terminate.Record) {
 	if m == nil {
 		return
 	}
-	m.evictions.WithLabelValues(r.Kind.String(), string(r.Step)).Inc()
+	m.steps.WithLabelValues(r.Kind.String(), string(r.Step)).Inc()
 	m.latency.WithLabelValues(r.Kind.String(), string(r.Step)).Observe(r.After.Seconds())
 }
 

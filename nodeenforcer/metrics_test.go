@@ -3,6 +3,8 @@ package nodeenforcer
 import (
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,7 +67,8 @@ func TestMetricsOfRounds(t *testing.T) {
 		`podgrace_node_writes_total file="cpu.weight" owner="kubelet" 2`,
 		`podgrace_node_writes_total file="io.weight" owner="nobody" 1`,
 	}
-	if diff := cmp.Diff(want, gathered(t, registry)); diff != "" {
+	got := slices.DeleteFunc(gathered(t, registry), func(l string) bool { return strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	m.round(Round{Tree: &plan.Tree{}, Full: true}, nil)
@@ -76,30 +79,77 @@ func TestMetricsOfRounds(t *testing.T) {
 	nobody.round(Round{}, nil)
 }
 
-// A signal that is not measured any more, because no threshold asks for it, is not told any more.
+// An enforcer that never compares anything, because it does not know its pods, tells that it compared nothing.
+func TestMetricsBeforeTheFirstRound(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	NewMetrics(registry)
+	lines := gathered(t, registry)
+	for _, want := range []string{`podgrace_node_round_seconds scope="changed" 0`, `podgrace_node_round_seconds scope="full" 0`} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("%s is not among %v", want, lines)
+		}
+	}
+}
+
+// The first step of each kind that an alert counts is an increase: its series was there before.
+func TestStepsOfAlertsAreThereFromTheStart(t *testing.T) {
+	rules, err := os.ReadFile("../deploy/monitoring/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, named := range regexp.MustCompile(`podgrace_node_eviction_steps_total\{step=~?"([A-Za-z|]+)"`).FindAllSubmatch(rules, -1) {
+		for step := range strings.SplitSeq(string(named[1]), "|") {
+			for _, kind := range []string{"Hard", "Soft"} {
+				want = append(want, fmt.Sprintf(`podgrace_node_eviction_steps_total kind=%q step=%q 0`, kind, step))
+			}
+		}
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	registry := prometheus.NewPedanticRegistry()
+	NewMetrics(registry)
+	got := slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(want) < 4 {
+		t.Errorf("only %v are in the rules: this test no longer sees them", want)
+	}
+}
+
+// A signal of which no threshold is any more is not told any more; one that can't be measured is told as such.
 func TestMetricsOfSignals(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := NewMetrics(registry)
-	memory, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable
+	memory, inodes, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalImageFsInodesFree, v1alpha1.SignalPIDAvailable
 	short := map[corev1.NodeConditionType]bool{corev1.NodeMemoryPressure: true, corev1.NodePIDPressure: false}
+	all := pressure.Thresholds{List: []pressure.Threshold{{Signal: memory, Hard: true}, {Signal: inodes}, {Signal: pids}, {Signal: pids}}}
+	stall := pressure.Thresholds{List: all.List[2:], Stall: &pressure.Stall{}}
 	for _, step := range []struct {
-		signals pressure.Signals
-		verdict pressure.Verdict
-		want    []string
+		thresholds pressure.Thresholds
+		signals    pressure.Signals
+		verdict    pressure.Verdict
+		want       []string
 	}{
 		{
-			pressure.Signals{memory: {Available: 5}, pids: {Available: 7}}, pressure.Verdict{Conditions: short},
-			[]string{`podgrace_node_available signal="memory.available" 5`, `podgrace_node_available signal="pid.available" 7`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
+			all, pressure.Signals{memory: {Available: 5}, inodes: {Available: 6}, pids: {Available: 7}}, pressure.Verdict{Conditions: short},
+			[]string{`podgrace_node_eviction_signal_available_bytes signal="memory.available" 5`, `podgrace_node_eviction_signal_available_inodes signal="imagefs.inodesFree" 6`, `podgrace_node_eviction_signal_available_processes signal="pid.available" 7`, `podgrace_node_eviction_signal_known signal="imagefs.inodesFree" 1`, `podgrace_node_eviction_signal_known signal="memory.available" 1`, `podgrace_node_eviction_signal_known signal="pid.available" 1`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
 		},
 		{
-			pressure.Signals{pids: {Available: 8}}, pressure.Verdict{Conditions: short},
-			[]string{`podgrace_node_available signal="pid.available" 8`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
+			all, pressure.Signals{pids: {Available: 8}}, pressure.Verdict{Conditions: short, Unknown: []v1alpha1.EvictionSignal{memory, inodes}},
+			[]string{`podgrace_node_eviction_signal_available_processes signal="pid.available" 8`, `podgrace_node_eviction_signal_known signal="imagefs.inodesFree" 0`, `podgrace_node_eviction_signal_known signal="memory.available" 0`, `podgrace_node_eviction_signal_known signal="pid.available" 1`, `podgrace_node_pressure resource="memory" 1`, `podgrace_node_pressure resource="pid" 0`},
 		},
-		{nil, pressure.Verdict{}, nil}, // a policy without thresholds
+		{ // memory and inodes have no threshold any more, and the kernel has no PSI
+			stall, pressure.Signals{pids: {Available: 8}}, pressure.Verdict{Unknown: []v1alpha1.EvictionSignal{v1alpha1.SignalMemoryStall}},
+			[]string{`podgrace_node_eviction_signal_available_processes signal="pid.available" 8`, `podgrace_node_eviction_signal_known signal="memory.stall" 0`, `podgrace_node_eviction_signal_known signal="pid.available" 1`},
+		},
+		{stall, nil, pressure.Verdict{}, []string{`podgrace_node_eviction_signal_known signal="memory.stall" 1`, `podgrace_node_eviction_signal_known signal="pid.available" 1`}},
+		{pressure.Thresholds{}, nil, pressure.Verdict{}, nil}, // a policy without thresholds
 	} {
-		m.measured(step.signals, step.verdict)
+		m.measured(step.thresholds, step.signals, step.verdict)
 		got := slices.DeleteFunc(gathered(t, registry), func(l string) bool {
-			return !strings.HasPrefix(l, "podgrace_node_available") && !strings.HasPrefix(l, "podgrace_node_pressure")
+			return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") && !strings.HasPrefix(l, "podgrace_node_pressure")
 		})
 		if diff := cmp.Diff(step.want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

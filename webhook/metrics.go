@@ -27,7 +27,7 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 			Name: "podgrace_pod_warnings_total", Help: "Warnings given to the creators of pods. Dry runs are not counted.",
 		}),
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal. Dry runs are not counted.",
+			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal; one that is refused for two reasons counts under each. Dry runs are not counted.",
 		}, []string{"reason"}),
 		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_removals_total", Help: "Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.",
@@ -36,11 +36,37 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 			Name: "podgrace_reviews_missed_total", Help: "Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.",
 		}, []string{"path"}),
 	}
-	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads} {
-		m.missed.WithLabelValues(path) // there from the start, so that the first one is an increase
-	}
+	m.begin()
 	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, inForce{policies})
 	return m
+}
+
+// begin has the series that alerts look at there from the start, so that the first event is an increase.
+func (m *Metrics) begin() {
+	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads} {
+		m.missed.WithLabelValues(path)
+	}
+	for _, reason := range denialReasons() {
+		m.denials.WithLabelValues(reason)
+	}
+	for _, road := range refusedRoads() {
+		m.removals.WithLabelValues(string(road), string(guard.Deny), guard.Unsafe)
+	}
+}
+
+// denialReasons are those of defaulting.
+func denialReasons() []string {
+	return []string{
+		"EnforcementForged", "GracePeriodOutOfBounds", "PreemptionPolicyMismatch", "PriorityClassNotAllowed", "PriorityMismatch",
+		"SleepTooLong", "SpreadInfeasible", "ZeroGracePeriod",
+	}
+}
+
+// refusedRoads are those on which a removal may be refused as unsafe: all.
+func refusedRoads() []guard.Road {
+	return []guard.Road{
+		guard.RoadDelete, guard.RoadEviction, guard.RoadStatus, guard.RoadFinalizer, guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment,
+	}
 }
 
 // inForce tells which generation of each policy this replica decides by, so that one which lags can be seen, and which policies it

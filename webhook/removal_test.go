@@ -765,7 +765,11 @@ podgrace_removals_total{reason="Confirmed",road="delete",verdict="Allow"} 1
 podgrace_removals_total{reason="Finished",road="delete",verdict="Allow"} 1
 podgrace_removals_total{reason="Unprotected",road="delete",verdict="Warn"} 1
 podgrace_removals_total{reason="Unsafe",road="delete",verdict="Deny"} 1
+podgrace_removals_total{reason="Unsafe",road="eviction",verdict="Deny"} 0
+podgrace_removals_total{reason="Unsafe",road="finalizer",verdict="Deny"} 0
 podgrace_removals_total{reason="Unsafe",road="node",verdict="Deny"} 1
+podgrace_removals_total{reason="Unsafe",road="out-of-service",verdict="Deny"} 0
+podgrace_removals_total{reason="Unsafe",road="status",verdict="Deny"} 0
 podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(metric), "podgrace_removals_total"); err != nil {

@@ -105,7 +105,7 @@ func TestEachAlertIsTestedBothWays(t *testing.T) {
 }
 
 // row is a metric of docs/metrics.md, which the code is made into.
-var row = regexp.MustCompile("(?m)^\\| `([a-z_:]+)` \\| (?:(?:webhook|API server) \\| )?(counter|gauge|histogram) \\| ([^|]*) \\|")
+var row = regexp.MustCompile("(?m)^\\| `([a-z_:]+)` \\| (?:(?:webhook|API server|kube-state-metrics) \\| )?(counter|gauge|histogram) \\| ([^|]*) \\|")
 
 // documented returns the labels of each metric.
 func documented(t *testing.T) map[string][]string {

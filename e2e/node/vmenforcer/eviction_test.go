@@ -94,7 +94,7 @@ func TestHog(t *testing.T) {
 			g.lives(t, neighbours...)
 			g.evictedFor(t, h, "low on resource: memory", "number 1 of")
 			for _, step := range []string{"Contained", "Accepted"} {
-				if n, err := g.metric(t.Context(), `podgrace_node_evictions_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
+				if n, err := g.metric(t.Context(), `podgrace_node_eviction_steps_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
 					t.Errorf("%v pods were %s, %v", n, step, err)
 				}
 			}

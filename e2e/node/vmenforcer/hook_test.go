@@ -40,7 +40,7 @@ func TestHookOfAContainedHog(t *testing.T) {
 	spec.Eviction.HardGracePeriodSeconds = new(int64(15)) // an exec takes seconds under emulation
 	spec.Eviction.PressureTransitionPeriod = &metav1.Duration{Duration: 3 * time.Second}
 	g.policy(t, spec)
-	loosened := `podgrace_node_evictions_total{kind="Hard",step="Loosened"}`
+	loosened := `podgrace_node_eviction_steps_total{kind="Hard",step="Loosened"}`
 	before, err := g.metric(t.Context(), loosened)
 	if err != nil {
 		t.Fatal(err)
