@@ -14,8 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // rbacFiles hold all rights that Podgrace gives.
@@ -170,7 +172,8 @@ func TestComplaints(t *testing.T) {
 }
 
 // That a pod may be force-deleted is for its namespace's admin to accept; that a node is off, which frees the pods of all
-// namespaces, for nobody but who may everything.
+// namespaces, for nobody but who may everything or was bound to the role by an administrator: it is bound to nobody, and part of no
+// other role.
 func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
 	given := map[string][]string{}
 	for _, file := range rbacFiles {
@@ -183,8 +186,20 @@ func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
 				given[r.role] = append(given[r.role], r.Resources...)
 			}
 		}
+		for _, o := range objects(t, text) {
+			ofNodes := o.GetName() == "podgrace-confirm-node"
+			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == "podgrace-confirm-node" || ofNodes && o.GetKind() != "ClusterRole" {
+				t.Errorf("%s: %s %s binds it", file, o.GetKind(), o.GetName())
+			}
+			for label := range o.GetLabels() {
+				if ofNodes && strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
+					t.Errorf("%s: it is part of another role by %s", file, label)
+				}
+			}
+		}
 	}
-	if got := given["ClusterRole podgrace-force-delete"]; len(given) != 1 || !slices.Equal(got, []string{"pods"}) {
-		t.Errorf("got %v", given)
+	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}}
+	if d := cmp.Diff(want, given); d != "" {
+		t.Error(d)
 	}
 }

@@ -2,17 +2,25 @@ package docs_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
@@ -101,22 +109,146 @@ func TestQuotedMessages(t *testing.T) {
 			t.Errorf("%s quotes\n%s\nthe guard says\n%s", page, got, want)
 		}
 	}
+	// The first two are what the page's own text is about.
+	explained(t, slices.Concat(all[2:], policyMessages(t), creationMessages(t)), elsewhere)
+}
+
+// explained holds the tables of denied.md against what is said: each message has a row, and each row quotes a message. For those
+// from elsewhere a row is no must.
+func explained(t *testing.T, messages, elsewhere []string) {
+	t.Helper()
 	rows := said.FindAllStringSubmatch(readPage(t, "denied.md"), -1)
-	if len(rows) < len(all)-1 {
-		t.Errorf("only %d messages are explained", len(rows))
-	}
 	for _, row := range rows {
-		if !saidBy(row[1], append(all, elsewhere...)) {
-			t.Errorf("nothing says %q; the guard says:\n%s", row[1], strings.Join(all, "\n"))
+		if !slices.ContainsFunc(slices.Concat(messages, elsewhere), quotation(row[1]).MatchString) {
+			t.Errorf("nothing says %q; what is said:\n%s", row[1], strings.Join(messages, "\n"))
+		}
+	}
+	for _, message := range messages {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return quotation(row[1]).MatchString(message) }) {
+			t.Errorf("denied.md has no row for: %s", message)
 		}
 	}
 }
 
-// saidBy says whether one of the messages has the parts of the quotation in order; "..." stands for anything.
-func saidBy(quotation string, messages []string) bool {
+// quotation finds messages that have its parts in order; "..." stands for anything.
+func quotation(text string) *regexp.Regexp {
 	var parts []string
-	for part := range strings.SplitSeq(quotation, "...") {
+	for part := range strings.SplitSeq(text, "...") {
 		parts = append(parts, regexp.QuoteMeta(part))
 	}
-	return slices.ContainsFunc(messages, regexp.MustCompile(strings.Join(parts, ".*")).MatchString)
+	return regexp.MustCompile(strings.Join(parts, ".*"))
+}
+
+// literal is a string of CEL as the messages have them.
+var literal = regexp.MustCompile(`'([^']*)'`)
+
+// policyMessages are those of the ValidatingAdmissionPolicies; of an expression its literals, with "..." between them.
+func policyMessages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, policy := range admissionPolicies(t) {
+		for _, v := range policy.Spec.Validations {
+			message := v.Message
+			if message == "" {
+				var parts []string
+				for _, part := range literal.FindAllStringSubmatch(v.MessageExpression, -1) {
+					parts = append(parts, part[1])
+				}
+				message = strings.Join(parts, "...")
+			}
+			if message == "" {
+				t.Errorf("%s has a validation without a message", policy.Name)
+			}
+			all = append(all, message)
+		}
+	}
+	if len(all) == 0 {
+		t.Fatal("no ValidatingAdmissionPolicy says anything")
+	}
+	return all
+}
+
+// admissionPolicies are the ValidatingAdmissionPolicies of deploy, but for the chart's copies.
+func admissionPolicies(t *testing.T) (all []admissionregistrationv1.ValidatingAdmissionPolicy) {
+	t.Helper()
+	err := filepath.WalkDir("../deploy", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "chart":
+			return fs.SkipDir
+		case filepath.Ext(path) != ".yaml":
+			return nil
+		}
+		for document := range strings.SplitSeq(readPage(t, path), "\n---\n") {
+			var kind metav1.TypeMeta
+			var policy admissionregistrationv1.ValidatingAdmissionPolicy
+			if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			if kind.Kind != "ValidatingAdmissionPolicy" {
+				continue
+			}
+			if err := yaml.UnmarshalStrict([]byte(document), &policy); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			all = append(all, policy)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// verb is a verb of fmt.
+var verb = regexp.MustCompile(`%[a-z]`)
+
+// creationMessages are the refusals of a pod's creation: the formats that package defaulting refuses by, with "..." for what is
+// filled in.
+func creationMessages(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("../defaulting/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if format := denial(n); format != "" {
+				all = append(all, verb.ReplaceAllString(format, "..."))
+			}
+			return true
+		})
+	}
+	if len(all) == 0 {
+		t.Fatal("package defaulting refuses nothing")
+	}
+	return all
+}
+
+// denial returns the format of a call of Result.deny, whose second argument it is; empty for all else.
+func denial(n ast.Node) string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) < 2 {
+		return ""
+	}
+	if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "deny" {
+		return ""
+	}
+	format, ok := call.Args[1].(*ast.BasicLit)
+	if !ok {
+		return "a refusal whose format is no literal" // which no row explains
+	}
+	text, err := strconv.Unquote(format.Value)
+	if err != nil {
+		return format.Value
+	}
+	return text
 }

@@ -30,14 +30,14 @@ func TestMain(m *testing.M) {
 }
 
 // empty starts a cluster without Podgrace, which ends with the test. Its API server looks for a Service's endpoints itself: where
-// there are none it says so at once, as with a kube-proxy that rejects.
-func empty(t *testing.T) *world {
+// there are none it says so at once, as with a kube-proxy that rejects. It gets more flags, if there are any.
+func empty(t *testing.T, flags ...string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
 	defer cancel()
 	_, err := cluster.Binaries(ctx, os.Stderr)
 	clustertest.Require(t, tier, err)
-	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: true, APIServerArgs: []string{"--enable-aggregator-routing=true"}, Log: os.Stderr})
+	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: true, APIServerArgs: append(flags, "--enable-aggregator-routing=true"), Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

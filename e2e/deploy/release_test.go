@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -130,7 +131,49 @@ func TestHelmRelease(t *testing.T) {
 		t.Errorf("the CustomResourceDefinition is gone: %v", err)
 	}
 	w.helmIn(t, "install", chart) // again, over what was kept
+	w.wantTakeOver(t)
 	w.helmIn(t, "uninstall")
+}
+
+// wantTakeOver fails where Helm does not keep what kubectl has applied, with the flag that its notes name, or does without.
+func (w *world) wantTakeOver(t *testing.T) {
+	t.Helper()
+	w.kubectl(t, "apply", "-f", manifests+"/policies/first.yaml")
+	upgrade := []string{"upgrade", "podgrace", chart, "--kubeconfig", w.Kubeconfig, "--namespace", namespace, "--reset-then-reuse-values", "--set", "firstPolicy.create=true"}
+	if _, err := helm(t, upgrade...); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+		t.Errorf("over what kubectl has applied: got %v", err)
+	}
+	if out, err := helm(t, append(upgrade, "--take-ownership")...); err != nil {
+		t.Error(err, out)
+	}
+}
+
+// An upgrade keeps the values of the release before, also by a chart that has sections and values more: as the notes say it. Helm's
+// other way, --reuse-values, is refused with the names of what is missing.
+func TestUpgradeFromFewerValues(t *testing.T) {
+	w := empty(t)
+	older := t.TempDir()
+	if err := os.CopyFS(older, os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"values.yaml": "webhook: {replicas: 2}\n", "values.schema.json": "{}"} {
+		if err := os.WriteFile(filepath.Join(older, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(older, "templates")); err != nil {
+		t.Fatal(err)
+	}
+	w.helmIn(t, "install", older, "--create-namespace", "--set", "webhook.replicas=5")
+	_, err := helm(t, "upgrade", "podgrace", chart, "--kubeconfig", w.Kubeconfig, "--namespace", namespace, "--reuse-values")
+	if err == nil || !strings.Contains(err.Error(), "missing properties") || !strings.Contains(err.Error(), "'nodeEnforcer'") {
+		t.Errorf("--reuse-values: got %v", err)
+	}
+	w.helmIn(t, "upgrade", chart, "--reset-then-reuse-values")
+	var d appsv1.Deployment
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "podgrace-webhook"}, &d); err != nil || *d.Spec.Replicas != 5 {
+		t.Errorf("replicas %v, %v", d.Spec.Replicas, err)
+	}
 }
 
 // The same with kubectl and the overlays' folders, in both modes, as the installation's text says.

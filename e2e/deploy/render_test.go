@@ -75,9 +75,15 @@ func (v variant) folder(t testing.TB) string {
 // kustomized returns the variant's objects as kubectl would apply them.
 func (v variant) kustomized(t testing.TB) []*unstructured.Unstructured {
 	t.Helper()
+	return build(t, v.folder(t))
+}
+
+// build returns the objects of a kustomization.
+func build(t testing.TB, dir string) []*unstructured.Unstructured {
+	t.Helper()
 	options := krusty.MakeDefaultOptions()
 	options.Reorder = krusty.ReorderOptionUnspecified // as the overlay says
-	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), v.folder(t))
+	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

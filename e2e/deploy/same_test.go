@@ -2,11 +2,14 @@ package deploy
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // Helm and kustomize install the same objects, but for the Namespace, which helm install --create-namespace makes.
@@ -31,27 +34,39 @@ func TestHelmAndKustomizeAreTheSame(t *testing.T) {
 // In another namespace Helm installs the same, there: nothing still names podgrace-system.
 func TestAnotherNamespace(t *testing.T) {
 	for _, v := range variants {
-		want, err := json.Marshal(comparable(t, v.templated(t, namespace)))
-		if err != nil {
-			t.Fatal(err)
+		sameIn(t, v, "elsewhere")
+	}
+	for _, other := range []string{"123", "1e3", "true", "on", "null"} { // no strings in YAML, but names in Kubernetes
+		for _, v := range variants[:2] {
+			v.values = append(slices.Clone(v.values), "monitoring.enabled=true")
+			sameIn(t, v, other)
 		}
-		got, err := json.Marshal(comparable(t, v.templated(t, "elsewhere")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(got), namespace) {
-			t.Errorf("%s: something still names %s", v.name, namespace)
-		}
-		var inOther, inOwn map[string]any
-		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(want), namespace, "elsewhere")), &inOwn); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(got, &inOther); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(inOwn, inOther); d != "" {
-			t.Errorf("%s: %s", v.name, d)
-		}
+	}
+}
+
+// sameIn fails where Helm does not install the same into another namespace.
+func sameIn(t *testing.T, v variant, other string) {
+	t.Helper()
+	want, err := json.Marshal(comparable(t, v.templated(t, namespace)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(comparable(t, v.templated(t, other)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(got), namespace) {
+		t.Errorf("%s in %s: something still names %s", v.name, other, namespace)
+	}
+	var inOther, inOwn map[string]any
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(want), namespace, other)), &inOwn); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(got, &inOther); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(inOwn, inOther); d != "" {
+		t.Errorf("%s in %s: %s", v.name, other, d)
 	}
 }
 
@@ -102,7 +117,7 @@ func TestValues(t *testing.T) {
 		"webhook.replicas=3", "webhook.verbosity=4", "webhook.nodeSelector.disk=fast", "webhook.podAnnotations.a=b",
 		"webhook.tolerations[0].operator=Exists", "webhook.affinity.podAntiAffinity.x=y", "webhook.resources.requests.cpu=1",
 		"nodeEnforcer.verbosity=2", "nodeEnforcer.resources.limits.memory=1Gi", "nodeEnforcer.nodeSelector.pool=a", "nodeEnforcer.podAnnotations.c=d",
-		"firstPolicy.create=true",
+		"nodeEnforcer.seLinuxType=spc_t", "firstPolicy.create=true", "monitoring.enabled=true", "monitoring.labels.release=prometheus",
 	}}.templated(t, namespace)
 	webhook, enforcer := find(t, all, "Deployment", "podgrace-webhook"), find(t, all, "DaemonSet", "podgrace-nodeenforcer")
 	for _, tc := range []struct {
@@ -117,6 +132,10 @@ func TestValues(t *testing.T) {
 		{webhook, "spec template spec affinity", `{"podAntiAffinity":{"x":"y"}}`},
 		{enforcer, "spec template spec nodeSelector", `{"kubernetes.io/os":"linux","pool":"a"}`},
 		{enforcer, "spec template metadata annotations", `{"c":"d"}`},
+		{find(t, all, "PodMonitor", "podgrace-webhook"), "metadata labels release", `"prometheus"`},
+		{find(t, all, "PodMonitor", "podgrace-nodeenforcer"), "metadata labels release", `"prometheus"`},
+		{find(t, all, "PrometheusRule", "podgrace"), "metadata labels release", `"prometheus"`},
+		{find(t, all, "PrometheusRule", "podgrace"), "metadata labels app.kubernetes.io/part-of", `"podgrace"`},
 	} {
 		got, _, _ := unstructured.NestedFieldNoCopy(tc.object.Object, strings.Fields(tc.path)...)
 		if text, _ := json.Marshal(got); string(text) != tc.want {
@@ -125,7 +144,7 @@ func TestValues(t *testing.T) {
 	}
 	for object, want := range map[*unstructured.Unstructured][]string{
 		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"requests":{"cpu":1}}`, `{"operator":"Exists"}`},
-		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"}}`},
+		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"}}`, `"seLinuxOptions":{"type":"spc_t"}`},
 	} {
 		text, _ := object.MarshalJSON()
 		for _, part := range want {
@@ -138,12 +157,62 @@ func TestValues(t *testing.T) {
 	find(t, all, "NodePolicy", "first")
 }
 
+// digits are a digest's.
+var digits = strings.Repeat("0a", 32)
+
+// An image by its digest is that one, whatever the tag.
+func TestImagesByDigest(t *testing.T) {
+	all := variant{values: []string{"images.registry=registry.example/", "images.tag=v9", "webhook.digest=sha256:" + digits}}.templated(t, namespace)
+	for o, want := range map[*unstructured.Unstructured]string{
+		find(t, all, "Deployment", "podgrace-webhook"):     "registry.example/podgrace/webhook@sha256:" + digits,
+		find(t, all, "DaemonSet", "podgrace-nodeenforcer"): "registry.example/podgrace/nodeenforcer:v9",
+	} {
+		if text, _ := o.MarshalJSON(); !strings.Contains(string(text), `"image":"`+want+`"`) {
+			t.Errorf("%s: no image %s", o.GetName(), want)
+		}
+	}
+	other := variant{values: []string{"nodeEnforcer.digest=sha256:" + digits}}.templated(t, namespace)
+	if text, _ := find(t, other, "DaemonSet", "podgrace-nodeenforcer").MarshalJSON(); !strings.Contains(string(text), `"image":"podgrace/nodeenforcer@sha256:`+digits+`"`) {
+		t.Errorf("the node enforcer: %s", text)
+	}
+}
+
+// null, which takes a default away, is refused for every section and value, and breaks no template.
+func TestNullValues(t *testing.T) {
+	text, err := os.ReadFile(chart + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections map[string]map[string]any
+	if err := yaml.Unmarshal(text, &sections); err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for section, of := range sections {
+		values = append(values, section)
+		for value := range of {
+			values = append(values, section+"."+value)
+		}
+	}
+	if len(values) < 35 {
+		t.Errorf("only %d values", len(values))
+	}
+	for _, value := range values {
+		name := value[strings.LastIndex(value, ".")+1:]
+		if _, err := helm(t, "template", "podgrace", chart, "--set", value+"=null"); err == nil || !strings.Contains(err.Error(), "missing property '"+name+"'") {
+			t.Errorf("%s: got %v", value, err)
+		}
+	}
+}
+
 // A value that is misspelt or of the wrong kind is refused, and not passed over.
 func TestBadValues(t *testing.T) {
 	for _, value := range []string{
 		"webhok.replicas=3", "webhook.replica=3", "webhook.replicas=0", "webhook.replicas=two", "certificates.mode=acme", "images.pullPolicy=Sometimes",
 		"images.registry=registry.example", "nodeEnforcer.enabled=perhaps", "crds.keep=1", "monitoring.enable=true", "webhook.resources.cpu=1",
-		"firstPolicy=true", "webhook.verbosity=11",
+		"firstPolicy=true", "webhook.verbosity=11", "images.tag=sha256:" + digits, "images.tag=v1@sha256:" + digits, "images.tag=-v1",
+		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
+		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c",
 	} {
 		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: got %v", value, err)

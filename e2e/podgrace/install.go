@@ -67,7 +67,7 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	for _, file := range []string{"base/namespace.yaml", "webhook/rbac.yaml", "components/selfmanaged/rbac.yaml"} {
+	for _, file := range []string{"base/namespace.yaml", "webhook/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/selfmanaged/policies.yaml"} {
 		if err := apply(ctx, kube, filepath.Join(root, "deploy", file), nil); err != nil {
 			return nil, err
 		}

@@ -5,10 +5,11 @@ and are printed with Helm's labels. */}}
 {{- define "podgrace.objects" -}}
 {{- $items := list -}}
 {{- $text := .root.Files.Get (printf "files/%s" .file) | required (printf "the chart has no files/%s" .file) -}}
-{{- range regexSplit "(?m)^---$" ($text | replace "podgrace-system" .root.Release.Namespace) -1 -}}
+{{- range regexSplit "(?m)^---$" $text -1 -}}
 {{- with fromYaml . -}}
 {{- if .Error }}{{ fail (printf "%s: %s" $.file .Error) }}{{ end -}}
-{{- $items = append $items . -}}
+{{- /* In JSON, where each string has its quotes: in YAML a namespace 123 would become a number. */ -}}
+{{- $items = append $items (toJson . | replace "podgrace-system" $.root.Release.Namespace | fromJson) -}}
 {{- end -}}
 {{- end -}}
 {{- dict "items" $items | toJson -}}
@@ -35,7 +36,9 @@ nothing. */}}
 {{- $pod := .object.spec.template.spec -}}
 {{- $container := first $pod.containers -}}
 {{- $images := .root.Values.images -}}
-{{- $_ := set $container "image" (printf "%s%s:%s" $images.registry .values.repository ($images.tag | default .root.Chart.AppVersion)) -}}
+{{- $version := printf ":%s" ($images.tag | default .root.Chart.AppVersion) -}}
+{{- with .values.digest }}{{ $version = printf "@%s" . }}{{ end -}}
+{{- $_ := set $container "image" (printf "%s%s%s" $images.registry .values.repository $version) -}}
 {{- $_ := set $container "imagePullPolicy" $images.pullPolicy -}}
 {{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
 {{- with .values.verbosity }}{{ $_ := set $container "args" (append ($container.args | default list) (printf "--v=%d" (int .))) }}{{ end -}}

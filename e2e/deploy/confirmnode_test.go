@@ -1,0 +1,81 @@
+package deploy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// Who is bound to podgrace-confirm-node can confirm that a node is off, and sees what there is to see but its pods. Nobody else can.
+func TestRoleConfirmsNodes(t *testing.T) {
+	s := shared.Get(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "off-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}}}
+	s.Create(t, node)
+	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	s.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "oncall-confirm-node"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podgrace-confirm-node"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "oncall"}},
+	})
+	oncall, other := confirmer(t, s, "ann", "oncall"), confirmer(t, s, "bob", "others")
+	rights := []confirm.Right{{Verb: "force-delete", Group: "podgrace.dev", Resource: "nodes", Name: node.Name}, {Verb: "patch", Resource: "nodes", Name: node.Name}}
+	suite.Eventually(t, "the rights", func(ctx context.Context) (bool, error) {
+		may, err := oncall.May(ctx, rights)
+		return err == nil && len(may.Missing) == 0, err
+	})
+	if may, err := other.May(t.Context(), rights); err != nil || len(may.Missing) != len(rights) {
+		t.Errorf("another one lacks %v, %v", may.Missing, err)
+	}
+	state, err := oncall.Node(t.Context(), node.Name)
+	if err != nil || state.LeaseUnknown != "" {
+		t.Fatalf("the node: %v %s", err, state.LeaseUnknown)
+	}
+	if burden := oncall.Burden(t.Context(), node.Name); burden.AttachmentsUnknown != "" || burden.PodsUnknown == "" {
+		t.Errorf("what is on the node: %+v", burden)
+	}
+	if err := oncall.ConfirmNode(t.Context(), state.Node); err != nil {
+		t.Error(err)
+	}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || !strings.HasSuffix(node.Annotations["podgrace.dev/confirm-off"], "/boot") {
+		t.Errorf("the node has %v, %v", node.Annotations, err)
+	}
+	suite.Eventually(t, "the Event of it", func(ctx context.Context) (bool, error) {
+		events, err := administrator(t, s).CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=RemovalConfirmed,involvedObject.name=" + node.Name})
+		return err == nil && len(events.Items) == 1, err
+	})
+}
+
+func administrator(t *testing.T, s *suite.Suite) kubernetes.Interface {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube
+}
+
+// confirmer is what kubectl podgrace confirm is for a user.
+func confirmer(t *testing.T, s *suite.Suite, user, group string) *confirm.Client {
+	t.Helper()
+	config, err := s.User(user, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &confirm.Client{Kube: kube, Clock: clock.RealClock{}}
+}
