@@ -36,6 +36,7 @@ func TestOptions(t *testing.T) {
 		"argument":              {[]string{"serve"}, `unexpected argument "serve"`},
 		"address":               {[]string{"--bind-address=localhost"}, "is not an IP address"},
 		"port":                  {[]string{"--port=0"}, "--port: 0 is not in 1..65535"},
+		"shutdown delay":        {[]string{"--shutdown-delay=-1s"}, "--shutdown-delay: -1s is negative"},
 		"no health, no metrics": {[]string{"--health-port=0", "--metrics-port=0"}, ""},
 		"mode":                  {[]string{"--cert-mode=acme"}, `"acme" is neither self-managed nor files`},
 		"files without folder":  {[]string{"--cert-mode=files"}, "needs --cert-dir"},

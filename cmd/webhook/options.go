@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -32,10 +33,12 @@ type options struct {
 	dnsNames    []string
 	leaderElect bool
 	verbosity   int
+
+	shutdownDelay time.Duration
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -57,6 +60,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
 }
 
@@ -86,6 +90,9 @@ func (o *options) Validate(args []string) error {
 		if p.port < p.from || p.port > 65535 {
 			errs = append(errs, fmt.Errorf("--%s: %d is not in %d..65535", p.name, p.port, p.from))
 		}
+	}
+	if o.shutdownDelay < 0 {
+		errs = append(errs, fmt.Errorf("--shutdown-delay: %s is negative", o.shutdownDelay))
 	}
 	switch o.certMode {
 	case certModeSelfManaged:

@@ -53,9 +53,12 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := setUp(ctx, mgr, o, fromFiles, source, log); err != nil {
+	end := &drain{}
+	if err := setUp(ctx, mgr, o, fromFiles, source, end, log); err != nil {
 		return err
 	}
+	ctx, cancel := end.after(ctx, o.shutdownDelay)
+	defer cancel()
 	log.Info("serving", "address", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)), "policies", policySource(o))
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
@@ -125,7 +128,7 @@ func policySource(o *options) string {
 }
 
 // setUp adds everything that runs to the manager.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, log logr.Logger) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, end *drain, log logr.Logger) error {
 	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader()}
 	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
@@ -144,7 +147,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	if len(o.policies) == 0 {
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
 	}
-	engine.Register(mgr.GetWebhookServer())
+	engine.Register(drained{mgr.GetWebhookServer(), end})
 	version.NewMetric(metrics.Registry, version.Of(version.Webhook))
 	webhook.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
 

@@ -110,7 +110,7 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 	}
 	args := append([]string{
 		"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--dns-names", "localhost",
-		"--port", ports[0], "--health-port", ports[1], "--metrics-port", ports[2],
+		"--port", ports[0], "--health-port", ports[1], "--metrics-port", ports[2], "--shutdown-delay", "0s",
 	}, options.Args...)
 	if w.child, err = cluster.StartProcess("webhook", w.LogPath, program, args...); err != nil {
 		return nil, err
