@@ -138,7 +138,7 @@ func TestCreationOfTheExamples(t *testing.T) {
 	s := shared.Get(t)
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
-			engine, documents := read(t, folder)
+			engine, documents := read(t, s, folder)
 			install(t, s, documents)
 			results := reviewed(t, engine, documents)
 			if len(results) == 0 {

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) { suite.Main(m, shared) }
 // folders of the examples.
 var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful", "../../examples/multi-tenant"}
 
-// read reads files and returns an engine that knows all of them.
-func read(t *testing.T, paths ...string) (*review.Engine, []*input.Document) {
+// read reads files and returns an engine that knows all of them, and the nodes of the cluster: by them a constraint can be met.
+func read(t *testing.T, s *suite.Suite, paths ...string) (*review.Engine, []*input.Document) {
 	t.Helper()
 	in := review.Read(&input.Reader{}, paths...)
 	policies, errs := review.LoadPolicies(nil, in.Documents)
@@ -38,11 +38,35 @@ func read(t *testing.T, paths ...string) (*review.Engine, []*input.Document) {
 			t.Fatal(err)
 		}
 	}
+	for _, d := range nodes(t, s) {
+		if err := state.Add(d, "default"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	engine, err := review.NewEngine(state, policies...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return engine, in.Documents
+}
+
+// nodes are those of the cluster as a file would have them.
+func nodes(t *testing.T, s *suite.Suite) (documents []*input.Document) {
+	t.Helper()
+	var list corev1.NodeList
+	if err := s.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		n := &list.Items[i]
+		n.APIVersion, n.Kind = "v1", "Node"
+		raw, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, &input.Document{File: "live", Line: i + 1, APIVersion: n.APIVersion, Kind: n.Kind, Name: n.Name, JSON: raw})
+	}
+	return documents
 }
 
 // install puts a folder's cluster and policies into the API server, and takes them away at the end of the test.

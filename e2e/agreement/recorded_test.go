@@ -2,9 +2,7 @@ package agreement
 
 import (
 	"bytes"
-	"crypto/tls"
 	"encoding/json"
-	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -105,16 +103,13 @@ func posted(t *testing.T, s *suite.Suite, body []byte) (answer, []review.Operati
 		t.Fatal(err)
 	}
 	a, patch := answer{}, []review.Operation{}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // a test's own server on loopback
 	for _, path := range paths(sent.Request) {
-		response, err := client.Post(s.Webhook.URL+path, "application/json", bytes.NewReader(body))
+		text, err := s.Post(t.Context(), path, "application/json", body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got admissionv1.AdmissionReview
-		err = json.NewDecoder(response.Body).Decode(&got)
-		response.Body.Close()
-		if err != nil {
+		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range got.Response.Warnings {

@@ -69,9 +69,13 @@ type Cluster struct {
 	controllerManager, scheduler *process
 	apiServer                    *process // that was restarted
 
+	// foreign means that it ran before and will run after: Connect.
+	foreign bool
+
 	mu         sync.Mutex
 	heartbeats map[string]context.CancelFunc
 	nodes      []interface{ Stop() error }
+	added      []string // names of nodes without a kubelet
 }
 
 // Start starts a control plane and returns when it is ready. The context bounds the start only: the cluster
@@ -108,10 +112,15 @@ func (c *Cluster) Stop() error {
 	for _, cancel := range c.heartbeats {
 		cancel()
 	}
-	nodes := c.nodes
-	c.nodes, c.heartbeats = nil, map[string]context.CancelFunc{}
+	nodes, added := c.nodes, c.added
+	c.nodes, c.added, c.heartbeats = nil, nil, map[string]context.CancelFunc{}
 	c.mu.Unlock()
 	var errs []error
+	if c.foreign {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		errs = append(errs, c.removeNodes(ctx, added))
+	}
 	for _, node := range nodes {
 		errs = append(errs, node.Stop())
 	}
@@ -128,6 +137,9 @@ func (c *Cluster) Stop() error {
 
 // User returns a client configuration for a user with these groups; system:authenticated comes by itself.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
+	if c.foreign {
+		return c.impersonated(name, groups), nil
+	}
 	user, err := c.addUser(name, groups...)
 	if err != nil {
 		return nil, err
@@ -137,11 +149,7 @@ func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 
 // KubeconfigFor writes a kubeconfig for a user and returns its path.
 func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
-	added, err := c.addUser(user, groups...)
-	if err != nil {
-		return "", err
-	}
-	text, err := added.KubeConfig()
+	text, err := c.kubeconfigOf(user, groups)
 	if err != nil {
 		return "", fmt.Errorf("making the kubeconfig of %s: %w", user, err)
 	}
@@ -152,9 +160,23 @@ func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	return path, nil
 }
 
-// addUser issues the user's certificate. No client of a test should wait for its own rate limit.
+func (c *Cluster) kubeconfigOf(user string, groups []string) ([]byte, error) {
+	if c.foreign {
+		return c.impersonatedKubeconfig(user, groups)
+	}
+	added, err := c.addUser(user, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return added.KubeConfig()
+}
+
+// What no client of a test should wait for is its own rate limit.
+const userQPS, userBurst = 1000, 2000
+
+// addUser issues the user's certificate.
 func (c *Cluster) addUser(name string, groups ...string) (*envtest.AuthenticatedUser, error) {
-	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{QPS: 1000, Burst: 2000})
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{QPS: userQPS, Burst: userBurst})
 	if err != nil {
 		return nil, fmt.Errorf("adding user %s: %w", name, err)
 	}

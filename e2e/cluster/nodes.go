@@ -27,6 +27,9 @@ func (c *Cluster) AddNode(ctx context.Context, name string, labels map[string]st
 	if _, err := c.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("adding node %s: %w", name, err)
 	}
+	c.mu.Lock()
+	c.added = append(c.added, name)
+	c.mu.Unlock()
 	if err := c.startHeartbeat(ctx, name); err != nil {
 		return err
 	}
@@ -60,7 +63,10 @@ func (c *Cluster) startHeartbeat(ctx context.Context, name string) error {
 		if apierrors.IsNotFound(err) {
 			return false, nil // the API server makes that namespace a moment after it is ready
 		}
-		return err == nil || apierrors.IsAlreadyExists(err), err
+		if apierrors.IsAlreadyExists(err) { // of a node of this name that is gone
+			return true, nil
+		}
+		return err == nil, err
 	})
 	if err != nil {
 		return err

@@ -195,7 +195,7 @@ func TestConfirmNode(t *testing.T) {
 
 	silence(t, s, node)
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
-	wantSaid(t, said, code, 0, "NOT READY, silent since", "! "+ns+"/db-0  it is a pod of StatefulSet db", "CONFIRMED")
+	wantSaid(t, said, code, 0, "NOT READY, silent since", "! "+ns+"/db-0 ", " it is a pod of StatefulSet db", "CONFIRMED")
 	if got := annotationOf(t, s, node, guard.AnnotationConfirmOff); got != guard.ConfirmOff(node) {
 		t.Errorf("got %q", got)
 	}

@@ -33,7 +33,7 @@ func start(t *testing.T) *suite.Suite {
 		for i := range 6 {
 			name := fmt.Sprintf("node-%d", i)
 			zone := "zone-" + string(rune('a'+i%3))
-			if err := s.AddNode(context.Background(), name, map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: zone}); err != nil {
+			if err := s.AddNode(context.Background(), name, map[string]string{corev1.LabelHostname: name, corev1.LabelTopologyZone: zone, "e2e": "six"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -59,7 +59,8 @@ func TestControllersGetWhatThePolicyGives(t *testing.T) {
 	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "sts"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(1)), Selector: selector, Template: template("a")}})
 	s.Create(t, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "job"}, Spec: batchv1.JobSpec{Template: job}})
 	s.Create(t, &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "rc"}, Spec: corev1.ReplicationControllerSpec{Replicas: new(int32(1)), Selector: selector.MatchLabels, Template: new(template("a"))}})
-	s.Create(t, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ds"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template("a")}})
+	onSix := template("a", func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{"e2e": "six"} })
+	s.Create(t, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ds"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: onSix}})
 	for _, p := range bound(t, s, ns, 3+6) {
 		kind := p.OwnerReferences[0].Kind
 		wantConstraints := 2

@@ -1,10 +1,10 @@
 package suite
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -25,12 +25,24 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
+// A cluster that runs already, in which Podgrace is installed: the tests then start none. All controllers and the scheduler
+// run there, and its own nodes should be cordoned.
+const (
+	// KubeconfigVariable is the path of its administrator's kubeconfig.
+	KubeconfigVariable = "PODGRACE_E2E_KUBECONFIG"
+	// AddressVariable is the IP address at which its API server reaches this machine, for the tests' own webhooks.
+	AddressVariable = "PODGRACE_E2E_ADDRESS"
+)
+
 // Suite is a cluster with Podgrace in it.
 type Suite struct {
 	*cluster.Cluster
+	// Webhook is the process that the suite started; nil in a cluster that runs already.
 	Webhook *podgrace.Webhook
 	// Client of the administrator; it keeps no warnings.
 	Client client.Client
+
+	door *door // in a cluster that runs already
 }
 
 // Main runs the tests of a package and ends the cluster that they may have started.
@@ -62,7 +74,13 @@ func (s *Shared) Get(t testing.TB) *Suite {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 		defer cancel()
-		if _, s.unmet = cluster.Binaries(ctx, os.Stderr); s.unmet == nil {
+		kubeconfig := os.Getenv(KubeconfigVariable)
+		if _, s.unmet = cluster.Binaries(ctx, os.Stderr); s.unmet != nil {
+			return
+		}
+		if kubeconfig != "" {
+			s.suite, s.err = connect(ctx, kubeconfig)
+		} else {
 			s.suite, s.err = start(ctx, s.Options)
 		}
 	})
@@ -78,11 +96,11 @@ func (s *Shared) Stop() error {
 	if s.suite == nil {
 		return nil
 	}
-	webhookErr := s.suite.Webhook.Stop()
-	if err := s.suite.Stop(); err != nil {
-		return err
+	var err error
+	if s.suite.Webhook != nil {
+		err = s.suite.Webhook.Stop()
 	}
-	return webhookErr
+	return errors.Join(err, s.suite.Stop())
 }
 
 // buildTimeout is for the first run on a machine, which builds Kubernetes.
@@ -107,6 +125,26 @@ func start(ctx context.Context, options cluster.Options) (*Suite, error) {
 	}
 	return &Suite{Cluster: c, Webhook: w, Client: kube}, nil
 }
+
+// connect is start for a cluster that runs already.
+func connect(ctx context.Context, kubeconfig string) (*Suite, error) {
+	c, err := cluster.Connect(ctx, kubeconfig, cluster.Options{Log: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	kube, err := NewClient(c.Config)
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	found, err := findDoor(ctx, kube, c.Config)
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return &Suite{Cluster: c, Client: kube, door: found}, nil
+}
+
+// Address is where the API server reaches a server of the test's own.
+func Address() string { return cmp.Or(os.Getenv(AddressVariable), "127.0.0.1") }
 
 // NewClient returns a client that drops warnings.
 func NewClient(config *rest.Config) (client.Client, error) {
@@ -157,11 +195,15 @@ func (s *Suite) Warned(t testing.TB, user string, groups ...string) (client.Clie
 	return kube, warnings
 }
 
-// Namespace makes a namespace for one test. It has the label podgrace.dev/e2e with its own name.
+// Namespace makes a namespace for one test. In a cluster that runs already, whose API server wants a service account for every
+// pod, it has one.
 func (s *Suite) Namespace(t testing.TB) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{}}}
 	s.Create(t, ns)
+	if s.Webhook == nil {
+		s.WaitServiceAccount(t, ns.Name)
+	}
 	return ns.Name
 }
 
@@ -206,21 +248,6 @@ func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
 		text, err := s.Metrics(ctx)
 		return slices.Contains(strings.Split(text, "\n"), want), err
 	})
-}
-
-// Metrics returns what the webhook's /metrics says.
-func (s *Suite) Metrics(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Webhook.MetricsURL+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return string(text), err
 }
 
 // Eventually polls until the condition holds. What it waits for is state that another process reaches on its own; it

@@ -118,7 +118,7 @@ func (w *world) running(t *testing.T, ns, name string, replicas int32) []corev1.
 	return pods.Items
 }
 
-// checkMetrics: some replica counted the refusal, and some the pods that were changed.
+// checkMetrics: some replica counted the refusal, some the pods that were changed, and they say their version.
 func (w *world) checkMetrics(t *testing.T) {
 	t.Helper()
 	var all strings.Builder
@@ -129,7 +129,7 @@ func (w *world) checkMetrics(t *testing.T) {
 		}
 		all.WriteString(text + "\n")
 	}
-	for _, want := range []string{"podgrace_pod_changes_total{", "podgrace_removals_total{"} {
+	for _, want := range []string{"podgrace_build_info{", "podgrace_pod_changes_total{", "podgrace_removals_total{"} {
 		if !strings.Contains(all.String(), "\n"+want) {
 			t.Errorf("no replica has the metric %s...", want)
 		}

@@ -4,40 +4,39 @@ import (
 	"testing"
 )
 
-// In both certificate modes: what kustomize installs works, and is removed without a trace.
-func TestKustomize(t *testing.T) {
+// By each installer, in both certificate modes: the previous version is installed and upgraded, while pods come and go, and no
+// request fails. What came of it works and is removed without a trace; Helm's passes, besides, the tests that a cluster made for
+// them passes.
+func TestUpgrade(t *testing.T) {
 	w := get(t)
-	for _, mode := range []string{selfManaged, certManager} {
-		t.Run(mode, func(t *testing.T) {
-			w.certManager(t, mode)
-			w.install(t, installers[0], mode, current)
-			w.check(t)
-			w.uninstall(t, installers[0], mode)
-		})
+	for _, i := range installers {
+		for _, mode := range []string{selfManaged, certManager} {
+			t.Run(i.name+"/"+mode, func(t *testing.T) {
+				w.certManager(t, mode)
+				w.install(t, i, mode, previous)
+				w.upgradeUnderChurn(t, i, mode)
+				w.check(t)
+				if i.suites {
+					w.runSuites(t)
+				}
+				w.uninstall(t, i, mode)
+			})
+		}
 	}
 }
 
-// In both certificate modes: Helm installs the previous version and upgrades it, while pods come and go, and no request
-// fails.
-func TestHelmUpgrade(t *testing.T) {
-	w := get(t)
-	for _, mode := range []string{selfManaged, certManager} {
-		t.Run(mode, func(t *testing.T) {
-			w.certManager(t, mode)
-			w.install(t, installers[1], mode, previous)
-			w.applyPolicies(t)
-			pods := w.startChurn(t)
-			w.install(t, installers[1], mode, current)
-			w.waitReplaced(t, current)
-			n, failed := pods.end()
-			for _, err := range failed {
-				t.Error(err)
-			}
-			w.lab.Logf("%s: upgrade under churn: %d pods made and force-deleted, %d failed requests", t.Name(), n, len(failed))
-			w.check(t)
-			w.uninstall(t, installers[1], mode)
-		})
+// upgradeUnderChurn upgrades to the current version while pods come and go.
+func (w *world) upgradeUnderChurn(t *testing.T, i installer, mode string) {
+	t.Helper()
+	w.applyPolicies(t)
+	pods := w.startChurn(t)
+	w.install(t, i, mode, current)
+	w.waitReplaced(t, current)
+	n, failed := pods.end()
+	for _, err := range failed {
+		t.Error(err)
 	}
+	w.lab.Logf("%s: upgrade under churn: %d pods made and force-deleted, %d failed requests", t.Name(), n, len(failed))
 }
 
 // certManager starts cert-manager for a test that needs it.

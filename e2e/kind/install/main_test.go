@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if unmet != nil {
 		os.Exit(m.Run())
 	}
-	os.Exit(kind.Run(context.Background(), os.Stderr, sources, func(ctx context.Context, lab *kind.Lab) int {
+	os.Exit(kind.Run(context.Background(), os.Stderr, prepare, func(ctx context.Context, lab *kind.Lab) int {
 		code, err := withCluster(ctx, lab, m)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -54,6 +54,14 @@ func get(t *testing.T) *world {
 	t.Helper()
 	clustertest.Require(t, "kind", unmet)
 	return shared
+}
+
+// prepare does what needs the network.
+func prepare(ctx context.Context, dir string) error {
+	if err := buildSuites(ctx, dir); err != nil {
+		return err
+	}
+	return sources(ctx, dir)
 }
 
 // sources exports both versions.
