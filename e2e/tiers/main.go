@@ -3,6 +3,9 @@
 //
 //	go run ./e2e/tiers [-race] [TIER...]
 //
+// Tiers run one after the other, but for one that mostly waits: it runs beside those that follow, and its output is
+// printed in one piece once it has ended and no other tier is speaking.
+//
 // Under REQUIRE_ALL=1 a tier that cannot run and a test that is skipped are failures.
 package main
 
@@ -35,11 +38,12 @@ type tier struct {
 	packages   []string
 	args       []string     // for go test
 	programs   bool         // needs Kubernetes' programs
+	beside     bool         // runs beside the tiers that follow; see schedule
 	unmet      func() error // why it cannot run here; nil: it always can
 }
 
-// live are the arguments of the tiers with a cluster: never cached, and one package at a time, so that two
-// control planes do not compete for the same cores.
+// live are the arguments of the tiers with a cluster: never cached, and one package at a time, so that its control
+// planes do not compete for the same cores.
 var live = []string{"-count=1", "-p=1", "-timeout=30m"}
 
 // tiers in the order in which they run.
@@ -47,9 +51,17 @@ var tiers = []tier{
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
 		packages: []string{
-			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./deploy/...", "./docs/...", "./explain/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./page/...", "./policyfile/...", "./review/...", "./webhook/...",
+			"./api/...", "./certs/...", "./cmd/...", "./confirm/...", "./defaulting/...", "./deploy/...", "./docs/...", "./explain/...", "./graceperiod/...", "./guard/...", "./nodeenforcer/...", "./page/...", "./policyfile/...", "./review/...", "./version/...", "./webhook/...",
 			"./e2e/cluster/...", "./e2e/tiers/...", "./e2e/bench/...", "./e2e/benchnode/...", "./e2e/benchreview/...", "./e2e/demo/...", "./e2e/guest", "./e2e/vmnode/...", "./e2e/guest/guesttest", "./e2e/kind", "./e2e/kind/runc",
 		},
+	},
+	{
+		// It mostly waits, for guests whose processor is emulated and for the kubelet's timers. With the tiers that follow it shares
+		// nothing that there is one of: addresses come from slots, ports from the kernel, what is built is built under a lock.
+		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: ".",
+		packages: []string{"./e2e/node/guest", "./e2e/node/vm", "./e2e/node/vmenforcer"},
+		// Beside others it may take three times as long as alone.
+		args: []string{"-count=1", "-p=1", "-timeout=60m"}, programs: true, beside: true, unmet: guestUnmet,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: ".",
@@ -72,8 +84,9 @@ var tiers = []tier{
 		packages: []string{"./e2e/controlplane/..."}, args: live, programs: true,
 	},
 	{
-		name: "node", what: "with a kubelet and containerd", dir: ".",
-		packages: []string{"./e2e/node/..."}, args: live, programs: true, unmet: nodeUnmet,
+		name: "node", what: "with a kubelet and containerd on this host", dir: ".",
+		packages: []string{"./e2e/node", "./e2e/node/cgroupv1", "./e2e/node/enforcer", "./e2e/node/ordinary", "./e2e/node/partition"},
+		args:     live, programs: true, unmet: cluster.NodeSupported,
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: ".",
@@ -85,8 +98,8 @@ var tiers = []tier{
 	},
 }
 
-// nodeUnmet: some of the node tests need a kubelet, others a virtual machine.
-func nodeUnmet() error { return cmp.Or(cluster.NodeSupported(), guest.Supported(), vmnode.Supported()) }
+// guestUnmet: some of these tests run in a bare guest, others on a node in one.
+func guestUnmet() error { return cmp.Or(guest.Supported(), vmnode.Supported()) }
 
 // options are the command line and the environment.
 type options struct {
@@ -99,7 +112,7 @@ func main() {
 	flag.BoolVar(&o.race, "race", false, "run with the race detector (slow on few cores)")
 	flag.Parse()
 	o.only, o.requireAll = flag.Args(), os.Getenv("REQUIRE_ALL") == "1"
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	err := run(ctx, o, os.Stdout)
 	if err != nil && !errors.Is(err, errFailed) { // the closing line stays the last one
@@ -118,12 +131,13 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var rows []row
-	for _, t := range chosen {
-		fmt.Fprintf(out, "=== %s: %s\n", t.name, t.what)
-		rows = append(rows, t.run(ctx, o, out))
-	}
+	rows := schedule{requireAll: o.requireAll, prepare: prepare, test: o.test, out: out}.run(ctx, chosen)
 	fmt.Fprintf(out, "\n%s%s\n", table(rows), closing(rows))
+	return verdict(rows)
+}
+
+// verdict is errFailed unless every tier is ok or skipped.
+func verdict(rows []row) error {
 	if slices.ContainsFunc(rows, func(r row) bool { return r.result == failed }) {
 		return errFailed
 	}
@@ -146,26 +160,18 @@ func choose(all []tier, names []string) ([]tier, error) {
 	return chosen, nil
 }
 
-// run runs one tier and judges it.
-func (t tier) run(ctx context.Context, o options, out io.Writer) row {
-	start := time.Now()
-	if t.unmet != nil {
-		if reason := t.unmet(); reason != nil {
-			return judgeUnmet(t.name, reason, o.requireAll)
-		}
+// prepare builds Kubernetes' programs, if the tier needs them and the cache lacks them.
+func prepare(ctx context.Context, t tier, out io.Writer) error {
+	if !t.programs {
+		return nil
 	}
-	counted, err := t.test(ctx, o, out)
-	return judge(t.name, counted, err, o.requireAll, time.Since(start))
+	_, err := cluster.Binaries(ctx, out)
+	return err
 }
 
-// test runs go test and counts its events.
-func (t tier) test(ctx context.Context, o options, out io.Writer) (*tally, error) {
+// test runs go test on a tier and counts its events.
+func (o options) test(ctx context.Context, t tier, out io.Writer) (*tally, error) {
 	counted := newTally()
-	if t.programs {
-		if _, err := cluster.Binaries(ctx, out); err != nil {
-			return counted, err
-		}
-	}
 	if err := t.checkPackages(ctx); err != nil {
 		return counted, err
 	}
@@ -183,7 +189,12 @@ func (t tier) test(ctx context.Context, o options, out io.Writer) (*tally, error
 		return counted, fmt.Errorf("starting go test: %w", err)
 	}
 	readErr := readEvents(events, func(e event) { fmt.Fprint(out, counted.add(e)) })
-	if err := cmd.Wait(); err != nil {
+	err = cmd.Wait()
+	if ctx.Err() != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not end in time; most often there is no one
+		return counted, context.Cause(ctx)
+	}
+	if err != nil {
 		return counted, fmt.Errorf("go test: %w", err)
 	}
 	return counted, readErr
@@ -206,12 +217,23 @@ func (t tier) checkPackages(ctx context.Context) error {
 	return nil
 }
 
-// command is a go command in the tier's module. Its end is asked for, not forced: go passes the signal on, and
-// the tests stop what they started.
+// command is a go command in the tier's module.
 func (t tier) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = t.dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
+	asGroup(cmd)
 	return cmd
+}
+
+// asGroup gives a command a process group of its own, and has the whole group asked to end, not forced, when the context
+// ends: go test does not pass a signal on, and its tests would go on alone, with what they started.
+func asGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
+	cmd.WaitDelay = 2 * time.Minute // the kind tier's tests take up to one to remove their cluster
 }

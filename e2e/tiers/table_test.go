@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,5 +112,32 @@ func TestTiersHaveNamesAndPackages(t *testing.T) {
 			t.Errorf("%+v", tier)
 		}
 		names = append(names, tier.name)
+	}
+}
+
+// The shell waits for its child as go test does for its tests. The output ends when both have.
+func TestTheWholeGroupEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; sh -c 'echo started; exec sleep 30'; echo asked")
+	asGroup(cmd)
+	cmd.WaitDelay = 10 * time.Second // the child alone, unasked, would go on for longer
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(output)
+	if line, err := lines.ReadString('\n'); err != nil || line != "started\n" {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	cancel()
+	if rest, err := io.ReadAll(lines); err != nil || string(rest) != "asked\n" {
+		t.Errorf("got %q, %v", rest, err)
+	}
+	if err := cmd.Wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

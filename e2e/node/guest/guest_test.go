@@ -13,7 +13,7 @@ import (
 
 // Whatever package kernel has for a bare machine, each under its own name.
 func TestGuest(t *testing.T) {
-	clustertest.Require(t, "node", guest.Supported())
+	clustertest.Require(t, "virtual machine", guest.Supported())
 	binary := filepath.Join(t.TempDir(), "kernel.test")
 	if err := guest.BuildTest(t.Context(), binary, "./e2e/guest/kernel"); err != nil {
 		t.Fatal(err)

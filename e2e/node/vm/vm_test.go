@@ -26,7 +26,7 @@ const threshold = "600Mi"
 // patience is for what happens in the guest: its processor is emulated, and shares two cores with the API server.
 const patience = 5 * time.Minute
 
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -38,7 +38,7 @@ var (
 
 func start(t *testing.T) (*suite.Suite, *vmnode.Node) {
 	t.Helper()
-	clustertest.Require(t, "node", vmnode.Supported())
+	clustertest.Require(t, "virtual machine", vmnode.Supported())
 	s := shared.Get(t)
 	startNode.Do(func() {
 		node, nodeErr = vmnode.Start(context.Background(), s.Cluster, vmnode.Options{

@@ -40,7 +40,7 @@ const (
 // patience is for what happens in the guest: its processor is emulated, and shares two cores with the API server.
 const patience = 5 * time.Minute
 
-var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+var shared = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
@@ -58,7 +58,7 @@ type ground struct {
 
 func start(t *testing.T) *ground {
 	t.Helper()
-	clustertest.Require(t, "node", vmnode.Supported())
+	clustertest.Require(t, "virtual machine", vmnode.Supported())
 	s := shared.Get(t)
 	once.Do(func() { theNode, onceErr = deploy(context.Background(), s) })
 	if onceErr != nil {
