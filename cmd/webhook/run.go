@@ -53,7 +53,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	end := &drain{}
+	end := newDrain()
 	if err := setUp(ctx, mgr, o, fromFiles, source, end, log); err != nil {
 		return err
 	}
