@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -63,18 +64,43 @@ func Files(dir string) (Source, error) {
 
 // Check fails where there is no certificate or it has ended: no API server would take it, another replica's perhaps.
 func Check(source Source, now time.Time) error {
-	c, err := source.GetCertificate(nil)
+	leaf, err := serving(source)
 	if err != nil {
-		return fmt.Errorf("get the serving certificate: %w", err)
-	}
-	leaf := c.Leaf
-	if leaf == nil { // tls.X509KeyPair sets it, unless GODEBUG says otherwise
-		if leaf, err = x509.ParseCertificate(c.Certificate[0]); err != nil {
-			return fmt.Errorf("read the serving certificate: %w", err)
-		}
+		return err
 	}
 	if now.After(leaf.NotAfter) {
 		return fmt.Errorf("the serving certificate ended at %s", leaf.NotAfter.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// CheckClock fails where a self-managed certificate has not begun: it was signed here while this clock was ahead, no API server would
+// take it for that long, and only a new start signs another. A replica without a certificate is fine: it has none yet. Not for Files,
+// which were signed by another's clock.
+func CheckClock(source Source, now time.Time) error {
+	leaf, err := serving(source)
+	if errors.Is(err, servertls.ErrNotAvailable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if now.Before(leaf.NotBefore) {
+		return fmt.Errorf("the serving certificate begins at %s, and it is %s: the clock was put back since it was signed", leaf.NotBefore.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func serving(source Source) (*x509.Certificate, error) {
+	c, err := source.GetCertificate(nil)
+	if err != nil {
+		return nil, fmt.Errorf("get the serving certificate: %w", err)
+	}
+	leaf := c.Leaf
+	if leaf == nil { // tls.X509KeyPair sets it, unless GODEBUG says otherwise
+		if leaf, err = x509.ParseCertificate(c.Certificate[0]); err != nil {
+			return nil, fmt.Errorf("read the serving certificate: %w", err)
+		}
+	}
+	return leaf, nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	servertls "github.com/cert-manager/cert-manager/pkg/server/tls"
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -141,5 +142,26 @@ func TestCheck(t *testing.T) {
 	}
 	if err := Check(source, epoch.Add(tested.Leaf+time.Second)); err == nil || !strings.Contains(err.Error(), "ended at 2026-01-07T00:00:00Z") {
 		t.Errorf("after its end: %v", err)
+	}
+}
+
+// The clock was ahead when the leaf was signed, and was put back since: no API server takes it.
+func TestCheckClock(t *testing.T) {
+	pair := leafOf(t, newTestPair(t, epoch))
+	dir := t.TempDir()
+	mount(t, dir, "1", pair[0], pair[1])
+	source, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := epoch.Add(-tested.backdate())
+	if err := CheckClock(source, begins); err != nil {
+		t.Errorf("at its beginning: %v", err)
+	}
+	if err := CheckClock(source, begins.Add(-time.Second)); err == nil || !strings.Contains(err.Error(), "and it is "+begins.Add(-time.Second).Format(time.RFC3339)+": the clock was put back") {
+		t.Errorf("before it: %v", err)
+	}
+	if err := CheckClock(&servertls.DynamicSource{}, epoch); err != nil {
+		t.Errorf("of a replica that has none yet: %v", err)
 	}
 }

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
+	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/version"
 )
 
@@ -129,4 +135,61 @@ func TestBadPolicyFileStopsTheStart(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), file+`:5: unknown field "spec.weigth"`) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A replica whose clock was put back since it signed its certificate is sent no reviews, and started anew. One whose certificate
+// another's clock dates is not: a new start would mend nothing.
+func TestChecksOfTheCertificate(t *testing.T) {
+	signed, key, err := cert.GenerateSelfSignedCertKey("webhook", nil, nil) // it began an hour ago
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(signed, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := fixed{certificate: &pair}
+	failing := func(checks map[string]healthz.Checker) []string {
+		return slices.Sorted(func(yield func(string) bool) {
+			for name, check := range checks {
+				if check(nil) != nil && !yield(name) {
+					return
+				}
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		mode        string
+		at          time.Time
+		live, ready []string
+	}{
+		"in its time":                   {certModeSelfManaged, pair.Leaf.NotBefore, nil, nil},
+		"before it":                     {certModeSelfManaged, pair.Leaf.NotBefore.Add(-time.Second), []string{"clock"}, []string{"clock"}},
+		"before it, of cert-manager":    {certModeFiles, pair.Leaf.NotBefore.Add(-time.Second), nil, nil},
+		"after its end":                 {certModeSelfManaged, pair.Leaf.NotAfter.Add(time.Second), nil, []string{"certificate"}},
+		"after its end, cert-manager's": {certModeFiles, pair.Leaf.NotAfter.Add(time.Second), nil, []string{"certificate"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, ready := ofCertificate(&options{certMode: tc.mode}, source, func() time.Time { return tc.at })
+			if got := failing(live); !slices.Equal(got, tc.live) {
+				t.Errorf("live: %q, want %q", got, tc.live)
+			}
+			if got := failing(ready); !slices.Equal(got, tc.ready) {
+				t.Errorf("ready: %q, want %q", got, tc.ready)
+			}
+			if len(live) < 1 || len(ready) < 1 {
+				t.Errorf("nothing is checked: %v, %v", live, ready)
+			}
+		})
+	}
+}
+
+// fixed is a source that never changes.
+type fixed struct {
+	certs.Source
+	certificate *tls.Certificate
+}
+
+func (f fixed) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return f.certificate, nil
 }

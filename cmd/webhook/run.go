@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -154,12 +156,28 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	errs := []error{
 		mgr.Add(source),
 		mgr.Add(readiness),
-		mgr.AddHealthzCheck("ping", func(*http.Request) error { return nil }),
 		mgr.AddReadyzCheck("informers", readiness.Check),
-		mgr.AddReadyzCheck("certificate", func(*http.Request) error { return certs.Check(source, clock.RealClock{}.Now()) }),
 		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
 	}
+	live, ready := ofCertificate(o, source, time.Now)
+	for name, check := range live {
+		errs = append(errs, mgr.AddHealthzCheck(name, check))
+	}
+	for name, check := range ready {
+		errs = append(errs, mgr.AddReadyzCheck(name, check))
+	}
 	return errors.Join(append(errs, mgr.Add(&leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}}))...)
+}
+
+// ofCertificate are the checks of the serving certificate: live fails where only a new start mends it.
+func ofCertificate(o *options, source certs.Source, now func() time.Time) (live, ready map[string]healthz.Checker) {
+	live = map[string]healthz.Checker{"ping": healthz.Ping}
+	ready = map[string]healthz.Checker{"certificate": func(*http.Request) error { return certs.Check(source, now()) }}
+	if o.certMode == certModeSelfManaged {
+		live["clock"] = func(*http.Request) error { return certs.CheckClock(source, now()) }
+		ready["clock"] = live["clock"]
+	}
+	return live, ready
 }
 
 // policies returns the store, and a function that says whether it is complete.
