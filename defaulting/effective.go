@@ -1,7 +1,6 @@
 package defaulting
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,7 +138,10 @@ func (e *Effective) addLimits(p *Policy) {
 		if e.removal == nil {
 			e.removal = &removal{}
 		}
-		zero := from[v1alpha1.ZeroGraceAction]{cmp.Or(r.ZeroGrace, v1alpha1.ZeroGraceRaise), p} // a file has no defaults of the CRD
+		zero := from[v1alpha1.ZeroGraceAction]{r.ZeroGrace, p}
+		if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
+			zero.value = v1alpha1.ZeroGraceRaise
+		}
 		e.removal.ofStateful = stricterZeroGrace(e.removal.ofStateful, zero)
 		if r.Protect == v1alpha1.ProtectAll {
 			e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)

@@ -139,8 +139,12 @@ func (e *Effective) managesGrace() bool {
 func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
 	zero := e.zeroGrace(req, facts)
-	if zero.action() == v1alpha1.ZeroGraceDeny || zero.action() == v1alpha1.ZeroGraceRaise {
+	switch zero.action() {
+	case v1alpha1.ZeroGraceDeny:
 		zero.deny(out)
+		return
+	case v1alpha1.ZeroGraceRaise:
+		zero.denyUnraised(out)
 		return
 	}
 	stops := stopsOf(req.Pod)
@@ -195,6 +199,12 @@ func (z zeroGrace) warn(out *Result) {
 
 func (z zeroGrace) deny(out *Result) {
 	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s refuses that (%s). Set it to at least 1, better to what the pod needs to stop",
+		z.by.name(), z.because)
+}
+
+// denyUnraised is for a 0 that should be raised by now.
+func (z zeroGrace) denyUnraised(out *Result) {
+	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s has it raised (%s). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again",
 		z.by.name(), z.because)
 }
 
