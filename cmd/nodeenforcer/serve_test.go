@@ -18,7 +18,8 @@ func TestMetricsAddress(t *testing.T) {
 		t.Run("metrics on "+want, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			group, ctx := errgroup.WithContext(ctx)
-			o := &options{bindAddress: "127.0.0.1", metricsAddr: metrics, healthPort: freePort(t), metricsPort: freePort(t)}
+			health, free := freePorts(t)
+			o := &options{bindAddress: "127.0.0.1", metricsAddr: metrics, healthPort: health, metricsPort: free}
 			if err := serve(ctx, o, &nodeenforcer.Agent{}, newRegistry(), group); err != nil {
 				t.Fatal(err)
 			}
@@ -48,13 +49,17 @@ func get(url string) error {
 	return response.Body.Close()
 }
 
-// freePort is a port that was free a moment ago.
-func freePort(t *testing.T) int {
+// freePorts are two ports that were free a moment ago.
+func freePorts(t *testing.T) (int, int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var ports [2]int
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // once both are known, or they could be one
+		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	return ports[0], ports[1]
 }

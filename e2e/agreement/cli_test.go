@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
@@ -19,7 +17,9 @@ import (
 // The program itself, with a live cluster for state and policies.
 func TestProgramWithACluster(t *testing.T) {
 	s := shared.Get(t)
-	node(t, s, "of-the-cli", corev1.ConditionTrue)
+	if err := s.AddNode(t.Context(), "of-the-cli", nil); err != nil {
+		t.Fatal(err)
+	}
 	ns := s.Namespace(t)
 	policy := s.Policy(t, ns, v1alpha1.PodPolicySpec{
 		GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))},

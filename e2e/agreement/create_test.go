@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -158,7 +157,7 @@ func TestCreationOfTheExamples(t *testing.T) {
 				}
 				return len(errs) == 0, errors.Join(errs...)
 			}
-			suite.EventuallyWithin(t, 20*time.Second, "the webhook to know the cluster, and agreement", differ)
+			suite.Eventually(t, "the webhook to know the cluster, and agreement", differ)
 			if _, err := differ(t.Context()); err != nil {
 				t.Error(err)
 			}

@@ -39,8 +39,11 @@ var removals = map[string]review.Question{
 // Pods as a cluster has them, and what it knows, read from it: every removal has the same answer here and there.
 func TestRemovals(t *testing.T) {
 	s := shared.Get(t)
-	node(t, s, "ready", corev1.ConditionTrue)
-	node(t, s, "silent", corev1.ConditionUnknown)
+	// With heartbeats: where controllers run they would call it silent 50 s later.
+	if err := s.AddNode(t.Context(), "ready", nil); err != nil {
+		t.Fatal(err)
+	}
+	silent(t, s)
 	for name, sections := range map[string][]v1alpha1.RemovalSection{
 		"refused":     {{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}},
 		"stateful":    {{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, EvictionWithoutGrace: v1alpha1.GraceRaise}},
@@ -58,7 +61,7 @@ func TestRemovals(t *testing.T) {
 				s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &sections[i]})
 			}
 			var pods []*corev1.Pod
-			for _, change := range []func(*corev1.Pod){bound("ready"), bound("silent"), bound("gone"), bound(""), finished, stateful, anothers} {
+			for _, change := range []func(*corev1.Pod){bound("ready"), bound("silent"), bound("gone-" + ns), bound(""), finished, stateful, anothers} {
 				pods = append(pods, stored(t, s, ns, fmt.Sprintf("p-%d", len(pods)), change))
 			}
 			agree(t, s, pods)
@@ -136,12 +139,13 @@ func remove(t *testing.T, s *suite.Suite, p *corev1.Pod, q review.Question) answ
 	return a
 }
 
-func node(t *testing.T, s *suite.Suite, name string, ready corev1.ConditionStatus) {
+// silent makes a node of this name.
+func silent(t *testing.T, s *suite.Suite) {
 	t.Helper()
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "silent"}}
 	s.Create(t, n)
 	patch := client.MergeFrom(n.DeepCopy()) // controllers write to it as well
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastHeartbeatTime: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))}}
 	if err := s.Client.Status().Patch(t.Context(), n, patch); err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,16 @@ func TestChosenClassStays(t *testing.T) {
 // The API server gives the globalDefault class before any webhook is called: it counts as not chosen, unless the pod
 // opts out.
 func TestGlobalDefault(t *testing.T) {
+	t.Run("while there is one", globalDefault)
+	s := shared.Get(t)
+	suite.Eventually(t, "the globalDefault class given to no more pods", func(ctx context.Context) (bool, error) {
+		probe := newPod("default")
+		err := s.Client.Create(ctx, probe, client.DryRunAll)
+		return probe.Spec.PriorityClassName == "", err
+	})
+}
+
+func globalDefault(t *testing.T) {
 	s := shared.Get(t)
 	ns := s.Namespace(t)
 	newClass(t, s, "web", 5000)

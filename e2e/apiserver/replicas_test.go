@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
@@ -67,5 +68,12 @@ func TestCABundleEmptied(t *testing.T) {
 	suite.Eventually(t, "caBundle written anew", func(ctx context.Context) (bool, error) {
 		err := s.Client.Get(ctx, key, &configuration)
 		return string(configuration.Webhooks[0].ClientConfig.CABundle) == want, err
+	})
+	ns := s.Namespace(t)
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}))
+	suite.Eventually(t, "the API server to call it again", func(ctx context.Context) (bool, error) {
+		probe := newPod(ns)
+		err := s.Client.Create(ctx, probe, client.DryRunAll)
+		return err == nil && *probe.Spec.TerminationGracePeriodSeconds == 40, err
 	})
 }

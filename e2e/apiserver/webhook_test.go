@@ -192,10 +192,15 @@ func TestStaticPods(t *testing.T) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "static", UID: node.UID, Controller: new(true)}}
 	}
 	kubelet, _ := s.Warned(t, "system:node:static", "system:nodes")
-	real := newPod(ns, mirror, func(p *corev1.Pod) { p.Name = "kube-static" })
-	if err := kubelet.Create(t.Context(), real, client.DryRunAll); err != nil {
-		t.Fatal(err)
-	}
+	var real *corev1.Pod
+	suite.Eventually(t, "the API server's knowledge of the node", func(ctx context.Context) (bool, error) { // NodeRestriction has an informer
+		real = newPod(ns, mirror, func(p *corev1.Pod) { p.Name = "kube-static" })
+		err := kubelet.Create(ctx, real, client.DryRunAll)
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil, err
+	})
 	if got := *real.Spec.TerminationGracePeriodSeconds; got != 30 {
 		t.Errorf("the mirror pod was changed: grace %d s", got)
 	}

@@ -96,7 +96,7 @@ func (p *process) stop() error {
 
 // waitTimeout bounds each wait, also for callers whose context has no deadline. A loaded machine needs far more
 // than the few seconds of an idle one.
-const waitTimeout = 2 * time.Minute
+const waitTimeout = 5 * time.Minute
 
 // until polls done until it is true. It fails with ctx, with done's error, or when one of the children ends.
 func until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*process) error {

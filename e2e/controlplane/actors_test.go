@@ -53,12 +53,12 @@ func TestAllowedActorsAreRendered(t *testing.T) {
 			return got == `!(request.userInfo.username in ["`+actor+`"])`, err
 		})
 		repair := as(t, s, actor)
-		judged := removals(t, s)
 		suite.Eventually(t, "the condition in force", func(ctx context.Context) (bool, error) {
-			before := removals(t, s)
+			before := calls(t, s)
 			err := repair.Delete(ctx, pod, client.GracePeriodSeconds(0), client.DryRunAll)
-			return removals(t, s) == before, err
+			return calls(t, s) == before, err
 		})
+		judged := removals(t, s)
 		if err := repair.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +72,19 @@ func TestAllowedActorsAreRendered(t *testing.T) {
 	})
 }
 
-// removals returns the webhook's own count of removals that it judged.
+// removals returns the webhook's own count of removals that it judged, without dry runs.
 func removals(t *testing.T, s *suite.Suite) string {
+	t.Helper()
+	return counted(t, s, "podgrace_removals_total")
+}
+
+// calls returns its count of reviews of removals, dry runs too.
+func calls(t *testing.T, s *suite.Suite) string {
+	t.Helper()
+	return counted(t, s, `controller_runtime_webhook_requests_total{code="200",webhook="/validate-removal"}`)
+}
+
+func counted(t *testing.T, s *suite.Suite, prefix string) string {
 	t.Helper()
 	text, err := s.Metrics(t.Context())
 	if err != nil {
@@ -81,7 +92,7 @@ func removals(t *testing.T, s *suite.Suite) string {
 	}
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
-		if strings.HasPrefix(line, "podgrace_removals_total") {
+		if strings.HasPrefix(line, prefix) {
 			lines = append(lines, line)
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +196,7 @@ func TestConfirmNode(t *testing.T) {
 	}
 
 	silence(t, s, node)
+	tainted(t, s, node, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 0, "NOT READY, silent since", "! "+ns+"/db-0 ", " it is a pod of StatefulSet db", "CONFIRMED")
 	if got := annotationOf(t, s, node, guard.AnnotationConfirmOff); got != guard.ConfirmOff(node) {
@@ -209,6 +212,7 @@ func TestConfirmNode(t *testing.T) {
 	wantRefused(t, next(t, s, said, "taint node", "--dry-run=server"), "(ready)")
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 1, "is not off")
+	tainted(t, s, node)
 
 	// To confirm it anew must be recorded as later than the heartbeat, though the annotation's value stays the same.
 	first := confirmedAt(t, s, node)
@@ -221,6 +225,24 @@ func TestConfirmNode(t *testing.T) {
 	if again := confirmedAt(t, s, node); !again.After(first) {
 		t.Errorf("confirmed at %v, and anew at %v", first, again)
 	}
+}
+
+// tainted returns when the node lifecycle controller has written what it writes of a node that is silent, or of one that is heard of
+// again: a confirmation is refused of a node that was written to since it was looked at.
+func tainted(t *testing.T, s *suite.Suite, node *corev1.Node, want ...corev1.TaintEffect) {
+	t.Helper()
+	suite.Eventually(t, fmt.Sprintf("the taints %q of node %s", want, node.Name), func(ctx context.Context) (bool, error) {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+			return false, err
+		}
+		effects := map[corev1.TaintEffect]bool{}
+		for _, taint := range node.Spec.Taints {
+			if taint.Key == corev1.TaintNodeUnreachable {
+				effects[taint.Effect] = true
+			}
+		}
+		return len(effects) == len(want) && !slices.ContainsFunc(want, func(e corev1.TaintEffect) bool { return !effects[e] }), nil
+	})
 }
 
 // confirmedAt returns when the API server saw the confirmation.

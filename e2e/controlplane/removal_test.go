@@ -35,21 +35,21 @@ func guarded(t *testing.T, s *suite.Suite, change ...func(*v1alpha1.RemovalSecti
 		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db"),
 	}})
 	pod := bound(t, s, ns, 1)[0]
-	t.Cleanup(func() { letGo(s, &pod) })
+	t.Cleanup(func() { _ = letGo(context.Background(), s, &pod) })
 	return &pod
 }
 
 // letGo removes a pod as its kubelet does, so that the namespace does not stay full.
-func letGo(s *suite.Suite, pod *corev1.Pod) {
+func letGo(ctx context.Context, s *suite.Suite, pod *corev1.Pod) error {
 	config, err := s.User("system:node:"+pod.Spec.NodeName, "system:nodes")
 	if err != nil {
-		return
+		return err
 	}
 	kube, err := suite.NewClient(config)
 	if err != nil {
-		return
+		return err
 	}
-	_ = kube.Delete(context.Background(), pod, client.GracePeriodSeconds(0))
+	return kube.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 }
 
 // as returns a client for a user with all rights of an administrator but that of Podgrace's own verb.
@@ -72,6 +72,10 @@ func as(t *testing.T, s *suite.Suite, user string, groups ...string) client.Clie
 	}
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), binding) })
 	kube, _ := s.Warned(t, user, groups...)
+	suite.Eventually(t, "the rights of "+user, func(ctx context.Context) (bool, error) {
+		err := kube.List(ctx, &corev1.PodList{}, client.Limit(1))
+		return err == nil, err
+	})
 	return kube
 }
 

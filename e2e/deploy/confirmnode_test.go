@@ -38,6 +38,11 @@ func TestRoleConfirmsNodes(t *testing.T) {
 	if may, err := other.May(t.Context(), rights); err != nil || len(may.Missing) != len(rights) {
 		t.Errorf("another one lacks %v, %v", may.Missing, err)
 	}
+	// Who confirms must have seen the node as it is: what controllers write of a new one comes first.
+	suite.Eventually(t, "the controllers' own of the node", func(ctx context.Context) (bool, error) {
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node)
+		return node.Annotations["node.alpha.kubernetes.io/ttl"] != "" && len(node.Spec.Taints) == 0, err
+	})
 	state, err := oncall.Node(t.Context(), node.Name)
 	if err != nil || state.LeaseUnknown != "" {
 		t.Fatalf("the node: %v %s", err, state.LeaseUnknown)

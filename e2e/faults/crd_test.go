@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -113,7 +114,7 @@ func TestDefinitionMissing(t *testing.T) {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	restore := sync.OnceFunc(func() {
-		if _, err := envtest.InstallCRDs(g.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}}); err != nil {
+		if _, err := envtest.InstallCRDs(g.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}, MaxTime: time.Minute}); err != nil {
 			t.Error(err)
 		}
 	})

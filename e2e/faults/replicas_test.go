@@ -235,15 +235,18 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 	p := g.runs(t, node, "p")
 	f := g.newFront(t)
 	reviews := 0
+	policy, created := suite.PolicyFor(g.namespace, guarding), error(nil)
+	t.Cleanup(func() { _ = s.Client.Delete(context.Background(), policy) })
 	f.send(func(*admissionv1.AdmissionRequest) *podgrace.Webhook {
 		if reviews++; reviews == 2 {
-			s.Policy(t, g.namespace, guarding)
+			// Not waited for: the API server waits 5 s for this answer, and removals are judged by policies read at that moment.
+			created = s.Client.Create(t.Context(), policy)
 		}
 		return g.Webhook
 	})
 	wantRefused(t, "the force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
-	if seen := f.seen(); len(seen) < 2 || seen[0].res.AuditAnnotations["reason"] != "NotGuarded" {
-		t.Errorf("the reviews were %s", told(seen))
+	if seen := f.seen(); len(seen) < 2 || seen[0].res.AuditAnnotations["reason"] != "NotGuarded" || created != nil {
+		t.Errorf("the reviews were %s, the policy %v", told(seen), created)
 	}
 	f.inTurn(g.Webhook)
 	if now := g.stays(t, p, "the force delete"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {

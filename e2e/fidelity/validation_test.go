@@ -66,7 +66,7 @@ func (c *validationCase) request(pod *corev1.Pod) defaulting.Request {
 func TestFidelityValidation(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}, {"keeps 0, warned", 0.03}}
+	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}, {"keeps 0, warned", 0.01}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := validationCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)

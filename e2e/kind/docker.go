@@ -102,7 +102,7 @@ func (d *Docker) start(ctx context.Context, dir, data string) error {
 		return err
 	}
 	d.daemon, d.host = daemon, socket
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		return d.reachable(ctx), daemon.Exited()
 	})
 	if err != nil {

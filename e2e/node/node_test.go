@@ -99,7 +99,7 @@ func stopped(t *testing.T, s *suite.Suite, p *corev1.Pod) *corev1.ContainerState
 	return end
 }
 
-// A container that needs 3 s to stop, after a preStop hook of 4 s, under a grace period of 5 s: without Podgrace the
+// A container that needs 6 s to stop, after a preStop hook of 4 s, under a grace period of 5 s: without Podgrace the
 // kubelet kills it; with the margin that the policy wants it stops by itself. On a real kubelet, since it is its
 // arithmetic that the policy reckons with.
 func TestPreStopAndMarginOnARealKubelet(t *testing.T) {
@@ -117,7 +117,7 @@ func TestPreStopAndMarginOnARealKubelet(t *testing.T) {
 		explain string
 	}{
 		"without": {nil, 5, 137, "1 s left after preStop, raised to the kubelet's floor of 2 s: killed"},
-		"with":    {new(int64(6)), 10, 0, "6 s left: stops by itself"},
+		"with":    {new(int64(10)), 14, 0, "10 s left: stops by itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := s.Namespace(t)

@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -110,10 +111,16 @@ func (p *tab) click(css string) {
 	p.do(chromedp.Click(chromedp.CSS(css)))
 }
 
-// choose takes an option of a select by its text, as a person does with the keyboard.
+// choose takes the option of a select whose text begins so.
 func (p *tab) choose(field, option string) {
 	p.Helper()
-	p.do(chromedp.Focus(chromedp.CSS("#"+field)), chromedp.KeyEvent(option))
+	if !eval[bool](p, fmt.Sprintf(`((select) => {
+		const option = [...select.options].find((o) => o.text.startsWith(%q));
+		if (option) { select.value = option.value; select.dispatchEvent(new Event("change")); }
+		return !!option;
+	})(document.getElementById(%q))`, option, field)) {
+		p.Fatalf("%s has no option %q", field, option)
+	}
 }
 
 func (p *tab) wait(condition string) {

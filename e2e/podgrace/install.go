@@ -60,7 +60,7 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err != nil {
 		return nil, err
 	}
-	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}}); err != nil {
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "crds")}, MaxTime: 2 * time.Minute}); err != nil {
 		return nil, fmt.Errorf("install the CustomResourceDefinitions: %w", err)
 	}
 	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})

@@ -230,14 +230,21 @@ func (s *Suite) Create(t testing.TB, o client.Object) {
 // Policy makes a policy for one namespace and returns when the webhook decides by it.
 func (s *Suite) Policy(t testing.TB, namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
 	t.Helper()
-	if spec.Match == nil {
-		spec.Match = &v1alpha1.PodMatch{}
-	}
-	spec.Match.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
-	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
+	p := PolicyFor(namespace, spec)
 	s.Create(t, p)
 	s.WaitInForce(t, p)
 	return p
+}
+
+// PolicyFor is a policy for the namespace that is not created yet.
+func PolicyFor(namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
+	match := v1alpha1.PodMatch{}
+	if spec.Match != nil {
+		match = *spec.Match
+	}
+	match.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+	spec.Match = &match
+	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
 }
 
 // WaitInForce returns when the webhook decides by this generation of the policy.
@@ -250,11 +257,14 @@ func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
 	})
 }
 
+// patience is for chains of controllers' own periods, of some 20 s each, on a machine that does other things besides.
+const patience = 3 * time.Minute
+
 // Eventually polls until the condition holds. What it waits for is state that another process reaches on its own; it
 // repeats no action whose failure would be a finding.
 func Eventually(t testing.TB, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
-	EventuallyWithin(t, time.Minute, what, condition)
+	EventuallyWithin(t, patience, what, condition)
 }
 
 // EventuallyWithin is Eventually for what is slow, such as a machine that is emulated.

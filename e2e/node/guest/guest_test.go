@@ -21,7 +21,7 @@ func TestGuest(t *testing.T) {
 	var text bytes.Buffer
 	code, err := guest.Run(t.Context(), guest.Options{
 		Binary: binary,
-		Args:   []string{guesttest.Verbose, "-test.run=^Test(V2|Pressure)", "-test.timeout=5m"},
+		Args:   []string{guesttest.Verbose, "-test.run=^Test(V2|Pressure)", "-test.timeout=20m"},
 		Output: io.MultiWriter(&text, t.Output()),
 	})
 	if err != nil {

@@ -253,7 +253,7 @@ func drain(t *testing.T, s *suite.Suite, ns string) {
 	d := deployment(ns, 2)
 	create(t, s, d)
 	pods := running(t, s, ns, 2)
-	if _, _, err := s.Kubectl(t.Context(), "drain", nodeName, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s"); err != nil {
+	if _, _, err := s.Kubectl(t.Context(), "drain", nodeName, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=3m"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range pods {

@@ -1,4 +1,4 @@
-// Command slow is a workload that takes three seconds to stop, as one does that drains its connections. It exits with 0 if
+// Command slow is a workload that takes six seconds to stop, as one does that drains its connections. It exits with 0 if
 // it was given the time.
 package main
 
@@ -13,5 +13,5 @@ func main() {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
-	time.Sleep(3 * time.Second)
+	time.Sleep(6 * time.Second)
 }

@@ -76,21 +76,21 @@ func TestNothingLeavesTheGuest(t *testing.T) {
 	}
 	defer listener.Close()
 	host := fmt.Sprintf("/dev/tcp/10.0.2.2/%d", listener.Addr().(*net.TCPAddr).Port)
-	reach := func(path string) error {
-		_, err := n.Run(t.Context(), "timeout 3 bash -c 'exec 3<>"+path+"'")
+	reach := func(path string, seconds int) error {
+		_, err := n.Run(t.Context(), fmt.Sprintf("timeout %d bash -c 'exec 3<>%s'", seconds, path))
 		return err
 	}
-	if err := reach("/dev/tcp/10.0.2.100/6443"); err != nil {
+	if err := reach("/dev/tcp/10.0.2.100/6443", 60); err != nil {
 		t.Errorf("the API server: %v", err)
 	}
-	if err := reach(host); err == nil {
+	if err := reach(host, 5); err == nil {
 		t.Error("the guest reaches a port of the host")
 	}
 	if routes := run(t, n, "ip route show default"); routes != "" {
 		t.Errorf("default route %q", routes)
 	}
 	// Nobody is at 192.0.2.1 (RFC 5737), so it is QEMU that answers.
-	got := run(t, n, "ip route add 192.0.2.0/24 via 10.0.2.2; timeout 5 bash -c 'exec 3<>/dev/tcp/192.0.2.1/80'; ip route delete 192.0.2.0/24")
+	got := run(t, n, "ip route add 192.0.2.0/24 via 10.0.2.2; timeout 60 bash -c 'exec 3<>/dev/tcp/192.0.2.1/80'; ip route delete 192.0.2.0/24")
 	if !strings.Contains(got, "Connection refused") {
 		t.Errorf("a connection to another network: %q", got)
 	}
@@ -132,16 +132,18 @@ func TestCopyAndRead(t *testing.T) {
 // A partition from the API server, and its end.
 func TestDisconnect(t *testing.T) {
 	_, n := start(t)
-	reachable := "timeout 5 bash -c 'exec 3<>/dev/tcp/10.0.2.100/6443'"
+	reachable := func(seconds int) string {
+		return fmt.Sprintf("timeout %d bash -c 'exec 3<>/dev/tcp/10.0.2.100/6443'", seconds)
+	}
 	if err := n.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := n.Run(t.Context(), reachable)
+	_, err := n.Run(t.Context(), reachable(5))
 	if err == nil {
 		t.Error("the API server is still reachable")
 	}
 	if err := n.Reconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, reachable)
+	run(t, n, reachable(60))
 }

@@ -109,6 +109,7 @@ func TestHogHelps(t *testing.T) {
 	p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
 		PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vmnode.HogProgram, "touch", "/out/" + ns}}},
 	}
+	p.Spec.TerminationGracePeriodSeconds = new(int64(60)) // an exec takes seconds under emulation
 	running(t, s, p)
 	if _, _, err := s.Kubectl(t.Context(), "exec", "--namespace="+ns, p.Name, "--", vmnode.HogProgram, "sleep", "0.1"); err != nil {
 		t.Error(err)

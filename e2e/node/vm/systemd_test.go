@@ -37,7 +37,7 @@ func TestSystemd(t *testing.T) {
 		return run(t, n, "cd "+vmnode.Kubepods+" && grep --with-filename '' "+names+" && cd "+vmnode.PodCgroup(p)+" && grep --recursive '' . --include="+names+" | sort")
 	}
 	before := files()
-	output, err := n.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=5m")
+	output, err := n.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
 	exit, failed := errors.AsType[*vmnode.ExitError](err)
 	if err != nil && !failed {
 		t.Fatal(err)

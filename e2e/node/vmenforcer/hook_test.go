@@ -35,23 +35,24 @@ func TestHookOfAContainedHog(t *testing.T) {
 	ns := g.workspace(t)
 	neighbour := pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
 	g.running(t, neighbour)
-	spec := evicting()
-	spec.Eviction.Hard[0].Value = v1alpha1.ThresholdValue(fmt.Sprintf("%dMi", g.available(t)-60))
-	spec.Eviction.HardGracePeriodSeconds = new(int64(15)) // an exec takes seconds under emulation
-	spec.Eviction.PressureTransitionPeriod = &metav1.Duration{Duration: 3 * time.Second}
-	g.policy(t, spec)
 	loosened := `podgrace_node_eviction_steps_total{kind="Hard",step="Loosened"}`
 	before, err := g.metric(t.Context(), loosened)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "600", "5"}, priority("low"), func(p *corev1.Pod) {
+	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "600", "2"}, priority("low"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(15))
 		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vmnode.HogProgram, "touch", "/out/" + ns}}}}
 	})
 	g.running(t, h)
+	g.wrote(t, h, "20.0 MiB") // measured once it has started, and once what was there before has gone
+	spec := evicting()
+	spec.Eviction.Hard[0].Value = v1alpha1.ThresholdValue(fmt.Sprintf("%dMi", g.available(t)-40))
+	spec.Eviction.HardGracePeriodSeconds = new(int64(15)) // an exec takes seconds under emulation
+	spec.Eviction.PressureTransitionPeriod = &metav1.Duration{Duration: 3 * time.Second}
+	g.policy(t, spec)
 	g.gone(t, h)
 	if got := g.script(t, "test -e /run/"+ns+" && echo ran || echo no"); got != "ran" {
 		t.Error("the preStop hook did not run")
