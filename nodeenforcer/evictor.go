@@ -47,6 +47,7 @@ type Evictor struct {
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
+	unread     []v1alpha1.EvictionSignal // of a policy whose thresholds are not understood
 	state      pressure.State
 	trigger    stallTrigger
 	unknown    string                                // signals that are not known, as last told
@@ -95,7 +96,9 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	signals, err := e.Sensor.Measure(e.thresholds)
 	e.tellUnknown(err)
 	verdict := e.judge(signals)
-	e.Metrics.measured(e.thresholds, signals, verdict)
+	told := verdict
+	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
+	e.Metrics.measured(e.thresholds, signals, told)
 	e.tellPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if met.Fresh && e.due(met.Signal) {
@@ -142,9 +145,10 @@ func (e *Evictor) follow(state State) bool {
 	}
 	e.policy = wanted
 	thresholds, err := pressure.Compile(wanted)
+	e.unread = nil
 	if err != nil {
 		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
-		thresholds = pressure.Thresholds{}
+		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
 	if err := e.trigger.follow(e.Sensor.Machine, thresholds.Stall); err != nil {
 		e.Log.Error(err, "the node's stall on memory can't be watched")
@@ -156,6 +160,21 @@ func (e *Evictor) follow(state State) bool {
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
+}
+
+// signalsOf are those that a policy names.
+func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
+	var signals []v1alpha1.EvictionSignal
+	for _, t := range eviction.Hard {
+		signals = append(signals, t.Signal)
+	}
+	for _, t := range eviction.Soft {
+		signals = append(signals, t.Signal)
+	}
+	if eviction.MemoryStall != nil {
+		signals = append(signals, v1alpha1.SignalMemoryStall)
+	}
+	return signals
 }
 
 func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {

@@ -288,6 +288,13 @@ func TestEvictorForgetsSignals(t *testing.T) {
 	if diff := cmp.Diff([]string{known + "0"}, told()); diff != "" {
 		t.Errorf("memory can't be measured: %s", diff)
 	}
+	s.source.say(func(state *State) { // as of a newer CustomResourceDefinition
+		state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: "1Gi"}, {Signal: "swap.available", Value: "1Gi"}}}
+	})
+	s.later(time.Second)
+	if diff := cmp.Diff([]string{known + "0", `podgrace_node_eviction_signal_known signal="swap.available" 0`}, told()); diff != "" {
+		t.Errorf("thresholds that are not understood: %s", diff)
+	}
 	s.source.say(func(state *State) { state.Policy = nil })
 	s.later(time.Second)
 	if lines := told(); len(lines) != 0 {
