@@ -24,7 +24,7 @@ test: ## Everything that this machine can run, with a table of tiers (REQUIRE_AL
 e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove, both certificate modes (root, Docker)
 	@REQUIRE_ALL=1 go run ./e2e/tiers kind
 
-images: ## The container images, podgrace/NAME:$(TAG)
+images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
 	for target in webhook nodeenforcer podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
 build: ## The programs, into bin/
