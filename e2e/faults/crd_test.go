@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,9 +99,12 @@ func definition(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDe
 }
 
 // Without the CustomResourceDefinition a new replica ends and says why, pods are created as if there were no policy, and an old one
-// goes on: when the definition is there, it follows the policies without being started anew.
+// goes on: it refuses removals, because no policy can be read, and when the definition is there, it follows the policies without being
+// started anew.
 func TestDefinitionMissing(t *testing.T) {
 	g := newGround(t)
+	node := g.node(t, "definition-missing")
+	guarded := g.runs(t, node, "guarded")
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +132,30 @@ func TestDefinitionMissing(t *testing.T) {
 		text, err := os.ReadFile(fresh.LogPath)
 		return strings.Contains(string(text), "CustomResourceDefinition "+podPolicies+" is not there (kubectl apply"), err
 	})
-	p := g.pod(t)
-	if err := g.Client.Delete(t.Context(), p); err != nil {
+	suite.Eventually(t, "no policy that could be read", func(ctx context.Context) (bool, error) {
+		err := g.Client.List(ctx, &v1alpha1.PodPolicyList{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	suite.Eventually(t, "no policy in force at the old replica", func(ctx context.Context) (bool, error) {
+		text, err := g.Metrics(ctx)
+		return !strings.Contains(text, `podgrace_pod_policy_in_force_generation{policy="`+g.namespace+"-"), err
+	})
+	suite.Eventually(t, "the old replica's log, which tells of it", func(context.Context) (bool, error) {
+		text, err := os.ReadFile(g.Webhook.LogPath)
+		return strings.Contains(string(text), "failed to list *v1alpha1.PodPolicy: the server could not find the requested resource (get "+podPolicies+")"), err
+	})
+	if code, text, err := get(t.Context(), g.Webhook.HealthURL+"/readyz?verbose"); err != nil || code != http.StatusOK {
+		t.Errorf("/readyz of the old replica: %d %s, %v", code, text, err)
+	}
+	created := g.runs(t, node, "created")
+	if got := *created.Spec.TerminationGracePeriodSeconds; got != 30 {
+		t.Errorf("there is no policy, but a new pod has a grace period of %d s", got)
+	}
+	for _, p := range []*corev1.Pod{guarded, created} {
+		wantRefused(t, "a force delete of "+p.Name, g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)),
+			"pod "+g.namespace+"/"+p.Name+" may still run on "+node+" (ready)", "which policies guard it could not be read", "(the policies could not be read)")
+	}
+	if err := g.Client.Delete(t.Context(), created); err != nil {
 		t.Errorf("an ordinary delete: %v", err)
 	}
 	restore()

@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -65,10 +68,44 @@ func (g *ground) pod(t *testing.T) *corev1.Pod {
 	return p
 }
 
+// unasked are series by which the API server tells what it let through or refused without an answer of the webhook. The alerts
+// PodgraceWebhookFailedOpen, PodgraceWebhookUnreachable and PodgraceRemovalsBlocked select them by these labels.
+var unasked = map[string]*regexp.Regexp{
+	"pods without defaults": regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*name="pods\.mutate\.podgrace\.dev".*\} ([0-9]+)$`),
+	"pods without a check":  regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*name="pods\.validate\.podgrace\.dev".*\} ([0-9]+)$`),
+	"refused deletes": regexp.MustCompile(
+		`(?m)^apiserver_admission_webhook_rejection_count\{error_type="calling_webhook_error",name="delete\.removal\.podgrace\.dev".*\} ([0-9]+)$`),
+}
+
+// unaskedCounts are the values of these series. One that has not begun is 0.
+func (g *ground) unaskedCounts(t *testing.T) map[string]int {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(g.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := kube.Discovery().RESTClient().Get().AbsPath("/metrics").Do(t.Context()).Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for what, series := range unasked {
+		for _, m := range series.FindAllSubmatch(text, -1) {
+			n, err := strconv.Atoi(string(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts[what] += n
+		}
+	}
+	return counts
+}
+
 // whileAway is what must hold whatever has become of the webhook: ordinary work goes on, a force delete is refused, one that
-// was confirmed goes through.
+// was confirmed goes through, and the API server counts what nobody judged.
 func (g *ground) whileAway(t *testing.T, existing, confirmed *corev1.Pod) {
 	t.Helper()
+	before := g.unaskedCounts(t)
 	created := g.pod(t)
 	if got := *created.Spec.TerminationGracePeriodSeconds; got != 30 {
 		t.Errorf("mutation fails open, but the pod has a grace period of %d s", got)
@@ -81,6 +118,12 @@ func (g *ground) whileAway(t *testing.T, existing, confirmed *corev1.Pod) {
 	}
 	if err := g.Client.Delete(t.Context(), confirmed, client.GracePeriodSeconds(0)); err != nil {
 		t.Errorf("a confirmed force delete: %v", err)
+	}
+	after := g.unaskedCounts(t)
+	for what := range unasked {
+		if after[what] <= before[what] {
+			t.Errorf("the API server tells of %d %s, and told of %d before", after[what], what, before[what])
+		}
 	}
 }
 

@@ -257,36 +257,109 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 	g.stays(t, p, "a plain delete or a label")
 }
 
-// A replica that is cut off from the API server before it hears of the policy, and goes on answering: it lets nothing pass
-// by what it last knew, so that nothing is stored. Afterwards it decides like the others.
+// One of two replicas is cut off from the API server, before it hears that a policy guards, and goes on answering: pods are created by
+// what it last knew, and it lets no removal pass by that, so that nothing is stored. Afterwards it decides like the other.
 func TestReplicaCutOff(t *testing.T) {
 	s := shared.Get(t)
 	g := &ground{Suite: s, namespace: s.Namespace(t)}
+	free := &ground{Suite: s, namespace: s.Namespace(t)} // of no policy
 	node := g.node(t, "cut-off")
-	p, ordinary := g.runs(t, node, "p"), g.runs(t, node, "ordinary")
-	w, gate := g.behind(t) // it is ready: it knows the namespace, and that nothing guards it
+	p, unguarded := g.runs(t, node, "p"), free.runs(t, node, "unguarded")
+	policy := s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}})
+	w, gate := g.behind(t) // it is ready: it knows the namespace and the policy, and that nothing guards
 	gate.way.Lock()
 	thaw := sync.OnceFunc(gate.way.Unlock)
 	t.Cleanup(thaw)
-	policy := s.Policy(t, g.namespace, guarding)
+	was := client.MergeFrom(policy.DeepCopy())
+	policy.Spec.Removal, policy.Spec.GracePeriod = guarding.Removal, &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MaxSeconds: new(int64(100))}
+	if err := s.Client.Patch(t.Context(), policy, was); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitInForce(t, policy)
 	f := g.newFront(t)
-	f.inTurn(w)
 
-	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "(whose state could not be read)", "which policies guard it could not be read")
-	wantRefused(t, "a status that it failed", g.patchStatus(t, p, `{"status":{"phase":"Failed"}}`), "which policies guard it could not be read")
+	const unknown = "which policies guard it could not be read"
+	for _, tc := range []struct {
+		name          string
+		first, second *podgrace.Webhook
+		grace         int64    // by the first
+		refusal       []string // of the first
+	}{
+		{"cut-off", w, w, 40, []string{"(whose state could not be read)", unknown}},
+		{"cut-off-then-healthy", w, s.Webhook, 40, []string{"(whose state could not be read)", unknown}},
+		{"healthy-then-cut-off", s.Webhook, w, 45, []string{"(ready)", "the policy protects all pods"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f.inTurn(tc.first, tc.second)
+			created := g.runs(t, node, tc.name)
+			if got := *created.Spec.TerminationGracePeriodSeconds; got != tc.grace {
+				t.Errorf("a new pod has a grace period of %d s", got)
+			}
+			if seen := f.seen(); len(seen) != 2 || seen[0].by != tc.first || seen[1].by != tc.second {
+				t.Errorf("the reviews were %s", told(seen))
+			}
+			f.inTurn(tc.first, tc.second)
+			wantRefused(t, "a force delete", g.Client.Delete(t.Context(), created, client.GracePeriodSeconds(0)), tc.refusal...)
+			if now := g.stays(t, created, "a force delete"); now.DeletionTimestamp != nil {
+				t.Errorf("what was refused left it deleted at %v", now.DeletionTimestamp)
+			}
+			f.inTurn(tc.first, tc.second)
+			if err := g.Client.Delete(t.Context(), created); err != nil {
+				t.Errorf("an ordinary delete: %v", err)
+			}
+			if seen := f.seen(); len(seen) != 0 {
+				t.Errorf("an ordinary delete called the webhook: %s", told(seen))
+			}
+		})
+	}
+
+	// What only the healthy one knows to be forbidden is refused, and goes through when that one is asked first.
+	beyond := g.unbound("beyond")
+	beyond.Spec.TerminationGracePeriodSeconds = new(int64(200))
+	f.inTurn(w, s.Webhook)
+	wantRefused(t, "a pod beyond a limit", g.Client.Create(t.Context(), beyond.DeepCopy()), "terminationGracePeriodSeconds is 200 but must be 100", "or try again")
+	f.inTurn(s.Webhook, w)
+	if err := g.Client.Create(t.Context(), beyond); err != nil || *beyond.Spec.TerminationGracePeriodSeconds != 100 {
+		t.Errorf("it has a grace period of %d s: %v", *beyond.Spec.TerminationGracePeriodSeconds, err)
+	}
+
+	// A force delete that nothing guards is two reviews.
+	f.inTurn(s.Webhook, w)
+	wantRefused(t, "a force delete that nothing guards", free.Client.Delete(t.Context(), unguarded, client.GracePeriodSeconds(0)), unknown)
+	if now := free.stays(t, unguarded, "a force delete of which the second step was refused"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {
+		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
+	}
+	f.inTurn(s.Webhook)
+	if err := free.Client.Delete(t.Context(), unguarded, client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("the same at the healthy one: %v", err)
+	}
+	free.gone(t, unguarded, "a force delete that nothing guards")
+
+	f.inTurn(w)
+	wantRefused(t, "a status that it failed", g.patchStatus(t, p, `{"status":{"phase":"Failed"}}`), unknown)
 	wantRefused(t, "an eviction without grace", g.Client.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}}))
 	if now := g.stays(t, p, "what was refused"); now.DeletionTimestamp != nil || now.Status.Phase != corev1.PodRunning {
 		t.Errorf("what was refused left it %s, deleted at %v", now.Status.Phase, now.DeletionTimestamp)
 	}
-	if err := g.Client.Delete(t.Context(), ordinary); err != nil {
-		t.Errorf("an ordinary delete: %v", err)
-	}
 
+	inForce := func(generation int64) string {
+		return fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d\n", policy.Name, generation)
+	}
+	_, text, err := get(t.Context(), w.MetricsURL+"/metrics")
+	// The first two are what PodgracePoliciesDiffer stands on: the other replica has generation 2.
+	for _, tells := range []string{inForce(1), "podgrace_webhook_ready 1\n", `rest_client_requests_total{code="<error>"`} {
+		if err != nil || !strings.Contains(text, tells) {
+			t.Errorf("its metrics lack %q: %v", tells, err)
+		}
+	}
+	suite.Eventually(t, "its log, which tells of it", func(context.Context) (bool, error) {
+		text, err := os.ReadFile(w.LogPath)
+		return strings.Contains(string(text), "Error retrieving lease lock"), err
+	})
 	thaw()
-	want := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d\n", policy.Name, policy.Generation)
 	suite.Eventually(t, "the policy in force at the replica", func(ctx context.Context) (bool, error) {
 		_, text, err := get(ctx, w.MetricsURL+"/metrics")
-		return strings.Contains(text, want), err
+		return strings.Contains(text, inForce(policy.Generation)), err
 	})
 	wantRefused(t, "a force delete", g.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)), "may still run on "+node+" (ready)", "the policy protects all pods")
 }
