@@ -174,8 +174,8 @@ func TestComplaints(t *testing.T) {
 // That a pod may be force-deleted is for its namespace's admin to accept; that a node is off, which frees the pods of all
 // namespaces, for nobody but who may everything or was bound to the role by an administrator: it is bound to nobody, and part of no
 // other role.
-func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
-	given := map[string][]string{}
+func TestWhoIsGivenForceDelete(t *testing.T) {
+	given, partOf := map[string][]string{}, map[string][]string{}
 	for _, file := range rbacFiles {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -191,9 +191,9 @@ func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
 			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == "podgrace-confirm-node" || ofNodes && o.GetKind() != "ClusterRole" {
 				t.Errorf("%s: %s %s binds it", file, o.GetKind(), o.GetName())
 			}
-			for label := range o.GetLabels() {
-				if ofNodes && strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
-					t.Errorf("%s: it is part of another role by %s", file, label)
+			for label, value := range o.GetLabels() {
+				if role, ok := strings.CutPrefix(label, "rbac.authorization.k8s.io/aggregate-to-"); ok && value == "true" {
+					partOf[role] = append(partOf[role], o.GetKind()+" "+o.GetName())
 				}
 			}
 		}
@@ -201,5 +201,8 @@ func TestForceDeleteOfNodesIsGivenToNobody(t *testing.T) {
 	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}}
 	if d := cmp.Diff(want, given); d != "" {
 		t.Error(d)
+	}
+	if d := cmp.Diff(map[string][]string{"admin": {"ClusterRole podgrace-force-delete"}}, partOf); d != "" {
+		t.Errorf("parts of Kubernetes' own roles: %s", d)
 	}
 }

@@ -53,10 +53,10 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// The objects of Helm pass the API server's own validation, strictly: each is known to it with every field.
+// The objects of both ways, those for the Prometheus operator too, pass the API server's own validation, strictly: each is known to it with every field.
 func TestServerSideDryRun(t *testing.T) {
 	w := empty(t)
-	for _, o := range certManagerCRDs(t) {
+	for _, o := range append(certManagerCRDs(t), prometheusCRDs(t)...) {
 		if err := w.apply(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestServerSideDryRun(t *testing.T) {
 			w.established(t, o)
 		}
 	}
-	for _, v := range variants[:4] {
+	for _, v := range variants {
 		v.values = append(v.values, "firstPolicy.create=true")
 		for from, all := range map[string][]*unstructured.Unstructured{"kustomize": v.kustomized(t), "Helm": v.templated(t, namespace)} {
 			for _, o := range all {

@@ -132,7 +132,22 @@ func TestHelmRelease(t *testing.T) {
 	}
 	w.helmIn(t, "install", chart) // again, over what was kept
 	w.wantTakeOver(t)
+	order = w.watchDeletions(t)
+	w.kubectl(t, configurationsFirst...) // as for Helm 3
+	w.wantNoWebhooks(t)
 	w.helmIn(t, "uninstall")
+	order.wantConfigurationsFirst(t)
+}
+
+// wantNoWebhooks fails where the API server is still told to call a webhook.
+func (w *world) wantNoWebhooks(t *testing.T) {
+	t.Helper()
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		left := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind + "List"}}
+		if err := w.kube.List(t.Context(), left); err != nil || len(left.Items) > 0 {
+			t.Errorf("%ss: %d left, %v", kind, len(left.Items), err)
+		}
+	}
 }
 
 // wantTakeOver fails where Helm does not keep what kubectl has applied, with the flag that its notes name, or does without.

@@ -173,3 +173,41 @@ func TestWebhookIsRefusedNothing(t *testing.T) {
 		}
 	}
 }
+
+// Who is admin of a namespace may accept that a pod of it runs twice, and of no other one: the role is a part of admin. Who may edit it may not.
+func TestAdminsMayForceDelete(t *testing.T) {
+	s := shared.Get(t)
+	ns, elsewhere := s.Namespace(t), s.Namespace(t)
+	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	// Where edit has this part, Kubernetes' controller has seen all that came before it.
+	s.Create(t, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "later-part", Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"example.org"}, Resources: []string{"things"}, Verbs: []string{"get"}}},
+	})
+	for _, role := range []string{"admin", "edit"} {
+		s.Create(t, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "the-" + role}},
+		})
+	}
+	may := func(ctx context.Context, user, in, verb, resource, group string) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: in, Verb: verb, Resource: resource, Group: group},
+		}}
+		err := s.Client.Create(ctx, review)
+		return review.Status.Allowed, err
+	}
+	suite.Eventually(t, "the admin's right", func(ctx context.Context) (bool, error) {
+		return may(ctx, "the-admin", ns, "force-delete", "pods", "podgrace.dev")
+	})
+	suite.Eventually(t, "the editor's later part", func(ctx context.Context) (bool, error) {
+		return may(ctx, "the-edit", ns, "get", "things", "example.org")
+	})
+	for user, in := range map[string]string{"the-edit": ns, "the-admin": elsewhere} {
+		if allowed, err := may(t.Context(), user, in, "force-delete", "pods", "podgrace.dev"); err != nil || allowed {
+			t.Errorf("%s may force-delete in %s: %t, %v", user, in, allowed, err)
+		}
+	}
+}

@@ -307,6 +307,20 @@ func certManagerCRDs(t *testing.T) []*unstructured.Unstructured {
 	return readFiles(t, files...)
 }
 
+// prometheusCRDs are those of the Prometheus operator that the component monitoring uses, made from its types (e2e/monitoring pins them)
+// as the operator's own build makes them.
+func prometheusCRDs(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	dir := t.TempDir()
+	generate := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../tools/go.mod", "controller-gen", "crd",
+		"paths=github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1", "output:dir="+dir)
+	generate.Dir = "../monitoring"
+	if out, err := generate.CombinedOutput(); err != nil {
+		t.Fatalf("make the CustomResourceDefinitions of the Prometheus operator: %v: %s", err, out)
+	}
+	return readFiles(t, filepath.Join(dir, "monitoring.coreos.com_podmonitors.yaml"), filepath.Join(dir, "monitoring.coreos.com_prometheusrules.yaml"))
+}
+
 // strictDryRun asks the API server what it thinks of an object; an unknown or doubled field is an error.
 func (w *world) strictDryRun(ctx context.Context, o *unstructured.Unstructured) error {
 	strict := client.WithFieldValidation(w.kube, metav1.FieldValidationStrict)
