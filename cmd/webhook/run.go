@@ -88,10 +88,12 @@ func certificates(config *rest.Config, o *options) (certs.Source, error) {
 }
 
 func newManager(config *rest.Config, o *options, source certs.Source, log logr.Logger) (ctrl.Manager, error) {
+	known := webhook.CacheOptions()
+	known.DefaultWatchErrorHandler = webhook.NewWatchErrorHandler(metrics.Registry)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: webhook.NewScheme(),
 		Logger: log,
-		Cache:  webhook.CacheOptions(),
+		Cache:  known,
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Host:    o.bindAddress,
 			Port:    o.port,

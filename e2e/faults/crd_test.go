@@ -140,6 +140,10 @@ func TestDefinitionMissing(t *testing.T) {
 		text, err := g.Metrics(ctx)
 		return !strings.Contains(text, `podgrace_pod_policy_in_force_generation{policy="`+g.namespace+"-"), err
 	})
+	suite.Eventually(t, "the count that PodgraceWebhookBlind stands on", func(ctx context.Context) (bool, error) {
+		text, err := g.Metrics(ctx)
+		return strings.Contains(text, `podgrace_webhook_watch_failures_total{type="*v1alpha1.PodPolicy"}`), err
+	})
 	suite.Eventually(t, "the old replica's log, which tells of it", func(context.Context) (bool, error) {
 		text, err := os.ReadFile(g.Webhook.LogPath)
 		return strings.Contains(string(text), "failed to list *v1alpha1.PodPolicy: the server could not find the requested resource (get "+podPolicies+")"), err
