@@ -15,6 +15,9 @@ import (
 // clusterName is kind's name of the cluster, and part of its container's.
 const clusterName = "podgrace"
 
+// Node is the name of the cluster's one node, and of its container.
+const Node = clusterName + "-control-plane"
+
 // Cluster is a running kind cluster of one node.
 type Cluster struct {
 	// Kubeconfig is a file with the administrator's rights, Config what it says.
@@ -109,9 +112,9 @@ func (l *Lab) runKind(ctx context.Context, args ...string) error {
 
 // diagnose is an error with what the node of a cluster that did not start has to say.
 func (l *Lab) diagnose(ctx context.Context) error {
-	out, err := l.Docker.Run(ctx, "exec", clusterName+"-control-plane", "sh", "-c", "systemctl --failed; journalctl --no-pager -u kubelet -u containerd | tail -40; crictl ps -a 2>/dev/null")
+	out, err := l.Docker.Run(ctx, "exec", Node, "sh", "-c", "systemctl --failed; journalctl --no-pager -u kubelet -u containerd | tail -40; crictl ps -a 2>/dev/null")
 	if err != nil {
-		out, _ = l.Docker.Run(ctx, "logs", clusterName+"-control-plane")
+		out, _ = l.Docker.Run(ctx, "logs", Node)
 	}
 	return errors.New(strings.TrimSpace(out))
 }

@@ -41,25 +41,24 @@ func export(ctx context.Context, dir, archive string, env ...string) error {
 	return nil
 }
 
-// PreviousCommit names the version to upgrade from: PODGRACE_UPGRADE_FROM, else the last commit where the work tree has
+// PreviousCommit is the version to upgrade from, by its hash: PODGRACE_UPGRADE_FROM, else the last commit where the work tree has
 // changes or the clone has no other, else the one before.
 func PreviousCommit(ctx context.Context) (string, error) {
-	if named := os.Getenv("PODGRACE_UPGRADE_FROM"); named != "" {
-		return named, nil
-	}
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
-	changes, err := command{dir: root}.run(ctx, "git", "status", "--porcelain")
-	if err != nil {
-		return "", err
+	git := command{dir: root}
+	named := os.Getenv("PODGRACE_UPGRADE_FROM")
+	if named == "" {
+		changes, err := git.run(ctx, "git", "status", "--porcelain")
+		if err != nil {
+			return "", err
+		}
+		named = "HEAD"
+		if _, err := git.run(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD~1^{commit}"); err == nil && changes == "" {
+			named = "HEAD~1" // a shallow clone may have one commit only
+		}
 	}
-	if changes != "" {
-		return "HEAD", nil
-	}
-	if _, err := (command{dir: root}).run(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD~1^{commit}"); err != nil {
-		return "HEAD", nil // a clone of one commit only
-	}
-	return "HEAD~1", nil
+	return git.run(ctx, "git", "rev-parse", "--verify", "--short", named+"^{commit}")
 }

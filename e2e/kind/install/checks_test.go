@@ -20,7 +20,7 @@ import (
 // examples are applied in each installation.
 var examples = []string{"production-web", "stateful", "batch"}
 
-// applyExamples applies one file of every example, or deletes it.
+// applyExamples applies one file of every example; ".": the whole folder.
 func (w *world) applyExamples(t *testing.T, file string) {
 	t.Helper()
 	for _, name := range examples {
@@ -74,7 +74,7 @@ func (w *world) removeExamples(t *testing.T) {
 func (w *world) check(t *testing.T) {
 	t.Helper()
 	w.applyPolicies(t)
-	w.applyExamples(t, "workloads.yaml")
+	w.applyExamples(t, ".") // as a newcomer does
 	defer w.removeExamples(t)
 	pods := w.running(t, "data", "db", 3)
 	for _, pod := range pods {

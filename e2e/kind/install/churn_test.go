@@ -28,8 +28,25 @@ type churn struct {
 // churnWorkers at once; each waits for every answer.
 const churnWorkers = 2
 
-// startChurn starts it in a namespace with the stateful example's policy.
+// startChurn starts it.
 func (w *world) startChurn(t *testing.T) *churn {
+	t.Helper()
+	ns := w.churnNamespace(t)
+	ctx, stop := context.WithCancel(t.Context())
+	c := &churn{stop: stop}
+	for worker := range churnWorkers {
+		c.wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				// Not ctx: the last pod is not cut off halfway.
+				c.note(w.comeAndGo(context.WithoutCancel(ctx), ns, fmt.Sprintf("churn-%d-%d", worker, i)))
+			}
+		})
+	}
+	return c
+}
+
+// churnNamespace makes the node, and a namespace with the stateful example's policy.
+func (w *world) churnNamespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "churn-", Labels: map[string]string{"podgrace.dev/profile": "stateful"}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: churnNode}}
@@ -45,17 +62,7 @@ func (w *world) startChurn(t *testing.T) *churn {
 	if _, err := w.Kubectl(t.Context(), "wait", "--for=create", "--timeout=1m", "--namespace="+ns.Name, "serviceaccount/default"); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	c := &churn{stop: stop}
-	for worker := range churnWorkers {
-		c.wg.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				// Not ctx: the last pod is not cut off halfway.
-				c.note(w.comeAndGo(context.WithoutCancel(ctx), ns.Name, fmt.Sprintf("churn-%d-%d", worker, i)))
-			}
-		})
-	}
-	return c
+	return ns.Name
 }
 
 func (c *churn) note(err error) {
@@ -76,13 +83,7 @@ func (c *churn) end() (pods int, failed []error) {
 
 // comeAndGo makes one pod, sees what it got, and force-deletes it: it has neither identity nor storage, so that it may.
 func (w *world) comeAndGo(ctx context.Context, ns, name string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
-		Spec: corev1.PodSpec{
-			NodeName: churnNode, TerminationGracePeriodSeconds: new(int64(5)), // less than the policy's minimum
-			Containers: []corev1.Container{{Name: "a", Image: "localhost/podgrace/pause:1"}},
-		},
-	}
+	pod := churnPod(ns, name)
 	if err := w.client.Create(ctx, pod); err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -94,4 +95,14 @@ func (w *world) comeAndGo(ctx context.Context, ns, name string) error {
 		return errors.Join(missed, fmt.Errorf("delete: %w", err))
 	}
 	return missed
+}
+
+func churnPod(ns, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: churnNode, TerminationGracePeriodSeconds: new(int64(5)), // less than the policy's minimum
+			Containers: []corev1.Container{{Name: "a", Image: "localhost/podgrace/pause:1"}},
+		},
+	}
 }

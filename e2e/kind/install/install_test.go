@@ -4,12 +4,27 @@ import (
 	"testing"
 )
 
+// This version on a cluster that had none, as a new user has it: it works, also after all replicas were killed at once, and is
+// removed without a trace.
+func TestInstall(t *testing.T) {
+	w := get(t)
+	for _, mode := range []string{selfManaged, certManager} {
+		t.Run(mode, func(t *testing.T) {
+			w.certManager(t, mode)
+			w.install(t, helm, mode, current)
+			w.check(t)
+			w.killReplicas(t)
+			w.uninstall(t, helm, mode)
+		})
+	}
+}
+
 // By each installer, in both certificate modes: the previous version is installed and upgraded, while pods come and go, and no
 // request fails. What came of it works and is removed without a trace; Helm's passes, besides, the tests that a cluster made for
 // them passes.
 func TestUpgrade(t *testing.T) {
 	w := get(t)
-	for _, i := range installers {
+	for _, i := range []installer{kustomize, helm} {
 		for _, mode := range []string{selfManaged, certManager} {
 			t.Run(i.name+"/"+mode, func(t *testing.T) {
 				w.certManager(t, mode)

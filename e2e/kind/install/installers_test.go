@@ -22,8 +22,8 @@ type installer struct {
 	suites bool // its installation is the one that the suites run against
 }
 
-var installers = []installer{
-	{
+var (
+	kustomize = installer{
 		name: "kustomize",
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			folder, err := w.overlay(mode, version)
@@ -41,8 +41,8 @@ var installers = []installer{
 			_, err = w.Kubectl(ctx, "delete", "--wait", "--timeout=3m", "--kustomize="+folder)
 			return err
 		},
-	},
-	{
+	}
+	helm = installer{
 		name: "Helm", suites: true,
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
@@ -57,8 +57,8 @@ var installers = []installer{
 			_, err := w.Kubectl(ctx, "delete", "namespace", "podgrace-system", "--timeout=3m")
 			return err
 		},
-	},
-}
+	}
+)
 
 // overlay is what a user writes: deploy's overlay with the images of a version.
 func (w *world) overlay(mode, version string) (string, error) {

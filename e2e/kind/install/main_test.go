@@ -73,6 +73,7 @@ func sources(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(os.Stderr, "kind: the previous version is commit %s\n", commit)
 	if err := kind.ExportCommit(ctx, commit, filepath.Join(dir, previous)); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
@@ -54,8 +55,8 @@ func (w *world) runSuites(t *testing.T) {
 	w.scale(t, 1)
 	defer w.scale(t, 2)
 	// Their nodes have no kubelet, so that no pod of theirs ever runs.
-	w.kubectl(t, "cordon", "--selector=node-role.kubernetes.io/control-plane")
-	defer w.kubectl(t, "uncordon", "--selector=node-role.kubernetes.io/control-plane")
+	w.kubectl(t, "cordon", kind.Node)
+	defer w.kubectl(t, "uncordon", kind.Node)
 	address := w.gateway(t)
 	for _, name := range suites {
 		t.Run(name, func(t *testing.T) { w.runSuite(t, name, address) })

@@ -1,0 +1,73 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// killReplicas kills all replicas at once, and lets none come back while it looks: pods come and go in ordinary ways, and what
+// nobody can judge is refused. Then they come back by themselves.
+func (w *world) killReplicas(t *testing.T) {
+	t.Helper()
+	w.applyPolicies(t)
+	defer w.removeExamples(t)
+	ns := w.churnNamespace(t)
+	if err := w.comeAndGo(t.Context(), ns, "before"); err != nil {
+		t.Fatal(err)
+	}
+	refused := w.withoutReplicas(t, ns)
+	w.waitReady(t)
+	n := 0
+	suite.EventuallyWithin(t, 2*time.Minute, "the webhook to be asked again", func(ctx context.Context) (bool, error) {
+		n++
+		err := w.comeAndGo(ctx, ns, fmt.Sprintf("after-%d", n))
+		return err == nil, err
+	})
+	if err := w.client.Delete(t.Context(), refused, client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("what was refused for want of the webhook, again: %v", err)
+	}
+	w.lab.Logf("%s: all replicas killed, and back", t.Name())
+}
+
+// withoutReplicas looks at it while no replica runs or can start.
+func (w *world) withoutReplicas(t *testing.T, ns string) *corev1.Pod {
+	t.Helper()
+	w.kubectl(t, "cordon", kind.Node)
+	defer w.kubectl(t, "uncordon", kind.Node)
+	w.kubectl(t, "delete", "pods", "--namespace="+namespace, "--selector=app.kubernetes.io/name=podgrace-webhook", "--force", "--grace-period=0")
+	suite.Eventually(t, "the end of all replicas' processes", func(ctx context.Context) (bool, error) {
+		names, err := w.lab.Docker.Run(ctx, "exec", kind.Node, "sh", "-c", "cat /proc/[0-9]*/comm 2>/dev/null; true") // one may end meanwhile
+		return len(names) > 0 && !slices.Contains(strings.Fields(names), "webhook"), err
+	})
+	return w.whileAway(t, ns)
+}
+
+// whileAway is what holds while there is no replica. It returns a pod of which a force delete was refused.
+func (w *world) whileAway(t *testing.T, ns string) *corev1.Pod {
+	t.Helper()
+	pod := churnPod(ns, "away")
+	if err := w.client.Create(t.Context(), pod); err != nil {
+		t.Fatalf("a pod can't be created: %v", err)
+	}
+	if got := *pod.Spec.TerminationGracePeriodSeconds; got != 5 {
+		t.Errorf("it has %d s to stop, want the 5 that it asked for: somebody was asked", got)
+	}
+	const away = "failed calling webhook"
+	if err := w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), away) {
+		t.Errorf("a force delete: got %v, want %q", err, away)
+	}
+	if err := w.client.Delete(t.Context(), pod); err != nil {
+		t.Errorf("an ordinary delete: %v", err)
+	}
+	return pod
+}
