@@ -151,8 +151,9 @@ func silent(t *testing.T, s *suite.Suite) {
 	}
 }
 
+// bound pods have this node, or keep none where a scheduler runs.
 func bound(node string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.NodeName = node }
+	return func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.SchedulerName = node, "nobody" }
 }
 
 func finished(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "ready", corev1.PodSucceeded }
