@@ -128,8 +128,9 @@ func TestFilesThatAreMissing(t *testing.T) {
 	}
 }
 
-// A certificate that has ended is no reason to be sent reviews.
-func TestCheck(t *testing.T) {
+// signedAtEpoch is a source of a leaf that was signed then.
+func signedAtEpoch(t *testing.T) Source {
+	t.Helper()
 	pair := leafOf(t, newTestPair(t, epoch))
 	dir := t.TempDir()
 	mount(t, dir, "1", pair[0], pair[1])
@@ -137,6 +138,12 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return source
+}
+
+// A certificate that has ended is no reason to be sent reviews.
+func TestCheck(t *testing.T) {
+	source := signedAtEpoch(t)
 	if err := Check(source, epoch.Add(tested.Leaf)); err != nil {
 		t.Errorf("at its end: %v", err)
 	}
@@ -147,13 +154,7 @@ func TestCheck(t *testing.T) {
 
 // The clock was ahead when the leaf was signed, and was put back since: no API server takes it.
 func TestCheckClock(t *testing.T) {
-	pair := leafOf(t, newTestPair(t, epoch))
-	dir := t.TempDir()
-	mount(t, dir, "1", pair[0], pair[1])
-	source, err := Files(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := signedAtEpoch(t)
 	begins := epoch.Add(-tested.backdate())
 	if err := CheckClock(source, begins); err != nil {
 		t.Errorf("at its beginning: %v", err)
