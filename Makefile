@@ -5,9 +5,12 @@ FIDELITY_CASES ?= 1000000
 TAG ?= dev
 # What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
 VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
-# Modules of their own, for the weight of what they need. e2e/kubernetes has no code.
-MODULES := e2e/deploy e2e/fidelity e2e/kind/certmanager e2e/monitoring
-GENERATED := api deploy/crds deploy/chart/podgrace/files deploy/components/monitoring docs/metrics.md docs/reference.md
+# Modules of their own, so that the product does not need what its tests need. e2e/kubernetes has no code.
+MODULES := e2e e2e/deploy e2e/fidelity e2e/kind/certmanager e2e/monitoring
+
+# One way to compile for programs, tests and Kubernetes: what two of them need, and what another clone compiled, is not compiled again.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
@@ -16,46 +19,51 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## A real control plane, the examples, and what each pod got and why (DEMO_EXIT=1: ends by itself)
-	@go run ./e2e/demo
+	@go run -C e2e ./demo
 
-test: ## Everything that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
-	@go run ./e2e/tiers
+test: ## Checks and tests, all that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
+	@go run -C e2e ./tiers
 
-e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove, both certificate modes (root, Docker)
-	@REQUIRE_ALL=1 go run ./e2e/tiers kind
+e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
+	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind
 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
 	for target in webhook nodeenforcer podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
 build: ## The programs, into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags='-X github.com/podgrace/podgrace/version.linked=$(VERSION)' -o bin/ ./cmd/...
+	go build -ldflags='-X github.com/podgrace/podgrace/version.linked=$(VERSION)' -o bin/ ./cmd/...
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...
 	for module in $(MODULES); do (cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config=$(CURDIR)/.golangci.yaml ./...) || exit 1; done
 
+CONTROLLER_GEN := $(TOOL) controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/... crd
+
 generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the rules for the operator, and the chart's copies
-	$(TOOL) controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/... crd output:crd:dir=deploy/crds
+	$(CONTROLLER_GEN) output:crd:dir=deploy/crds
 	go test ./docs -count=1 -run Fresh -update
 	cd e2e/monitoring && go test . -count=1 -run Fresh -update
 	go run ./deploy/chart deploy
 
-verify: generate ## Fails where generated files or go.mod are stale
+# It writes nothing, so that tests may run beside it. What else is generated is held by tests whose names say Fresh.
+verify: ## Fails where deepcopy, CRDs or a go.mod are stale
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(CONTROLLER_GEN) output:object:dir="$$dir" output:crd:dir="$$dir/crds" && \
+	  { diff -u api/v1alpha1/zz_generated.deepcopy.go "$$dir/zz_generated.deepcopy.go" && diff -ru --exclude=kustomization.yaml deploy/crds "$$dir/crds"; } || \
+	  { echo "stale: run make generate and commit"; exit 1; }
 	go mod tidy -diff
 	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done
-	@test -z "$$(git status --porcelain -- $(GENERATED))" || { git diff -- $(GENERATED); echo "stale: run make generate and commit"; exit 1; }
 
 bench: ## The webhook against a bare one that only decodes the pod; prints ratios
-	@go run ./e2e/bench
+	@go run -C e2e ./bench
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
-	@go run ./e2e/benchnode
+	@go run -C e2e ./benchnode
 
 bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, what one manifest costs
-	@go run ./e2e/benchreview
+	@go run -C e2e ./benchreview
 
 screenshots: build ## The pictures of the README: review, its page, diff (needs Chromium)
-	@go run ./e2e/screenshot/readme
+	@go run -C e2e ./screenshot/readme
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
 	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -run Fidelity -rapid.checks=$(FIDELITY_CASES)

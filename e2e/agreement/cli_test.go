@@ -63,15 +63,9 @@ func TestProgramWithACluster(t *testing.T) {
 // build compiles podgrace.
 func build(t *testing.T) string {
 	t.Helper()
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(t.TempDir(), "podgrace")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/podgrace")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build podgrace: %v\n%s", err, out)
+	if err := cluster.GoBuild(t.Context(), program, "cmd/podgrace"); err != nil {
+		t.Fatal(err)
 	}
 	return program
 }

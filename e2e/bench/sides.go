@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -102,15 +101,9 @@ func caBundle(ctx context.Context, c *cluster.Cluster) ([]byte, error) {
 
 // startBare builds and starts the webhook to compare with.
 func startBare(ctx context.Context, c *cluster.Cluster) (*side, error) {
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		return nil, err
-	}
 	program := filepath.Join(c.Dir, "bin", "bare")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./e2e/bench/bare")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the bare webhook: %w: %s", err, bytes.TrimSpace(out))
+	if err := cluster.GoBuild(ctx, program, "e2e/bench/bare"); err != nil {
+		return nil, err
 	}
 	certDir := filepath.Join(c.Dir, "bare")
 	trusted, err := writeCertificate(certDir)

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -76,7 +73,7 @@ func startBed(ctx context.Context, progress io.Writer) (_ *bed, _ func() error, 
 		}
 	}()
 	archive := filepath.Join(c.Dir, "nodeenforcer.tar")
-	if err := cluster.BuildImage(ctx, enforcerImage, "github.com/podgrace/podgrace/cmd/nodeenforcer", archive); err != nil {
+	if err := cluster.BuildImage(ctx, enforcerImage, "cmd/nodeenforcer", archive); err != nil {
 		return nil, nil, err
 	}
 	b := &bed{Cluster: c, kube: kube}
@@ -104,15 +101,9 @@ func evictionHard(memory string) map[string]string {
 
 // copyWatcher builds the watcher, which must need nothing of the guest, and puts it there.
 func (b *bed) copyWatcher(ctx context.Context) error {
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		return err
-	}
 	program := filepath.Join(b.Dir, "bin", "watcher")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./e2e/benchnode/watcher")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the watcher: %w: %s", err, bytes.TrimSpace(out))
+	if err := cluster.GoBuild(ctx, program, "e2e/benchnode/watcher"); err != nil {
+		return err
 	}
 	return b.node.Copy(ctx, program, watcherPath, 0o755)
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 )
@@ -18,19 +17,17 @@ import (
 // too; use it with imagePullPolicy Never.
 const PauseImage = "localhost/podgrace/pause:1"
 
-// BuildImage compiles a Go program of this repository, statically, and writes an image of nothing else to out,
-// for KubeletOptions.Images. The program is the image's entrypoint; pkg is a path or pattern as go build takes it.
-func BuildImage(ctx context.Context, reference, pkg, out string) error {
+// BuildImage compiles the program in a folder of this repository (GoBuild), and writes an image of nothing else to out, for
+// KubeletOptions.Images. The program is the image's entrypoint.
+func BuildImage(ctx context.Context, reference, folder, out string) error {
 	temp, err := os.MkdirTemp("", "podgrace-image-")
 	if err != nil {
 		return fmt.Errorf("building image %s: %w", reference, err)
 	}
 	defer os.RemoveAll(temp)
 	binary := filepath.Join(temp, "program")
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", binary, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building image %s: go build %s: %w\n%s", reference, pkg, err, tail(text, 20))
+	if err := GoBuild(ctx, binary, folder); err != nil {
+		return fmt.Errorf("building image %s: %w", reference, err)
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {

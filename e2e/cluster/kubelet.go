@@ -202,12 +202,8 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 }
 
 func (n *Node) importImages(ctx context.Context) error {
-	module, err := kubernetesModule()
-	if err != nil {
-		return err
-	}
 	pause := nodeDir + "/pause.tar"
-	if err := BuildImage(ctx, PauseImage, filepath.Join(filepath.Dir(module), "cluster", "pause"), pause); err != nil {
+	if err := BuildImage(ctx, PauseImage, "e2e/cluster/pause", pause); err != nil {
 		return err
 	}
 	for _, archive := range append([]string{pause}, n.options.Images...) {

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -37,18 +36,7 @@ var (
 func podgrace(t *testing.T, s *suite.Suite, kubeconfig string, args ...string) (said string, code int) {
 	t.Helper()
 	program := filepath.Join(s.Dir, "bin", "kubectl-podgrace")
-	buildOnce.Do(func() {
-		root, err := cluster.ModuleRoot()
-		if err != nil {
-			errBuild = err
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", program, "./cmd/podgrace")
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			errBuild = errors.New(err.Error() + ": " + string(out))
-		}
-	})
+	buildOnce.Do(func() { errBuild = cluster.GoBuild(context.Background(), program, "cmd/podgrace") })
 	if errBuild != nil {
 		t.Fatal(errBuild)
 	}

@@ -105,6 +105,7 @@ require (
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/peterbourgon/diskv v2.0.1+incompatible // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
+	github.com/podgrace/podgrace/e2e v0.0.0-00010101000000-000000000000
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
@@ -160,3 +161,5 @@ require (
 )
 
 replace github.com/podgrace/podgrace => ../..
+
+replace github.com/podgrace/podgrace/e2e => ../

@@ -13,7 +13,7 @@ import (
 
 // What the policy on half-done force deletes costs an eviction, which it compares with every pod of the namespace.
 //
-//	go test ./e2e/faults -run '^$' -bench Eviction
+//	go test -C e2e ./faults -run '^$' -bench Eviction
 func BenchmarkEviction(b *testing.B) {
 	s := shared.Get(b)
 	namespace := s.Namespace(b)

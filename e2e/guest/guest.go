@@ -104,7 +104,7 @@ func machine(ctx context.Context, kernel, dir, console string, memory int) *exec
 
 // initramfs has the init, the program, and what to do.
 func initramfs(ctx context.Context, dir, word string, o Options) error {
-	if err := Build(ctx, filepath.Join(dir, "init"), "./e2e/guest/init"); err != nil {
+	if err := cluster.GoBuild(ctx, filepath.Join(dir, "init"), "e2e/guest/init"); err != nil {
 		return err
 	}
 	todo, err := json.Marshal(task.Task{Args: o.Args, Word: word})
@@ -123,29 +123,4 @@ func initramfs(ctx context.Context, dir, word string, o Options) error {
 	a.file(strings.TrimPrefix(task.Program, "/"), o.Binary)
 	a.text(strings.TrimPrefix(task.File, "/"), string(todo))
 	return errors.Join(a.close(), file.Close())
-}
-
-// Build makes a static program of a package of this module, without symbols: what is smaller boots faster.
-func Build(ctx context.Context, to, pkg string) error {
-	return build(ctx, "build", to, pkg)
-}
-
-// BuildTest makes the test binary of a package of this module.
-func BuildTest(ctx context.Context, to, pkg string) error {
-	return build(ctx, "test", to, pkg, "-c")
-}
-
-func build(ctx context.Context, command, to, pkg string, flags ...string) error {
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		return err
-	}
-	args := append(append([]string{command}, flags...), "-trimpath", "-ldflags=-s -w", "-o", to, pkg)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s for the guest: %w\n%s", pkg, err, text)
-	}
-	return nil
 }

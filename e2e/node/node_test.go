@@ -38,7 +38,7 @@ func start(t *testing.T) (*suite.Suite, *cluster.Node) {
 	s := shared.Get(t)
 	startNode.Do(func() {
 		archive := filepath.Join(s.Dir, "slow.tar")
-		if nodeErr = cluster.BuildImage(context.Background(), slowImage, "github.com/podgrace/podgrace/e2e/node/slow", archive); nodeErr == nil {
+		if nodeErr = cluster.BuildImage(context.Background(), slowImage, "e2e/node/slow", archive); nodeErr == nil {
 			node, nodeErr = s.StartKubelet(context.Background(), cluster.KubeletOptions{Name: nodeName, Images: []string{archive}})
 		}
 	})

@@ -1,12 +1,10 @@
 package podgrace
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,20 +36,10 @@ func BuildEnforcer(ctx context.Context, dir string) (string, error) {
 	return build(ctx, dir, "nodeenforcer")
 }
 
-// build compiles a program of cmd as make build does.
+// build compiles a program of cmd.
 func build(ctx context.Context, dir, name string) (string, error) {
-	root, err := cluster.ModuleRoot()
-	if err != nil {
-		return "", err
-	}
 	program := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/"+name)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", name, err, bytes.TrimSpace(out))
-	}
-	return program, nil
+	return program, cluster.GoBuild(ctx, program, "cmd/"+name)
 }
 
 // AllowEnforcer gives the node enforcers' service account its rights, and the policy that keeps each to its own node, as deploy has

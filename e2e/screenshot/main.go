@@ -1,8 +1,8 @@
 // Command screenshot makes the pictures of the documentation: a review's page as a headless browser shows it, and what a terminal
 // showed.
 //
-//	go run ./e2e/screenshot -page FILE.html -o docs/images/review.png
-//	go run ./e2e/screenshot -terminal FILE.ansi -o docs/images/review.svg
+//	go run -C e2e ./screenshot -page FILE.html -o docs/images/review.png
+//	go run -C e2e ./screenshot -terminal FILE.ansi -o docs/images/review.svg
 //
 // FILE.html is of `podgrace review -o html`, FILE.ansi a program's output with its colours; "-" is stdin. Without either, the page is
 // of a fixed sample. With the fonts Inter and JetBrains Mono (Debian: fonts-inter, fonts-jetbrains-mono) the page looks its best.

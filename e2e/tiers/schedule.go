@@ -4,133 +4,122 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
-// schedule runs tiers in their order. One that is beside starts at its turn and runs along with those that follow; the
-// others run one at a time, and only they write to out while they run.
+// schedule runs tiers beside each other, as many as the machine's cores have room for: what waits runs beside what computes.
 type schedule struct {
 	requireAll bool
-	out        io.Writer
-	// prepare does what a tier needs once on a machine. No tier begins meanwhile: it may take all cores for minutes.
-	prepare func(ctx context.Context, t tier, out io.Writer) error
-	// test runs the tests of a tier and returns when they have ended: soon after ctx, if that ends.
-	test func(ctx context.Context, t tier, out io.Writer) (*tally, error)
+	// cores are how many the tiers that run at once may keep busy together. One that wants more than all runs alone.
+	cores float64
+	out   io.Writer
+	// run does what a tier is there for, and returns when it has ended: soon after ctx, if that ends.
+	run func(ctx context.Context, t tier, out io.Writer) (*tally, error)
 }
 
-// run returns a row for each tier, in the order of the tiers. When ctx ends, what runs is ended, what has not begun does
-// not begin, and whatever was written is printed all the same.
-func (s schedule) run(ctx context.Context, tiers []tier) []row {
+// all runs the tiers and returns a row for each, in their order. One begins as soon as those that it comes after have ended and
+// there is room for it; of several the first. When ctx ends, what runs is ended, and what has not begun does not begin.
+func (s schedule) all(ctx context.Context, tiers []tier) []row {
 	rows := make([]row, len(tiers))
-	var running []*besideRun
-	for i, t := range tiers {
-		s.header(t)
-		start := time.Now()
-		last := i == len(tiers)-1 // has no one to run beside, and is better seen while it runs
-		if r, ended := s.begin(ctx, t, start); ended {
-			rows[i] = r
-		} else if t.beside && !last {
-			fmt.Fprintf(s.out, "--- %s runs beside the next tiers; its output comes once it has ended\n", t.name)
-			running = append(running, s.startBeside(ctx, t, start, &rows[i]))
-		} else {
-			rows[i] = s.finish(ctx, t, start, s.out)
-		}
-		running = s.printEnded(running)
+	out := &lineWriter{out: s.out}
+	ended := make(chan int)
+	begin := time.Now()
+	var waiting, running []int
+	for i := range tiers {
+		waiting = append(waiting, i)
 	}
-	for _, b := range running {
-		fmt.Fprintf(s.out, "--- %s still runs\n", b.tier.name)
-		<-b.ended
-		s.print(b)
+	for len(waiting)+len(running) > 0 {
+		for {
+			n := slices.IndexFunc(waiting, func(i int) bool { return s.mayBegin(tiers, i, waiting, running) })
+			if n < 0 {
+				break
+			}
+			i := waiting[n]
+			waiting = slices.Delete(waiting, n, n+1)
+			rows[i] = row{tier: tiers[i].name, began: time.Since(begin)}
+			if r, over := s.never(ctx, tiers, rows, i); over {
+				rows[i] = r
+				continue
+			}
+			fmt.Fprintf(out, "=== %s: %s%s\n", tiers[i].name, tiers[i].what, beside(tiers, running))
+			running = append(running, i)
+			go func() {
+				rows[i] = s.one(ctx, tiers[i], rows[i], out.of(tiers[i].name))
+				ended <- i
+			}()
+		}
+		if len(running) == 0 {
+			continue // all that waited for those is over without having begun
+		}
+		i := <-ended
+		running = slices.DeleteFunc(running, func(other int) bool { return other == i })
+		fmt.Fprintf(out, "=== %s: %s after %s%s\n", rows[i].tier, rows[i].result, rows[i].took.Round(time.Second), beside(tiers, running))
 	}
 	return rows
 }
 
-func (s schedule) header(t tier) { fmt.Fprintf(s.out, "=== %s: %s\n", t.name, t.what) }
+// beside tells which tiers run.
+func beside(tiers []tier, running []int) string {
+	if len(running) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(running))
+	for _, i := range running {
+		names = append(names, tiers[i].name)
+	}
+	return " (beside it: " + strings.Join(names, ", ") + ")"
+}
 
-// begin prepares a tier. If nothing of it can run it has ended, with that row.
-func (s schedule) begin(ctx context.Context, t tier, start time.Time) (_ row, ended bool) {
+// mayBegin says if those that tier i comes after have ended, and if there is room for it.
+func (s schedule) mayBegin(tiers []tier, i int, waiting, running []int) bool {
+	busy := 0.0
+	for _, other := range running {
+		busy += tiers[other].cores
+	}
+	if len(running) > 0 && busy+tiers[i].cores > s.cores {
+		return false
+	}
+	for _, other := range slices.Concat(waiting, running) {
+		if slices.Contains(tiers[i].after, tiers[other].name) {
+			return false
+		}
+	}
+	return true
+}
+
+// never returns the row of a tier that can't run, if that is so: its machine, or what it comes after, is not there, or ctx has
+// ended.
+func (s schedule) never(ctx context.Context, tiers []tier, rows []row, i int) (row, bool) {
+	t := tiers[i]
 	if ctx.Err() != nil {
-		return s.judge(t, newTally(), fmt.Errorf("not run: %w", context.Cause(ctx)), start), true
+		return s.judge(rows[i], newTally(), fmt.Errorf("not run: %w", context.Cause(ctx))), true
 	}
 	if t.unmet != nil {
 		if reason := t.unmet(); reason != nil {
-			return judgeUnmet(t.name, reason, s.requireAll), true
+			return judgeUnmet(rows[i], reason, s.requireAll), true
 		}
 	}
-	if err := s.prepare(ctx, t, s.out); err != nil {
-		return s.judge(t, newTally(), err, start), true
+	for j, other := range tiers {
+		if slices.Contains(t.after, other.name) && rows[j].result != ok {
+			return s.judge(rows[i], newTally(), fmt.Errorf("not run: %s is not there", other.name)), true
+		}
 	}
 	return row{}, false
 }
 
-// finish runs the tests of a tier that has begun.
-func (s schedule) finish(ctx context.Context, t tier, start time.Time, out io.Writer) row {
-	counted, err := s.test(ctx, t, out)
-	return s.judge(t, counted, err, start)
+// one runs a tier within its time.
+func (s schedule) one(ctx context.Context, t tier, r row, out *tierWriter) row {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, fmt.Errorf("did not end within its %s", t.limit))
+	defer cancel()
+	start := time.Now()
+	counted, err := s.run(ctx, t, out)
+	r.took = time.Since(start)
+	out.end()
+	return s.judge(r, counted, err)
 }
 
-func (s schedule) judge(t tier, counted *tally, err error, start time.Time) row {
-	return judge(t.name, counted, err, s.requireAll, time.Since(start))
-}
-
-// besideRun is a tier that runs beside others.
-type besideRun struct {
-	tier   tier
-	output *os.File      // what it writes; nil: it could not begin
-	ended  chan struct{} // closed after the last write, to its row too
-}
-
-// startBeside starts a tier that has begun, and sets its row when it ends. What it writes goes to a file, which may be long,
-// and which has no name any more: nothing is left of it however we end.
-func (s schedule) startBeside(ctx context.Context, t tier, start time.Time, r *row) *besideRun {
-	b := &besideRun{tier: t, ended: make(chan struct{})}
-	var err error
-	if b.output, err = unnamedFile(); err != nil {
-		*r = s.judge(t, newTally(), fmt.Errorf("keeping its output: %w", err), start)
-		close(b.ended)
-		return b
-	}
-	go func() {
-		defer close(b.ended)
-		*r = s.finish(ctx, t, start, b.output)
-	}()
-	return b
-}
-
-func unnamedFile() (*os.File, error) {
-	file, err := os.CreateTemp("", "podgrace-tiers-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// printEnded prints those that have ended and returns the others.
-func (s schedule) printEnded(running []*besideRun) (still []*besideRun) {
-	for _, b := range running {
-		select {
-		case <-b.ended:
-			s.print(b)
-		default:
-			still = append(still, b)
-		}
-	}
-	return still
-}
-
-// print prints in one piece what a tier wrote that has ended.
-func (s schedule) print(b *besideRun) {
-	s.header(b.tier)
-	if b.output == nil {
-		return
-	}
-	defer b.output.Close()
-	if _, err := io.Copy(s.out, io.NewSectionReader(b.output, 0, 1<<62)); err != nil {
-		fmt.Fprintf(s.out, "--- the rest of the output of %s is lost: %v\n", b.tier.name, err)
-	}
+func (s schedule) judge(r row, counted *tally, err error) row {
+	return judge(r, counted, err, s.requireAll)
 }

@@ -5,38 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// fakes are the tests of tiers, by name.
+// fakes are what tiers are there for, by name. One that is not named takes a minute and says nothing.
 type fakes map[string]func(ctx context.Context, out io.Writer) error
 
-// scheduled runs tiers whose tests are fakes, in each of which one test passes.
-func scheduled(ctx context.Context, tests fakes, tiers ...tier) ([]row, string) {
-	var out strings.Builder
-	rows := schedule{
-		out: &out,
-		prepare: func(_ context.Context, t tier, out io.Writer) error {
-			fmt.Fprintf(out, "prepare %s\n", t.name)
-			return nil
+// scheduled runs tiers that are fakes, in each of which one test passes, on two cores and on a clock that nobody waits for.
+func scheduled(t *testing.T, ctx context.Context, tests fakes, tiers ...tier) (rows []row, out string) {
+	t.Helper()
+	var text strings.Builder
+	rows = schedule{
+		cores: 2, out: &text,
+		run: func(ctx context.Context, t tier, out io.Writer) (*tally, error) {
+			if do, ok := tests[t.name]; ok {
+				return &tally{passed: 1}, do(ctx, out)
+			}
+			time.Sleep(time.Minute) // of synctest's clock
+			return &tally{passed: 1}, nil
 		},
-		test: func(ctx context.Context, t tier, out io.Writer) (*tally, error) {
-			return &tally{passed: 1}, tests[t.name](ctx, out)
-		},
-	}.run(ctx, tiers)
-	return rows, out.String()
+	}.all(ctx, tiers)
+	return rows, text.String()
 }
 
-// says is a fake that writes a line.
-func says(line string) func(context.Context, io.Writer) error {
-	return func(_ context.Context, out io.Writer) error { fmt.Fprintln(out, line); return nil }
+// takes is a fake that takes so long.
+func takes(d time.Duration) func(context.Context, io.Writer) error {
+	return func(context.Context, io.Writer) error { time.Sleep(d); return nil }
 }
 
-func named(name string) tier   { return tier{name: name, what: "of " + name} }
-func besides(name string) tier { t := named(name); t.beside = true; return t }
+func named(name string, cores float64, after ...string) tier {
+	return tier{name: name, what: "of " + name, cores: cores, after: after, limit: time.Hour}
+}
 
 // results are names and results of rows, in their order.
 func results(rows []row) string {
@@ -47,195 +49,174 @@ func results(rows []row) string {
 	return strings.Join(all, ", ")
 }
 
-func lines(text ...string) string { return strings.Join(text, "\n") + "\n" }
+// times are when each tier ran, in minutes.
+func times(rows []row) string {
+	var all []string
+	for _, r := range rows {
+		all = append(all, fmt.Sprintf("%s %g-%g", r.tier, r.began.Minutes(), (r.began+r.took).Minutes()))
+	}
+	return strings.Join(all, ", ")
+}
 
-// Each waits for a line of the other, so that both must run at once, and neither is heard before it may speak.
-func TestBesideRunsAlongAndIsPrintedInOnePiece(t *testing.T) {
-	wrote, answered := make(chan struct{}), make(chan struct{})
-	rows, out := scheduled(t.Context(), fakes{
-		"first": says("first"),
-		"long": func(_ context.Context, out io.Writer) error {
-			fmt.Fprintln(out, "long 1")
-			close(wrote)
-			<-answered
-			fmt.Fprintln(out, "long 2")
-			return nil
+func TestTiersRunBesideEachOtherAsFarAsTheCoresGo(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		tests fakes
+		tiers []tier
+		want  string
+	}{
+		{
+			"what waits runs beside what computes", fakes{"kind": takes(3 * time.Minute)},
+			[]tier{named("kind", 0.5), named("unit", 1.5), named("fidelity", 1.5)},
+			"kind 0-3, unit 0-1, fidelity 1-2",
 		},
-		"second": func(_ context.Context, out io.Writer) error {
-			fmt.Fprintln(out, "second 1")
-			<-wrote
-			fmt.Fprintln(out, "second 2")
-			return nil
+		{
+			"what finds no room lets a smaller one pass", fakes{"a": takes(2 * time.Minute)},
+			[]tier{named("a", 1), named("b", 2), named("c", 1)},
+			"a 0-2, b 2-3, c 0-1",
 		},
-		"third": func(_ context.Context, out io.Writer) error {
-			fmt.Fprintln(out, "third")
-			close(answered)
-			return nil
+		{
+			"what wants more than there is runs alone", nil,
+			[]tier{named("a", 3), named("b", 0.1), named("c", 3)},
+			"a 0-1, b 1-2, c 2-3",
 		},
-	}, named("first"), besides("long"), named("second"), named("third"))
-	if got := results(rows); got != "first ok, long ok, second ok, third ok" {
-		t.Errorf("the rows are %s", got)
-	}
-	whole := lines("=== long: of long", "long 1", "long 2")
-	before, after, found := strings.Cut(out, whole)
-	if !found {
-		t.Fatalf("the output of long is not in one piece:\n%s", out)
-	}
-	// It may end just as third does, or be waited for.
-	rest := strings.Replace(before+after, "--- long still runs\n", "", 1)
-	want := lines("=== first: of first", "prepare first", "first",
-		"=== long: of long", "prepare long", "--- long runs beside the next tiers; its output comes once it has ended",
-		"=== second: of second", "prepare second", "second 1", "second 2", "=== third: of third", "prepare third", "third")
-	if rest != want {
-		t.Errorf("got\n%s\nwant\n%s", rest, want)
+		{
+			"what another makes comes after it, and others before", fakes{"programs": takes(5 * time.Minute)},
+			[]tier{named("programs", 1), named("kind", 0.5, "programs"), named("unit", 1)},
+			"programs 0-5, kind 5-6, unit 0-1",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rows, out := scheduled(t, t.Context(), test.tests, test.tiers...)
+				if got := times(rows); got != test.want {
+					t.Errorf("got %s, want %s\n%s", got, test.want, out)
+				}
+			})
+		})
 	}
 }
 
-// One that ends while others are left is printed between two of them.
-func TestPrintEnded(t *testing.T) {
-	var out strings.Builder
-	s := schedule{out: &out, test: func(_ context.Context, t tier, out io.Writer) (*tally, error) {
-		fmt.Fprintln(out, "of", t.name)
-		return &tally{passed: 1}, nil
-	}}
-	var rows [2]row
-	ended := s.startBeside(t.Context(), named("short"), time.Now(), &rows[0])
-	<-ended.ended
-	runs := &besideRun{tier: named("long"), ended: make(chan struct{})}
-	if still := s.printEnded([]*besideRun{runs, ended}); !slices.Equal(still, []*besideRun{runs}) {
-		t.Errorf("%d still run", len(still))
-	}
-	if got, want := out.String(), lines("=== short: of short", "of short"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if got := results(rows[:1]); got != "short ok" {
-		t.Errorf("its row is %s", got)
-	}
-}
-
-// Of several each has its own output and row.
-func TestSeveralBeside(t *testing.T) {
-	var a, b, end = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	meet := func(name string, mine, other chan struct{}) func(context.Context, io.Writer) error {
-		return func(_ context.Context, out io.Writer) error {
-			fmt.Fprintln(out, name, "1")
-			close(mine)
-			<-other
-			<-end
-			fmt.Fprintln(out, name, "2")
-			return nil
+// Who reads along sees what runs beside what, and whose line it is.
+func TestOutputOfTiersThatRunAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out := scheduled(t, t.Context(), fakes{
+			"a": func(_ context.Context, out io.Writer) error {
+				fmt.Fprint(out, "half a ")
+				time.Sleep(time.Minute)
+				fmt.Fprint(out, "line\nand another\n")
+				return nil
+			},
+			"b": func(_ context.Context, out io.Writer) error {
+				time.Sleep(time.Second)
+				fmt.Fprint(out, "between\nand not ended")
+				return nil
+			},
+		}, named("a", 1), named("b", 1))
+		want := strings.Join([]string{
+			"=== a: of a", "=== b: of b (beside it: a)", "[b] between", "[b] and not ended", "=== b: ok after 1s (beside it: a)",
+			"[a] half a line", "[a] and another", "=== a: ok after 1m0s", "",
+		}, "\n")
+		if out != want {
+			t.Errorf("got\n%s\nwant\n%s", out, want)
 		}
-	}
-	rows, out := scheduled(t.Context(), fakes{
-		"a": meet("a", a, b), "b": meet("b", b, a),
-		"c": func(context.Context, io.Writer) error { <-a; <-b; close(end); return nil },
-	}, besides("a"), besides("b"), named("c"))
-	if got := results(rows); got != "a ok, b ok, c ok" {
-		t.Errorf("the rows are %s", got)
-	}
-	for _, name := range []string{"a", "b"} {
-		if want := lines("=== "+name+": of "+name, name+" 1", name+" 2"); !strings.Contains(out, want) {
-			t.Errorf("no\n%sin\n%s", want, out)
+	})
+}
+
+// One that hangs is ended, and told by its name; the others go on.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(ctx context.Context, _ io.Writer) error { <-ctx.Done(); return context.Cause(ctx) }
+		rows, _ := scheduled(t, t.Context(), fakes{"hangs": hangs}, named("hangs", 2), named("other", 2))
+		if got := results(rows); got != "hangs FAILED, other ok" {
+			t.Errorf("the rows are %s", got)
 		}
-	}
+		if rows[0].note != "did not end within its 1h0m0s" || rows[0].took != time.Hour {
+			t.Errorf("got %+v", rows[0])
+		}
+	})
 }
 
-func TestLastTierHasNoOneToRunBeside(t *testing.T) {
-	rows, out := scheduled(t.Context(), fakes{"first": says("first"), "long": says("long")}, named("first"), besides("long"))
-	if want := lines("=== first: of first", "prepare first", "first", "=== long: of long", "prepare long", "long"); out != want {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
-	}
-	if got := results(rows); got != "first ok, long ok" {
-		t.Errorf("the rows are %s", got)
-	}
-}
-
-func TestFailureBesideFailsTheWhole(t *testing.T) {
-	rows, out := scheduled(t.Context(), fakes{
-		"long": func(_ context.Context, out io.Writer) error {
+func TestFailureFailsTheWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := func(_ context.Context, out io.Writer) error {
 			fmt.Fprintln(out, "got 1")
 			return errors.New("go test: exit status 1")
-		},
-		"other": says("other"),
-	}, besides("long"), named("other"))
-	if got := results(rows); got != "long FAILED, other ok" || rows[0].note != "go test: exit status 1" {
-		t.Errorf("the rows are %s (%s)", got, rows[0].note)
-	}
-	if err := verdict(rows); !errors.Is(err, errFailed) {
-		t.Errorf("the whole is %v", err)
-	}
-	if !strings.Contains(out, "got 1") {
-		t.Errorf("%q does not say why", out)
-	}
+		}
+		rows, out := scheduled(t, t.Context(), fakes{"fails": fails}, named("fails", 1), named("other", 1))
+		if got := results(rows); got != "fails FAILED, other ok" || rows[0].note != "go test: exit status 1" {
+			t.Errorf("the rows are %s (%s)", got, rows[0].note)
+		}
+		if err := verdict(rows); !errors.Is(err, errFailed) {
+			t.Errorf("the whole is %v", err)
+		}
+		if !strings.Contains(out, "[fails] got 1\n") {
+			t.Errorf("%q does not say why", out)
+		}
+	})
 }
 
 // A signal ends what runs, nothing more begins, and what was written is seen.
 func TestInterruption(t *testing.T) {
-	ctx, interrupt := context.WithCancelCause(t.Context())
-	signal := errors.New("terminated signal received")
-	runs := make(chan struct{})
-	rows, out := scheduled(ctx, fakes{
-		"long": func(ctx context.Context, out io.Writer) error {
-			fmt.Fprintln(out, "long")
-			close(runs)
-			<-ctx.Done()
-			return context.Cause(ctx)
-		},
-		"other": func(ctx context.Context, out io.Writer) error {
-			fmt.Fprintln(out, "other")
-			<-runs
-			interrupt(signal)
-			return context.Cause(ctx)
-		},
-		"next": says("next"),
-	}, besides("long"), named("other"), named("next"), besides("last"))
-	if got := results(rows); got != "long FAILED, other FAILED, next FAILED, last FAILED" {
-		t.Errorf("the rows are %s", got)
-	}
-	for i, want := range []string{signal.Error(), signal.Error(), "not run: " + signal.Error(), "not run: " + signal.Error()} {
-		if rows[i].note != want || rows[i].failed != 1 {
-			t.Errorf("%s: got %d failures and %q, want %q", rows[i].tier, rows[i].failed, rows[i].note, want)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		signal := errors.New("terminated signal received")
+		rows, out := scheduled(t, ctx, fakes{
+			"long": func(ctx context.Context, out io.Writer) error {
+				fmt.Fprintln(out, "long")
+				<-ctx.Done()
+				return context.Cause(ctx)
+			},
+			"other": func(ctx context.Context, out io.Writer) error {
+				fmt.Fprintln(out, "other")
+				time.Sleep(time.Minute)
+				interrupt(signal)
+				return context.Cause(ctx)
+			},
+		}, named("long", 1), named("other", 1), named("next", 1), named("last", 1))
+		if got := results(rows); got != "long FAILED, other FAILED, next FAILED, last FAILED" {
+			t.Errorf("the rows are %s", got)
 		}
-	}
-	if !strings.Contains(out, lines("=== long: of long", "long")) || !strings.Contains(out, "\nother\n") {
-		t.Errorf("what was written is not in\n%s", out)
-	}
-}
-
-// A tier that cannot run or be prepared runs nothing, beside or not.
-func TestBegin(t *testing.T) {
-	unmet := besides("unmet")
-	unmet.unmet = func() error { return errors.New("not root") }
-	var out strings.Builder
-	rows := schedule{
-		requireAll: true,
-		out:        &out,
-		prepare: func(_ context.Context, t tier, _ io.Writer) error {
-			if t.name == "unmet" {
-				return errors.New("prepared though it cannot run")
+		for i, want := range []string{signal.Error(), signal.Error(), "not run: " + signal.Error(), "not run: " + signal.Error()} {
+			if rows[i].note != want || rows[i].failed != 1 {
+				t.Errorf("%s: got %d failures and %q, want %q", rows[i].tier, rows[i].failed, rows[i].note, want)
 			}
-			return errors.New("no programs")
-		},
-		test: func(_ context.Context, tier tier, _ io.Writer) (*tally, error) {
-			t.Errorf("%s ran", tier.name)
-			return newTally(), nil
-		},
-	}.run(t.Context(), []tier{unmet, besides("unbuilt"), named("unbuilt too")})
-	for i, want := range []string{"not root", "no programs", "no programs"} {
-		if rows[i].result != failed || rows[i].note != want {
-			t.Errorf("got %+v, want %s", rows[i], want)
 		}
-	}
+		for _, want := range []string{"[long] long\n", "[other] other\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("what was written is not in\n%s", out)
+			}
+		}
+	})
 }
 
-// A tier's time is from its own turn, with what it takes to prepare it.
-func TestTimeBeside(t *testing.T) {
-	s := schedule{out: io.Discard, test: func(context.Context, tier, io.Writer) (*tally, error) { return &tally{passed: 1}, nil }}
-	var r row
-	b := s.startBeside(t.Context(), named("long"), time.Now().Add(-time.Hour), &r)
-	<-b.ended
-	s.print(b)
-	if r.took < time.Hour || r.took > time.Hour+time.Minute {
-		t.Errorf("took %s", r.took)
+// A tier that can't run, or whose maker failed, runs nothing, and what comes after it neither.
+func TestTiersThatCannotRun(t *testing.T) {
+	for requireAll, want := range map[bool]string{
+		true:  "unmet FAILED (not root), unbuilt FAILED (no compiler), after FAILED (not run: unbuilt is not there), later FAILED (not run: after is not there), other ok ()",
+		false: "unmet skipped (not root), unbuilt FAILED (no compiler), after FAILED (not run: unbuilt is not there), later FAILED (not run: after is not there), other ok ()",
+	} {
+		unmet := named("unmet", 1)
+		unmet.unmet = func() error { return errors.New("not root") }
+		rows := schedule{
+			requireAll: requireAll, cores: 2, out: io.Discard,
+			run: func(_ context.Context, tier tier, _ io.Writer) (*tally, error) {
+				switch tier.name {
+				case "unbuilt":
+					return newTally(), errors.New("no compiler")
+				case "other":
+					return &tally{passed: 1}, nil
+				}
+				t.Errorf("%s ran", tier.name)
+				return newTally(), nil
+			},
+		}.all(t.Context(), []tier{unmet, named("unbuilt", 1), named("after", 1, "unbuilt"), named("later", 1, "after"), named("other", 1)})
+		var got []string
+		for _, r := range rows {
+			got = append(got, fmt.Sprintf("%s %s (%s)", r.tier, r.result, r.note))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("requireAll %v:\n got %s\nwant %s", requireAll, got, want)
+		}
 	}
 }

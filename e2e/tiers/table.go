@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,13 +20,22 @@ const (
 type row struct {
 	tier, result            string
 	passed, failed, skipped int
+	began                   time.Duration // after the first tier
 	took                    time.Duration
+	cpu                     time.Duration // of the processes that ended; 0: not known
 	note                    string
+	tests                   []timed
+}
+
+// timed is a test and its own time, without its subtests'.
+type timed struct {
+	name string // the package's last folder and the test's name
+	took time.Duration
 }
 
 // judge turns counts into a result. A failed tier has at least one failure: go test can fail without a test.
-func judge(name string, counted *tally, err error, requireAll bool, took time.Duration) row {
-	r := row{tier: name, result: ok, passed: counted.passed, failed: counted.failed, skipped: counted.skipped, took: took}
+func judge(r row, counted *tally, err error, requireAll bool) row {
+	r.result, r.passed, r.failed, r.skipped, r.cpu, r.tests = ok, counted.passed, counted.failed, counted.skipped, counted.cpu, counted.times()
 	switch {
 	case err != nil && r.failed == 0:
 		r.failed, r.note = 1, firstLine(err.Error())
@@ -42,20 +53,71 @@ func judge(name string, counted *tally, err error, requireAll bool, took time.Du
 }
 
 // judgeUnmet is the row of a tier that cannot run on this machine; it counts as one test.
-func judgeUnmet(name string, reason error, requireAll bool) row {
+func judgeUnmet(r row, reason error, requireAll bool) row {
+	r.note = firstLine(reason.Error())
 	if requireAll {
-		return row{tier: name, result: failed, failed: 1, note: firstLine(reason.Error())}
+		r.result, r.failed = failed, 1
+		return r
 	}
-	return row{tier: name, result: skipped, skipped: 1, note: firstLine(reason.Error())}
+	r.result, r.skipped = skipped, 1
+	return r
 }
 
-// table aligns the rows.
+// chartWidth is how many columns the time of the whole run takes in the table.
+const chartWidth = 40
+
+// table aligns the rows. CORES is how many a tier kept busy on average; RAN shows from left to right what ran beside what.
 func table(rows []row) string {
+	var whole time.Duration
+	for _, r := range rows {
+		whole = max(whole, r.began+r.took)
+	}
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TIER\tRESULT\tPASSED\tFAILED\tSKIPPED\tTIME\tNOTE")
+	fmt.Fprintf(w, "TIER\tRESULT\tPASSED\tFAILED\tSKIPPED\tTIME\tCORES\tRAN, OF %s\tNOTE\n", whole.Round(time.Second))
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", r.tier, r.result, r.passed, r.failed, r.skipped, r.took.Round(100*time.Millisecond), r.note)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", r.tier, r.result, r.passed, r.failed, r.skipped, r.took.Round(100*time.Millisecond), r.cores(), r.chart(whole), r.note)
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	return text.String()
+}
+
+func (r row) cores() string {
+	if r.cpu == 0 || r.took == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", r.cpu.Seconds()/r.took.Seconds())
+}
+
+// chart draws when it ran.
+func (r row) chart(whole time.Duration) string {
+	if whole == 0 || r.took == 0 {
+		return strings.Repeat(".", chartWidth)
+	}
+	column := func(at time.Duration) int { return int(at * chartWidth / whole) }
+	from := min(column(r.began), chartWidth-1)
+	to := min(max(column(r.began+r.took), from+1), chartWidth)
+	return strings.Repeat(".", from) + strings.Repeat("#", to-from) + strings.Repeat(".", chartWidth-to)
+}
+
+// slowest lists the n tests that took longest.
+func slowest(rows []row, n int) string {
+	type test struct {
+		timed
+		tier string
+	}
+	var all []test
+	for _, r := range rows {
+		for _, t := range r.tests {
+			all = append(all, test{t, r.tier})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b test) int { return cmp.Compare(b.took, a.took) })
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SLOWEST TESTS\tTIME\tTIER")
+	for _, t := range all[:min(n, len(all))] {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", t.name, t.took.Round(100*time.Millisecond), t.tier)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	return text.String()

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestJudge(t *testing.T) {
@@ -32,7 +34,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := judge("", &test.counted, test.err, test.requireAll, 0); got != test.want {
+			if got := judge(row{}, &test.counted, test.err, test.requireAll); !cmp.Equal(got, test.want, cmp.AllowUnexported(row{})) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
@@ -41,29 +43,40 @@ func TestJudge(t *testing.T) {
 
 func TestJudgeUnmet(t *testing.T) {
 	reason := errors.New("not root")
-	if got := judgeUnmet("node", reason, false); got != (row{tier: "node", result: skipped, skipped: 1, note: "not root"}) {
+	if got := judgeUnmet(row{tier: "node"}, reason, false); got.tier != "node" || got.result != skipped || got.skipped != 1 || got.note != "not root" {
 		t.Errorf("got %+v", got)
 	}
-	if got := judgeUnmet("node", reason, true); got.result != failed || got.failed != 1 {
+	if got := judgeUnmet(row{tier: "node"}, reason, true); got.result != failed || got.failed != 1 {
 		t.Errorf("under REQUIRE_ALL=1: got %+v", got)
 	}
 }
 
-func TestTableAndClosing(t *testing.T) {
+func TestTable(t *testing.T) {
 	rows := []row{
-		{tier: "unit", result: ok, passed: 12, took: 1234 * time.Millisecond},
+		{tier: "unit", result: ok, passed: 12, took: 10 * time.Second, cpu: 15 * time.Second, tests: []timed{{"guard TestA", 3 * time.Second}, {"guard TestB", time.Second}}},
+		{tier: "lint", result: ok, passed: 1, began: 5 * time.Second, took: 15 * time.Second, tests: []timed{{"webhook TestC", 2 * time.Second}}},
 		{tier: "node", result: skipped, skipped: 1, note: "not root"},
 	}
 	want := strings.Join([]string{
-		"TIER  RESULT   PASSED  FAILED  SKIPPED  TIME  NOTE",
-		"unit  ok       12      0       0        1.2s  ",
-		"node  skipped  0       0       1        0s    not root",
+		"TIER  RESULT   PASSED  FAILED  SKIPPED  TIME  CORES  RAN, OF 20s                               NOTE",
+		"unit  ok       12      0       0        10s   1.5    ####################....................  ",
+		"lint  ok       1       0       0        15s   -      ..........##############################  ",
+		"node  skipped  0       0       1        0s    -      ........................................  not root",
 		"",
 	}, "\n")
 	if got := table(rows); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := closing(rows); got != "12 passed, 0 failed, 1 skipped" {
+	want = strings.Join([]string{
+		"SLOWEST TESTS  TIME  TIER",
+		"guard TestA    3s    unit",
+		"webhook TestC  2s    lint",
+		"",
+	}, "\n")
+	if got := slowest(rows, 2); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := closing(rows); got != "13 passed, 0 failed, 1 skipped" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -73,8 +86,9 @@ func TestChoose(t *testing.T) {
 	if err != nil || len(all) != len(tiers) {
 		t.Errorf("no names: got %d tiers, %v", len(all), err)
 	}
+	// What makes the programs that it needs comes with it.
 	one, err := choose(tiers, []string{"node"})
-	if err != nil || len(one) != 1 || one[0].name != "node" {
+	if err != nil || len(one) != 2 || one[0].name != programs || one[1].name != "node" {
 		t.Errorf("got %v, %v", one, err)
 	}
 	if _, err := choose(tiers, []string{"nod"}); err == nil {
@@ -91,13 +105,13 @@ func TestPatternsWithoutPackagesAreErrors(t *testing.T) {
 		name, dir, pattern string
 		wantErr            bool
 	}{
-		{"packages", ".", "./...", false},
-		{"no folder", ".", "./nothing/...", true},
+		{"packages", "../..", "./...", false},
+		{"no folder", "../..", "./nothing/...", true},
 		{"a folder without packages", empty, "./...", true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := tier{dir: test.dir, packages: []string{test.pattern}}.checkPackages(t.Context())
+			err := tier{root: test.dir, packages: []string{test.pattern}}.checkPackages(t.Context())
 			if (err != nil) != test.wantErr {
 				t.Errorf("got %v", err)
 			}
@@ -105,11 +119,22 @@ func TestPatternsWithoutPackagesAreErrors(t *testing.T) {
 	}
 }
 
-func TestTiersHaveNamesAndPackages(t *testing.T) {
+func TestTiersAreWhole(t *testing.T) {
 	var names []string
 	for _, tier := range tiers {
-		if tier.name == "" || tier.what == "" || tier.dir == "" || len(tier.packages) == 0 || slices.Contains(names, tier.name) {
+		does := 0
+		for _, is := range []bool{len(tier.packages) > 0, len(tier.command) > 0, tier.do != nil} {
+			if is {
+				does++
+			}
+		}
+		if tier.name == "" || tier.what == "" || does != 1 || tier.do == nil && tier.dir == "" || tier.cores == 0 || tier.limit == 0 || slices.Contains(names, tier.name) {
 			t.Errorf("%+v", tier)
+		}
+		for _, after := range tier.after {
+			if !slices.Contains(names, after) {
+				t.Errorf("%s comes after %s, which does not stand before it", tier.name, after)
+			}
 		}
 		names = append(names, tier.name)
 	}

@@ -2,10 +2,15 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"path"
+	"slices"
 	"strings"
+	"time"
 )
 
 // event is a line of go test -json, as go doc test2json has it.
@@ -18,12 +23,59 @@ type event struct {
 // tally counts tests, subtests among them, and keeps the output of those that have not ended yet.
 type tally struct {
 	passed, failed, skipped int
-	output                  map[[2]string]*strings.Builder // by package and test
-	failedIn                map[string]int                 // tests by package
+	output                  map[testKey]*strings.Builder
+	failedIn                map[string]int   // tests by package
+	began                   map[testKey]bool // and has not ended
+	took                    map[testKey]time.Duration
+	cpu                     time.Duration // of all processes
+}
+
+// testKey names a test; a package's own events have no test.
+type testKey struct{ pkg, test string }
+
+func (k testKey) String() string {
+	return path.Base(k.pkg) + " " + cmp.Or(k.test, "outside its tests")
+}
+
+// parent is what a test is part of: another test, or its package.
+func (k testKey) parent() testKey {
+	return testKey{k.pkg, k.test[:max(strings.LastIndexByte(k.test, '/'), 0)]}
 }
 
 func newTally() *tally {
-	return &tally{output: map[[2]string]*strings.Builder{}, failedIn: map[string]int{}}
+	return &tally{output: map[testKey]*strings.Builder{}, failedIn: map[string]int{}, began: map[testKey]bool{}, took: map[testKey]time.Duration{}}
+}
+
+// running names the tests that began and did not end, but not those that wait for a subtest of theirs.
+func (t *tally) running() []string {
+	var names []string
+	waits := map[testKey]bool{}
+	for key := range t.began {
+		waits[key.parent()] = true
+	}
+	for key := range t.began {
+		if !waits[key] {
+			names = append(names, key.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// times lists the tests that have ended, each with its own time: subtests' is taken away from what they are part of.
+func (t *tally) times() []timed {
+	own := maps.Clone(t.took)
+	for key, took := range t.took {
+		if key.test != "" {
+			own[key.parent()] -= took
+		}
+	}
+	var list []timed
+	for key, took := range own {
+		list = append(list, timed{key.String(), took})
+	}
+	slices.SortFunc(list, func(a, b timed) int { return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.name, b.name)) })
+	return list
 }
 
 // add counts an event and returns what a person should see now: the output of a failure, a line for each
@@ -34,6 +86,8 @@ func (t *tally) add(e event) string {
 		return e.Output
 	case "output":
 		t.keep(e)
+	case "run":
+		t.began[testKey{e.Package, e.Test}] = true
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			return t.endPackage(e)
@@ -48,7 +102,7 @@ func (t *tally) keep(e event) {
 	if strings.HasPrefix(e.Output, "=== ") {
 		return
 	}
-	key := [2]string{e.Package, e.Test}
+	key := testKey{e.Package, e.Test}
 	if t.output[key] == nil {
 		t.output[key] = &strings.Builder{}
 	}
@@ -57,7 +111,7 @@ func (t *tally) keep(e event) {
 
 // take returns what was kept of a test, or of a package outside its tests, and forgets it.
 func (t *tally) take(e event) string {
-	key := [2]string{e.Package, e.Test}
+	key := testKey{e.Package, e.Test}
 	kept := t.output[key]
 	delete(t.output, key)
 	if kept == nil {
@@ -68,6 +122,9 @@ func (t *tally) take(e event) string {
 
 func (t *tally) endTest(e event) string {
 	text := t.take(e)
+	key := testKey{e.Package, e.Test}
+	delete(t.began, key)
+	t.took[key] = elapsed(e)
 	switch e.Action {
 	case "pass":
 		t.passed++
@@ -86,6 +143,7 @@ func (t *tally) endTest(e event) string {
 func (t *tally) endPackage(e event) string {
 	var text strings.Builder
 	text.WriteString(t.take(e))
+	t.took[testKey{e.Package, ""}] = elapsed(e)
 	if e.Action != "fail" {
 		if e.Action == "skip" {
 			return "" // no test files
@@ -96,7 +154,7 @@ func (t *tally) endPackage(e event) string {
 		t.failed++
 	}
 	for key, kept := range t.output {
-		if key[0] == e.Package {
+		if key.pkg == e.Package {
 			text.WriteString(kept.String())
 			delete(t.output, key)
 		}
@@ -128,3 +186,5 @@ func parseEvent(line []byte) event {
 	}
 	return e
 }
+
+func elapsed(e event) time.Duration { return time.Duration(e.Elapsed * float64(time.Second)) }

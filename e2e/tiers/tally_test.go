@@ -1,8 +1,10 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTally(t *testing.T) {
@@ -47,5 +49,27 @@ func TestTally(t *testing.T) {
 				t.Errorf("%q shows %q", shown.String(), test.hidden)
 			}
 		})
+	}
+}
+
+// Who adds a test sees what it costs by itself, and who waits for one that hangs sees its name.
+func TestTimes(t *testing.T) {
+	counted := newTally()
+	err := readEvents(strings.NewReader(`{"Action":"run","Package":"x/p","Test":"A"}
+{"Action":"run","Package":"x/p","Test":"A/b"}
+{"Action":"pass","Package":"x/p","Test":"A/b","Elapsed":4}
+{"Action":"run","Package":"x/p","Test":"A/c"}
+{"Action":"run","Package":"x/q","Test":"A"}
+`), func(e event) { counted.add(e) })
+	if got := strings.Join(counted.running(), ", "); err != nil || got != "p A/c, q A" {
+		t.Errorf("there run %s (%v)", got, err)
+	}
+	err = readEvents(strings.NewReader(`{"Action":"fail","Package":"x/p","Test":"A/c","Elapsed":1}
+{"Action":"pass","Package":"x/p","Test":"A","Elapsed":7}
+{"Action":"fail","Package":"x/p","Elapsed":10}
+`), func(e event) { counted.add(e) })
+	want := []timed{{"p A/b", 4 * time.Second}, {"p outside its tests", 3 * time.Second}, {"p A", 2 * time.Second}, {"p A/c", time.Second}}
+	if got := counted.times(); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v (%v)", got, err)
 	}
 }

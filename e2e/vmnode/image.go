@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -73,10 +72,10 @@ func (b *builder) build(ctx context.Context, dir string) error {
 		return err
 	}
 	init := filepath.Join(dir, "init")
-	if err := b.goBuild(ctx, init, "./e2e/vmnode/init"); err != nil {
+	if err := cluster.GoBuild(ctx, init, "e2e/vmnode/init"); err != nil {
 		return err
 	}
-	if err := b.goBuild(ctx, filepath.Join(root, "usr/local/bin/podgrace-agent"), "./e2e/vmnode/agent"); err != nil {
+	if err := cluster.GoBuild(ctx, filepath.Join(root, "usr/local/bin/podgrace-agent"), "e2e/vmnode/agent"); err != nil {
 		return err
 	}
 	if err := writeInitramfs(ctx, made.initramfs(), root, k.version, init); err != nil {
@@ -101,23 +100,13 @@ func (b *builder) build(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (b *builder) goBuild(ctx context.Context, out, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", out, pkg)
-	cmd.Dir = b.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w: %s", pkg, err, cluster.Tail(text, 10))
-	}
-	return nil
-}
-
 // importImages boots the guest once, so that its own containerd unpacks the images that every node has.
 func (b *builder) importImages(ctx context.Context, made image) (err error) {
 	s := seed{environment: environment("image", "10.0.2.16", "10.207.99.0/24")}
-	for reference, pkg := range map[string]string{cluster.PauseImage: "e2e/cluster/pause", HogImage: "e2e/vmnode/hog"} {
-		archive := filepath.Join(made.dir, filepath.Base(pkg)+".tar")
+	for reference, folder := range map[string]string{cluster.PauseImage: "e2e/cluster/pause", HogImage: "e2e/vmnode/hog"} {
+		archive := filepath.Join(made.dir, filepath.Base(folder)+".tar")
 		defer os.RemoveAll(archive)
-		if err := cluster.BuildImage(ctx, reference, filepath.Join(b.source, pkg), archive); err != nil {
+		if err := cluster.BuildImage(ctx, reference, folder, archive); err != nil {
 			return err
 		}
 		s.images = append(s.images, archive)

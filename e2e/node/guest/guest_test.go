@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/guest"
 	"github.com/podgrace/podgrace/e2e/guest/guesttest"
@@ -15,7 +16,7 @@ import (
 func TestGuest(t *testing.T) {
 	clustertest.Require(t, "virtual machine", guest.Supported())
 	binary := filepath.Join(t.TempDir(), "kernel.test")
-	if err := guest.BuildTest(t.Context(), binary, "./e2e/guest/kernel"); err != nil {
+	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/guest/kernel"); err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer

@@ -75,7 +75,7 @@ func startNode(t *testing.T, sharedCredentials bool) *suite.Suite {
 		}
 	})
 	archive := filepath.Join(s.Dir, "done.tar")
-	if err := cluster.BuildImage(t.Context(), doneImage, "github.com/podgrace/podgrace/e2e/node/done", archive); err != nil {
+	if err := cluster.BuildImage(t.Context(), doneImage, "e2e/node/done", archive); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.StartKubelet(t.Context(), cluster.KubeletOptions{Name: nodeName, Images: []string{archive}}); err != nil {

@@ -47,7 +47,7 @@ func start(t *testing.T) (*suite.Suite, *cluster.Node) {
 	s := shared.Get(t)
 	startNode.Do(func() {
 		archive := filepath.Join(s.Dir, "linger.tar")
-		if nodeErr = cluster.BuildImage(context.Background(), lingerImage, "github.com/podgrace/podgrace/e2e/node/partition/linger", archive); nodeErr == nil {
+		if nodeErr = cluster.BuildImage(context.Background(), lingerImage, "e2e/node/partition/linger", archive); nodeErr == nil {
 			node, nodeErr = s.StartKubelet(context.Background(), cluster.KubeletOptions{Name: "real", Images: []string{archive}})
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/guest"
 	"github.com/podgrace/podgrace/e2e/guest/guesttest"
 	"github.com/podgrace/podgrace/e2e/vmnode"
 )
@@ -23,7 +22,7 @@ const kernelTest = "/var/tmp/kernel.test"
 func TestSystemd(t *testing.T) {
 	s, n := start(t)
 	binary := filepath.Join(t.TempDir(), "kernel.test")
-	if err := guest.BuildTest(t.Context(), binary, "./e2e/guest/kernel"); err != nil {
+	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/guest/kernel"); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Copy(t.Context(), binary, kernelTest, 0o755); err != nil {

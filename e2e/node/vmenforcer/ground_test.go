@@ -72,7 +72,7 @@ func start(t *testing.T) *ground {
 // deploy boots the node and puts the enforcer on it as deploy/nodeenforcer has it.
 func deploy(ctx context.Context, s *suite.Suite) (*vmnode.Node, error) {
 	archive := filepath.Join(s.Dir, "nodeenforcer.tar")
-	if err := cluster.BuildImage(ctx, enforcerImage, "github.com/podgrace/podgrace/cmd/nodeenforcer", archive); err != nil {
+	if err := cluster.BuildImage(ctx, enforcerImage, "cmd/nodeenforcer", archive); err != nil {
 		return nil, err
 	}
 	node, err := vmnode.Start(ctx, s.Cluster, vmnode.Options{

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // pictures are a command each, and what it is drawn as.
@@ -39,6 +41,13 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	if err := os.Chdir(root); err != nil { // the paths below are from there
+		return err
+	}
 	dir, err := os.MkdirTemp("", "podgrace-pictures-")
 	if err != nil {
 		return err
@@ -59,11 +68,11 @@ func run(ctx context.Context) error {
 		if err := os.WriteFile(file, output, 0o600); err != nil {
 			return err
 		}
-		args := []string{"run", "./e2e/screenshot"}
+		args := []string{"run", "-C=e2e", "./screenshot"}
 		if p.page {
-			args = append(args, "-page", file, "-o", filepath.Join("docs", "images", p.name+".png"))
+			args = append(args, "-page", file, "-o", filepath.Join(root, "docs", "images", p.name+".png"))
 		} else {
-			args = append(args, "-terminal", file, "-prompt", command(p.args), "-o", filepath.Join("docs", "images", p.name+".svg"))
+			args = append(args, "-terminal", file, "-prompt", command(p.args), "-o", filepath.Join(root, "docs", "images", p.name+".svg"))
 		}
 		if text, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("draw %s: %w\n%s", p.name, err, text)

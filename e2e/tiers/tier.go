@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/guest"
+	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/page"
+	"github.com/podgrace/podgrace/e2e/vmnode"
+)
+
+// tier is a set of packages which need the same things of the machine, or a command.
+type tier struct {
+	name, what string
+	root, dir  string // the repository, and in it the module's folder
+	packages   []string
+	args       []string // for go test
+	// Instead of tests, a program with its arguments, or what is done here; each counts as one test.
+	command []string
+	do      func(ctx context.Context, out io.Writer) error
+	after   []string     // tiers that make what it needs
+	unmet   func() error // why it cannot run here; nil: it always can
+	// cores is how many it keeps busy on average; the closing table tells it. What waits runs beside others by it.
+	cores float64
+	// limit is how long it may take, beside others and on a machine that is busy. It does not bound what is well, but tells
+	// the name of what hangs.
+	limit time.Duration
+}
+
+// live are the arguments of the tiers with a cluster: never cached, and one package at a time, so that its control
+// planes do not compete for the same cores.
+var live = []string{"-count=1", "-p=1"}
+
+// The tiers that make what others need. They take no time where it is there.
+const programs = "Kubernetes"
+
+// tiers in the order in which they begin where there is room: the longest first.
+var tiers = []tier{
+	{
+		name: programs, what: "its programs, built once a version", cores: 2, limit: 40 * time.Minute,
+		do: func(ctx context.Context, out io.Writer) error {
+			_, err := cluster.Binaries(ctx, out)
+			return err
+		},
+	},
+	{
+		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
+		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{programs}, unmet: kind.Supported,
+		cores: 0.9, limit: 40 * time.Minute,
+	},
+	{
+		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
+		// is built under a lock.
+		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm", "./node/vmenforcer"},
+		args:     live, after: []string{programs}, unmet: guestUnmet, cores: 1, limit: 40 * time.Minute,
+	},
+	{
+		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
+		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
+		args:     live, after: []string{programs}, unmet: cluster.NodeSupported, cores: 0.6, limit: 30 * time.Minute,
+	},
+	{
+		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
+		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
+	},
+	{
+		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
+		packages: []string{
+			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./guest", "./vmnode/...", "./guest/guesttest", "./kind", "./kind/runc",
+		},
+		cores: 1, limit: 20 * time.Minute,
+	},
+	{
+		name: "API server", what: "the webhooks behind a real API server", dir: "e2e",
+		packages: []string{"./apiserver/...", "./agreement/...", "./certificates/...", "./faults/..."}, args: live,
+		after: []string{programs}, cores: 1, limit: 30 * time.Minute,
+	},
+	{
+		name: "deploy", what: "what Podgrace is installed by, on a real API server", dir: "e2e/deploy",
+		packages: []string{"./..."}, args: live, after: []string{programs}, cores: 1, limit: 30 * time.Minute,
+	},
+	{
+		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
+		packages: []string{"./controlplane/..."}, args: live, after: []string{programs}, cores: 0.8, limit: 20 * time.Minute,
+	},
+	{
+		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
+		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 1, limit: 15 * time.Minute,
+	},
+	{
+		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
+		packages: []string{"./..."}, args: live, after: []string{programs}, cores: 1, limit: 20 * time.Minute,
+	},
+	{
+		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",
+		packages: []string{"./..."}, args: live, cores: 1, limit: 20 * time.Minute,
+	},
+	{
+		name: "lint", what: "the linter, on all modules", dir: ".", command: []string{"make", "lint"}, cores: 1.5, limit: 40 * time.Minute,
+	},
+	{
+		name: "verify", what: "generated files and modules are fresh", dir: ".", command: []string{"make", "verify"}, cores: 1, limit: 20 * time.Minute,
+	},
+}
+
+// guestUnmet: some of these tests run in a bare guest, others on a node in one.
+func guestUnmet() error { return cmp.Or(guest.Supported(), vmnode.Supported()) }
+
+// choose picks tiers by name, and those that they come after; no names are all of them.
+func choose(all []tier, names []string) ([]tier, error) {
+	if len(names) == 0 {
+		return slices.Clone(all), nil
+	}
+	wanted := map[string]bool{}
+	for names := slices.Clone(names); len(names) > 0; names = names[1:] {
+		i := slices.IndexFunc(all, func(t tier) bool { return t.name == names[0] })
+		if i < 0 {
+			return nil, fmt.Errorf("no tier %q", names[0])
+		}
+		wanted[names[0]] = true
+		names = append(names, all[i].after...)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(t tier) bool { return !wanted[t.name] }), nil
+}
