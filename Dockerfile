@@ -7,6 +7,8 @@
 # (go mod vendor) beside go.mod.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
+# Where the programs come from: the stage that compiles them, or an image that has them in /out, with the authorities below.
+ARG PROGRAMS=build
 ARG VERSION=dev
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
@@ -20,26 +22,28 @@ ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
 
+FROM ${PROGRAMS} AS programs
+
 # What a program without its own root file system needs: authorities to trust, for kubeconfigs that name none.
 FROM ${BASE_IMAGE} AS base
 ARG VERSION
 LABEL org.opencontainers.image.title=podgrace \
       org.opencontainers.image.licenses=Apache-2.0 \
       org.opencontainers.image.version=$VERSION
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=programs /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 
 FROM base AS podgrace
-COPY --from=build /out/podgrace /usr/local/bin/podgrace
+COPY --from=programs /out/podgrace /usr/local/bin/podgrace
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/podgrace"]
 
 # The owner of a node's cgroup files is root; the DaemonSet takes away what root has beyond that.
 FROM base AS nodeenforcer
-COPY --from=build /out/nodeenforcer /usr/local/bin/nodeenforcer
+COPY --from=programs /out/nodeenforcer /usr/local/bin/nodeenforcer
 USER 0:0
 ENTRYPOINT ["/usr/local/bin/nodeenforcer"]
 
 FROM base AS webhook
-COPY --from=build /out/webhook /usr/local/bin/webhook
+COPY --from=programs /out/webhook /usr/local/bin/webhook
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/webhook"]

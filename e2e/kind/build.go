@@ -2,8 +2,11 @@ package kind
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
@@ -51,17 +54,72 @@ tar --create --numeric-owner --file=- "$@" | eval docker import "$changes" - '"$
 // BuildPause makes the image that the examples' workloads run.
 func (l *Lab) BuildPause(ctx context.Context) error {
 	archive := filepath.Join(l.Dir, "pause.tar")
-	if err := cluster.BuildImage(ctx, cluster.PauseImage, modulePath+"/e2e/cluster/pause", archive); err != nil {
+	if err := cluster.BuildImage(ctx, cluster.PauseImage, "e2e/cluster/pause", archive); err != nil {
 		return err
 	}
 	_, err := l.Docker.Run(ctx, "load", "--input="+archive)
 	return err
 }
 
-// Build builds the images from a folder with the sources, and gives them a tag.
+// All says if everything is asked for that a nightly run has time for: PODGRACE_ALL=1.
+func All() bool { return os.Getenv("PODGRACE_ALL") == "1" }
+
+// compiledInDocker says if the Dockerfile compiles the programs. By default they come from this machine, which has compiled most of
+// them already.
+func compiledInDocker() bool { return All() || registryReached() }
+
+// programsImage has a version's programs, as this machine compiled them.
+func programsImage(tag string) string { return "localhost/podgrace/programs:" + tag }
+
+// Compile compiles the programs of the sources in a folder as the Dockerfile does, into the folder out beside them. What a build in
+// Docker needs instead, which reaches no proxy, is the modules' sources.
+func Compile(ctx context.Context, source, dockerfile, tag string) error {
+	if compiledInDocker() {
+		if _, err := (command{dir: source}).run(ctx, "go", "mod", "vendor"); err != nil {
+			return fmt.Errorf("adding modules to %s: %w", filepath.Base(source), err)
+		}
+		return nil
+	}
+	text, err := os.ReadFile(dockerfile)
+	if err != nil {
+		return fmt.Errorf("reading the Dockerfile: %w", err)
+	}
+	line, err := buildLine(string(text))
+	if err != nil {
+		return err
+	}
+	out := source + "-programs/out"
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fmt.Errorf("making a folder for programs: %w", err)
+	}
+	script := command{dir: source, env: []string{"CGO_ENABLED=0", "VERSION=" + tag, "OUT=" + out}}
+	if _, err := script.run(ctx, "bash", "-c", line); err != nil {
+		return fmt.Errorf("compiling the %s version: %w", tag, err)
+	}
+	return nil
+}
+
+// buildLine is the line by which a Dockerfile compiles the programs, with $OUT for their folder.
+func buildLine(dockerfile string) (string, error) {
+	found := regexp.MustCompile(`(?m)^\s+(go build .*-o )/out/( .*)$`).FindStringSubmatch(dockerfile)
+	if found == nil {
+		return "", errors.New("no line of the Dockerfile says: go build ... -o /out/ ...")
+	}
+	return found[1] + `"$OUT"` + found[2], nil
+}
+
+// Build builds the images from a folder with the sources that Compile has seen, and gives them a tag.
 func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string) error {
 	args := []string{"build", "--progress=plain", "--network=none", "--file=" + dockerfile, "--build-arg=VERSION=" + tag}
-	if !registryReached() {
+	switch {
+	case !compiledInDocker():
+		if err := l.Docker.importArchive(ctx, programsImage(tag), nil, "--directory="+source+"-programs", "out", "--directory=/", "etc/ssl/certs/ca-certificates.crt"); err != nil {
+			return err
+		}
+		// Nothing of the sources is copied.
+		source = source + "-programs"
+		args = append(args, "--build-arg=PROGRAMS="+programsImage(tag))
+	case !registryReached():
 		if err := l.importGo(ctx); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ const cgroupParent = "/podgrace-kind"
 // start starts a daemon, with our runc before Debian's. It belongs in a box: a second daemon in the same network namespace
 // rewrites the first one's firewall rules.
 func (d *Docker) start(ctx context.Context, dir, data string) error {
-	if _, err := (command{env: []string{"CGO_ENABLED=0"}}).run(ctx, "go", "build", "-o", filepath.Join(d.bin, "runc"), modulePath+"/e2e/kind/runc"); err != nil {
+	if err := cluster.GoBuild(ctx, filepath.Join(d.bin, "runc"), "e2e/kind/runc"); err != nil {
 		return err
 	}
 	socket := "unix://" + filepath.Join(dir, "docker.sock")

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // imageVariable names a node image to use instead of ours; "default" is kind's own. The base images of the Dockerfile are then
@@ -41,10 +43,11 @@ func (l *Lab) nodeImage(ctx context.Context) (reference string, ours bool, err e
 
 // nodeKey names what a node image is made of.
 func (l *Lab) nodeKey(ctx context.Context) (string, error) {
-	own, err := run(ctx, "go", "list", "-f", "{{.Dir}}", modulePath+"/e2e/kind")
+	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
+	own := filepath.Join(root, "e2e", "kind")
 	sum := sha256.New()
 	fmt.Fprintln(sum, l.source, l.debian, l.programs)
 	files, err := filepath.Glob(filepath.Join(own, "node*.go"))
@@ -78,12 +81,14 @@ func (l *Lab) makeNode(ctx context.Context, root string) error {
 		{"bash", "-c", nodeUnits, "units", root},
 		{"bash", "-c", `cp "$1"/usr/lib/cni/{host-local,loopback,ptp,portmap} "$1"/opt/cni/bin/`, "cni", root},
 		{"install", "--mode=755", l.programs + "/kubeadm", l.programs + "/kubelet", l.programs + "/kubectl", root + "/usr/bin/"},
-		{"env", "CGO_ENABLED=0", "go", "build", "-o", root + "/usr/local/sbin/runc", modulePath + "/e2e/kind/runc"},
 	}
 	for _, step := range steps {
 		if _, err := run(ctx, step[0], step[1:]...); err != nil {
 			return err
 		}
+	}
+	if err := cluster.GoBuild(ctx, filepath.Join(root, "usr/local/sbin/runc"), "e2e/kind/runc"); err != nil {
+		return err
 	}
 	version := strings.TrimPrefix(filepath.Base(l.programs), "kubernetes-")
 	images, err := l.controlPlaneImages(ctx, root, version)

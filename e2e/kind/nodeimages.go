@@ -7,6 +7,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // controlPlaneImages makes the images that kubeadm's static pods name, of one program each, and packs them into
@@ -49,7 +51,6 @@ func (l *Lab) stage(ctx context.Context, root, name, stage string) error {
 	steps := [][]string{{"mkdir", "--parents", bin}, {"mkdir", "--mode=1777", stage + "/tmp"}}
 	switch name {
 	case "pause":
-		steps = append(steps, []string{"env", "CGO_ENABLED=0", "go", "build", "-o", bin + "/pause", modulePath + "/e2e/cluster/pause"})
 	case "kube-proxy":
 		steps = append(steps, []string{"cp", l.programs + "/" + name, bin}, []string{"bash", "-c", stageIptables, "iptables", root, stage})
 	default:
@@ -59,6 +60,9 @@ func (l *Lab) stage(ctx context.Context, root, name, stage string) error {
 		if _, err := run(ctx, step[0], step[1:]...); err != nil {
 			return fmt.Errorf("laying out image %s: %w", name, err)
 		}
+	}
+	if name == "pause" {
+		return cluster.GoBuild(ctx, filepath.Join(bin, name), "e2e/cluster/pause")
 	}
 	return nil
 }

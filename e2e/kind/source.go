@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
@@ -22,7 +21,7 @@ func ExportCommit(ctx context.Context, commit, dir string) error {
 	return export(ctx, dir, `git archive "$COMMIT"`, "COMMIT="+commit)
 }
 
-// export fills dir from a command that writes an archive, and adds the modules' sources: the build reaches no proxy.
+// export fills dir from a command that writes an archive.
 func export(ctx context.Context, dir, archive string, env ...string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
@@ -34,9 +33,6 @@ func export(ctx context.Context, dir, archive string, env ...string) error {
 	shell := command{dir: root, env: append(env, "DIR="+dir)}
 	if _, err := shell.run(ctx, "bash", "-o", "pipefail", "-c", archive+` | tar --extract --directory="$DIR"`); err != nil {
 		return fmt.Errorf("exporting the repository: %w", err)
-	}
-	if _, err := (command{dir: dir}).run(ctx, "go", "mod", "vendor"); err != nil {
-		return fmt.Errorf("adding modules to %s: %w", filepath.Base(dir), err)
 	}
 	return nil
 }

@@ -1,42 +1,103 @@
 package install
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/podgrace/podgrace/e2e/kind"
 )
 
-// This version on a cluster that had none, as a new user has it: it works, also after all replicas were killed at once, and is
-// removed without a trace.
-func TestInstall(t *testing.T) {
-	w := get(t)
-	for _, mode := range []string{selfManaged, certManager} {
-		t.Run(mode, func(t *testing.T) {
-			w.certManager(t, mode)
-			w.install(t, helm, mode, current)
-			w.check(t)
-			w.killReplicas(t)
-			w.uninstall(t, helm, mode)
-		})
+// installation is a way in which Podgrace comes into a cluster, and what is seen of it there.
+type installation struct {
+	installer installer
+	mode      string // of certificates
+	from      string // the version before; empty: a cluster that had none
+	suites    bool   // the tests run against it that a cluster made for them passes
+}
+
+func (i installation) String() string {
+	name := i.installer.name + "/" + i.mode
+	if i.from != "" {
+		name += "/upgrade"
+	}
+	if i.suites {
+		name += "/suites"
+	}
+	return name
+}
+
+// installations are chosen so that each two of the four properties meet in each combination (TestEachPairOfProperties);
+// PODGRACE_ALL=1 has all combinations.
+func installations() []installation {
+	if kind.All() {
+		return product()
+	}
+	return []installation{
+		{helm, selfManaged, "", true},
+		{kustomize, certManager, previous, true},
+		{helm, certManager, "", false},
+		{helm, selfManaged, previous, false},
+		{kustomize, selfManaged, "", false},
 	}
 }
 
-// By each installer, in both certificate modes: the previous version is installed and upgraded, while pods come and go, and no
-// request fails. What came of it works and is removed without a trace; Helm's passes, besides, the tests that a cluster made for
-// them passes.
-func TestUpgrade(t *testing.T) {
-	w := get(t)
-	for _, i := range []installer{kustomize, helm} {
+// product is every combination.
+func product() []installation {
+	var all []installation
+	for _, i := range []installer{helm, kustomize} {
 		for _, mode := range []string{selfManaged, certManager} {
-			t.Run(i.name+"/"+mode, func(t *testing.T) {
-				w.certManager(t, mode)
-				w.install(t, i, mode, previous)
-				w.upgradeUnderChurn(t, i, mode)
-				w.check(t)
-				if i.suites {
-					w.runSuites(t)
+			for _, from := range []string{"", previous} {
+				for _, suites := range []bool{true, false} {
+					all = append(all, installation{i, mode, from, suites})
 				}
-				w.uninstall(t, i, mode)
-			})
+			}
 		}
+	}
+	return all
+}
+
+func TestEachPairOfProperties(t *testing.T) {
+	pairs := func(all []installation) map[string]bool {
+		found := map[string]bool{}
+		for _, i := range all {
+			properties := []string{i.installer.name, i.mode, "from " + i.from, fmt.Sprint("suites ", i.suites)}
+			for n, a := range properties {
+				for _, b := range properties[n+1:] {
+					found[a+", "+b] = true
+				}
+			}
+		}
+		return found
+	}
+	chosen := pairs(installations())
+	for pair := range pairs(product()) {
+		if !chosen[pair] {
+			t.Errorf("no installation has %s", pair)
+		}
+	}
+}
+
+// This version on a cluster that had none, as a new user has it: it works, also after all replicas were killed at once. Or after the
+// previous one, while pods come and go, and no request fails. What came of it works and is removed without a trace.
+func TestInstallations(t *testing.T) {
+	w := get(t)
+	for _, i := range installations() {
+		t.Run(i.String(), func(t *testing.T) {
+			w.certManager(t, i.mode)
+			if i.from == "" {
+				w.install(t, i.installer, i.mode, current)
+				w.check(t)
+				w.killReplicas(t)
+			} else {
+				w.install(t, i.installer, i.mode, i.from)
+				w.upgradeUnderChurn(t, i.installer, i.mode)
+				w.check(t)
+			}
+			if i.suites {
+				w.runSuites(t)
+			}
+			w.uninstall(t, i.installer, i.mode)
+		})
 	}
 }
 

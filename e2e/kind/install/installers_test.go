@@ -19,7 +19,6 @@ type installer struct {
 	name   string
 	apply  func(ctx context.Context, w *world, mode, version string) error // installs or upgrades
 	remove func(ctx context.Context, w *world, mode, version string) error
-	suites bool // its installation is the one that the suites run against
 }
 
 var (
@@ -43,7 +42,7 @@ var (
 		},
 	}
 	helm = installer{
-		name: "Helm", suites: true,
+		name: "Helm",
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
 			_, err := w.Helm(ctx, "upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),

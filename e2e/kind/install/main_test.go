@@ -64,8 +64,20 @@ func prepare(ctx context.Context, dir string) error {
 	return sources(ctx, dir)
 }
 
-// sources exports both versions.
+// sources exports both versions, and compiles their programs.
 func sources(ctx context.Context, dir string) error {
+	if err := export(ctx, dir); err != nil {
+		return err
+	}
+	for _, version := range []string{current, previous} {
+		if err := kind.Compile(ctx, filepath.Join(dir, version), filepath.Join(dir, current, "Dockerfile"), version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func export(ctx context.Context, dir string) error {
 	if err := kind.ExportWorkTree(ctx, filepath.Join(dir, current)); err != nil {
 		return err
 	}

@@ -38,10 +38,10 @@ func buildSuites(ctx context.Context, dir string) error {
 	}
 	args := []string{"test", "-c", "-o", filepath.Join(dir, "suites") + string(filepath.Separator)}
 	for _, name := range suites {
-		args = append(args, "./e2e/"+name)
+		args = append(args, "./"+name)
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = root
+	cmd.Dir = filepath.Join(root, "e2e")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling the suites: %w: %s", err, cluster.Tail(out, 30))
 	}
