@@ -8,13 +8,10 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
-// buildCertManager builds cert-manager's controllers (package certmanager) into dir, if they are not there.
-func buildCertManager(ctx context.Context, module, dir string) (string, error) {
+// buildCertManager compiles cert-manager's controllers (package certmanager) into dir.
+func buildCertManager(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "certmanager")
-	if _, err := (command{dir: module, env: []string{"GOWORK=off"}}).run(ctx, "go", "build", "-o", program, "."); err != nil {
-		return "", fmt.Errorf("building cert-manager: %w", err)
-	}
-	return program, nil
+	return program, cluster.GoBuild(ctx, program, "e2e/kind/certmanager")
 }
 
 // StartCertManager installs cert-manager's CustomResourceDefinitions and starts its controllers, as a process beside the

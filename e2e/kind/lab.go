@@ -182,7 +182,7 @@ func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 	if l.helm, err = (command{dir: filepath.Join(root, "e2e", "deploy")}).run(ctx, "go", "tool", "-n", "helm"); err != nil {
 		return nil, err
 	}
-	if l.certManager, err = buildCertManager(ctx, filepath.Join(root, "e2e", "kind", "certmanager"), dir); err != nil {
+	if l.certManager, err = buildCertManager(ctx, dir); err != nil {
 		return nil, err
 	}
 	l.source, err = command{dir: root}.run(ctx, "go", "list", "-modfile=tools/go.mod", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kind")

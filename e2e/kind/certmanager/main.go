@@ -1,6 +1,6 @@
 // Command certmanager runs those parts of cert-manager that Podgrace's certificates need: the controllers of Certificates,
 // the self-signed and the CA issuer, and the injector of caBundle. It is cert-manager's own code, started here because
-// its images are in a registry and its programs in no module. It is a module of its own, for the weight of its dependencies.
+// its images are in a registry and its programs in no module.
 //
 //	certmanager --kubeconfig FILE
 package main
