@@ -237,6 +237,7 @@ func TestTerminationWithoutAPIServer(t *testing.T) {
 	seen := make(steps, 100)
 	limits := terminate.DefaultLimits()
 	limits.Retry.Max = 500 * time.Millisecond
+	limits.Mark, limits.HardCall = time.Minute, time.Minute // a machine that is busy with other tests is not what is tested
 	terminator := terminate.New(terminate.Config{
 		API:     enforcerAPI(t, s, pod.Spec.NodeName, func(c *rest.Config) { c.Dial = network.dial }),
 		Cgroups: tree, Processes: terminate.Host{Proc: "/proc"}, Ledger: terminate.Files{Dir: t.TempDir()},

@@ -12,6 +12,8 @@ type Limits struct {
 	SoftPatience time.Duration
 	// SoftCall and HardCall bound one request.
 	SoftCall, HardCall time.Duration
+	// Mark bounds the condition that is written before the DELETE of a hard eviction, which it must not hold up.
+	Mark time.Duration
 	// Retry of a request after trouble.
 	Retry Backoff
 	// Budget is the wait after a budget forbade an eviction, where the answer asks for less.
@@ -28,7 +30,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Patience: time.Second, Margin: 2 * time.Second, SoftPatience: 30 * time.Second,
-		SoftCall: 10 * time.Second, HardCall: 3 * time.Second,
+		SoftCall: 10 * time.Second, HardCall: 3 * time.Second, Mark: 300 * time.Millisecond,
 		Retry:   Backoff{Min: 200 * time.Millisecond, Max: 10 * time.Second},
 		Budget:  Backoff{Min: 5 * time.Second, Max: time.Minute},
 		Restart: Backoff{Min: time.Second, Max: 5 * time.Minute},

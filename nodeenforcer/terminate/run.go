@@ -6,15 +6,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 )
-
-// markTimeout bounds Mark, which comes before the DELETE of a hard eviction and must not hold it up.
-const markTimeout = 300 * time.Millisecond
 
 // victim runs the actions of one state.
 type victim struct {
@@ -140,7 +136,7 @@ func (v *victim) remove(a Delete) Event {
 
 // mark is best effort: without it a Job counts the pod as failed.
 func (v *victim) mark(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	ctx, cancel := context.WithTimeout(ctx, v.t.limits.Mark)
 	defer cancel()
 	v.mu.Lock()
 	message := v.message
