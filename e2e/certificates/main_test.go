@@ -73,7 +73,7 @@ func newPair(t *testing.T) (p *pair, namespace string) {
 	shared.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute) // the first run on a machine builds Kubernetes
 		defer cancel()
-		if _, shared.unmet = cluster.Binaries(ctx, os.Stderr); shared.unmet == nil {
+		if _, shared.unmet = cluster.Binaries(ctx, os.Stderr, cluster.Options{}.Programs()...); shared.unmet == nil {
 			shared.pair, shared.err = install(ctx, t)
 		}
 	})

@@ -38,14 +38,16 @@ var programs = []program{
 	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
 }
 
-// assetPrograms are what a folder named by KUBEBUILDER_ASSETS must have; the others may be absent.
-var assetPrograms = []string{"etcd", "kube-apiserver", "kubectl"}
-
-// Binaries returns the folder with the cluster's programs: KUBEBUILDER_ASSETS if it is set, else the cache,
-// into which it builds whatever is missing (minutes, once per version). Lines about that go to progress.
-func Binaries(ctx context.Context, progress io.Writer) (string, error) {
+// Binaries returns the folder with the cluster's programs, of which it has at least the named ones:
+// KUBEBUILDER_ASSETS if it is set, else the cache, into which it builds those that are missing (minutes, once per
+// version). Lines about that go to progress. Options.Programs names those of a cluster.
+func Binaries(ctx context.Context, progress io.Writer, names ...string) (string, error) {
+	wanted, err := choose(names)
+	if err != nil {
+		return "", err
+	}
 	if dir := os.Getenv(assetsVariable); dir != "" {
-		if err := requirePrograms(dir, assetPrograms...); err != nil {
+		if err := requirePrograms(dir, names...); err != nil {
 			return "", fmt.Errorf("%s: %w", assetsVariable, err)
 		}
 		return dir, nil
@@ -63,57 +65,75 @@ func Binaries(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("finding the cache folder: %w", err)
 	}
 	dir := filepath.Join(cache, "podgrace", "kubernetes-"+version)
-	if len(missing(dir, programNames()...)) == 0 {
+	todo := slices.DeleteFunc(wanted, func(p program) bool { return len(missing(dir, p.name)) == 0 })
+	if len(todo) == 0 {
 		return dir, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache folder: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock"), progress)
-	if err != nil {
-		return "", err
+	for i, p := range todo {
+		err := once(ctx, p, dir, progress, func() error {
+			fmt.Fprintf(progress, "building %s (%d of %d) ... ", p.name, i+1, len(todo))
+			start := time.Now()
+			if err := build(ctx, module, p, dir, version); err != nil {
+				fmt.Fprintln(progress, "failed")
+				return err
+			}
+			fmt.Fprintf(progress, "%ds\n", int(time.Since(start).Seconds()))
+			return nil
+		})
+		if err != nil {
+			return "", err
+		}
 	}
-	defer unlock()
-	return dir, buildMissing(ctx, module, dir, version, progress)
+	return dir, nil
 }
 
-// buildMissing builds into dir what another process has not put there while we waited for the lock.
-func buildMissing(ctx context.Context, module, dir, version string, progress io.Writer) error {
-	left, _ := filepath.Glob(filepath.Join(dir, ".build-*")) // by a build that was killed: we have the lock
-	for _, temp := range left {
-		_ = os.RemoveAll(temp)
-	}
-	todo := missing(dir, programNames()...)
-	for i, p := range programs {
-		if !slices.Contains(todo, p.name) {
-			continue
+// choose returns the named programs in the order in which they are built.
+func choose(names []string) ([]program, error) {
+	var chosen []program
+	for _, p := range programs {
+		if slices.Contains(names, p.name) {
+			chosen = append(chosen, p)
 		}
-		fmt.Fprintf(progress, "building %s (%d of %d) ... ", p.name, i+1, len(programs))
-		start := time.Now()
-		if err := build(ctx, module, p, dir, version); err != nil {
-			fmt.Fprintln(progress, "failed")
-			return err
-		}
-		fmt.Fprintf(progress, "%ds\n", int(time.Since(start).Seconds()))
 	}
-	return nil
+	for _, name := range names {
+		if !slices.ContainsFunc(chosen, func(p program) bool { return p.name == name }) {
+			return nil, fmt.Errorf("no program %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+// once calls build unless another process has built the program while we waited for it. The lock is of this program alone:
+// nobody waits for what others need, and who needs the same goes through it in the same order.
+func once(ctx context.Context, p program, dir string, progress io.Writer, build func() error) error {
+	unlock, err := lock(ctx, filepath.Join(dir, ".lock-"+p.name), progress)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if len(missing(dir, p.name)) == 0 {
+		return nil
+	}
+	return build()
 }
 
 // build makes one program under a temporary name and renames it, so that a name in the cache means a whole file.
 func build(ctx context.Context, module string, p program, dir, version string) error {
-	temp, err := os.MkdirTemp(dir, ".build-")
-	if err != nil {
+	temp := filepath.Join(dir, ".build-"+p.name)
+	defer os.Remove(temp)
+	if err := os.RemoveAll(temp); err != nil { // of a build that was killed: we have the lock
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}
-	defer os.RemoveAll(temp)
-	out := filepath.Join(temp, p.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(version), "-o", out, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(version), "-o", temp, p.pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s in %s: %w\n%s", p.name, module, err, tail(text, 20))
 	}
-	if err := os.Rename(out, filepath.Join(dir, p.name)); err != nil {
+	if err := os.Rename(temp, filepath.Join(dir, p.name)); err != nil {
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}
 	return nil
@@ -243,12 +263,4 @@ func missing(dir string, names ...string) []string {
 		}
 	}
 	return absent
-}
-
-func programNames() []string {
-	names := make([]string, 0, len(programs))
-	for _, p := range programs {
-		names = append(names, p.name)
-	}
-	return names
 }

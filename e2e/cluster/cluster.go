@@ -46,6 +46,18 @@ type Options struct {
 	Dir string
 }
 
+// Programs are those that a cluster with these options runs, and kubectl.
+func (o Options) Programs() []string {
+	names := []string{"etcd", "kube-apiserver", "kubectl"}
+	if o.ControllerManager {
+		names = append(names, "kube-controller-manager")
+	}
+	if o.Scheduler {
+		names = append(names, "kube-scheduler")
+	}
+	return names
+}
+
 // Cluster is a running control plane.
 type Cluster struct {
 	// Config is the administrator's client configuration.
@@ -195,20 +207,9 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr s
 	return out.String(), errOut.String(), err
 }
 
-func (c *Cluster) findPrograms(ctx context.Context) error {
-	dir, err := Binaries(ctx, c.log)
-	if err != nil {
-		return err
-	}
-	needed := []string{"etcd", "kube-apiserver", "kubectl"}
-	if c.options.ControllerManager {
-		needed = append(needed, "kube-controller-manager")
-	}
-	if c.options.Scheduler {
-		needed = append(needed, "kube-scheduler")
-	}
-	c.BinDir = dir
-	return requirePrograms(dir, needed...)
+func (c *Cluster) findPrograms(ctx context.Context) (err error) {
+	c.BinDir, err = Binaries(ctx, c.log, c.options.Programs()...)
+	return err
 }
 
 func (c *Cluster) makeDir(context.Context) (err error) {

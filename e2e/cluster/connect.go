@@ -33,10 +33,7 @@ func Connect(ctx context.Context, kubeconfig string, options Options) (_ *Cluste
 			err = fmt.Errorf("connecting to the cluster of %s: %w", kubeconfig, errors.Join(err, c.Stop()))
 		}
 	}()
-	if c.BinDir, err = Binaries(ctx, c.log); err != nil {
-		return nil, err
-	}
-	if err := requirePrograms(c.BinDir, "kubectl"); err != nil {
+	if c.BinDir, err = Binaries(ctx, c.log, "kubectl"); err != nil {
 		return nil, err
 	}
 	if err := c.makeDir(ctx); err != nil {

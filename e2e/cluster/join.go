@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,10 +92,11 @@ func Until(ctx context.Context, what string, done func(context.Context) (bool, e
 // Tail returns the last lines of a text.
 func Tail(text []byte, lines int) []byte { return tail(text, lines) }
 
-// RequireKubelet says if this cluster's programs lack a kubelet, which a folder of KUBEBUILDER_ASSETS may.
-func (c *Cluster) RequireKubelet() error {
-	if err := requirePrograms(c.BinDir, "kubelet"); err != nil {
-		return fmt.Errorf("starting a node: %w", err)
+// Kubelet returns the path of the cluster's kubelet, which it builds if need be. A folder of KUBEBUILDER_ASSETS may lack it.
+func (c *Cluster) Kubelet(ctx context.Context) (string, error) {
+	dir, err := Binaries(ctx, c.log, "kubelet")
+	if err != nil {
+		return "", fmt.Errorf("finding the kubelet: %w", err)
 	}
-	return nil
+	return filepath.Join(dir, "kubelet"), nil
 }

@@ -50,6 +50,7 @@ type Node struct {
 
 	cluster             *Cluster
 	options             KubeletOptions
+	program             string // the kubelet
 	ports               kubeletPorts
 	kubelet, containerd *process
 	unlock              func()
@@ -70,6 +71,9 @@ func (c *Cluster) StartKubelet(ctx context.Context, options KubeletOptions) (_ *
 		Name: options.Name, StaticPodDir: nodeDir + "/static", CgroupRoot: "/" + nodeCgroup, Address: nodeAddress.String(), Socket: nodeSocket,
 		KubeletLog: c.logPath("kubelet-" + options.Name), ContainerdLog: c.logPath("containerd-" + options.Name),
 		cluster: c, options: options,
+	}
+	if n.program, err = c.Kubelet(ctx); err != nil { // which may build it: others may have the host meanwhile
+		return nil, err
 	}
 	begin := time.Now()
 	for _, step := range []func(context.Context) error{
@@ -215,14 +219,11 @@ func (n *Node) importImages(ctx context.Context) error {
 }
 
 func (n *Node) runKubelet(ctx context.Context) error {
-	if err := requirePrograms(n.cluster.BinDir, "kubelet"); err != nil {
-		return err
-	}
 	kubeconfig, err := n.cluster.KubeconfigFor("system:node:"+n.Name, "system:nodes")
 	if err != nil {
 		return err
 	}
-	n.kubelet, err = startProcess("kubelet", n.KubeletLog, filepath.Join(n.cluster.BinDir, "kubelet"),
+	n.kubelet, err = startProcess("kubelet", n.KubeletLog, n.program,
 		"--config="+nodeDir+"/kubelet.yaml", "--kubeconfig="+kubeconfig, "--root-dir="+kubeletRoot, "--cert-dir="+nodeDir+"/pki",
 		"--hostname-override="+n.Name, "--node-ip="+n.Address, "--v=2")
 	if err != nil {

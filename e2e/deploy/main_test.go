@@ -35,9 +35,10 @@ func empty(t *testing.T, flags ...string) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute) // the first run on a machine builds Kubernetes
 	defer cancel()
-	_, err := cluster.Binaries(ctx, os.Stderr)
+	options := cluster.Options{ControllerManager: true, APIServerArgs: append(flags, "--enable-aggregator-routing=true"), Log: os.Stderr}
+	_, err := cluster.Binaries(ctx, os.Stderr, options.Programs()...)
 	clustertest.Require(t, tier, err)
-	c, err := cluster.Start(ctx, cluster.Options{ControllerManager: true, APIServerArgs: append(flags, "--enable-aggregator-routing=true"), Log: os.Stderr})
+	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func (l *Lab) abandon() {
 func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 	l := &Lab{Dir: dir, log: log, start: time.Now()}
 	var err error
-	if l.programs, err = cluster.Binaries(ctx, log); err != nil {
+	if l.programs, err = cluster.Binaries(ctx, log, Programs()...); err != nil {
 		return nil, err
 	}
 	if !registryReached() {

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // need is a program, and the Debian package that has it.
@@ -23,6 +25,15 @@ var (
 
 // registryReached says if node image and base images come from a registry, as PODGRACE_KIND_IMAGE asks.
 func registryReached() bool { return os.Getenv(imageVariable) != "" }
+
+// Programs are those of Kubernetes that a run takes: where the node image comes from a registry it has the others.
+func Programs() []string {
+	if registryReached() {
+		return []string{"kubectl"}
+	}
+	all := cluster.Options{ControllerManager: true, Scheduler: true}.Programs()
+	return append(all, "kubelet", "kubeadm", "kube-proxy")
+}
 
 // Supported says why this machine cannot run a kind cluster, or nil.
 func Supported() error {

@@ -74,8 +74,11 @@ func (s *Shared) Get(t testing.TB) *Suite {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 		defer cancel()
-		kubeconfig := os.Getenv(KubeconfigVariable)
-		if _, s.unmet = cluster.Binaries(ctx, os.Stderr); s.unmet != nil {
+		kubeconfig, programs := os.Getenv(KubeconfigVariable), s.Options.Programs()
+		if kubeconfig != "" {
+			programs = []string{"kubectl"}
+		}
+		if _, s.unmet = cluster.Binaries(ctx, os.Stderr, programs...); s.unmet != nil {
 			return
 		}
 		if kubeconfig != "" {

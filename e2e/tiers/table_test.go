@@ -88,7 +88,7 @@ func TestChoose(t *testing.T) {
 	}
 	// What makes the programs that it needs comes with it.
 	one, err := choose(tiers, []string{"node"})
-	if err != nil || len(one) != 2 || one[0].name != programs || one[1].name != "node" {
+	if err != nil || len(one) != 3 || one[0].name != controlPlane || one[1].name != nodePrograms || one[2].name != "node" {
 		t.Errorf("got %v, %v", one, err)
 	}
 	if _, err := choose(tiers, []string{"nod"}); err == nil {

@@ -38,20 +38,32 @@ type tier struct {
 var live = []string{"-count=1", "-p=1"}
 
 // The tiers that make what others need. They take no time where it is there.
-const programs = "Kubernetes"
+const (
+	controlPlane = "control plane's programs"
+	nodePrograms = "node's programs"
+)
+
+// builds builds those of Kubernetes' programs that the cache lacks.
+func builds(programs ...string) func(context.Context, io.Writer) error {
+	return func(ctx context.Context, out io.Writer) error {
+		_, err := cluster.Binaries(ctx, out, programs...)
+		return err
+	}
+}
 
 // tiers in the order in which they begin where there is room: the longest first.
 var tiers = []tier{
 	{
-		name: programs, what: "its programs, built once a version", cores: 2, limit: 40 * time.Minute,
-		do: func(ctx context.Context, out io.Writer) error {
-			_, err := cluster.Binaries(ctx, out)
-			return err
-		},
+		name: controlPlane, what: "of Kubernetes, built once a version", cores: 2, limit: 40 * time.Minute,
+		do: builds(cluster.Options{ControllerManager: true, Scheduler: true}.Programs()...),
+	},
+	{
+		name: nodePrograms, what: "of Kubernetes, built once a version", cores: 2, limit: 40 * time.Minute, after: []string{controlPlane},
+		do: builds("kubelet", "kubeadm", "kube-proxy"),
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
-		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{programs}, unmet: kind.Supported,
+		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
 		cores: 0.9, limit: 40 * time.Minute,
 	},
 	{
@@ -59,12 +71,12 @@ var tiers = []tier{
 		// is built under a lock.
 		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
 		packages: []string{"./node/guest", "./node/vm", "./node/vmenforcer"},
-		args:     live, after: []string{programs}, unmet: guestUnmet, cores: 1, limit: 40 * time.Minute,
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: guestUnmet, cores: 1, limit: 40 * time.Minute,
 	},
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
 		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
-		args:     live, after: []string{programs}, unmet: cluster.NodeSupported, cores: 0.6, limit: 30 * time.Minute,
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.6, limit: 30 * time.Minute,
 	},
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
@@ -80,15 +92,15 @@ var tiers = []tier{
 	{
 		name: "API server", what: "the webhooks behind a real API server", dir: "e2e",
 		packages: []string{"./apiserver/...", "./agreement/...", "./certificates/...", "./faults/..."}, args: live,
-		after: []string{programs}, cores: 1, limit: 30 * time.Minute,
+		after: []string{controlPlane}, cores: 1, limit: 30 * time.Minute,
 	},
 	{
 		name: "deploy", what: "what Podgrace is installed by, on a real API server", dir: "e2e/deploy",
-		packages: []string{"./..."}, args: live, after: []string{programs}, cores: 1, limit: 30 * time.Minute,
+		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 1, limit: 30 * time.Minute,
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
-		packages: []string{"./controlplane/..."}, args: live, after: []string{programs}, cores: 0.8, limit: 20 * time.Minute,
+		packages: []string{"./controlplane/..."}, args: live, after: []string{controlPlane}, cores: 0.8, limit: 20 * time.Minute,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
@@ -96,7 +108,7 @@ var tiers = []tier{
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
-		packages: []string{"./..."}, args: live, after: []string{programs}, cores: 1, limit: 20 * time.Minute,
+		packages: []string{"./..."}, args: live, cores: 1, limit: 20 * time.Minute,
 	},
 	{
 		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",

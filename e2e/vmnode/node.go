@@ -59,7 +59,7 @@ type Node struct {
 // the guest's image if need be: some minutes, once. Supported says whether this machine is fit. The context bounds
 // the start only; the node ends with Stop, with the cluster's Stop, or with this process.
 func Start(ctx context.Context, c *cluster.Cluster, options Options) (_ *Node, err error) {
-	if err := errors.Join(Supported(), c.RequireKubelet()); err != nil {
+	if err := Supported(); err != nil {
 		return nil, err
 	}
 	n := newNode(c, options)
@@ -68,7 +68,11 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options) (_ *Node, e
 			err = fmt.Errorf("starting node %s: %w", n.Name, errors.Join(err, n.Stop()))
 		}
 	}()
-	builder, err := newBuilder(filepath.Join(c.BinDir, "kubelet"), c.Progress())
+	kubelet, err := c.Kubelet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	builder, err := newBuilder(kubelet, c.Progress())
 	if err != nil {
 		return nil, err
 	}
