@@ -24,18 +24,23 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 const modulePath = "github.com/podgrace/podgrace"
 
 // program is one binary and the Go package that it is built from.
-type program struct{ name, pkg string }
+type program struct {
+	name, pkg string
+	// takes is how long it took on two cores after those before it, with which it shares most packages. What it is beside
+	// the others counts most: pace compares this machine.
+	takes time.Duration
+}
 
 // programs in the order in which they are built: what is needed first comes first.
 var programs = []program{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
-	{"kubelet", "k8s.io/kubernetes/cmd/kubelet"},
-	{"kubeadm", "k8s.io/kubernetes/cmd/kubeadm"}, // for kind's node, as the next
-	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
+	{"etcd", "go.etcd.io/etcd/server/v3", 120 * time.Second},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", 250 * time.Second},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl", 30 * time.Second},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", 80 * time.Second},
+	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", 10 * time.Second},
+	{"kubelet", "k8s.io/kubernetes/cmd/kubelet", 35 * time.Second},
+	{"kubeadm", "k8s.io/kubernetes/cmd/kubeadm", 20 * time.Second}, // for kind's node, as the next
+	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", 10 * time.Second},
 }
 
 // Binaries returns the folder with the cluster's programs, of which it has at least the named ones:
@@ -72,16 +77,10 @@ func Binaries(ctx context.Context, progress io.Writer, names ...string) (string,
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the cache folder: %w", err)
 	}
+	told := newBuildProgress(progress, version, todo)
 	for i, p := range todo {
 		err := once(ctx, p, dir, progress, func() error {
-			fmt.Fprintf(progress, "building %s (%d of %d) ... ", p.name, i+1, len(todo))
-			start := time.Now()
-			if err := build(ctx, module, p, dir, version); err != nil {
-				fmt.Fprintln(progress, "failed")
-				return err
-			}
-			fmt.Fprintf(progress, "%ds\n", int(time.Since(start).Seconds()))
-			return nil
+			return told.during(i, func() error { return build(ctx, module, p, dir, version) })
 		})
 		if err != nil {
 			return "", err

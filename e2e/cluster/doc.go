@@ -1,7 +1,7 @@
 // Package cluster runs a real Kubernetes on this machine for tests and demos: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler and, where the machine allows it, a kubelet with containerd.
-// It needs Linux and no registry: every program is built from the Go modules that e2e/kubernetes/go.mod
-// pins, once per version, into the user's cache folder.
+// It needs Linux and no registry: every program that somebody needs is built from the Go modules that
+// e2e/kubernetes/go.mod pins, once per version, into the user's cache folder.
 //
 // Start gives a control plane on loopback. What acts in it is up to Options: a bare API server for tests of
 // admission, or the controllers and the scheduler too. Nodes come in two kinds. AddNode makes a Node object
@@ -12,6 +12,6 @@
 // keeps beyond that (mounts, a bridge, cgroups, the runtime's shims) is found again by its fixed names, and
 // the next StartKubelet removes it before it starts.
 //
-// Start reading at cluster.go; binaries.go finds or builds the programs, pki.go issues client certificates,
-// nodes.go has the nodes that are objects only, kubelet.go the real one.
+// Start reading at cluster.go; binaries.go finds or builds the programs, buildprogress.go tells how far that is,
+// pki.go issues client certificates, nodes.go has the nodes that are objects only, kubelet.go the real one.
 package cluster
