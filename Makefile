@@ -19,6 +19,7 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## A real control plane, the examples, and what each pod got and why (DEMO_EXIT=1: ends by itself)
+	@echo "building the demo"
 	@go run -C e2e ./demo
 
 test: ## Checks and tests, all that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
