@@ -85,7 +85,7 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./guest", "./vmnode/...", "./guest/guesttest", "./kind", "./kind/runc",
+			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./guest", "./vmnode/...", "./guest/guesttest", "./kind/runc",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},
