@@ -37,9 +37,3 @@ func TestOutput(t *testing.T) {
 		t.Error("a code that is no number was taken")
 	}
 }
-
-func TestCachedLinux(t *testing.T) {
-	if got := cachedLinux(t.TempDir()); got != "" {
-		t.Errorf("got %q", got)
-	}
-}
