@@ -11,37 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestCommands(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	for _, tc := range []struct {
-		name string
-		args []string
-		ok   bool
-	}{
-		{"touch", []string{"touch", file}, true},
-		{"touch in no folder", []string{"touch", file + "/x"}, false},
-		{"sleep", []string{"sleep", "0.01"}, true},
-		{"sleep for no number", []string{"sleep", "x"}, false},
-		{"no command", []string{"drink", "1"}, false},
-		{"no arguments", []string{"eat"}, false},
-		{"no rate", []string{"eat", "1"}, false},
-		{"a rate that is no number", []string{"eat", "1", "x"}, false},
-		{"no folder", []string{"fill", "1", "1"}, false},
-		{"a file as folder", []string{"fill", "1", "1", file}, false},
-		{"no number of files", []string{"files", "x", "1", filepath.Dir(file)}, false},
-		{"an unknown flag", []string{"eat", "-no", "1", "1"}, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if err := run(tc.args); (err == nil) != tc.ok {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
-	}
-}
-
 // What is asked for comes, no more, and SIGTERM is the end.
 func TestGrow(t *testing.T) {
 	for _, tc := range []struct {
