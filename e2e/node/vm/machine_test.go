@@ -2,11 +2,8 @@ package vm
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,56 +91,4 @@ func TestNothingLeavesTheGuest(t *testing.T) {
 	if !strings.Contains(got, "Connection refused") {
 		t.Errorf("a connection to another network: %q", got)
 	}
-}
-
-// What runs in the guest says how it ended.
-func TestRun(t *testing.T) {
-	_, n := start(t)
-	output, err := n.Run(t.Context(), "echo one; echo two >&2; cat; exit 3")
-	var exit *vmnode.ExitError
-	if !errors.As(err, &exit) || exit.Status != 3 || output != "one\ntwo\n" {
-		t.Errorf("got %q, %v", output, err)
-	}
-}
-
-func TestCopyAndRead(t *testing.T) {
-	_, n := start(t)
-	content := []byte(strings.Repeat("line\x00\n", 1<<20)) // some megabytes, no text
-	local := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(local, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Copy(t.Context(), local, "/run/a folder/it's", 0o750); err != nil {
-		t.Fatal(err)
-	}
-	want := fmt.Sprintf("%d 750\n", len(content))
-	if got := run(t, n, `stat --format="%s %a" "/run/a folder/it's"`); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if err := n.Write(t.Context(), "/run/small", []byte("7\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	got, err := n.Read(t.Context(), "/run/none", "/run/small", "/proc/sys/kernel/ostype")
-	if err != nil || len(got) != 2 || got["/run/small"] != "7" || got["/proc/sys/kernel/ostype"] != "Linux" {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
-// A partition from the API server, and its end.
-func TestDisconnect(t *testing.T) {
-	_, n := start(t)
-	reachable := func(seconds int) string {
-		return fmt.Sprintf("timeout %d bash -c 'exec 3<>/dev/tcp/10.0.2.100/6443'", seconds)
-	}
-	if err := n.Disconnect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	_, err := n.Run(t.Context(), reachable(5))
-	if err == nil {
-		t.Error("the API server is still reachable")
-	}
-	if err := n.Reconnect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	run(t, n, reachable(60))
 }

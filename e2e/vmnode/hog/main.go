@@ -4,7 +4,6 @@
 //	hog fill MIB MIB_PER_SECOND DIR
 //	hog files NUMBER NUMBER_PER_SECOND DIR
 //	hog touch FILE
-//	hog sleep SECONDS
 package main
 
 import (
@@ -28,7 +27,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("want eat, fill, files, touch or sleep, and arguments")
+		return errors.New("want eat, fill, files or touch, and arguments")
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "eat":
@@ -39,10 +38,6 @@ func run(args []string) error {
 		return inDir(rest, files)
 	case "touch":
 		return os.WriteFile(rest[0], []byte(now()+"\n"), 0o644)
-	case "sleep":
-		seconds, err := strconv.ParseFloat(rest[0], 64)
-		time.Sleep(time.Duration(seconds * float64(time.Second)))
-		return err
 	default:
 		return fmt.Errorf("no command %q", command)
 	}
