@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -184,22 +183,18 @@ func requiredVersion(gomod []byte, module string) (string, bool) {
 	return "", false
 }
 
-// kubernetesModule finds e2e/kubernetes: from the working directory upwards, which serves go run and go test
-// anywhere in the repository, else from where this file was compiled.
+// kubernetesModule finds e2e/kubernetes from the working directory upwards, which serves go run and go test anywhere in
+// the repository.
 func kubernetesModule() (string, error) {
-	starts := []string{}
-	if wd, err := os.Getwd(); err == nil {
-		starts = append(starts, wd)
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the repository: %w", err)
 	}
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		starts = append(starts, filepath.Dir(file))
+	root, ok := repositoryRoot(wd)
+	if !ok {
+		return "", fmt.Errorf("no go.mod of %s above %s: run this inside the repository", modulePath, wd)
 	}
-	for _, start := range starts {
-		if root, ok := repositoryRoot(start); ok {
-			return filepath.Join(root, "e2e", "kubernetes"), nil
-		}
-	}
-	return "", fmt.Errorf("no go.mod of %s above %s: run this inside the repository", modulePath, strings.Join(starts, " or "))
+	return filepath.Join(root, "e2e", "kubernetes"), nil
 }
 
 // repositoryRoot walks up from dir to the folder whose go.mod is the repository's.

@@ -45,33 +45,6 @@ replace k8s.io/api => k8s.io/api v0.36.3
 	}
 }
 
-func TestKubernetesModuleIsFoundFromAnyFolder(t *testing.T) {
-	here, err := kubernetesModule()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kubernetesVersion(here); err != nil {
-		t.Error(err)
-	}
-	t.Chdir(t.TempDir()) // outside the repository: the place of compilation serves
-	elsewhere, err := kubernetesModule()
-	if err != nil {
-		t.Skip("compiled with -trimpath:", err)
-	}
-	if elsewhere != here {
-		t.Errorf("from outside: got %s, want %s", elsewhere, here)
-	}
-}
-
-func TestVersionFlags(t *testing.T) {
-	flags := versionFlags("v1.36.3")
-	for _, want := range []string{"gitVersion=v1.36.3", "gitMajor=1 ", "gitMinor=36 "} {
-		if !strings.Contains(flags, want) {
-			t.Errorf("%q lacks %q", flags, want)
-		}
-	}
-}
-
 func TestBinariesFromAssets(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(assetsVariable, dir)

@@ -50,8 +50,7 @@ type tarFile struct {
 	content []byte
 }
 
-// writeImage writes a docker archive with one layer, which has one file: the entrypoint. The same program
-// gives the same bytes.
+// writeImage writes a docker archive with one layer, which has one file: the entrypoint.
 func writeImage(w io.Writer, reference string, program []byte) error {
 	const entrypoint = "program"
 	var layer bytes.Buffer

@@ -30,8 +30,6 @@ type KubeletOptions struct {
 	Taints []corev1.Taint
 	// Images are docker archives to import besides PauseImage; see BuildImage.
 	Images []string
-	// Config replaces top-level keys of the KubeletConfiguration, such as evictionHard.
-	Config map[string]any
 }
 
 // Node is a running kubelet with its own containerd.
@@ -168,7 +166,7 @@ func (n *Node) writeFiles(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("encoding the network's configuration: %w", err)
 	}
-	config, err := yaml.Marshal(kubeletConfig(nodeDir+"/pki", n.ports, n.options.Taints, n.options.Config))
+	config, err := yaml.Marshal(kubeletConfig(nodeDir+"/pki", n.ports, n.options.Taints))
 	if err != nil {
 		return fmt.Errorf("encoding the kubelet's configuration: %w", err)
 	}

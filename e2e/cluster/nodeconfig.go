@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net"
 	"path/filepath"
 
@@ -72,9 +71,9 @@ func networkConfig() ([]byte, error) {
 type kubeletPorts struct{ server, health int }
 
 // kubeletConfig is the kubelet's configuration file. It leaves the host's swap, disk and iptables alone, and
-// never evicts for the host's own state. overrides replaces top-level keys.
-func kubeletConfig(pki string, ports kubeletPorts, taints []corev1.Taint, overrides map[string]any) map[string]any {
-	config := map[string]any{
+// never evicts for the host's own state.
+func kubeletConfig(pki string, ports kubeletPorts, taints []corev1.Taint) map[string]any {
+	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
 		"authentication": map[string]any{
@@ -112,6 +111,4 @@ func kubeletConfig(pki string, ports kubeletPorts, taints []corev1.Taint, overri
 		"imageGCHighThresholdPercent": 100, // never: no registry has our images
 		"registerWithTaints":          taints,
 	}
-	maps.Copy(config, overrides)
-	return config
 }

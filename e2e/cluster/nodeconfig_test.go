@@ -9,17 +9,6 @@ import (
 	"testing"
 )
 
-func TestKubeletConfigOverrides(t *testing.T) {
-	overrides := map[string]any{"evictionHard": map[string]string{"memory.available": "1Gi"}, "maxPods": 5}
-	config := kubeletConfig("/pki", kubeletPorts{server: 1, health: 2}, nil, overrides)
-	if config["maxPods"] != 5 || config["evictionHard"].(map[string]string)["memory.available"] != "1Gi" {
-		t.Errorf("the overrides are not in %v", config)
-	}
-	if config["failCgroupV1"] != false || config["port"] != 1 || config["healthzPort"] != 2 {
-		t.Errorf("the defaults are not in %v", config)
-	}
-}
-
 func TestNetworkConfigKeepsPodsInside(t *testing.T) {
 	text, err := networkConfig()
 	if err != nil {
@@ -48,18 +37,6 @@ func TestContainerdConfigIsOurOwn(t *testing.T) {
 		if strings.Contains(config, path) {
 			t.Errorf("the host's %s is in %s", path, config)
 		}
-	}
-}
-
-func TestMissingPackages(t *testing.T) {
-	absent := func(paths ...string) func(string) bool {
-		return func(path string) bool { return !slices.Contains(paths, path) }
-	}
-	if got := missingPackages(absent("containerd", "ctr", "ip")); !slices.Equal(got, []string{"containerd", "iproute2"}) {
-		t.Errorf("got %v", got)
-	}
-	if got := missingPackages(absent()); got != nil {
-		t.Errorf("got %v", got)
 	}
 }
 

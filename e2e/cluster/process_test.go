@@ -4,36 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
-
-func TestTail(t *testing.T) {
-	tests := []struct {
-		text, want string
-		lines      int
-	}{
-		{"", "", 2},
-		{"a\n", "a", 2},
-		{"a\nb\nc\n", "b\nc", 2},
-		{"a\nb\nc", "a\nb\nc", 3},
-		{"\n\na\n\n", "a", 1},
-	}
-	for _, test := range tests {
-		if got := string(tail([]byte(test.text), test.lines)); got != test.want {
-			t.Errorf("%q: got %q, want %q", test.text, got, test.want)
-		}
-	}
-}
-
-func TestFileName(t *testing.T) {
-	if got := fileName("system:node:a/b"); got != "system-node-a-b" {
-		t.Errorf("got %q", got)
-	}
-}
 
 func TestEarlyExitShowsTheLog(t *testing.T) {
 	p, err := startProcess("child", filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c", "echo no such flag; exit 3")
@@ -76,17 +51,6 @@ func TestStop(t *testing.T) {
 func TestStartProcessThatDoesNotExist(t *testing.T) {
 	if _, err := startProcess("ghost", filepath.Join(t.TempDir(), "log"), "/nonexistent"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestDyingWithUsPassesArguments(t *testing.T) {
-	script, err := dyingWithUs(t.TempDir(), "/bin/echo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(script, "a b", "c").CombinedOutput()
-	if err != nil || string(out) != "a b c\n" {
-		t.Errorf("got %q, %v", out, err)
 	}
 }
 
