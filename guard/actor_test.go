@@ -21,10 +21,13 @@ func TestActors(t *testing.T) {
 		{name: "pod GC, the node is gone", world: dangerous(by(podGC), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC writes Failed first, the node is gone", world: dangerous(on(guard.RoadStatus), by(podGC), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC with shared credentials, the node is gone", world: dangerous(by(sharedController), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
+		{name: "pod GC, the node is gone: said before whether a policy guards the pod", world: dangerous(by(podGC), nodeIs(guard.NodeGone), policy(guard.Policy{})), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC, the node can't be read", world: dangerous(by(podGC), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe", says: []string{"could not be read"}},
 		{name: "pod GC, the node is merely silent", world: dangerous(by(podGC)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "pod GC, out of service and confirmed off", world: dangerous(by(podGC), outOfService, confirmedOff), verdict: guard.Allow, reason: "NodeOutOfService"},
+		{name: "pod GC with shared credentials, out of service and confirmed off", world: dangerous(by(sharedController), outOfService, confirmedOff), verdict: guard.Allow, reason: "NodeOutOfService"},
 		{name: "pod GC, out of service and fenced", world: dangerous(by(podGC), outOfService, fences(guard.Fence{NodeUID: "node-1", BootID: "boot-1"})), verdict: guard.Allow, reason: "NodeOutOfService"},
+		{name: "pod GC, confirmed off, without the taint", world: dangerous(by(podGC), confirmedOff), verdict: guard.Allow, reason: "NodeStopped"},
 		{name: "pod GC, out of service, but nobody confirmed", world: dangerous(by(podGC), outOfService), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "pod GC, out of service, but ready again", world: dangerous(by(podGC), outOfService, confirmedOff, ready), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "anybody, the node is gone: its removal was judged", world: dangerous(nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
@@ -42,6 +45,7 @@ func TestActors(t *testing.T) {
 
 		{name: "an allowed actor", world: dangerous(by(repair), actors("x", repair)), verdict: guard.Allow, reason: "AllowedActor"},
 		{name: "an allowed actor deletes a node", world: dangerous(on(guard.RoadNode), by(repair), actors(repair), ready), verdict: guard.Allow, reason: "AllowedActor"},
+		{name: "an allowed actor taints a node", world: dangerous(on(guard.RoadOutOfService), by(repair), actors(repair), ready), verdict: guard.Allow, reason: "AllowedActor"},
 		{name: "an allowed actor detaches", world: dangerous(on(guard.RoadVolumeAttachment), by(repair), actors(repair), ready), verdict: guard.Allow, reason: "AllowedActor"},
 		{name: "actors are users, not groups", world: dangerous(by("bob", repair), actors(repair)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "actors are compared exactly", world: dangerous(by("System:serviceaccount:ops:node-repair"), actors(repair)), verdict: guard.Deny, reason: "Unsafe"},
@@ -66,6 +70,7 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 		{name: "an allowed actor all the same", world: dangerous(by(enforcer), withToken("n2"), actors(enforcer)), verdict: guard.Deny, reason: reason, says: here},
 		{name: "installed in another namespace", world: dangerous(by("system:serviceaccount:ops:podgrace-nodeenforcer"), withToken("n2")), verdict: guard.Deny, reason: reason, says: here},
 		{name: "a service account whose name only ends so", world: dangerous(by("system:serviceaccount:ops:not-podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},
+		{name: "a user of another issuer whose name ends so", world: dangerous(by("oidc:podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},
 		{name: "a user of that name is no service account", world: dangerous(by("podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},
 	})
 }
