@@ -17,6 +17,8 @@ func TestFences(t *testing.T) {
 			row{name: string(road) + ": another node", world: dangerous(on(road), fences(guard.Fence{NodeUID: "node-2", BootID: "boot-1"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": a receipt for nothing", world: dangerous(on(road), fences(guard.Fence{Name: "f"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": a receipt for nothing, of a node without UID", world: dangerous(on(road), fences(guard.Fence{}), func(w *world) { w.facts.Node.UID, w.facts.Node.BootID = "", "" }), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": a receipt for a boot of no node, of a node without UID", world: dangerous(on(road), fences(guard.Fence{BootID: "boot-1"}), func(w *world) { w.facts.Node.UID = "" }), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": a receipt for no boot, of a node without bootID", world: dangerous(on(road), fences(guard.Fence{NodeUID: "node-1"}), func(w *world) { w.facts.Node.BootID = "" }), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": fenced, but ready again", world: dangerous(on(road), fences(boot), ready), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": fenced, but the node can't be read", world: dangerous(on(road), fences(boot), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
 		)

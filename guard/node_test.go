@@ -67,7 +67,10 @@ func offSince(ago time.Duration) nodeOption {
 		s.node.ManagedFields = []metav1.ManagedFieldsEntry{
 			{Manager: "kubelet", Time: &metav1.Time{Time: now}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:podgrace.dev/confirm-office":{}}}}`)},
 			{Manager: "podgrace-confirm", Time: &metav1.Time{Time: now.Add(-ago)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
-			{Manager: "empty"},
+			// Another wrote the same value before: the latest counts.
+			{Manager: "kubectl-annotate", Time: &metav1.Time{Time: now.Add(-ago - time.Hour)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
+			{Manager: "timeless", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
+			{Manager: "empty", Time: &metav1.Time{Time: now}},
 		}
 	}
 }
@@ -81,7 +84,9 @@ func unrecorded(s *asStored) { s.node.ManagedFields = nil }
 func clock(jump time.Duration) nodeOption { return func(s *asStored) { s.now = now.Add(jump) } }
 
 func tainted(key string, effect corev1.TaintEffect) nodeOption {
-	return func(s *asStored) { s.node.Spec.Taints = []corev1.Taint{{Key: "other"}, {Key: key, Effect: effect}} }
+	return func(s *asStored) {
+		s.node.Spec.Taints = []corev1.Taint{{Key: "other"}, {Key: key, Effect: effect}, {Key: "another"}}
+	}
 }
 
 func TestNodeOf(t *testing.T) {
@@ -120,6 +125,7 @@ func TestNodeOf(t *testing.T) {
 		{"it booted again since", silentNode(offNow, func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"it was made anew since", silentNode(offNow, func(s *asStored) { s.node.UID = "node-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"no UID: hand-written manifests confirm nothing", silentNode(func(s *asStored) { s.node.UID, s.node.Status.NodeInfo.BootID = "", "" }, offNow), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"no UID, but a boot", silentNode(func(s *asStored) { s.node.UID = "" }, offNow), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"ready again", silentNode(offNow, says(corev1.ConditionTrue, 10*time.Minute)), guard.Node{Ready: true, Heartbeat: ago(10 * time.Minute)}},
 		{"heard of by its lease", silentNode(offNow, renewed(5*time.Second)), guard.Node{Heartbeat: ago(5 * time.Second)}},
 		{"heard of by its condition, and not ready", silentNode(offNow, says(corev1.ConditionFalse, 5*time.Second)), guard.Node{Heartbeat: ago(5 * time.Second)}},
@@ -170,6 +176,9 @@ func TestConfirmOff(t *testing.T) {
 	a, b := silentNode(), silentNode(func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" })
 	c := silentNode(func(s *asStored) { s.node.UID = "node-2" })
 	values := map[string]bool{guard.ConfirmOff(a.node): true, guard.ConfirmOff(b.node): true, guard.ConfirmOff(c.node): true}
+	if got := guard.ConfirmOff(a.node); got != "node-1/boot-1" { // as AnnotationConfirmOff promises
+		t.Errorf("got %q", got)
+	}
 	if len(values) != 3 {
 		t.Errorf("two of these nodes have one value: %v", values)
 	}
@@ -235,6 +244,7 @@ func TestNodeRoads(t *testing.T) {
 		{name: "pod: finalizer, its node is gone", world: dangerous(on(guard.RoadFinalizer), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod: status, its node is gone", world: dangerous(on(guard.RoadStatus), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod: its node is confirmed off", world: dangerous(confirmedOff), verdict: guard.Allow, reason: "NodeStopped"},
+		{name: "pod: its node was confirmed off, but could not be read now", world: dangerous(nodeIs(guard.NodeUnknown), confirmedOff), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "pod: its node is confirmed off, but ready again", world: dangerous(confirmedOff, ready), verdict: guard.Deny, reason: "Unsafe"},
 	})
 }
