@@ -185,9 +185,11 @@ func heardOf(at time.Time) option { return func(w *world) { w.facts.Node.Heartbe
 
 func fences(list ...guard.Fence) option { return func(w *world) { w.facts.Fences = list } }
 
-// confirms annotates the pod.
+// confirms annotates the pod, under the name that the match conditions in deploy compare as well.
 func confirms(text string) option {
-	return func(w *world) { w.req.Pod.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: text} }
+	return func(w *world) {
+		w.req.Pod.Annotations = map[string]string{"podgrace.dev/confirm-force-delete": text}
+	}
 }
 
 func may(a guard.Answer) option { return func(w *world) { w.facts.MayForce = a } }

@@ -45,6 +45,7 @@ func TestLifecycle(t *testing.T) {
 		denied("finalizer: completes a force delete", on(guard.RoadFinalizer)),
 		denied("finalizer: nothing stored counts as 0", on(guard.RoadFinalizer), terminating(nil)),
 		allowed(notForced, "finalizer: of a pod that still has its grace", on(guard.RoadFinalizer), terminating(new(int64(30)))),
+		allowed(notForced, "finalizer: of a pod that has one second", on(guard.RoadFinalizer), terminating(new(int64(1)))),
 		allowed(notForced, "finalizer: of a pod that is not being deleted", on(guard.RoadFinalizer), func(w *world) { w.req.Pod.DeletionTimestamp, w.req.Pod.DeletionGracePeriodSeconds = nil, nil }),
 		allowed("Finished", "finalizer: a Job's, as it happens every day", on(guard.RoadFinalizer), phase(corev1.PodSucceeded), ownedBy("Job", "report")),
 

@@ -29,7 +29,7 @@ func TestRefusal(t *testing.T) {
 	for _, road := range podRoads {
 		rows = append(rows,
 			deny(string(road)+", silent", dangerous(on(road)), "pod shop/db-0 may still run on "+silent, "it is a pod of StatefulSet db, so its replacement could run beside it",
-				"wait until its node is back, or fenced", "if n1 is known to be off: "+confirmNode, "if you accept that it may run twice: "+confirmPod+", and repeat"),
+				"wait until its node is back, or fenced; if n1 is known to be off: "+confirmNode+"; if you accept that it may run twice: "+confirmPod+", and repeat"),
 			deny(string(road)+", ready", dangerous(on(road), ready), "pod shop/db-0 may still run on n1 (ready)", "its replacement could run beside it", confirmPod, "!"+confirmNode, "!fenced"),
 			deny(string(road)+", exclusive claim", dangerous(on(road), unowned, claims("data"), claimed("data", corev1.ReadWriteOnce)), "its claim data is ReadWriteOnce, so its replacement"),
 			deny(string(road)+", state unknown", dangerous(on(road), nodeIs(guard.NodeUnknown)), "n1 (whose state could not be read)", "try again", confirmPod, "!silent", "!is back"),
@@ -40,11 +40,15 @@ func TestRefusal(t *testing.T) {
 		deny("delete, ready", dangerous(ready), "kubectl delete pod -n shop db-0, without --force"),
 		deny("status, ready", dangerous(on(guard.RoadStatus), ready), "wait until its kubelet has stopped it", "!--force"),
 		deny("finalizer, ready", dangerous(on(guard.RoadFinalizer), ready), "wait until its kubelet has stopped it", "!--force"),
+		deny("finalizer, ready, a negative grace stored", dangerous(on(guard.RoadFinalizer), terminating(new(int64(-1))), ready), "wait until its kubelet has stopped it", "!already", "!kubectl delete"),
+		deny("forced while its kubelet is stopping it", dangerous(terminating(new(int64(30))), ready), "kubectl delete pod -n shop db-0, without --force", "!already"),
 		deny("own grace 0: there was no --force to leave out", dangerous(ready, noGrace, ownGrace(0)), "!without --force", "kubectl delete pod -n shop db-0 --grace-period=30"),
 		deny("half-done: its plain delete is what was refused", dangerous(ready, noGrace, halfDone), "!without --force", "it is being deleted already: wait until its kubelet has stopped it"),
 		deny("eviction, ready: nobody typed --force", dangerous(on(guard.RoadEviction), ready), "!without --force", "evict or drain without --grace-period=0"),
+		deny("ready, although long not heard of: our clock may be ahead", dangerous(ready, heardOf(now.Add(-10*time.Minute))), "n1 (ready)", "kubectl delete pod -n shop db-0, without --force", "!is back", "!"+confirmNode),
 		deny("not ready, but not silent", dangerous(heardOf(now.Add(-5*time.Second))), "n1 (not ready, but heard of at 11:59:55 UTC)", "kubectl delete pod -n shop db-0, without --force", "!silent", "!"+confirmNode),
 		deny("clock jumped back", dangerous(heardOf(now.Add(10*time.Minute))), "n1 (not ready, but heard of at 12:10:00 UTC)", "!-10m"),
+		deny("an owner whose name could move the cursor", dangerous(ownedBy("StatefulSet", "db\x1b[2K\n\xff")), "it is a pod of StatefulSet db [2K ?, so its replacement"),
 		row{"two policies", dangerous(func(w *world) { w.facts.Policy.Names = []string{"a", "b"} }), guard.Deny, "Unsafe", []string{"(PodPolicy a, b)"}},
 	)
 	testRows(t, rows)
@@ -66,10 +70,12 @@ func TestRefusalOfNodes(t *testing.T) {
 	}
 	testRows(t, []row{
 		deny("delete, ready", dangerous(on(guard.RoadNode), ready), confirmNode, "pods may still run on node n1 (ready)", "without the Node object its pods are force-deleted: shop/db-0.", "drain it first, stop its kubelet and wait until it is silent"),
+		deny("delete, ready, although long not heard of: our clock may be ahead", dangerous(on(guard.RoadNode), ready, heardOf(now.Add(-10*time.Minute))), "node n1 (ready)", "drain it first", "!is back"),
 		deny("delete, its state could not be read", dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), "pods may still run on node n1 (whose state could not be read)", "try again", "!is back", "!silent"),
 		deny("delete, not ready, but not silent", dangerous(on(guard.RoadNode), heardOf(now.Add(-5*time.Second))), "node n1 (not ready, but heard of at 11:59:55 UTC)", "stop its kubelet and wait until it is silent", confirmNode),
 		deny("delete, silent", dangerous(on(guard.RoadNode)), confirmNode, "pods may still run on node "+silent, "shop/db-0", "wait until it is back, or fenced"),
 		deny("delete, many pods: five are named", dangerous(on(guard.RoadNode), bound(9)), "shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4, 4 more.", "!db-5"),
+		deny("delete, six pods: one is not named", dangerous(on(guard.RoadNode), bound(6)), "shop/db-4, 1 more.", "!db-5"),
 		deny("delete, five pods", dangerous(on(guard.RoadNode), bound(5)), "shop/db-3, shop/db-4.", "!more"),
 		deny("delete, pods that could not be listed", dangerous(on(guard.RoadNode), unlisted), "which they are could not be read"),
 		deny("taint, ready", dangerous(on(guard.RoadOutOfService), ready), confirmNode, "pods may still run on node n1 (ready)", "the taint makes Kubernetes force-delete its pods and detach its volumes", "drain it first"),
