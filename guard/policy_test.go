@@ -53,7 +53,29 @@ func TestLevels(t *testing.T) {
 		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, func(p *guard.Policy) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
 		unsafe("a node whose pods only those protect that warn", dangerous(on(guard.RoadNode), alone, laxer(warns)), guard.Warn, "warns", "guarded"),
 		unsafe("a node whose pods both protect", dangerous(on(guard.RoadNode), laxer(warns)), guard.Deny, "guarded", "warns"),
+		unsafe("those below deny", dangerous(action(v1alpha1.RemovalWarn), laxer(level("denies", v1alpha1.RemovalDeny))), guard.Deny, "denies", "guarded"),
 		{name: "a node whose pods only those protect that warn, and nobody warns", world: dangerous(on(guard.RoadNode), alone), verdict: guard.Allow, reason: "NothingProtectedOnNode"},
+	}
+	testRows(t, rows)
+}
+
+// Where the policies could not be read, every pod, node and attachment is guarded as by one that denies, and the refusal says
+// why. What is safe whatever they say stays allowed.
+func TestUnknownPolicies(t *testing.T) {
+	t.Parallel()
+	unread := policy(guard.Policy{Unknown: true})
+	var rows []row
+	for _, road := range allRoads {
+		rows = append(rows,
+			row{string(road) + ": refused", dangerous(on(road), unread), guard.Deny, "Unsafe", []string{"(the policies could not be read)", "!PodPolicy"}},
+			row{name: string(road) + ": its node has stopped", world: dangerous(on(road), unread, confirmedOff), verdict: guard.Allow, reason: "NodeStopped"},
+		)
+	}
+	for _, road := range podRoads {
+		rows = append(rows,
+			row{string(road) + ": what protects it is said where that is known", dangerous(on(road), unread), guard.Deny, "Unsafe", []string{"it is a pod of StatefulSet db, so"}},
+			row{string(road) + ": of no StatefulSet, and without a claim", dangerous(on(road), unread, unowned), guard.Deny, "Unsafe", []string{"which policies guard it could not be read, so its replacement could run beside it"}},
+		)
 	}
 	testRows(t, rows)
 }
