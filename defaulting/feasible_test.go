@@ -16,6 +16,12 @@ func TestInfeasible(t *testing.T) {
 	type constraint = v1alpha1.TopologySpreadConstraint
 	honorTaints := func(c *constraint) { c.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) }
 	ignoreAffinity := func(c *constraint) { c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore) }
+	honorAffinity := func(c *constraint) { c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) }
+	taintIs := func(effect corev1.TaintEffect) factOption {
+		return func(f *defaulting.Facts) {
+			f.Nodes[len(f.Nodes)-1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: effect}}
+		}
+	}
 	ssd := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
 	tolerant := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
@@ -36,9 +42,12 @@ func TestInfeasible(t *testing.T) {
 		{name: "nodeSelector that a node meets", pod: pod(ssd), constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a", "disk", "ssd")}},
 		{name: "nodeAffinityPolicy Ignore: the domains of nodes that the pod can't use count", pod: pod(ssd), constraint: hard(zone, minDomains(2), ignoreAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}},
 		{name: "nodeAffinityPolicy Honor: they don't", pod: pod(ssd), constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}, want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist"},
+		{name: "nodeAffinityPolicy Honor in words", pod: pod(ssd), constraint: hard(zone, minDomains(2), honorAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}, want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist"},
 		{name: "nodeAffinityPolicy Ignore, but the only node with the label is none that the pod can use", pod: pod(ssd), constraint: hard(zone, ignoreAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", "disk", "ssd")}, want: noNode},
 		{name: "taints are ignored by default", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), tainted}},
 		{name: "nodeTaintsPolicy Honor", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}, want: noNode},
+		{name: "nodeTaintsPolicy Honor, NoExecute", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), taintIs(corev1.TaintEffectNoExecute)}, want: noNode},
+		{name: "nodeTaintsPolicy Honor, PreferNoSchedule keeps nobody away", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), taintIs(corev1.TaintEffectPreferNoSchedule)}},
 		{name: "nodeTaintsPolicy Honor, tolerated", pod: pod(tolerant), constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}},
 		{name: "a node affinity that can't be parsed matches no node, as in the scheduler", pod: pod(func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
@@ -133,6 +142,7 @@ func TestNeeds(t *testing.T) {
 		{name: "own constraints: nothing", pod: pod(spreadItself), policy: policy("p", spreads(hard(zone)))},
 		{name: "skipped: nothing", pod: pod(skipping("topologySpread")), policy: policy("p", spreads(hard(zone)), permitsSkip(v1alpha1.SectionTopologySpread))},
 		{name: "grace 0 with a claim: claims", pod: pod(grace(0), claims("data")), policy: policy("p", removing), want: defaulting.Needs{Claims: true}},
+		{name: "a claim, but another grace", pod: pod(claims("data")), policy: policy("p", removing)},
 		{name: "grace 0 without a claim", pod: pod(grace(0)), policy: policy("p", removing)},
 		{name: "grace 0 with a claim where all are protected", pod: pod(grace(0), claims("data")), policy: policy("p", removal(v1alpha1.ProtectAll, ""))},
 		{name: "claims without removal", pod: pod(grace(0), claims("data")), policy: policy("p", maxGrace(60))},
