@@ -97,6 +97,20 @@ func TestApplyGracePeriod(t *testing.T) {
 			warnings: []string{"is now 20, not 5: PodPolicy b: minimum"},
 		},
 		{
+			name:     "of equal minimums that of the heavier policy is named",
+			pod:      pod(grace(5)),
+			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(10)), policy("b", weight(9), minGrace(10))},
+			changes:  setGrace(10),
+			warnings: []string{"is now 10, not 5: PodPolicy b: minimum"},
+		},
+		{
+			name:     "of equal maximums that of the heavier policy is named",
+			pod:      pod(grace(50)),
+			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(40)), policy("b", weight(9), maxGrace(40))},
+			changes:  setGrace(40),
+			warnings: []string{"is now 40, not 50: PodPolicy b: maximum"},
+		},
+		{
 			name:     "the lowest maximum of several policies",
 			pod:      pod(grace(500)),
 			policies: []*v1alpha1.PodPolicy{policy("a", weight(9), maxGrace(40)), policy("b", maxGrace(50))},
@@ -179,6 +193,20 @@ func TestApplyPreStop(t *testing.T) {
 			policies: keeps,
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 30: PodPolicy web: preStop of container b takes 40 s"},
+		},
+		{
+			name:     "of equally long ones the first is named",
+			pod:      pod(stopping("a", sleep(25)), stopping("b", sleep(25))),
+			policies: keeps,
+			changes:  setGrace(35),
+			warnings: []string{"preStop of container a takes 25 s"},
+		},
+		{
+			name:     "of equal margins that of the heavier policy is named",
+			pod:      pod(stopping("a", sleep(25))),
+			policies: []*v1alpha1.PodPolicy{policy("a", margin(10)), policy("b", weight(9), margin(10))},
+			changes:  setGrace(35),
+			warnings: []string{"PodPolicy b: …a margin of 10 s"},
 		},
 		{
 			name:     "that of a sidecar",
@@ -286,7 +314,7 @@ func TestApplyPreStop(t *testing.T) {
 			name:     "probe-level grace longer than the pod's",
 			pod:      pod(probed("a", 60), probed("b", 30), func(p *podT) { p.Spec.Containers[0].StartupProbe = p.Spec.Containers[1].LivenessProbe }),
 			policies: one(policy("web", maxGrace(100))),
-			warnings: []string{"a probe's terminationGracePeriodSeconds is longer than the pod's 30 s"},
+			warnings: []string{"container app, a: a probe's terminationGracePeriodSeconds is longer than the pod's 30 s"},
 		},
 		{
 			name:     "probe-level grace is compared with the new grace period",
@@ -394,6 +422,8 @@ func TestApplyZeroGrace(t *testing.T) {
 			warnings: []string{"every delete of the pod is a force delete…(PodPolicy a; PodPolicy a protects all pods)"},
 		},
 		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
+		{name: "raised to the default, which preStop raises", pod: pod(grace(0), ofStatefulSet, stopping("a", run("sleep", "20"))), policies: append(one(policy("web", defaultGrace(10))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0…PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a takes 20 s"}},
+		{name: "raised to the default, which a sleep of unbelieved length raises", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(604801))), policies: append(one(policy("web", defaultGrace(10))), raise...), changes: setGrace(604801), warnings: []string{"PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a sleeps 604801 s"}},
 		{name: "raised no higher than the maximum", pod: pod(grace(0), ofStatefulSet), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
 		{name: "raised to what preStop needs", pod: pod(grace(0), ofStatefulSet, stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
 	})
