@@ -33,6 +33,7 @@ func TestPodOf(t *testing.T) {
 		{"ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
 		{"a Deployment's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "", nil, nil},
 		{"StatefulSet", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"ReplicationController", &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"app": "web"}, Template: &template}}, "ReplicationController", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
 		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, "DaemonSet", map[string]string{"app": "web"}, nil},
 		{"Job", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}}, "Job", map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u"}, nil},
 		{"a CronJob's Job", &batchv1.Job{ObjectMeta: managed, Spec: batchv1.JobSpec{Template: template}}, "", nil, nil},
@@ -58,6 +59,9 @@ func TestPodOf(t *testing.T) {
 			if owner := metav1.GetControllerOf(got.Pod); owner == nil || owner.Kind != tt.owner || got.Pod.Namespace != "shop" || got.Pod.GenerateName == "" {
 				t.Errorf("owner %+v of pod %s/%s", owner, got.Pod.Namespace, got.Pod.GenerateName)
 			}
+			if diff := cmp.Diff(template.Spec, got.Pod.Spec); diff != "" {
+				t.Errorf("spec: %s", diff)
+			}
 			var selects map[string]string
 			if got.OwnerSelector != nil {
 				selects = got.OwnerSelector.MatchLabels
@@ -69,6 +73,9 @@ func TestPodOf(t *testing.T) {
 	}
 	if _, err := defaulting.PodOf(&corev1.Pod{}); err == nil {
 		t.Error("a pod is no workload")
+	}
+	if _, err := defaulting.PodOf(&corev1.ReplicationController{ObjectMeta: meta}); err == nil {
+		t.Error("a ReplicationController may lack its template, as the API has it")
 	}
 }
 
