@@ -1,6 +1,7 @@
 package defaulting_test
 
 import (
+	"strings"
 	"testing"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -258,6 +259,16 @@ func TestValidatePriority(t *testing.T) {
 			denials:  []string{`PriorityClassNotAllowed: `, `PriorityMismatch: `},
 		},
 	})
+}
+
+// Who chose the class is not told of a default of the cluster.
+func TestNoHintForAChosenClass(t *testing.T) {
+	t.Parallel()
+	s := scenario{pod: pod(of(high)), policies: one(policy("web", allows("low"))), facts: facts(classes(basic, high, low))}
+	got := compile(t, s.policies...).For(s.request(), ownNamespace).Validate(s.request(), s.facts)
+	if len(got.Denials) != 1 || !strings.HasSuffix(got.Denials[0].Message, "or ask the owner of the policy") {
+		t.Errorf("got %+v", got.Denials)
+	}
 }
 
 func TestGlobalDefaultOf(t *testing.T) {

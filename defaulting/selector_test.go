@@ -147,6 +147,15 @@ func TestDerivedSelector(t *testing.T) {
 			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"abc"},"matchExpressions":[{"key":"pod-template-hash","operator":"Exists"}]}}]`},
 		},
 		{
+			name:     "nor is a key of the policy's that an expression names; another is",
+			pod:      pod(ofStatefulSet, labelled("track", "stable", "tier", "front")),
+			policies: one(policy("web", spreads(soft(zone, byLabels("track", "tier"))))),
+			facts: facts(func(f *defaulting.Facts) {
+				f.OwnerSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "track", Operator: metav1.LabelSelectorOpExists}}}
+			}),
+			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchExpressions":[{"key":"track","operator":"Exists"}]},"matchLabelKeys":["tier"]}]`},
+		},
+		{
 			name:     "another revision's hash in the selector stays there",
 			pod:      pod(revision),
 			policies: spread,

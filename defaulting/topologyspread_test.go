@@ -101,6 +101,13 @@ func TestApplyTopologySpread(t *testing.T) {
 			facts:    facts(service("app", "web")),
 		},
 		{
+			name:     "a DaemonSet of another API group pins nothing",
+			pod:      pod(ownedBy("apps.kruise.io/v1alpha1", "DaemonSet", "agent")),
+			policies: one(policy("web", spreads(soft(zone)))),
+			facts:    facts(service("app", "web")),
+			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+		{
 			name:     "a pod that names its node untouched",
 			pod:      pod(revision, bound),
 			policies: one(policy("web", spreads(soft(zone)))),
