@@ -31,15 +31,16 @@ func TestChoose(t *testing.T) {
 		reclaiming      int64
 		short           int64
 	}{
-		"one is enough":               {need: hard(300), in: abc, victims: "a"},
-		"two are needed":              {need: hard(301), in: abc, victims: "a b"},
-		"all are needed":              {need: hard(501), in: abc, victims: "a b c"},
-		"even all are not enough":     {need: hard(601), in: abc, victims: "a", short: 301},
-		"nobody is there":             {need: hard(5), short: 5},
-		"nothing is needed":           {need: hard(0), in: abc},
-		"stall: one":                  {need: stalls, in: abc, victims: "a"},
-		"stall: of whom nobody knows": {need: stalls, in: []eviction.Candidate{candidate("a")}, victims: "a"},
-		"stall: nobody is there":      {need: stalls},
+		"one is enough":                            {need: hard(300), in: abc, victims: "a"},
+		"two are needed":                           {need: hard(301), in: abc, victims: "a b"},
+		"all are needed":                           {need: hard(501), in: abc, victims: "a b c"},
+		"even all are not enough":                  {need: hard(601), in: abc, victims: "a", short: 301},
+		"one that frees a single byte, not enough": {need: hard(5), in: []eviction.Candidate{candidate("a", uses(memory, 1))}, victims: "a", short: 4},
+		"nobody is there":                          {need: hard(5), short: 5},
+		"nothing is needed":                        {need: hard(0), in: abc},
+		"stall: one":                               {need: stalls, in: abc, victims: "a"},
+		"stall: of whom nobody knows":              {need: stalls, in: []eviction.Candidate{candidate("a")}, victims: "a"},
+		"stall: nobody is there":                   {need: stalls},
 		"spared: who frees too little anyway": {need: hard(1000), in: []eviction.Candidate{
 			candidate("small", uses(memory, 10), prio(-1)), candidate("none", uses(memory, 0), prio(-2)), candidate("hog", uses(memory, 1000))}, victims: "hog"},
 		"spared from the end": {need: hard(110), in: []eviction.Candidate{

@@ -59,8 +59,12 @@ func TestRank(t *testing.T) {
 		"overhead counts where something is requested": {memory, []eviction.Candidate{
 			candidate("with", uses(memory, 60), overhead, requests(corev1.ResourceMemory, "10")), // 20 above 40
 			candidate("without", uses(memory, 60), overhead),                                     // 60 above 0
-			candidate("plain", uses(memory, 60), requests(corev1.ResourceMemory, "35")),
+			candidate("plain", uses(memory, 60), requests(corev1.ResourceMemory, "25")),          // 35 above 25
 		}, "without plain with"},
+		"disk: usage above the request": {disk, []eviction.Candidate{
+			candidate("a", uses(disk, 150), requests(corev1.ResourceEphemeralStorage, "100")), candidate("b", uses(disk, 70)),
+		}, "b a"},
+		"inodes: one is above": {inodes, []eviction.Candidate{candidate("one", uses(inodes, 1), prio(1)), candidate("none", uses(inodes, 0))}, "one none"},
 		"disk: as memory, of ephemeral storage": {disk, []eviction.Candidate{
 			candidate("below", uses(disk, 100), requests(corev1.ResourceEphemeralStorage, "100"), prio(-5)),
 			candidate("above", uses(disk, 101), requests(corev1.ResourceEphemeralStorage, "100"), prio(5)),
@@ -103,5 +107,20 @@ func TestRank(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The words stand in what explain and the agent say.
+func TestExempt(t *testing.T) {
+	t.Parallel()
+	for want, pod := range map[string]eviction.Candidate{
+		"":                              candidate("plain"),
+		"it is a static pod":            candidate("mirror", annotated(corev1.MirrorPodAnnotationKey, "")),
+		"it is critical for the system": candidate("critical", prio(2_000_000_000)),
+		"it has finished":               candidate("over", phase(corev1.PodSucceeded)),
+	} {
+		if got := eviction.Exempt(pod.Pod); got != want {
+			t.Errorf("%s: got %q, want %q", pod.Pod.Name, got, want)
+		}
 	}
 }

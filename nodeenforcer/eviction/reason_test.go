@@ -16,7 +16,8 @@ func TestReason(t *testing.T) {
 	const mi = int64(1) << 20
 	containers := func(c *eviction.Candidate) {
 		c.Pod.Spec.InitContainers = []corev1.Container{{Name: "sidecar"}}
-		c.Containers = map[string]int64{"app": 900 * mi, "sidecar": 10 * mi, "gone": mi}
+		c.Pod.Spec.Containers = append(c.Pod.Spec.Containers, corev1.Container{Name: "within", Resources: c.Pod.Spec.Containers[0].Resources})
+		c.Containers = map[string]int64{"app": 900 * mi, "sidecar": 10 * mi, "within": 64 * mi, "gone": mi}
 	}
 	hard := eviction.Cause{Node: "n1", Signal: memory, Kind: eviction.Hard, Threshold: 500 * mi, Available: 412 * mi, GraceSeconds: 1}
 	for name, tc := range map[string]struct {
@@ -28,7 +29,7 @@ func TestReason(t *testing.T) {
 			"The node was low on resource: memory. Threshold quantity: 500Mi, available: 412Mi. " +
 				"Container app was using 900Mi, request is 64Mi, has larger consumption of memory. " +
 				"Container sidecar was using 10Mi, request is 0, has larger consumption of memory. " +
-				"Node n1, signal memory.available (hard threshold): pod ns/hog is number 1 of 1 in the order of eviction: above its request of 64Mi, priority 0, eviction order 50, using 910Mi. It has 1 s to stop."},
+				"Node n1, signal memory.available (hard threshold): pod ns/hog is number 1 of 1 in the order of eviction: above its request of 128Mi, priority 0, eviction order 50, using 910Mi. It has 1 s to stop."},
 		"memory, containers not known": {hard, candidate("hog", uses(memory, 910*mi), requests(corev1.ResourceMemory, "64Mi")),
 			"The node was low on resource: memory. Threshold quantity: 500Mi, available: 412Mi. " +
 				"Pod hog was using 910Mi, request is 64Mi, has larger consumption of memory. " +
