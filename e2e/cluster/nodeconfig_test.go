@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,6 +65,20 @@ func TestForeignKubelet(t *testing.T) {
 	theirs := fakeProc(t, map[string][2]string{"8": {"/usr/bin/kubelet\x00--config=/var/lib/kubelet/config.yaml", ""}})
 	if pid := foreignKubelet(theirs); pid != 8 {
 		t.Errorf("got %d", pid)
+	}
+	// On this machine it is a neighbour, in a container it has a machine of its own.
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := filepath.Join(theirs, "8", "ns")
+	for namespace, want := range map[string]int{own: 8, "mnt:[1]": 0} {
+		if err := errors.Join(os.RemoveAll(ns), os.Mkdir(ns, 0o755), os.Symlink(namespace, filepath.Join(ns, "mnt"))); err != nil {
+			t.Fatal(err)
+		}
+		if pid := foreignKubelet(theirs); pid != want {
+			t.Errorf("with the mounts %s: got %d, want %d", namespace, pid, want)
+		}
 	}
 }
 

@@ -81,16 +81,27 @@ func cgroupsWritable(mounts []cgroupMount) error {
 	return nil
 }
 
-// foreignKubelet finds a kubelet that is not ours: two would empty each other's folder of device plugins.
+// foreignKubelet finds a kubelet that is not ours: two would empty each other's folder of device plugins. One in a container, such as
+// a kind cluster's, has folders of its own.
 func foreignKubelet(proc string) int {
 	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*", "cmdline"))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		args := strings.Split(string(text), "\x00")
-		if filepath.Base(args[0]) == "kubelet" && !slices.Contains(args, "--root-dir="+kubeletRoot) {
+		if filepath.Base(args[0]) == "kubelet" && !slices.Contains(args, "--root-dir="+kubeletRoot) && !inContainer(filepath.Dir(file)) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			return pid
 		}
 	}
 	return 0
+}
+
+// inContainer says if a process sees other mounts than we do. One of which that can't be read may see ours.
+func inContainer(process string) bool {
+	theirs, err := os.Readlink(filepath.Join(process, "ns", "mnt"))
+	if err != nil {
+		return false
+	}
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	return err == nil && theirs != ours
 }
