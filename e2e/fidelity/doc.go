@@ -5,7 +5,8 @@
 //	selector      the injected labelSelector is helper.DefaultSelector's, once the API server has merged matchLabelKeys
 //	validation    a pod that the API server accepts is still accepted after Podgrace, and a second call changes nothing
 //	graceperiod   what a DELETE does to a pod (at once, not at all, or in so many seconds) is what BeforeDelete does
-//	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse
+//	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse, of each
+//	              constraint by itself: of several that contradict each other nothing is said
 //
 // And what the node's plan claims about the kubelet:
 //

@@ -64,8 +64,28 @@ func feasibilityCases(most int) *rapid.Generator[*feasibilityCase] {
 		if s.chance(2) {
 			c.Pod.OwnerReferences = []metav1.OwnerReference{ownerReference(ownerKinds[1], "owner", new(true))}
 		}
+		if most > 1 && s.chance(3) {
+			c.unhindered()
+		}
 		return c
 	})
+}
+
+// unhindered leaves nothing but the numbers of pods in the way of the constraints: by chance they are rarely what decides.
+func (c *feasibilityCase) unhindered() {
+	c.Pod.Spec.NodeSelector, c.Pod.Spec.Affinity = nil, nil
+	for i := range c.Spread.Constraints {
+		k := &c.Spread.Constraints[i]
+		k.MaxSkew, k.MinDomains, k.NodeAffinityPolicy, k.NodeTaintsPolicy = 1, nil, nil, nil
+	}
+	for i, n := range c.Nodes {
+		n.Labels[corev1.LabelHostname] = n.Name
+		for _, key := range topologyKeys {
+			if _, has := n.Labels[key]; !has {
+				n.Labels[key] = "abc"[i%3 : i%3+1]
+			}
+		}
+	}
 }
 
 // scheduler is the PodTopologySpread plugin, with its feature gates at their defaults.
@@ -243,24 +263,150 @@ func countFeasibility(counts *tally, j judgement, nodes int) {
 	}
 }
 
-// TestFidelityFeasibilityOfSeveral: with several hard constraints, a pod of which Podgrace calls one infeasible fits on
-// no node.
+// TestFidelityFeasibilityOfSeveral: with several hard constraints Podgrace judges each by itself, in the company of the others: the
+// scheduler looks only at nodes that have the keys of all. That judgement is held in both directions: a constraint is called
+// infeasible just where the plugin, asked about it alone among those nodes, finds none that the pod may use. So the reverse of
+// "what is called infeasible fits on no node" is not that the rest fits: constraints that can each be met may leave no node
+// together, one only in zone a, another only in zone b. Podgrace is silent there (it never says that something is feasible), and
+// what holds is that then at least two of the constraints have nodes, and no node in common.
 func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 	t.Parallel()
 	plugin, cases := newScheduler(t), feasibilityCases(3)
-	check(t, []share{{"infeasible", 10}, {"feasible", 10}}, func(t *rapid.T, counts *tally) {
+	wanted := []share{
+		{"infeasible", 10}, {"feasible", 10}, {"some of several infeasible", 5}, {"by minDomains among several", 1},
+		{"by the keys of several", 0.5}, {"silent: each can be met, not together", 0.2},
+	}
+	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := cases.Draw(t, "case")
 		arrived := sent(t, received(t, c.Pod))
 		j := judge(t, c, arrived)
 		final := arrived.DeepCopy()
 		final.Spec.TopologySpreadConstraints = j.constraints
 		final = sent(t, prepared(received(t, final)))
-		fits := plugin.fits(t, final, c.Nodes, c.Neighbours)
+		together := plugin.fits(t, final, c.Nodes, c.Neighbours)
 		for _, n := range usableNodes(final, j.infeasible, c.Nodes) {
-			if len(j.infeasible) > 0 && fits[n.Name] {
-				t.Fatalf("Podgrace calls %d constraints infeasible, but the scheduler takes node %s: %v\n%s", len(j.infeasible), n.Name, fits, show(j.infeasible, final.Spec))
+			if len(j.infeasible) > 0 && together[n.Name] {
+				t.Fatalf("Podgrace calls %d constraints infeasible, but the scheduler takes node %s: %v\n%s", len(j.infeasible), n.Name, together, show(j.infeasible, final.Spec))
 			}
+		}
+		inCompany := plugin.inCompany(t, final, c)
+		inCompany.checkEach(t, j, final, counts)
+		if len(j.infeasible) == 0 {
+			inCompany.checkSilence(t, final, c.Nodes, together, counts)
 		}
 		countFeasibility(counts, j, len(c.Nodes))
 	})
+}
+
+// company is what the plugin says of each hard constraint of a pod by itself. That is no other question than the one about all of
+// them: Filter takes a node where each constraint does, and each counts on the nodes with the keys of all (filtering.go, 1.36.3).
+type company struct {
+	hard []corev1.TopologySpreadConstraint
+	// alone: no node with its own key is for the pod. The company of such a constraint counts for nothing.
+	alone []bool
+	// nodes are those with the keys of the rest, and of them the ones that the plugin takes for it and the pod may use.
+	nodes []*corev1.Node
+	takes []map[string]bool
+	open  []bool
+	// outOfReach: see there.
+	outOfReach []bool
+}
+
+func (s *scheduler) inCompany(t *rapid.T, pod *corev1.Pod, c *feasibilityCase) company {
+	var all company
+	only := func(k corev1.TopologySpreadConstraint) *corev1.Pod {
+		p := pod.DeepCopy()
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{k}
+		return p
+	}
+	for _, k := range pod.Spec.TopologySpreadConstraints {
+		if k.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		anyCount := *k.DeepCopy()
+		anyCount.MinDomains = nil
+		fits := s.fits(t, only(anyCount), c.Nodes, nil) // without pods no skew is too large
+		usable := usableNodes(pod, []corev1.TopologySpreadConstraint{k}, c.Nodes)
+		all.hard = append(all.hard, k)
+		all.alone = append(all.alone, !slices.ContainsFunc(usable, func(n *corev1.Node) bool { return fits[n.Name] }))
+	}
+	for _, n := range c.Nodes {
+		has := true
+		for i, k := range all.hard {
+			_, labelled := n.Labels[k.TopologyKey]
+			has = has && (labelled || all.alone[i])
+		}
+		if has {
+			all.nodes = append(all.nodes, n)
+		}
+	}
+	for _, k := range all.hard {
+		takes := map[string]bool{}
+		if len(all.nodes) > 0 {
+			takes = s.fits(t, only(k), all.nodes, c.Neighbours)
+		}
+		usable := usableNodes(pod, []corev1.TopologySpreadConstraint{k}, all.nodes)
+		all.takes = append(all.takes, takes)
+		all.open = append(all.open, slices.ContainsFunc(usable, func(n *corev1.Node) bool { return takes[n.Name] }))
+		all.outOfReach = append(all.outOfReach, outOfReach(k, usable))
+	}
+	return all
+}
+
+// checkEach: what is called infeasible is what no node can meet, of those with the keys of the rest.
+func (c *company) checkEach(t *rapid.T, j judgement, pod *corev1.Pod, counts *tally) {
+	for i, k := range c.hard {
+		called := slices.ContainsFunc(j.infeasible, func(o corev1.TopologySpreadConstraint) bool { return o.TopologyKey == k.TopologyKey })
+		impossible := c.alone[i] || !c.open[i]
+		if called == impossible {
+			continue
+		}
+		if !called && !c.alone[i] && c.outOfReach[i] {
+			counts.add("known: nodeAffinityPolicy Ignore, only domains out of reach fit")
+			continue
+		}
+		t.Fatalf("of the constraint over %s Podgrace says infeasible: %v, the scheduler, asked about it alone: %v (on its own nodes: %v)\n%s", k.TopologyKey, called, impossible, c.alone[i], show(pod.Spec))
+	}
+	c.count(j, counts)
+}
+
+func (c *company) count(j judgement, counts *tally) {
+	if len(c.hard) < 2 || len(j.infeasible) == 0 {
+		return
+	}
+	if len(j.infeasible) < len(c.hard) {
+		counts.add("some of several infeasible")
+	}
+	for i, k := range c.hard {
+		if c.alone[i] || c.open[i] {
+			continue
+		}
+		if len(c.nodes) == 0 {
+			counts.add("by the keys of several")
+			return
+		}
+		if k.MinDomains != nil && *k.MinDomains > 1 {
+			counts.add("by minDomains among several")
+			return
+		}
+	}
+}
+
+// checkSilence: where nothing was called infeasible, a node fits that each constraint takes, and only such a one.
+func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, together map[string]bool, counts *tally) {
+	common := false
+	for _, n := range nodes {
+		each := slices.Contains(c.nodes, n) && !slices.ContainsFunc(c.takes, func(takes map[string]bool) bool { return !takes[n.Name] })
+		if each != together[n.Name] {
+			t.Fatalf("node %s is taken for each constraint alone: %v, for all: %v\n%s", n.Name, each, together[n.Name], show(pod.Spec))
+		}
+		common = common || each && len(usableNodes(pod, c.hard, []*corev1.Node{n})) > 0
+	}
+	if common || len(nodes) == 0 || slices.Contains(c.outOfReach, true) {
+		return
+	}
+	if len(c.hard) < 2 || slices.Contains(c.open, false) {
+		t.Fatalf("Podgrace calls nothing infeasible, the scheduler finds no node, and it is no contradiction of several: %v\n%s", together, show(pod.Spec))
+	}
+	counts.add("silent: each can be met, not together")
 }
