@@ -17,6 +17,7 @@
 //	node huge     a container's huge pages are what the kubelet sends to the runtime
 //	allocation    the resources read from a pod's status are those of the kubelet's allocation manager
 //	cpu manager   cpu_manager_state is read as the kubelet does, checksum included
+//	eviction      who goes next, and with how much grace, is what the kubelet's eviction manager decides
 //
 // And what the review of manifests claims about the API server:
 //
