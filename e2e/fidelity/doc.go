@@ -14,7 +14,7 @@
 //	node oom      oom_score_adj is GetContainerOOMScoreAdjust's
 //	node qos      the QoS levels' shares and reserved memory are what the kubelet's QoS manager writes
 //	node names    kubepods is where NodeAllocatableRoot says
-//	node huge     a container's huge pages are what the kubelet sends to the runtime
+//	node weight   cpu.weight is getCPUWeight's, for all weights there are, and back
 //	allocation    the resources read from a pod's status are those of the kubelet's allocation manager
 //	cpu manager   cpu_manager_state is read as the kubelet does, checksum included
 //	eviction      who goes next, and with how much grace, is what the kubelet's eviction manager decides

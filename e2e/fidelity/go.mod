@@ -2,7 +2,10 @@ module github.com/podgrace/podgrace/e2e/fidelity
 
 go 1.26.0
 
-require k8s.io/kubernetes v1.36.3
+require (
+	github.com/opencontainers/cgroups v0.0.6
+	k8s.io/kubernetes v1.36.3
+)
 
 require (
 	cyphar.com/go-pathrs v0.2.2 // indirect
@@ -36,7 +39,6 @@ require (
 	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/moby/sys/mountinfo v0.7.2 // indirect
 	github.com/moby/sys/userns v0.1.0 // indirect
-	github.com/opencontainers/cgroups v0.0.6 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/opencontainers/runtime-spec v1.3.0 // indirect
 	github.com/opencontainers/selinux v1.13.1 // indirect

@@ -99,7 +99,7 @@ func (c *nodeCase) kubeletFiles(v plan.Version, p *corev1.Pod) map[string]string
 	if v == plan.V1 {
 		files["cpu.shares"] = strconv.FormatUint(*r.CPUShares, 10)
 	} else {
-		files["cpu.weight"] = strconv.FormatUint(linearWeight(*r.CPUShares), 10)
+		files["cpu.weight"] = strconv.FormatUint(getCPUWeight(r.CPUShares), 10)
 	}
 	if r.CPUQuota != nil {
 		c.quotaFiles(v, files, *r.CPUQuota, *r.CPUPeriod)
@@ -150,14 +150,6 @@ func (c *nodeCase) quotaFiles(v plan.Version, files map[string]string, quota int
 }
 
 func wholePages(bytes int64) string { return strconv.FormatInt(bytes/nodePage*nodePage, 10) }
-
-// linearWeight is the kubelet's getCPUWeight, which is not exported: copied.
-func linearWeight(shares uint64) uint64 {
-	if shares >= 262144 {
-		return 10000
-	}
-	return 1 + ((shares-2)*9999)/262142
-}
 
 // TestFidelityNodeOOMScore: the oom_score_adj of each container is the kubelet's.
 func TestFidelityNodeOOMScore(t *testing.T) {

@@ -53,7 +53,7 @@ func (r *recorder) get(path string) cm.ResourceConfig {
 	return r.updates[path]
 }
 
-// TestFidelityNodeQOS: the QoS levels have the shares and, where it is reserved, the memory that the kubelet's own QoS manager writes.
+// TestFidelityNodeQOS: the QoS levels have the shares (in v2 the weight that the kubelet makes of them) and, where it is reserved, the memory that the kubelet's own QoS manager writes.
 // One manager serves all cases; its loop of a minute writes the same as the call.
 func TestFidelityNodeQOS(t *testing.T) {
 	t.Parallel()
@@ -80,6 +80,10 @@ func TestFidelityNodeQOS(t *testing.T) {
 		if err := manager.UpdateCgroups(klog.Background()); err != nil {
 			t.Fatal(err)
 		}
+		unified := map[string]string{}
+		for _, g := range plan.Build(c.node(plan.V2), nil, c.Pods).Groups {
+			unified[g.Path] = g.Files["cpu.weight"].Want
+		}
 		tree := plan.Build(c.node(plan.V1), &v1alpha1.NodePolicySpec{QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: percent}}, c.Pods)
 		for _, g := range tree.Groups {
 			if g.Level != plan.LevelQOS {
@@ -88,6 +92,9 @@ func TestFidelityNodeQOS(t *testing.T) {
 			want := r.get(g.Path)
 			if got := g.Files["cpu.shares"].Want; got != strconv.FormatUint(*want.CPUShares, 10) {
 				t.Fatalf("%s has shares %s, the kubelet's %d\n%s", g.Path, got, *want.CPUShares, show(c))
+			}
+			if weight, got := strconv.FormatUint(getCPUWeight(want.CPUShares), 10), unified[g.Path]; got != weight {
+				t.Fatalf("%s has weight %s, the kubelet's %s\n%s", g.Path, got, weight, show(c))
 			}
 			if *want.CPUShares > 2 {
 				counts.add("shares above the least")
