@@ -1,6 +1,9 @@
 package fidelity
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,11 +38,12 @@ var checkpoints = drawn(func(s source) *state.CPUManagerCheckpointV2 {
 	return c
 })
 
-// TestFidelityNodeCPUManager: a checkpoint of the kubelet is read as the kubelet does, its checksum too; one that was changed, and
-// that the kubelet refuses, is refused.
+// TestFidelityNodeCPUManager: a checkpoint of the kubelet is read as the kubelet does, its checksum too, and so is one without a
+// checksum or written otherwise; one that was changed, and that the kubelet refuses, is refused. Not all that the kubelet accepts is:
+// what it would not have written itself is refused, knowingly.
 func TestFidelityNodeCPUManager(t *testing.T) {
 	t.Parallel()
-	check(t, []share{{"with entries", 30}, {"changed and refused", 30}}, func(t *rapid.T, counts *tally) {
+	check(t, []share{{"with entries", 30}, {"changed and refused", 30}, {"without a checksum", 30}}, func(t *rapid.T, counts *tally) {
 		c := checkpoints.Draw(t, "checkpoint")
 		text, err := c.MarshalCheckpoint()
 		if err != nil {
@@ -57,6 +61,24 @@ func TestFidelityNodeCPUManager(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%s: -kubelet +plan:\n%s", text, diff)
+		}
+		unsigned := strings.Replace(string(text), fmt.Sprintf(`"checksum":%d`, c.Checksum), `"checksum":0`, 1)
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(rapid.SampledFrom([]string{unsigned, string(text)}).Draw(t, "form")), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(indented.Bytes(), []byte(`"checksum": 0`)) {
+			counts.add("without a checksum")
+		}
+		accepted := &state.CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
+		if err := errors.Join(accepted.UnmarshalCheckpoint(indented.Bytes()), accepted.VerifyChecksum()); err != nil {
+			t.Fatalf("the kubelet refuses %s: %v", &indented, err)
+		}
+		if got, err = plan.ParseCPUManagerState(indented.Bytes()); err != nil {
+			t.Fatalf("the kubelet accepts %s: %v", &indented, err)
+		}
+		if got.PolicyName != accepted.PolicyName || got.DefaultCPUSet != accepted.DefaultCPUSet || len(got.Entries) != len(accepted.Entries) || len(got.Entries) > 0 && !cmp.Equal(got.Entries, accepted.Entries) {
+			t.Fatalf("%s is read as %+v, by the kubelet as %+v", &indented, got, accepted)
 		}
 		changed := strings.Replace(string(text), rapid.SampledFrom([]string{"1", "2", "5", "app", "static", "none"}).Draw(t, "old"), "7", 1)
 		again := &state.CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
