@@ -120,6 +120,9 @@ func (t *tally) take(e event) string {
 	return kept.String()
 }
 
+// long is a test that is told when it passes: who waits sees that something goes on.
+const long = 20 * time.Second
+
 func (t *tally) endTest(e event) string {
 	text := t.take(e)
 	key := testKey{e.Package, e.Test}
@@ -128,6 +131,9 @@ func (t *tally) endTest(e event) string {
 	switch e.Action {
 	case "pass":
 		t.passed++
+		if t.took[key] >= long {
+			return fmt.Sprintf("ok    %s  %.1fs\n", key, e.Elapsed)
+		}
 	case "skip":
 		t.skipped++
 	case "fail":

@@ -17,6 +17,7 @@ func TestTally(t *testing.T) {
 		{"a passing test is silent", `{"Action":"output","Package":"p","Test":"A","Output":"chatter\n"}
 {"Action":"pass","Package":"p","Test":"A"}
 {"Action":"pass","Package":"p","Elapsed":0.5}`, 1, 0, 0, "ok    p  0.5s", "chatter"},
+		{"a long test is told", `{"Action":"pass","Package":"x/p","Test":"A","Elapsed":31}`, 1, 0, 0, "ok    p A  31.0s\n", ""},
 		{"subtests count", `{"Action":"pass","Package":"p","Test":"A/b"}
 {"Action":"pass","Package":"p","Test":"A"}`, 2, 0, 0, "", ""},
 		{"a failing test shows its output", `{"Action":"output","Package":"p","Test":"A","Output":"=== RUN   A\n"}
