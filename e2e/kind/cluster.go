@@ -55,7 +55,8 @@ func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
 	return c, nil
 }
 
-// clusterConfig is kind's configuration. Our image has a network of its own and no CoreDNS.
+// clusterConfig is kind's configuration. There is one of each controller, so they elect no leader: one that could not renew its lease in
+// time, on a machine that does other things besides, would end itself. Our image has a network of its own and no CoreDNS.
 func clusterConfig(ours bool) string {
 	text := `kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
@@ -64,6 +65,10 @@ kubeadmConfigPatches:
 - |
   kind: KubeletConfiguration
   failCgroupV1: false
+- |
+  kind: ClusterConfiguration
+  controllerManager: {extraArgs: [{name: leader-elect, value: "false"}]}
+  scheduler: {extraArgs: [{name: leader-elect, value: "false"}]}
 `
 	if ours {
 		text += `- |
