@@ -5,12 +5,26 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
+// waiter is woken when processes have stalled (pressure.Trigger).
+type waiter interface {
+	Wait(ctx context.Context) error
+	Close() error
+}
+
+// openTrigger is the kernel's.
+func openTrigger(file string, kind pressure.Kind, stall, window time.Duration) (waiter, error) {
+	return pressure.OpenTrigger(file, kind, stall, window)
+}
+
 // stallTrigger is the kernel's trigger on the node's stall on memory, as the policy wants it. Its zero value is none.
 type stallTrigger struct {
+	// open is a test's; nil: openTrigger.
+	open   func(file string, kind pressure.Kind, stall, window time.Duration) (waiter, error)
 	want   *pressure.Stall
 	news   chan struct{}
 	stop   func()
@@ -32,7 +46,11 @@ func (t *stallTrigger) follow(machine Machine, want *pressure.Stall) error {
 	if want.Full {
 		kind = pressure.Full
 	}
-	trigger, err := pressure.OpenTrigger(filepath.Join(machine.ProcRoot, "pressure", "memory"), kind, want.Stall, want.Window)
+	open := t.open
+	if open == nil {
+		open = openTrigger
+	}
+	trigger, err := open(filepath.Join(machine.ProcRoot, "pressure", "memory"), kind, want.Stall, want.Window)
 	if err != nil {
 		return fmt.Errorf("watch the stall on memory: %w", err)
 	}
@@ -69,5 +87,5 @@ func (t *stallTrigger) close() {
 	if t.stop != nil {
 		t.stop()
 	}
-	*t = stallTrigger{}
+	*t = stallTrigger{open: t.open}
 }
