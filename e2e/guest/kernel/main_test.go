@@ -11,8 +11,8 @@ const mountpoint = "/sys/fs/cgroup"
 
 func TestMain(m *testing.M) {
 	cgrouptest.RunHelper()
-	if os.Getenv(hogVariable) != "" {
-		hog()
+	if what := os.Getenv(hogVariable); what != "" {
+		hog(what)
 	}
 	m.Run()
 }

@@ -18,8 +18,16 @@ import (
 
 const hogVariable = "PODGRACE_KERNEL_HOG"
 
-// hog takes memory until it is killed; beyond memory.high the kernel makes it wait for each page.
-func hog() {
+// What a hog takes.
+const (
+	ofMemory = "memory"
+	ofCPU    = "cpu"
+)
+
+// hog takes memory until it is killed; beyond memory.high the kernel makes it wait for each page. Or it takes a CPU.
+func hog(what string) {
+	for spun := 0; what == ofCPU; spun++ {
+	}
 	var held [][]byte
 	for {
 		chunk := make([]byte, 1<<20)
@@ -31,8 +39,8 @@ func hog() {
 	}
 }
 
-// startHog starts one in a cgroup and ends it with the test.
-func startHog(t *testing.T, at string) int {
+// startHog starts one in a cgroup. It ends with the test, or earlier.
+func startHog(t *testing.T, at, what string) (end func()) {
 	t.Helper()
 	dir, err := os.Open(filepath.Join(mountpoint, at))
 	if err != nil {
@@ -40,49 +48,80 @@ func startHog(t *testing.T, at string) int {
 	}
 	defer dir.Close()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), hogVariable+"=1")
+	cmd.Env = append(os.Environ(), hogVariable+"="+what)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	return cmd.Process.Pid
+	end = func() { _, _ = cmd.Process.Kill(), cmd.Wait() }
+	t.Cleanup(end)
+	return end
 }
 
 // group makes a cgroup with little room, and a Tree for it.
 func group(t *testing.T) (h *cgrouptest.Harness, at string) {
 	t.Helper()
 	h = cgrouptest.OnV2(t, mountpoint, cgroup.NewV2(mountpoint))
-	at = h.Root + "/small"
-	h.Make(t, at)
-	t.Cleanup(func() { h.Remove(t, at) })
+	at = beside(t, h, "small")
 	h.Put(t, at, "memory.high", "16777216")
 	return h, at
 }
 
+// beside makes another cgroup of the test's, with all the room there is.
+func beside(t *testing.T, h *cgrouptest.Harness, word string) (at string) {
+	t.Helper()
+	at = h.Root + "/" + word
+	h.Make(t, at)
+	t.Cleanup(func() { h.Remove(t, at) })
+	return at
+}
+
+// What all triggers here are armed with.
+const (
+	stall  = 50 * time.Millisecond
+	window = 500 * time.Millisecond
+)
+
+// trigger is one on a cgroup's stall on memory.
 func trigger(t *testing.T, at string) *pressure.Trigger {
 	t.Helper()
-	trigger, err := pressure.OpenTrigger(filepath.Join(mountpoint, at, "memory.pressure"), pressure.Some, 50*time.Millisecond, 500*time.Millisecond)
+	return triggerOn(t, filepath.Join(mountpoint, at, "memory.pressure"))
+}
+
+func triggerOn(t *testing.T, file string) *pressure.Trigger {
+	t.Helper()
+	trigger, err := pressure.OpenTrigger(file, pressure.Some, stall, window)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return trigger
 }
 
+// It fires for its own cgroup again and again, and all that time not for the one beside it.
 func TestPressureTriggerFires(t *testing.T) {
 	h, at := group(t)
+	quiet := trigger(t, beside(t, h, "quiet"))
+	defer quiet.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	quietly := make(chan error, 1)
+	go func() { quietly <- quiet.Wait(ctx) }()
 	trigger := trigger(t, at)
 	defer trigger.Close()
 	started := time.Now()
-	startHog(t, at)
+	startHog(t, at, ofMemory)
 	for i := range 3 {
 		if err := trigger.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("fired for the %d. time %s after the hog's start", i+1, time.Since(started))
 	}
+	cancel()
+	if err := <-quietly; !errors.Is(err, context.Canceled) {
+		t.Errorf("beside the stall: %v", err)
+	}
 	p, err := cgroup.ReadPressure(h.Tree, at, "memory")
-	if err != nil || p.Some.Total < 50*time.Millisecond {
+	if err != nil || p.Some.Total < stall {
 		t.Errorf("fired after a stall of %s: %v", p.Some.Total, err)
 	}
 	memory, err := cgroup.ReadMemory(h.Tree, at)

@@ -1,0 +1,113 @@
+package kernel
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// heard is a Terminator that only hears whom it is to end.
+type heard chan terminate.Request
+
+func (h heard) Ask(r terminate.Request) error                                 { h <- r; return nil }
+func (heard) Removed(types.UID)                                               {}
+func (heard) Release(types.UID)                                               {}
+func (heard) Standing() []terminate.Standing                                  { return nil }
+func (heard) Recover(context.Context, func(terminating types.UID) bool) error { return nil }
+
+// startEvictor runs the one of the agent on this machine's own files, with one pod and a threshold on stall, and returns once it
+// has armed its trigger. Its clock stands still: whom it asks to go, it does for an event of the kernel's.
+func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked heard) {
+	t.Helper()
+	machine, err := nodeenforcer.DetectMachine(mountpoint, "/proc", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	policy := &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
+		MemoryStall: &v1alpha1.MemoryStall{Kind: v1alpha1.StallSome, Stall: metav1.Duration{Duration: stall}, Window: metav1.Duration{Duration: window}},
+	}}}
+	asked = make(heard, 100) // so that nobody waits for the test
+	clock := testclock.NewFakeClock(time.Now())
+	evictor := &nodeenforcer.Evictor{
+		Source: &nodeenforcer.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
+		Paths:  func() map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
+		Sensor: &nodeenforcer.Sensor{Machine: machine, Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- evictor.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	armed := func(context.Context) (bool, error) { return clock.HasWaiters(), nil }
+	if err := wait.PollUntilContextCancel(t.Context(), time.Millisecond, true, armed); err != nil {
+		t.Fatal(err)
+	}
+	return pod, asked
+}
+
+// The agent's trigger is on the stall of the whole machine on memory: its event has a pod go, whoever's cgroup waits for memory, and
+// a stall on the CPUs, by the pod itself, has none go.
+func TestPressureHasAPodGo(t *testing.T) {
+	h, small := group(t)
+	at := beside(t, h, "pod")
+	pod, asked := startEvictor(t, h, at)
+
+	// What the agent's would fire for as well, were it on the other file.
+	cpu := triggerOn(t, "/proc/pressure/cpu")
+	defer cpu.Close()
+	var ends []func()
+	for range runtime.NumCPU() + 1 {
+		ends = append(ends, startHog(t, at, ofCPU))
+	}
+	for range 3 {
+		if err := cpu.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("for a stall on the CPUs: %s", (<-asked).Message)
+	}
+	for _, end := range ends {
+		end()
+	}
+
+	memory := triggerOn(t, "/proc/pressure/memory")
+	defer memory.Close()
+	startHog(t, small, ofMemory)
+	fired := make(chan error, 1)
+	go func() {
+		for range 20 { // far more than the one that the agent needs; a test that fails takes that long
+			if err := memory.Wait(t.Context()); err != nil {
+				fired <- err
+				return
+			}
+		}
+		fired <- nil
+	}()
+	select {
+	case r := <-asked:
+		if r.Pod != pod || r.Path != at || !r.Contain || r.Kind != terminate.Hard {
+			t.Errorf("asked for %+v", r)
+		}
+	case err := <-fired:
+		t.Errorf("the kernel told of 20 stalls on memory, and the agent did nothing: %v", err)
+	}
+}
