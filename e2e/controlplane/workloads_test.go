@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -18,21 +21,81 @@ import (
 )
 
 // The first pods of a new Deployment come before any informer has its ReplicaSet; each gets its constraints all the same,
-// and the scheduler keeps them. The second revision spreads by itself.
+// and the scheduler keeps them. The second revision spreads by itself: the first one fills a zone, and were it counted too, the second
+// would have to keep out of there.
 func TestRolloutSpreadsEachRevision(t *testing.T) {
 	s := start(t)
 	ns := s.Namespace(t)
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{TopologySpread: zoneAndHost(1)})
-	d := deployment(ns, "web", 6)
+	d := deployment(ns, "web", 6, func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{corev1.LabelTopologyZone: "zone-a"} })
+	// Nothing says that a pod is ready, so that both revisions are there whole.
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromString("100%")), MaxUnavailable: new(intstr.FromInt32(0))}
 	s.Create(t, d)
-	pods := bound(t, s, ns, 6)
+	old := bound(t, s, ns, 6)[0].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	patch := client.MergeFrom(d.DeepCopy())
+	d.Spec.Template.Spec.NodeSelector = nil
+	if err := s.Client.Patch(t.Context(), d, patch); err != nil {
+		t.Fatal(err)
+	}
+
+	pods := bound(t, s, ns, 12)
+	first, second := []corev1.Pod{}, []corev1.Pod{}
 	for _, p := range pods {
-		if len(p.Spec.TopologySpreadConstraints) != 2 || !cmp.Equal(p.Spec.TopologySpreadConstraints[0].MatchLabelKeys, []string{appsv1.DefaultDeploymentUniqueLabelKey}) {
-			t.Errorf("pod %s has constraints %v", p.Name, p.Spec.TopologySpreadConstraints)
+		if p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == old {
+			first = append(first, p)
+		} else {
+			second = append(second, p)
+		}
+		countsItsRevision(t, &p, pods)
+	}
+	for _, revision := range []struct {
+		name         string
+		pods         []corev1.Pod
+		zones, nodes map[string]int
+	}{
+		{"first", first, map[string]int{"zone-a": 6}, map[string]int{"node-0": 3, "node-3": 3}},
+		{"second", second, map[string]int{"zone-a": 2, "zone-b": 2, "zone-c": 2}, map[string]int{"node-0": 1, "node-1": 1, "node-2": 1, "node-3": 1, "node-4": 1, "node-5": 1}},
+	} {
+		if diff := cmp.Diff(revision.zones, perZone(revision.pods)); diff != "" {
+			t.Errorf("zones of the %s revision (-want +got):\n%s", revision.name, diff)
+		}
+		nodes := map[string]int{}
+		for _, p := range revision.pods {
+			nodes[p.Spec.NodeName]++
+		}
+		if diff := cmp.Diff(revision.nodes, nodes); diff != "" {
+			t.Errorf("nodes of the %s revision (-want +got):\n%s", revision.name, diff)
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"zone-a": 2, "zone-b": 2, "zone-c": 2}, perZone(pods)); diff != "" {
-		t.Error(diff)
+}
+
+// countsItsRevision fails unless each of the pod's constraints, as the API server has it, counts the pods of its revision, which are one
+// half, and no others. The API server merges matchLabelKeys into the selector (pkg/registry/core/pod/strategy.go, 1.36.3).
+func countsItsRevision(t *testing.T, p *corev1.Pod, pods []corev1.Pod) {
+	t.Helper()
+	const key = appsv1.DefaultDeploymentUniqueLabelKey
+	var over []string
+	for _, c := range p.Spec.TopologySpreadConstraints {
+		over = append(over, c.TopologyKey)
+		if !slices.Equal(c.MatchLabelKeys, []string{key}) {
+			t.Errorf("pod %s: the constraint over %s has the matchLabelKeys %q", p.Name, c.TopologyKey, c.MatchLabelKeys)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted := map[string]int{}
+		for _, other := range pods {
+			if selector.Matches(labels.Set(other.Labels)) {
+				counted[other.Labels[key]]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{p.Labels[key]: len(pods) / 2}, counted); diff != "" {
+			t.Errorf("pod %s: the constraint over %s counts by %s (-want +got, by revision):\n%s", p.Name, c.TopologyKey, selector, diff)
+		}
+	}
+	if !slices.Equal(over, []string{corev1.LabelTopologyZone, corev1.LabelHostname}) {
+		t.Errorf("pod %s has constraints over %q", p.Name, over)
 	}
 }
 
