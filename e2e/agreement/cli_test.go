@@ -41,7 +41,6 @@ func TestProgramWithACluster(t *testing.T) {
 		"review":  {manifest, []string{"review", "-f", "-"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
 		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
 		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
-		"diff":    {"", []string{"diff", "--to", "none", "--fail-on", "never"}, 0, []string{"force delete", "Denied", "Allowed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, podgrace, test.stdin, append(test.args, "--kubeconfig", kubeconfig)...)
