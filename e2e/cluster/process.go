@@ -98,13 +98,19 @@ func (p *process) stop() error {
 // than the few seconds of an idle one.
 const waitTimeout = 5 * time.Minute
 
+// Pause is how long to wait before a condition is looked at again that took so long to look at: at least 20 ms, and four times as long as
+// it took. So who waits leaves those that he waits for, and what runs beside, most of the processor: a look at the metrics of a kubelet
+// whose processor is emulated takes half a second of it.
+func Pause(took time.Duration) time.Duration {
+	return min(max(4*took, 20*time.Millisecond), 3*time.Second)
+}
+
 // until polls done until it is true. It fails with ctx, with done's error, or when one of the children ends.
 func until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*process) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	retry := time.NewTicker(50 * time.Millisecond)
-	defer retry.Stop()
 	for {
+		begin := time.Now()
 		ok, err := done(ctx)
 		if err != nil {
 			return fmt.Errorf("waiting for %s: %w", what, err)
@@ -122,7 +128,7 @@ func until(ctx context.Context, what string, done func(context.Context) (bool, e
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
-		case <-retry.C:
+		case <-time.After(Pause(time.Since(begin))):
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -273,13 +272,18 @@ func Eventually(t testing.TB, what string, condition func(context.Context) (bool
 // EventuallyWithin is Eventually for what is slow, such as a machine that is emulated.
 func EventuallyWithin(t testing.TB, within time.Duration, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, within, true, func(ctx context.Context) (bool, error) {
-		var done bool
-		done, last = condition(ctx)
-		return done && last == nil, nil
-	})
-	if err != nil {
-		t.Fatalf("wait for %s: %v (last: %v)", what, err, last)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	for {
+		begin := time.Now()
+		done, last := condition(ctx)
+		if done && last == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("wait for %s: %v (last: %v)", what, ctx.Err(), last)
+		case <-time.After(cluster.Pause(time.Since(begin))):
+		}
 	}
 }

@@ -7,10 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -59,12 +57,10 @@ func TestCoexistence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := wait.PollUntilContextTimeout(t.Context(), time.Second, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
+		suite.Eventually(t, "the kubelet's loop", func(ctx context.Context) (bool, error) {
 			now, err := g.updates(ctx, kube)
 			return now > before, err
-		}); err != nil {
-			t.Fatalf("the kubelet does not loop: %v", err)
-		}
+		})
 	}
 	written := map[string]float64{}
 	for mode, e := range enforcers {
