@@ -121,7 +121,7 @@ func once(ctx context.Context, p program, dir string, progress io.Writer, build 
 // build makes one program under a temporary name and renames it, so that a name in the cache means a whole file.
 func build(ctx context.Context, module string, p program, dir, version string) error {
 	temp := filepath.Join(dir, ".build-"+p.name)
-	defer os.Remove(temp)
+	defer os.RemoveAll(temp)
 	if err := os.RemoveAll(temp); err != nil { // of a build that was killed: we have the lock
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}

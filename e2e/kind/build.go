@@ -103,7 +103,7 @@ func Compile(ctx context.Context, source, dockerfile, tag string) error {
 func buildLine(dockerfile string) (string, error) {
 	found := regexp.MustCompile(`(?m)^\s+(go build .*-o )/out/( .*)$`).FindStringSubmatch(dockerfile)
 	if found == nil {
-		return "", errors.New("no line of the Dockerfile says: go build ... -o /out/ ...")
+		return "", errors.New("no line of the Dockerfile compiles programs into /out/")
 	}
 	return found[1] + `"$OUT"` + found[2], nil
 }
