@@ -125,7 +125,7 @@ func build(ctx context.Context, module string, p program, dir, version string) e
 	if err := os.RemoveAll(temp); err != nil { // of a build that was killed: we have the lock
 		return fmt.Errorf("building %s: %w", p.name, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", versionFlags(version), "-o", temp, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", versionFlags(version), "-o", temp, p.pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
