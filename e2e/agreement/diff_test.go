@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,12 +75,23 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
        2  warned about with other words
        1  running pod would be created otherwise today: a policy reaches new pods only
 `)
+	// A cluster that runs already has more, of which the text tells as well; there the changes of these namespaces are what is held.
+	alone := s.Webhook != nil
+	ours := func(lines []string) []string {
+		return slices.DeleteFunc(lines, func(line string) bool {
+			return !alone && !strings.Contains(line, " "+ns+"/") && !strings.Contains(line, " "+elsewhere+"/")
+		})
+	}
 	for name, c := range map[string]struct {
 		code  int
 		flags []string
 	}{"text": {1, nil}, "text, of what denies": {0, []string{"--fail-on", "deny"}}, "text, never": {0, []string{"--fail-on", "never"}}} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(text, ofOurs(diff(t, c.code, changed, c.flags...))); diff != "" {
+			out := diff(t, c.code, changed, c.flags...)
+			if !alone {
+				return
+			}
+			if diff := cmp.Diff(text, ofOurs(out)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -101,20 +113,20 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
 			}
 		}
 		want = append(want, "running Pod "+ns+"/p, [p] of 1: spec.terminationGracePeriodSeconds 45 → 60")
-		if diff := cmp.Diff(want, told(t, d, changes.Name)); diff != "" {
+		if diff := cmp.Diff(want, ours(told(t, d, changes.Name))); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		kinds := map[impact.Kind]int{impact.Changed: 2, impact.WarnedOtherwise: 2, impact.ForceDeleteAllowed: 4, impact.EvictionAllowed: 4}
-		if s := d.Summary; !cmp.Equal(s.Kinds, kinds) || s.Affected != 4 || s.RunningDifferent != 1 || s.Denying != 0 || s.Errors != 0 || s.NoPolicies {
+		if s := d.Summary; alone && (!cmp.Equal(s.Kinds, kinds) || s.Affected != 4 || s.RunningDifferent != 1 || s.Denying != 0 || s.Errors != 0 || s.NoPolicies) {
 			t.Errorf("the summary is %+v", s)
 		}
 	})
 	t.Run("the cluster's own policies change nothing", func(t *testing.T) {
-		if got, want := ofOurs(diff(t, 0, same)), "          the change of policies changes nothing\n"; got != want {
+		if got, want := ofOurs(diff(t, 0, same)), "          the change of policies changes nothing\n"; alone && got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		d := readDiff(t, diff(t, 0, same, "-o", "json"))
-		if got := told(t, d, ""); len(got) > 0 || d.Summary.Affected+d.Summary.RunningDifferent+len(d.Summary.Kinds)+d.Summary.Errors > 0 {
+		if got := ours(told(t, d, "")); len(got) > 0 || alone && d.Summary.Affected+d.Summary.RunningDifferent+len(d.Summary.Kinds)+d.Summary.Errors > 0 {
 			t.Errorf("told %q, and the summary is %+v", got, d.Summary)
 		}
 	})
