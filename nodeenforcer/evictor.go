@@ -282,13 +282,18 @@ func (e *Evictor) sorted(met pressure.Met, candidates []eviction.Candidate) (fre
 			if disk(met.Signal) { // it goes on filling it until its end, and the measurement is older still
 				c.Usage = nil
 			}
-			flying = append(flying, eviction.Flight{Candidate: c, Kind: kindOf(s.Kind), Overdue: s.RefusedFor > 0 || e.Clock.Now().After(e.asked[c.Pod.UID])})
+			flying = append(flying, eviction.Flight{Candidate: c, Kind: kindOf(s.Kind), Overdue: e.overdue(s)})
 		}
 	}
 	if disk(met.Signal) {
 		flying = append(flying, e.releasing.flights()...)
 	}
 	return free, flying
+}
+
+// overdue says that a pod is waited for no longer: a budget forbids its end, or it should have ended and nothing goes on.
+func (e *Evictor) overdue(s terminate.Standing) bool {
+	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
 func kindOf(k terminate.Kind) eviction.Kind {

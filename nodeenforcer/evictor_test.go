@@ -175,9 +175,15 @@ func TestEvictorOverdue(t *testing.T) {
 	s.uses(next, 500<<20)
 	s.left(800 << 20)
 	s.later(time.Second)
+	s.terminator.standing[0].Stopping = true // late, but killed just now
 	for range 60 {
 		s.later(time.Second)
 	}
+	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck"}) {
+		t.Errorf("while the first one gives its memory back %v have to go", got)
+	}
+	s.terminator.standing[0].Stopping = false
+	s.later(time.Second)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck", "then"}) {
 		t.Errorf("%v have to go", got)
 	}

@@ -24,8 +24,8 @@ type container struct {
 	stage stage
 	// ready is when its next step is due.
 	ready time.Duration
-	// termed is when its stop signal was sent.
-	termed time.Duration
+	// signalled is when its last signal was sent.
+	signalled time.Duration
 	// tries of the present step.
 	tries int
 }
@@ -105,7 +105,7 @@ func (s *State) stopContainers(now time.Duration) (actions []Action) {
 		case living:
 			due = max(due, s.turn(c))
 		case termed:
-			due = max(due, c.termed+localGrace(s.graceSeconds))
+			due = max(due, c.signalled+localGrace(s.graceSeconds))
 		case killed:
 		case terming, killing:
 			continue
@@ -140,6 +140,24 @@ func (s *State) turn(c *container) time.Duration {
 	return s.local.began + time.Duration(s.graceSeconds)*time.Second
 }
 
+// stopping says if the local sequence is still within its time: a signal is on its way, or the last one was sent so shortly ago that its
+// process may be giving its memory back (a gigabyte takes most of a second on a machine that is busy). What the kubelet started again
+// is no excuse.
+func (s *State) stopping(now time.Duration) bool {
+	if !s.local.begun || s.local.restarts > 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.local.containers, func(c container) bool {
+		switch c.stage {
+		case termed:
+			return now < c.signalled+localGrace(s.graceSeconds)+s.limits.Margin
+		case killed:
+			return now < c.signalled+s.limits.Margin
+		}
+		return c.tries <= 1
+	})
+}
+
 func (s *State) container(id string, at stage) *container {
 	i := slices.IndexFunc(s.local.containers, func(c container) bool { return c.id == id && c.stage == at })
 	if i < 0 {
@@ -161,7 +179,7 @@ func (e Termed) learn(s *State, now time.Duration) []Action {
 		return []Action{s.report(now, Record{Step: StepNotSignalled, Container: c.id, Try: c.tries, Err: e.Err})}
 	}
 	r := Record{Step: StepSignalled, Container: c.id, Try: c.tries}
-	c.stage, c.termed, c.ready, c.tries = termed, now, 0, 0
+	c.stage, c.signalled, c.ready, c.tries = termed, now, 0, 0
 	return []Action{s.report(now, r)}
 }
 
@@ -170,7 +188,7 @@ func (e Killed) learn(s *State, now time.Duration) []Action {
 	if c == nil {
 		return nil
 	}
-	c.stage, c.ready = killed, now+s.limits.Again.after(c.tries)
+	c.stage, c.signalled, c.ready = killed, now, now+s.limits.Again.after(c.tries)
 	if e.Gone {
 		return nil
 	}

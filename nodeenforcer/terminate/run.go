@@ -149,6 +149,7 @@ func (v *victim) standing() (Standing, bool) {
 	defer v.mu.Unlock()
 	s := &v.state
 	st := Standing{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
+	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
 		st.RefusedFor = max(s.budget.until-v.t.now(), 0)

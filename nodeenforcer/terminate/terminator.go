@@ -131,6 +131,8 @@ type Standing struct {
 	Contained bool
 	// Dying: the API server accepted its end, or its containers are being stopped.
 	Dying bool
+	// Stopping: its containers are being stopped here, and may still end in time: who waits for its memory should go on waiting.
+	Stopping bool
 	// RefusedFor is how long it makes no sense to ask again, because a disruption budget forbids it; 0: nothing forbids it.
 	RefusedFor time.Duration
 }

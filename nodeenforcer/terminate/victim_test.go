@@ -2,6 +2,7 @@ package terminate
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -61,5 +62,37 @@ func TestMembers(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, members(pod), cmp.AllowUnexported(member{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// While the local sequence is within its time, whoever waits for the pod's memory goes on waiting. What does not end by it is stuck.
+func TestStopping(t *testing.T) {
+	const at = 10 * time.Second
+	limits := DefaultLimits()
+	begun := func(restarts int, containers ...container) local {
+		return local{begun: true, restarts: restarts, containers: containers}
+	}
+	for name, test := range map[string]struct {
+		local local
+		after time.Duration // the signal
+		want  bool
+	}{
+		"not begun":                            {local{containers: []container{{stage: killed, signalled: at}}}, 0, false},
+		"about to be signalled":                {begun(0, container{stage: living}), 0, true},
+		"signals fail":                         {begun(0, container{stage: living, tries: 2}), 0, false},
+		"signalled, within its grace":          {begun(0, container{stage: termed, signalled: at}), localGrace(1), true},
+		"signalled, long over":                 {begun(0, container{stage: termed, signalled: at}), localGrace(1) + limits.Margin, false},
+		"killed just now":                      {begun(0, container{stage: killed, signalled: at}), limits.Margin - 1, true},
+		"killed, and still there":              {begun(0, container{stage: killed, signalled: at}), limits.Margin, false},
+		"one is stuck, the other killed now":   {begun(0, container{stage: killed}, container{stage: killed, signalled: at}), 0, true},
+		"started again by the kubelet":         {begun(1, container{stage: killed, signalled: at}), 0, false},
+		"nothing is left but the pod's object": {begun(0), 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{limits: limits, graceSeconds: 1, local: test.local}
+			if got := s.stopping(at + test.after); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
