@@ -77,7 +77,7 @@ func startBed(ctx context.Context, progress io.Writer) (_ *bed, _ func() error, 
 		return nil, nil, err
 	}
 	b := &bed{Cluster: c, kube: kube}
-	if b.node, err = vmnode.Start(ctx, c, vmnode.Options{Name: guestName, Images: []string{archive}, KubeletConfig: quietKubelet}); err != nil {
+	if b.node, err = vmnode.Start(ctx, c, vmnode.Options{Name: guestName, CPUs: 2, Images: []string{archive}, KubeletConfig: quietKubelet}); err != nil {
 		return nil, nil, err
 	}
 	for _, step := range []func(context.Context) error{b.copyWatcher, b.deploy, b.classes} {

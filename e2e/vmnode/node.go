@@ -24,7 +24,8 @@ type Options struct {
 	Name   string
 	Labels map[string]string
 	Taints []corev1.Taint
-	// MemoryMiB of the guest, 2048 by default, and CPUs, 2 by default.
+	// MemoryMiB of the guest, 2048 by default, and CPUs, 1 by default: emulated ones wait for each other, and two cost half as much
+	// again as one for the same work.
 	MemoryMiB, CPUs int
 	// KubeletConfig changes the kubelet's configuration.
 	KubeletConfig func(*kubeletv1beta1.KubeletConfiguration)
@@ -99,7 +100,7 @@ func newNode(c *cluster.Cluster, options Options) *Node {
 		n.options.MemoryMiB = 2048
 	}
 	if n.options.CPUs == 0 {
-		n.options.CPUs = 2
+		n.options.CPUs = 1
 	}
 	n.Console, n.dir = c.LogPath("console-"+n.Name), filepath.Join(c.Dir, "guest-"+n.Name)
 	return n
