@@ -62,21 +62,26 @@ var tiers = []tier{
 		do: builds("kubelet", "kubeadm", "kube-proxy"),
 	},
 	{
+		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
+		// is built under a lock.
+		name: "enforcer in a machine", what: "the node enforcer on a node in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/vmenforcer"},
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: vmnode.Supported, cores: 1, limit: 40 * time.Minute,
+	},
+	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
 		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
 		cores: 0.9, limit: 40 * time.Minute,
 	},
 	{
-		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
-		// is built under a lock.
-		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm", "./node/vmenforcer"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: guestUnmet, cores: 1, limit: 40 * time.Minute,
-	},
-	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
 		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
 		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.6, limit: 30 * time.Minute,
+	},
+	{
+		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm"},
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: guestUnmet, cores: 1, limit: 20 * time.Minute,
 	},
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
