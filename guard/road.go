@@ -45,6 +45,8 @@ type Request struct {
 	GracePeriodSeconds *int64
 	// Phase that is to be written, for RoadStatus.
 	Phase corev1.PodPhase
+	// Node as stored, for the roads of nodes. What a request is about is read from the object alone: that of a collection has no name.
+	Node *corev1.Node
 	// VolumeAttachment as stored, for its road.
 	VolumeAttachment *storagev1.VolumeAttachment
 }

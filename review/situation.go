@@ -50,7 +50,7 @@ func Situate(ctx context.Context, w *webhook.Engine, reader client.Reader, in *e
 		made(in)
 		return nil
 	}
-	removal := w.RemovalFacts(ctx, "", &guard.Request{Road: guard.RoadDelete, User: in.User, Pod: in.Pod, GracePeriodSeconds: new(int64(0))})
+	removal := w.RemovalFacts(ctx, &guard.Request{Road: guard.RoadDelete, User: in.User, Pod: in.Pod, GracePeriodSeconds: new(int64(0))})
 	in.Removal = &removal
 	if in.Pod.Spec.NodeName != "" {
 		around(ctx, reader, in)

@@ -60,16 +60,16 @@ func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decisio
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 	}
-	e.recorder.Eventf(regarding(req, r), nil, kind, reason, string(r.Road), "%s", note)
+	e.recorder.Eventf(regarding(r), nil, kind, reason, string(r.Road), "%s", note)
 }
 
 // regarding names the object. An Event needs no more of it than that.
-func regarding(req admission.Request, r guard.Request) runtime.Object {
+func regarding(r guard.Request) runtime.Object {
 	switch {
 	case r.Pod != nil:
 		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: identity(r.Pod.ObjectMeta)}
 	case r.VolumeAttachment != nil:
 		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: identity(r.VolumeAttachment.ObjectMeta)}
 	}
-	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: r.Node.Name}}
 }

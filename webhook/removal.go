@@ -89,7 +89,7 @@ func (e *Engine) removal(ctx context.Context, req admission.Request) (*guard.Req
 	if !e.Ready() {
 		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)))
 	}
-	facts := e.RemovalFacts(ctx, req.Name, r)
+	facts := e.RemovalFacts(ctx, r)
 	return r, &facts, nil
 }
 
@@ -108,14 +108,14 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		return updateRequest(req, r)
 	case "DELETE nodes/":
 		r.Road = guard.RoadNode
-		return r, nil
+		return r, decodeNode(req, &r.Node)
 	case "UPDATE nodes/":
 		r.Road = guard.RoadOutOfService
-		var before, now *corev1.Node
-		if err := errors.Join(decodeOld(req, &before), decodeNew(req, &now)); err != nil {
+		var now *corev1.Node
+		if err := errors.Join(decodeNode(req, &r.Node), decodeNew(req, &now)); err != nil {
 			return nil, err
 		}
-		if outOfService(before) || !outOfService(now) {
+		if outOfService(r.Node) || !outOfService(now) {
 			return nil, nil
 		}
 		return r, nil
@@ -178,6 +178,17 @@ func (e *Engine) decodeEviction(ctx context.Context, req admission.Request, r *g
 
 func decodeOld[T any](req admission.Request, into **T) error {
 	return decode(req.OldObject.Raw, "old object", into)
+}
+
+// decodeNode reads the node that is removed. One without a name is nobody's: what runs on it can't be known.
+func decodeNode(req admission.Request, node **corev1.Node) error {
+	if err := decodeOld(req, node); err != nil {
+		return err
+	}
+	if (*node).Name == "" {
+		return errors.New("the review does not say which node it is about: its old object has no name")
+	}
+	return nil
 }
 
 func decodeNew[T any](req admission.Request, into **T) error {

@@ -192,6 +192,9 @@ func old(o any) requestChange { return func(r *admission.Request) { r.OldObject 
 
 func object(o any) requestChange { return func(r *admission.Request) { r.Object = encoded(o) } }
 
+// unnamed is how the requests of a collection come.
+func unnamed(r *admission.Request) { r.Name = "" }
+
 func optioned(text string) requestChange {
 	return func(r *admission.Request) { r.Options = runtime.RawExtension{Raw: []byte(text)} }
 }
@@ -218,7 +221,7 @@ func updated(sub string, before, after *corev1.Pod, changes ...requestChange) ad
 	return removal(admissionv1.Update, "pods", sub, before.Name, append([]requestChange{old(before), object(after)}, changes...)...)
 }
 
-func taint(before, after bool) admission.Request {
+func taint(before, after bool, changes ...requestChange) admission.Request {
 	node := func(tainted bool) *corev1.Node {
 		n := silentNode()
 		n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
@@ -227,7 +230,7 @@ func taint(before, after bool) admission.Request {
 		}
 		return n
 	}
-	return removal(admissionv1.Update, "nodes", "", "n1", old(node(before)), object(node(after)))
+	return removal(admissionv1.Update, "nodes", "", "n1", append(changes, old(node(before)), object(node(after)))...)
 }
 
 // served is the answer of the real HTTP handler to a whole AdmissionReview.
@@ -272,6 +275,9 @@ func TestRemovalRoads(t *testing.T) {
 		"eviction, policy/v1beta1":                 {eviction(evictionV1beta1), "eviction", []string{"pod shop/db-0 may still run on " + onSilentNode}},
 		"status Failed":                            {updated("status", dbPod(), dbPod(ended)), "status", []string{"pod shop/db-0 may still run on " + onSilentNode}},
 		"the last finalizer":                       {updated("", dbPod(halfDone, finalizers("x/y")), dbPod(halfDone)), "finalizer", []string{"pod shop/db-0 may still run on " + onSilentNode}},
+		"Node DELETECOLLECTION":                    {removal(admissionv1.Delete, "nodes", "", "", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
+		"out-of-service taint, without a name":     {taint(false, true, unnamed), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
+		"VolumeAttachment DELETECOLLECTION":        {removal(admissionv1.Delete, "volumeattachments", "", "", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
 		"Node DELETE":                              {removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
 		"out-of-service taint":                     {taint(false, true), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
 		"VolumeAttachment DELETE":                  {removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
@@ -473,6 +479,7 @@ func TestNoRoad(t *testing.T) {
 		"no JSON":                    {removal(admissionv1.Delete, "volumeattachments", "", "a", func(r *admission.Request) { r.OldObject.Raw = []byte("{") }), "decode the old object"},
 		"options of another shape":   {removal(admissionv1.Delete, "pods", "", "db-0", old(dbPod()), optioned(`{"gracePeriodSeconds":"0"}`)), "decode the options"},
 		"an eviction that is no one": {eviction(`[]`), "decode the eviction"},
+		"a node that is nobody":      {removal(admissionv1.Delete, "nodes", "", "n1", old(&corev1.Node{})), "does not say which node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := e.ValidateRemoval(t.Context(), tc.request)
@@ -582,7 +589,7 @@ func TestNodeRoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax, warning)
-			got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+			got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) || len(got.Warnings) > 0 {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
@@ -590,14 +597,14 @@ func TestNodeRoad(t *testing.T) {
 	}
 	t.Run("forceDelete: Warn there", func(t *testing.T) {
 		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try"))), strict, lax, warning)
-		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "its pods are force-deleted: try/db-0") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("forceDelete: Warn there, Deny elsewhere on it", func(t *testing.T) {
 		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try")), dbPod()), strict, lax, warning)
-		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if got.Allowed || !strings.Contains(message(got), "its pods are force-deleted: shop/db-0. Ways on") || !strings.Contains(message(got), "(PodPolicy guarded)") {
 			t.Errorf("got %q", message(got))
 		}
@@ -606,7 +613,7 @@ func TestNodeRoad(t *testing.T) {
 		broken := interceptor.NewClient(silentCluster(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("connection refused")
 		}})
-		got := guardedEngine(t, broken).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1"))
+		got := guardedEngine(t, broken).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if got.Allowed || !strings.Contains(message(got), "which they are could not be read") {
 			t.Errorf("got %+v", got)
 		}
@@ -751,7 +758,7 @@ func TestRemovalIsTold(t *testing.T) {
 	e.Metrics, e.Events, e.Reviewer = webhook.NewMetrics(registry, store), webhook.NewEvents(events), &reviewer{allowed: true}
 	requests := []admission.Request{
 		forceDelete(dbPod()), forceDelete(dbPod(confirmed)), forceDelete(dbPod(stateless)), forceDelete(dbPod(ended)),
-		removal(admissionv1.Delete, "nodes", "", "n1"), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),
+		removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),
 	}
 	for _, req := range requests {
 		e.ValidateRemoval(t.Context(), req)

@@ -34,19 +34,18 @@ type Fences interface {
 	Receipts(ctx context.Context, pod *corev1.Pod, node string) ([]guard.Fence, error)
 }
 
-// RemovalFacts looks up what the judgement of a removal depends on; name is that of the request, for nodes. Removals that need a judgement are rare, so all of it
-// is read live: an informer may be behind, and a node that is gone in truth must not be taken for one that never was.
-// What can't be read stays unknown.
-func (e *Engine) RemovalFacts(ctx context.Context, name string, r *guard.Request) guard.Facts {
+// RemovalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it is read live:
+// an informer may be behind, and a node that is gone in truth must not be taken for one that never was. What can't be read stays unknown.
+func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	facts := guard.Facts{Now: e.Now()}
 	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
-		facts.Node = e.Lookup.node(ctx, name, facts.Now)
+		facts.Node = e.Lookup.node(ctx, r.Node.Name, facts.Now)
 		if r.Road == guard.RoadNode && !facts.Policy.Unknown {
-			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, name, policies)
+			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, r.Node.Name, policies)
 		}
 	case guard.RoadVolumeAttachment:
 		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)

@@ -289,12 +289,18 @@ func TestNodeDeleteAndOutOfService(t *testing.T) {
 		return s.Client.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`)), client.DryRunAll)
 	}
 	remove := func() error { return s.Client.Delete(t.Context(), node.DeepCopy(), client.DryRunAll) }
+	// The reviews of a collection have no name.
+	removeAll := func() error {
+		return s.Client.DeleteAllOf(t.Context(), &corev1.Node{}, client.MatchingLabels{"e2e": node.Name}, client.DryRunAll)
+	}
 
 	wantRefused(t, taint(), "pods may still run on node "+node.Name+" (ready)", "drain it first")
 	wantRefused(t, remove(), ns+"/db-0", "kubectl podgrace confirm node/"+node.Name)
+	wantRefused(t, removeAll(), ns+"/db-0", "kubectl podgrace confirm node/"+node.Name)
 	silence(t, s, node)
 	wantRefused(t, taint(), "not ready, silent since")
 	wantRefused(t, remove(), "not ready, silent since")
+	wantRefused(t, removeAll(), "not ready, silent since")
 
 	annotate(t, s, node, guard.AnnotationConfirmOff, "another-uid/another-boot")
 	wantRefused(t, taint())
@@ -304,6 +310,9 @@ func TestNodeDeleteAndOutOfService(t *testing.T) {
 	}
 	if err := remove(); err != nil {
 		t.Errorf("confirmed off: %v", err)
+	}
+	if err := removeAll(); err != nil {
+		t.Errorf("a collection, confirmed off: %v", err)
 	}
 	pod := &bound(t, s, ns, 1)[0]
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
@@ -322,6 +331,7 @@ func TestVolumeAttachment(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRefused(t, s.Client.Delete(t.Context(), va), "node-0 (ready) may still write to volume claim-1")
+	wantRefused(t, s.Client.DeleteAllOf(t.Context(), &storagev1.VolumeAttachment{}, client.MatchingFields{"metadata.name": va.Name}), "node-0 (ready) may still write to volume claim-1")
 	repair := as(t, s, "system:serviceaccount:ops:repair")
 	if err := repair.Delete(t.Context(), va); err != nil {
 		t.Errorf("an actor that the policy allows: %v", err)
