@@ -3,7 +3,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Process is a child of ours.
@@ -12,6 +15,17 @@ type Process = process
 // StartProcess starts a program whose output goes to the file logPath. It ends with this process at the latest.
 func StartProcess(name, logPath, path string, args ...string) (*Process, error) {
 	return startProcess(name, logPath, path, args...)
+}
+
+// StartAhead is StartProcess for a program that should not wait for others when all processors are busy: an emulated machine, which is
+// late for everything as it is. Linux shares the processors among sessions first (sched(7), autogroup), so that a kind cluster's containers,
+// a session each, would get most of them. Who may not set that starts the program all the same.
+func StartAhead(name, logPath, path string, args ...string) (*Process, error) {
+	p, err := startAs(&syscall.SysProcAttr{Setsid: true}, name, logPath, path, args...)
+	if err == nil {
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", p.PID()), []byte("-10"), 0)
+	}
+	return p, err
 }
 
 // PID returns the process's id.

@@ -29,13 +29,18 @@ type process struct {
 
 // startProcess starts a program whose output goes to logPath.
 func startProcess(name, logPath, path string, args ...string) (*process, error) {
+	return startAs(&syscall.SysProcAttr{Setpgid: true}, name, logPath, path, args...)
+}
+
+func startAs(attributes *syscall.SysProcAttr, name, logPath, path string, args ...string) (*process, error) {
 	log, err := os.Create(logPath)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	p := &process{name: name, logPath: logPath, cmd: exec.Command(path, args...), exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = attributes
+	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
 	go p.run(log, started)
 	if err := <-started; err != nil {

@@ -34,7 +34,13 @@ func (c *Cluster) StartCertManager(ctx context.Context) (*cluster.Process, error
 			return nil, err
 		}
 	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=1m", "crd", "certificates.cert-manager.io", "issuers.cert-manager.io", "certificaterequests.cert-manager.io", "clusterissuers.cert-manager.io"); err != nil {
+	// Not kubectl wait: one that has no conditions at all yet is an error for it.
+	err = cluster.Until(ctx, "cert-manager's CustomResourceDefinitions", func(ctx context.Context) (bool, error) {
+		states, err := c.Kubectl(ctx, "get", "crd", "--output=jsonpath={.items[*].status.conditions[?(@.type=='Established')].status}",
+			"certificates.cert-manager.io", "issuers.cert-manager.io", "certificaterequests.cert-manager.io", "clusterissuers.cert-manager.io")
+		return states == "True True True True", err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return cluster.StartProcess("certmanager", filepath.Join(c.lab.Dir, "certmanager.log"), c.lab.certManager, "--kubeconfig="+c.Kubeconfig)

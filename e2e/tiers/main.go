@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	var o options
 	flag.BoolVar(&o.race, "race", false, "run with the race detector (slow on few cores)")
-	flag.Float64Var(&o.cores, "cores", 1.5*float64(runtime.NumCPU()), "how many cores the tiers that run at once may keep busy, by what they keep busy alone")
+	flag.Float64Var(&o.cores, "cores", float64(runtime.NumCPU()), "how many cores the tiers that run at once may keep busy, by what they keep busy alone")
 	flag.Parse()
 	o.only, o.requireAll = flag.Args(), os.Getenv("REQUIRE_ALL") == "1"
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -60,7 +60,7 @@ func startMachine(ctx context.Context, o machineOptions) (*machine, error) {
 	if err := m.options.seed.write(m.seedFile()); err != nil {
 		return nil, err
 	}
-	if m.process, err = cluster.StartProcess("guest "+o.name, m.logFile(), "qemu-system-x86_64", m.options.arguments(m.seedFile())...); err != nil {
+	if m.process, err = cluster.StartAhead("guest "+o.name, m.logFile(), "qemu-system-x86_64", m.options.arguments(m.seedFile())...); err != nil {
 		return nil, err
 	}
 	return m, nil
