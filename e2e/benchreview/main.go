@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 func main() {
@@ -47,8 +49,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "podgrace")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "./cmd/podgrace").CombinedOutput(); err != nil {
-		return fmt.Errorf("build podgrace: %w\n%s", err, output)
+	if err := cluster.GoBuild(ctx, program, "cmd/podgrace"); err != nil {
+		return err
 	}
 	var rows []row
 	for _, size := range o.sizes {
