@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
@@ -29,19 +32,8 @@ func (c *Cluster) StartCertManager(ctx context.Context) (*cluster.Process, error
 	if err != nil || len(definitions) == 0 {
 		return nil, fmt.Errorf("cert-manager's module %s has no CustomResourceDefinitions", module)
 	}
-	for _, file := range definitions {
-		if _, err := c.Kubectl(ctx, "apply", "--server-side", "--filename="+file); err != nil {
-			return nil, err
-		}
-	}
-	// Not kubectl wait: one that has no conditions at all yet is an error for it.
-	err = cluster.Until(ctx, "cert-manager's CustomResourceDefinitions", func(ctx context.Context) (bool, error) {
-		states, err := c.Kubectl(ctx, "get", "crd", "--output=jsonpath={.items[*].status.conditions[?(@.type=='Established')].status}",
-			"certificates.cert-manager.io", "issuers.cert-manager.io", "certificaterequests.cert-manager.io", "clusterissuers.cert-manager.io")
-		return states == "True True True True", err
-	})
-	if err != nil {
-		return nil, err
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: definitions, MaxTime: 2 * time.Minute}); err != nil {
+		return nil, fmt.Errorf("installing cert-manager's CustomResourceDefinitions: %w", err)
 	}
 	return cluster.StartProcess("certmanager", filepath.Join(c.lab.Dir, "certmanager.log"), c.lab.certManager, "--kubeconfig="+c.Kubeconfig)
 }
