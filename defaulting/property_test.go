@@ -23,10 +23,10 @@ import (
 // Properties over random pods, policies and facts. Policies are such as the CRD's own rules let through; pods are as the
 // API server hands them to a webhook, so with a consistent class.
 
-// TestMain lets rapid try 500 cases a property where -rapid.checks does not say otherwise (the rarer contradictions of
+// TestMain lets rapid try 1,000 cases a property where -rapid.checks does not say otherwise (the rarer contradictions of
 // limits need that many), and keep no files of failures: the seed is in the output.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "500", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "1000", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

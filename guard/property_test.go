@@ -19,10 +19,10 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-// TestMain lets rapid try 2,000 cases a property where -rapid.checks does not say otherwise, and keep no files of
+// TestMain lets rapid try 4,000 cases a property where -rapid.checks does not say otherwise, and keep no files of
 // failures: the seed is in the output.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "2000", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "4000", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
