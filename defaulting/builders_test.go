@@ -265,13 +265,13 @@ func match(s *v1alpha1.PodPolicySpec) *v1alpha1.PodMatch {
 
 func inNamespaces(pairs ...string) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) {
-		match(s).NamespaceSelector = &metav1.LabelSelector{MatchLabels: pairsOf(pairs)}
+		match(s).NamespaceSelector = v1alpha1.SetAsLabelSelector(pairsOf(pairs))
 	}
 }
 
 func forPods(pairs ...string) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) {
-		match(s).PodSelector = &metav1.LabelSelector{MatchLabels: pairsOf(pairs)}
+		match(s).PodSelector = v1alpha1.SetAsLabelSelector(pairsOf(pairs))
 	}
 }
 

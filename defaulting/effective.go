@@ -80,6 +80,13 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 		return e
 	}
 	for _, p := range ps {
+		if p.unread.match {
+			if p.Spec.Removal != nil && p.guards(req.Namespace) {
+				e.Policies = append(e.Policies, p.Name)
+				e.addRemoval(p)
+			}
+			continue
+		}
 		m, err := p.match(req)
 		if err != nil {
 			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", p.Name, err))
@@ -112,7 +119,7 @@ func (e *Effective) addDefaults(p *Policy) {
 	if seconds := defaultGrace(s); seconds != nil && !e.grace.given() {
 		e.grace = from[int64]{*seconds, p}
 	}
-	if s.TopologySpread != nil && !e.spread.given() {
+	if s.TopologySpread != nil && !p.unread.spread && !e.spread.given() {
 		e.spread = from[*v1alpha1.TopologySpreadSection]{s.TopologySpread, p}
 	}
 	if s.Node != nil && !e.node.given() {
@@ -134,18 +141,24 @@ func (e *Effective) addLimits(p *Policy) {
 		e.maxGrace = stricter(e.maxGrace, g.MaxSeconds, p, func(a, b int64) bool { return a < b })
 		e.margin = stricter(e.margin, g.PreStopMarginSeconds, p, func(a, b int64) bool { return a > b })
 	}
-	if r := p.Spec.Removal; r != nil {
-		if e.removal == nil {
-			e.removal = &removal{}
-		}
-		zero := from[v1alpha1.ZeroGraceAction]{r.ZeroGrace, p}
-		if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
-			zero.value = v1alpha1.ZeroGraceRaise
-		}
-		e.removal.ofStateful = stricterZeroGrace(e.removal.ofStateful, zero)
-		if r.Protect == v1alpha1.ProtectAll {
-			e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)
-		}
+	e.addRemoval(p)
+}
+
+func (e *Effective) addRemoval(p *Policy) {
+	r := p.Spec.Removal
+	if r == nil {
+		return
+	}
+	if e.removal == nil {
+		e.removal = &removal{}
+	}
+	zero := from[v1alpha1.ZeroGraceAction]{r.ZeroGrace, p}
+	if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
+		zero.value = v1alpha1.ZeroGraceRaise
+	}
+	e.removal.ofStateful = stricterZeroGrace(e.removal.ofStateful, zero)
+	if r.Protect == v1alpha1.ProtectAll {
+		e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)
 	}
 }
 

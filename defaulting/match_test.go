@@ -19,7 +19,7 @@ func TestMatch(t *testing.T) {
 	system := defaulting.Namespace{Name: "kube-system", Labels: map[string]string{"team": "shop"}}
 	own := defaulting.Namespace{Name: ownNamespace}
 	unknown := defaulting.Namespace{Name: "shop", Unknown: true}
-	everyNamespace := func(s *v1alpha1.PodPolicySpec) { match(s).NamespaceSelector = &metav1.LabelSelector{} }
+	everyNamespace := func(s *v1alpha1.PodPolicySpec) { match(s).NamespaceSelector = &v1alpha1.LabelSelector{} }
 	testApply(t, []scenario{
 		{name: "no match: every pod", pod: pod(), policies: one(policy("p", gives45)), changes: matched},
 		{name: "empty match: every pod", pod: pod(), policies: one(policy("p", gives45, func(s *v1alpha1.PodPolicySpec) { match(s) })), changes: matched},

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -29,6 +28,33 @@ type Policy struct {
 	namespaces labels.Selector // nil: every namespace
 	pods       labels.Selector // nil: every pod
 	conditions *conditions     // nil: none
+	unread     unread
+}
+
+// unread says which parts of a policy can't be read. They are not in force, and nothing else of the policy is hindered by it: one
+// that is wrong in its topologySpread still refuses what its removal refuses.
+type unread struct {
+	// namespaces: for which namespaces the policy is. A removal is judged on the safe side, so that its section holds in all of them.
+	namespaces bool
+	// match: for which pods it is, its namespaces among that. Neither its defaults nor its limits on pods hold.
+	match bool
+	// spread: its topologySpread.
+	spread bool
+}
+
+// InForce says what of the policy holds.
+func (p *Policy) InForce() string {
+	switch {
+	case p.unread.match && p.Spec.Removal == nil:
+		return "not in force"
+	case p.unread.namespaces:
+		return "not in force, but for removal, which holds in every namespace until the selector can be read"
+	case p.unread.match:
+		return "not in force, but for removal"
+	case p.unread.spread:
+		return "in force, but for topologySpread"
+	}
+	return "in force"
 }
 
 // Policies are in the order in which they give defaults: the heaviest first, those of equal weight by name.
@@ -42,35 +68,40 @@ func Sort(policies []*Policy) Policies {
 	return policies
 }
 
-// Compile makes a policy ready, or says everything that is wrong with it. It checks what the schema of the CRD and its
-// CEL rules can't: selectors, label names and match conditions.
+// Compile makes a policy ready. The error says everything that can't be read of it; what can be read holds all the same, so that the
+// policy is returned with the error, and InForce says what that is. The schema of the CRD refuses such a policy, but for match
+// conditions; one may have been stored before the schema did.
 func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 	c := &Policy{Name: p.Name, Generation: p.Generation, Spec: &p.Spec}
 	var errs field.ErrorList
 	if m := p.Spec.Match; m != nil {
 		path := field.NewPath("spec", "match")
 		c.namespaces = compileSelector(m.NamespaceSelector, path.Child("namespaceSelector"), &errs)
+		c.unread.namespaces = len(errs) > 0
 		c.pods = compileSelector(m.PodSelector, path.Child("podSelector"), &errs)
 		if len(m.MatchConditions) > 0 {
 			var bad field.ErrorList
 			c.conditions, bad = compileConditions(m.MatchConditions, path.Child("matchConditions"))
 			errs = append(errs, bad...)
 		}
+		c.unread.match = len(errs) > 0
 	}
 	if s := p.Spec.TopologySpread; s != nil {
-		errs = append(errs, checkSpread(s, field.NewPath("spec", "topologySpread"))...)
+		bad := checkSpread(s, field.NewPath("spec", "topologySpread"))
+		c.unread.spread = len(bad) > 0
+		errs = append(errs, bad...)
 	}
 	if err := errs.ToAggregate(); err != nil {
-		return nil, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
+		return c, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
 	}
 	return c, nil
 }
 
-func compileSelector(s *metav1.LabelSelector, path *field.Path, errs *field.ErrorList) labels.Selector {
+func compileSelector(s *v1alpha1.LabelSelector, path *field.Path, errs *field.ErrorList) labels.Selector {
 	if s == nil {
 		return nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(s)
+	selector, err := s.AsSelector()
 	if err != nil {
 		*errs = append(*errs, field.Invalid(path, s, err.Error()))
 	}

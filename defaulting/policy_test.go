@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -13,7 +12,7 @@ import (
 
 func TestCompileErrors(t *testing.T) {
 	t.Parallel()
-	badSelector := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles", Values: []string{"web"}}}}
+	badSelector := &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles", Values: []string{"web"}}}}
 	tests := []struct {
 		name   string
 		policy *v1alpha1.PodPolicy

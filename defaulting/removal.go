@@ -15,9 +15,12 @@ func (ps Policies) Removal(ns Namespace, ownNamespace string) guard.Policy {
 	if ns.Name == neverMatched || ownNamespace != "" && ns.Name == ownNamespace {
 		return guard.Policy{}
 	}
-	return ps.removal(func(policy *Policy) bool {
-		return policy.namespaces == nil || ns.Unknown || policy.namespaces.Matches(labels.Set(ns.Labels))
-	})
+	return ps.removal(func(policy *Policy) bool { return policy.guards(ns) })
+}
+
+// guards says whether the policy's removal section, if it has one, is for the namespace.
+func (p *Policy) guards(ns Namespace) bool {
+	return p.namespaces == nil || ns.Unknown || p.unread.namespaces || p.namespaces.Matches(labels.Set(ns.Labels))
 }
 
 // RemovalOfAll returns what guards nodes and volume attachments, which are of no namespace: every policy does.

@@ -131,8 +131,8 @@ func matching(m v1alpha1.PodMatch) func(*v1alpha1.PodPolicySpec) {
 	return func(s *v1alpha1.PodPolicySpec) { s.Match = &m }
 }
 
-func labelled(key, value string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+func labelled(key, value string) *v1alpha1.LabelSelector {
+	return v1alpha1.SetAsLabelSelector(map[string]string{key: value})
 }
 
 func conditions(expressions ...string) (out []admissionregistrationv1.MatchCondition) {

@@ -120,11 +120,11 @@ func (v *view) refusal(p *defaulting.Policy) string {
 	}
 	switch {
 	case m.NamespaceSelector != nil && v.in.Namespace.Unknown:
-		return fmt.Sprintf("its namespaceSelector is %s, and namespace %s is not known", metav1.FormatLabelSelector(m.NamespaceSelector), v.in.Namespace.Name)
+		return fmt.Sprintf("its namespaceSelector is %s, and namespace %s is not known", m.NamespaceSelector.String(), v.in.Namespace.Name)
 	case m.NamespaceSelector != nil && !v.meets(v1alpha1.PodMatch{NamespaceSelector: m.NamespaceSelector}):
-		return fmt.Sprintf("namespace %s is not %s (namespaceSelector)", v.in.Namespace.Name, metav1.FormatLabelSelector(m.NamespaceSelector))
+		return fmt.Sprintf("namespace %s is not %s (namespaceSelector)", v.in.Namespace.Name, m.NamespaceSelector.String())
 	case m.PodSelector != nil && !v.meets(v1alpha1.PodMatch{PodSelector: m.PodSelector}):
-		return fmt.Sprintf("its labels are not %s (podSelector)", metav1.FormatLabelSelector(m.PodSelector))
+		return fmt.Sprintf("its labels are not %s (podSelector)", m.PodSelector.String())
 	case len(m.OwnerKinds) > 0 && !v.meets(v1alpha1.PodMatch{OwnerKinds: m.OwnerKinds}):
 		return fmt.Sprintf("%s is not among ownerKinds %s", ownerKind(v.pod), join(m.OwnerKinds, ", "))
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -40,7 +39,7 @@ func selectorOf(p *v1alpha1.NodePolicy) (labels.Selector, error) {
 	if p.Spec.NodeSelector == nil {
 		return labels.Everything(), nil
 	}
-	selector, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+	selector, err := p.Spec.NodeSelector.AsSelector()
 	if err != nil {
 		return nil, fmt.Errorf("NodePolicy %s: nodeSelector: %w", p.Name, err)
 	}

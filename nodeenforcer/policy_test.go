@@ -13,7 +13,7 @@ import (
 func nodePolicy(name string, weight int32, selector map[string]string) *v1alpha1.NodePolicy {
 	p := &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodePolicySpec{Weight: weight}}
 	if selector != nil {
-		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: selector}
+		p.Spec.NodeSelector = v1alpha1.SetAsLabelSelector(selector)
 	}
 	return p
 }
@@ -22,7 +22,7 @@ func TestPolicyFor(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "gpu"}}}
 	gpu, all := map[string]string{"pool": "gpu"}, map[string]string{}
 	broken := nodePolicy("broken", 100, nil)
-	broken.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	broken.Spec.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
 	for name, tc := range map[string]struct {
 		policies []*v1alpha1.NodePolicy
 		want     string

@@ -112,7 +112,7 @@ func TestClusterFollows(t *testing.T) {
 	}
 
 	broken := nodePolicy("broken", 9, nil)
-	broken.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	broken.Spec.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
 	api.put(broken)
 	api.put(nodePolicy("web", 1, map[string]string{"pool": "web"}))
 	awaitNews(t, c, "a policy", func(s State, _ bool) bool { return s.Policy != nil && s.Policy.Name == "web" })

@@ -136,7 +136,7 @@ var (
 	nodePolicies = kind[v1alpha1.NodePolicy, *v1alpha1.NodePolicy]{
 		name: "NodePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.NodePolicyCRD) }),
 		check: func(p *v1alpha1.NodePolicy) error {
-			_, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+			_, err := p.Spec.NodeSelector.AsSelector()
 			return err
 		},
 	}

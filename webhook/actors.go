@@ -111,15 +111,13 @@ func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
-// inForceOf compiles what can be compiled.
+// inForceOf compiles policies. What can't be read of one is not in force, and its status says so.
 func inForceOf(policies []v1alpha1.PodPolicy) defaulting.Policies {
-	var good []*defaulting.Policy
+	all := make([]*defaulting.Policy, len(policies))
 	for i := range policies {
-		if c, err := defaulting.Compile(&policies[i]); err == nil {
-			good = append(good, c)
-		}
+		all[i], _ = defaulting.Compile(&policies[i])
 	}
-	return defaulting.Sort(good)
+	return defaulting.Sort(all)
 }
 
 func conditionOf(w admissionregistrationv1.ValidatingWebhook) string {

@@ -69,15 +69,15 @@ func refusedRoads() []guard.Road {
 	}
 }
 
-// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen, and which policies it
-// can't decide by.
+// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen, and of which policies
+// it can't read a part.
 type inForce struct{ store *PolicyStore }
 
 var inForceDesc = prometheus.NewDesc("podgrace_pod_policy_in_force_generation",
-	"Generation of each PodPolicy that this replica decides by. A policy that is not in force is missing; one from a file has 0.", []string{"policy"}, nil)
+	"Generation of each PodPolicy that this replica decides by; one from a file has 0.", []string{"policy"}, nil)
 
 var outOfForceDesc = prometheus.NewDesc("podgrace_pod_policy_out_of_force",
-	"1 for each PodPolicy that this replica can't decide by, because it does not compile.", []string{"policy"}, nil)
+	"1 for each PodPolicy of which a part is not in force, because this replica can't read it.", []string{"policy"}, nil)
 
 // Describe is for prometheus.Collector.
 func (inForce) Describe(ch chan<- *prometheus.Desc) {

@@ -47,14 +47,14 @@ func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicySt
 // Policies returns the policies in force, the heaviest first.
 func (s *PolicyStore) Policies() defaulting.Policies { return *s.inForce.Load() }
 
-// OutOfForce returns the names of the policies that do not compile, sorted.
+// OutOfForce returns the names of the policies of which a part can't be read, sorted.
 func (s *PolicyStore) OutOfForce() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.broken))
 }
 
-// Watch follows the PodPolicies of the cluster. A policy that does not compile is not in force; its status says why. The
+// Watch follows the PodPolicies of the cluster. What can't be read of a policy is not in force; its status says why. The
 // function that it returns says whether the policies that exist now are in force.
 func (s *PolicyStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, &v1alpha1.PodPolicy{}, cache.BlockUntilSynced(false))
@@ -80,13 +80,11 @@ func (s *PolicyStore) set(object any) {
 	c, err := defaulting.Compile(p.DeepCopy())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.compiled[p.Name] = c
+	delete(s.broken, p.Name)
 	if err != nil {
-		s.log.Error(err, "policy is not in force", "podPolicy", p.Name)
-		delete(s.compiled, p.Name)
+		s.log.Error(err, "a part of the policy can't be read", "podPolicy", p.Name, "holds", c.InForce())
 		s.broken[p.Name] = true
-	} else {
-		s.compiled[p.Name] = c
-		delete(s.broken, p.Name)
 	}
 	s.publish()
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -57,7 +56,7 @@ func TestPolicyStoreFollowsTheInformer(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	webhook.NewMetrics(registry, store)
 	const metric = `
-# HELP podgrace_pod_policy_in_force_generation Generation of each PodPolicy that this replica decides by. A policy that is not in force is missing; one from a file has 0.
+# HELP podgrace_pod_policy_in_force_generation Generation of each PodPolicy that this replica decides by; one from a file has 0.
 # TYPE podgrace_pod_policy_in_force_generation gauge
 podgrace_pod_policy_in_force_generation{policy="heavy"} 2
 podgrace_pod_policy_in_force_generation{policy="light"} 0
@@ -67,11 +66,11 @@ podgrace_pod_policy_in_force_generation{policy="light"} 0
 	}
 
 	broken := lighter.DeepCopy()
-	broken.Spec.Match = &v1alpha1.PodMatch{PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
+	broken.Spec.Match = &v1alpha1.PodMatch{PodSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}}
 	informer.Update(lighter, broken)
-	check("broken", "light")
+	check("broken: what can be read of it holds", "light", "heavy")
 	const outOfForce = `
-# HELP podgrace_pod_policy_out_of_force 1 for each PodPolicy that this replica can't decide by, because it does not compile.
+# HELP podgrace_pod_policy_out_of_force 1 for each PodPolicy of which a part is not in force, because this replica can't read it.
 # TYPE podgrace_pod_policy_out_of_force gauge
 podgrace_pod_policy_out_of_force{policy="heavy"} 1
 `

@@ -440,7 +440,7 @@ func TestRemovalFacts(t *testing.T) {
 // An unreadable namespace is guarded by every policy.
 func TestRemovalInAnUnknownNamespace(t *testing.T) {
 	elsewhere := guarding()
-	elsewhere.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "till"}}}
+	elsewhere.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "till"})}
 	e := newEngine(t, cluster(), away(), elsewhere)
 	if got := e.ValidateRemoval(t.Context(), forceDelete(dbPod())); got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)") {
 		t.Errorf("unknown: got %+v", got)
@@ -566,11 +566,11 @@ func TestRemovalConfirmed(t *testing.T) {
 func TestNodeRoad(t *testing.T) {
 	in := func(name string) podChange { return func(p *corev1.Pod) { p.Namespace = name } }
 	lax := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalAllow })
-	lax.Name, lax.Spec.Match = "lax", &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "play"}}}
+	lax.Name, lax.Spec.Match = "lax", &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "play"})}
 	warning := guarding(func(r *v1alpha1.RemovalSection) { r.ForceDelete = v1alpha1.RemovalWarn })
-	warning.Name, warning.Spec.Match = "warning", &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "try"}}}
+	warning.Name, warning.Spec.Match = "warning", &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "try"})}
 	strict := guarding()
-	strict.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}}
+	strict.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "shop"})}
 	for name, tc := range map[string]struct {
 		pods []client.Object
 		says string // empty: allowed

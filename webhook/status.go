@@ -118,13 +118,10 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 func statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
 	compiled := make([]*defaulting.Policy, len(policies))
 	wrong := make([]error, len(policies))
-	var good []*defaulting.Policy
 	for i := range policies {
-		if compiled[i], wrong[i] = defaulting.Compile(&policies[i]); wrong[i] == nil {
-			good = append(good, compiled[i])
-		}
+		compiled[i], wrong[i] = defaulting.Compile(&policies[i])
 	}
-	inForce := defaulting.Sort(good)
+	inForce := defaulting.Sort(slices.Clone(compiled))
 	all := make([]v1alpha1.PodPolicyStatus, len(policies))
 	for i := range policies {
 		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts)
@@ -139,7 +136,7 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, i
 	status.Warnings = nil
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
 	if wrong != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "not in force: "+wrong.Error()
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, compiled.InForce()+": "+wrong.Error()
 	} else {
 		status.Warnings = compiled.Remarks(inForce)
 		if problems := compiled.Problems(facts); len(problems) > 0 {

@@ -36,7 +36,7 @@ type NodePolicyList struct {
 type NodePolicySpec struct {
 	// NodeSelector selects nodes by their labels. Empty or absent: every node.
 	// +optional
-	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+	NodeSelector *LabelSelector `json:"nodeSelector,omitempty"`
 	// Weight orders the policies that select a node: the heaviest is the node's.
 	// +optional
 	// +kubebuilder:default=0

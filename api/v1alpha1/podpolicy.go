@@ -94,10 +94,10 @@ const (
 type PodMatch struct {
 	// NamespaceSelector selects by the labels of the pod's namespace.
 	// +optional
-	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	NamespaceSelector *LabelSelector `json:"namespaceSelector,omitempty"`
 	// PodSelector selects by the pod's own labels.
 	// +optional
-	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+	PodSelector *LabelSelector `json:"podSelector,omitempty"`
 	// OwnerKinds selects by the kind of the pod's controller, such as ReplicaSet, StatefulSet or Job; None is a pod
 	// without a controller. A Deployment's pods are owned by a ReplicaSet, a CronJob's by a Job.
 	// +optional
@@ -208,8 +208,8 @@ type TopologySpreadConstraint struct {
 	MaxSkew int32 `json:"maxSkew"`
 	// TopologyKey is the node label whose values are the domains, such as topology.kubernetes.io/zone.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	TopologyKey string `json:"topologyKey"`
 	// WhenUnsatisfiable is DoNotSchedule (hard) or ScheduleAnyway (soft).
 	// +required
@@ -231,8 +231,8 @@ type TopologySpreadConstraint struct {
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	MatchLabelKeys []string `json:"matchLabelKeys,omitempty"`
 }
 
@@ -253,8 +253,8 @@ type OwnerRule struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
-	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
 	LabelKeys []string `json:"labelKeys"`
 }
 

@@ -44,6 +44,17 @@ func TestPodPolicyValidation(t *testing.T) {
 		"weight out of range of io":          {`node: {io: {weight: 0}}`, "should be greater than or equal to 1"},
 		"unknown memory protection":          {`node: {memory: {protection: Max}}`, "Unsupported value"},
 		"skip of what can't be skipped":      {`allowSkip: [removal]`, "Unsupported value"},
+		"operator that is none":              {`match: {namespaceSelector: {matchExpressions: [{key: team, operator: in, values: [shop]}]}}`, `matchExpressions[0].operator: Unsupported value: "in"`},
+		"value that is no label's":           {`match: {namespaceSelector: {matchLabels: {team: shop team}}}`, "matchLabels.team: Invalid value"},
+		"key that is no label's":             {`match: {podSelector: {matchLabels: {my team: shop}}}`, "a key is no label's"},
+		"In without values":                  {`match: {podSelector: {matchExpressions: [{key: team, operator: In}]}}`, "In and NotIn need values"},
+		"Exists with values":                 {`match: {podSelector: {matchExpressions: [{key: team, operator: Exists, values: [a]}]}}`, "Exists and DoesNotExist have none"},
+		"values in an expression":            {`match: {podSelector: {matchExpressions: [{key: team, operator: In, values: [ok, shop team]}]}}`, "matchExpressions[0].values[1]: Invalid value"},
+		"key of an expression":               {`match: {podSelector: {matchExpressions: [{key: my team, operator: Exists}]}}`, "matchExpressions[0].key: Invalid value"},
+		"topology key":                       {`topologySpread: {constraints: [{maxSkew: 1, topologyKey: zone name, whenUnsatisfiable: ScheduleAnyway}]}`, "constraints[0].topologyKey: Invalid value"},
+		"matchLabelKeys":                     {`topologySpread: {constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, matchLabelKeys: [a/b/c]}]}`, "matchLabelKeys[0]: Invalid value"},
+		"labelKeys of an owner":              {`topologySpread: {ownerRules: [{apiGroup: batch, kind: Job, labelKeys: ["-"]}], constraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`, "labelKeys[0]: Invalid value"},
+		"selectors that can be read":         {`match: {namespaceSelector: {matchLabels: {example.com/team: ""}, matchExpressions: [{key: a.b/C_d, operator: In, values: ["", x.y]}, {key: e, operator: DoesNotExist}]}}`, ""},
 		"unknown field":                      {`gracePeriods: {minSeconds: 1}`, "unknown field"},
 		"nothing at all is a policy as well": {`weight: 3`, ""},
 	} {
@@ -124,7 +135,7 @@ func TestEqualWeights(t *testing.T) {
 	var policies []*v1alpha1.PodPolicy
 	for name, seconds := range map[string]int64{ns + "-a": 50, ns + "-b": 60} {
 		p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: gives(v1alpha1.GracePeriodSection{DefaultSeconds: &seconds})}
-		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": ns}}}
+		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"kubernetes.io/metadata.name": ns})}
 		s.Create(t, p)
 		s.WaitInForce(t, p)
 		policies = append(policies, p)
@@ -146,8 +157,7 @@ func TestEqualWeights(t *testing.T) {
 func TestPolicyThatDoesNotCompile(t *testing.T) {
 	s := shared.Get(t)
 	for name, match := range map[string]*v1alpha1.PodMatch{
-		"CEL":      {MatchConditions: conditionsOf("object.metadata.nam ==")},
-		"selector": {PodSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}},
+		"CEL": {MatchConditions: conditionsOf("object.metadata.nam ==")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "broken-"}, Spec: v1alpha1.PodPolicySpec{Match: match}}
@@ -155,11 +165,11 @@ func TestPolicyThatDoesNotCompile(t *testing.T) {
 			suite.Eventually(t, "Ready=False", func(ctx context.Context) (bool, error) {
 				err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
 				return len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Status == metav1.ConditionFalse &&
-					p.Status.Conditions[0].Reason == v1alpha1.ReasonInvalidSpec && strings.Contains(p.Status.Conditions[0].Message, "spec.match"), err
+					p.Status.Conditions[0].Reason == v1alpha1.ReasonInvalidSpec && strings.HasPrefix(p.Status.Conditions[0].Message, "not in force: ") && strings.Contains(p.Status.Conditions[0].Message, "spec.match"), err
 			})
 			text, err := s.Metrics(t.Context())
-			if err != nil || strings.Contains(text, fmt.Sprintf("in_force_generation{policy=%q}", p.Name)) || !strings.Contains(text, fmt.Sprintf("out_of_force{policy=%q} 1", p.Name)) {
-				t.Errorf("a policy that does not compile is in force (%v)", err)
+			if err != nil || !strings.Contains(text, fmt.Sprintf("out_of_force{policy=%q} 1", p.Name)) {
+				t.Errorf("no metric of a policy that does not compile (%v)", err)
 			}
 		})
 	}

@@ -76,19 +76,19 @@ func TestZeroGraceTemplate(t *testing.T) {
 		t.Errorf("in a namespace that the policy is not for: %v", err)
 	}
 	for i, tc := range []struct {
-		selector metav1.LabelSelectorRequirement
+		selector v1alpha1.LabelSelectorRequirement
 		refused  bool
 	}{
-		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "In", Values: []string{"x", other}}, true},
-		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "NotIn", Values: []string{other}}, false},
-		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "NotIn", Values: []string{"x"}}, true},
-		{metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "Exists"}, true},
-		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "Exists"}, false},
-		{metav1.LabelSelectorRequirement{Key: "absent", Operator: "DoesNotExist"}, true},
+		{v1alpha1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "In", Values: []string{"x", other}}, true},
+		{v1alpha1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "NotIn", Values: []string{other}}, false},
+		{v1alpha1.LabelSelectorRequirement{Key: "absent", Operator: "NotIn", Values: []string{"x"}}, true},
+		{v1alpha1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: "Exists"}, true},
+		{v1alpha1.LabelSelectorRequirement{Key: "absent", Operator: "Exists"}, false},
+		{v1alpha1.LabelSelectorRequirement{Key: "absent", Operator: "DoesNotExist"}, true},
 	} {
 		t.Run(fmt.Sprint(tc.selector), func(t *testing.T) {
 			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", other, i)}, Spec: v1alpha1.PodPolicySpec{
-				Match:   &v1alpha1.PodMatch{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{tc.selector}}},
+				Match:   &v1alpha1.PodMatch{NamespaceSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{tc.selector}}},
 				Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceDeny},
 			}}
 			s.Create(t, p)

@@ -31,6 +31,12 @@ func guarded(t *testing.T, s *suite.Suite, change ...func(*v1alpha1.RemovalSecti
 		c(removal)
 	}
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: removal})
+	return protected(t, s, ns)
+}
+
+// protected returns a pod of a StatefulSet that is bound to a node.
+func protected(t *testing.T, s *suite.Suite, ns string) *corev1.Pod {
+	t.Helper()
 	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db"),
 	}})

@@ -62,13 +62,17 @@ func drawPolicy(s source, name string, of sections) *v1alpha1.PodPolicy {
 func drawMatch(s source, namespaceOnly bool) *v1alpha1.PodMatch {
 	m := &v1alpha1.PodMatch{}
 	if s.chance(6) {
-		m.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(s, "a", "a", "a", "b")}}
+		m.NamespaceSelector = v1alpha1.SetAsLabelSelector(map[string]string{"team": pick(s, "a", "a", "a", "b")})
 	}
 	if namespaceOnly {
 		return m
 	}
 	if s.chance(4) {
-		m.PodSelector = drawSelector(s, map[string]string{"app": "a", "tier": "a"})
+		drawn := drawSelector(s, map[string]string{"app": "a", "tier": "a"})
+		m.PodSelector = v1alpha1.SetAsLabelSelector(drawn.MatchLabels)
+		for _, r := range drawn.MatchExpressions {
+			m.PodSelector.MatchExpressions = append(m.PodSelector.MatchExpressions, v1alpha1.LabelSelectorRequirement(r))
+		}
 	}
 	if s.chance(4) {
 		m.OwnerKinds = append(some(s, 10, v1alpha1.OwnerKind("ReplicaSet"), "StatefulSet", "ReplicationController"), v1alpha1.OwnerKindNone)

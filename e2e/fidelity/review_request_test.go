@@ -166,16 +166,16 @@ func drawZeroGrace(s source, name string) *v1alpha1.PodPolicy {
 		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: pick(s, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
 	}
 	if s.chance(7) {
-		selector := &metav1.LabelSelector{}
+		selector := &v1alpha1.LabelSelector{}
 		if s.chance(9) {
-			selector.MatchLabels = map[string]string{"team": pick(s, "till", "vault")}
+			selector.MatchLabels = map[string]v1alpha1.LabelValue{"team": pick(s, v1alpha1.LabelValue("till"), "vault")}
 		}
 		if s.chance(9) {
-			selector.MatchExpressions = []metav1.LabelSelectorRequirement{pick(s,
-				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"till", "x"}},
-				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"till"}},
-				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists},
-				metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpDoesNotExist})}
+			selector.MatchExpressions = []v1alpha1.LabelSelectorRequirement{pick(s,
+				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"till", "x"}},
+				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"till"}},
+				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists},
+				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpDoesNotExist})}
 		}
 		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: selector}
 	}

@@ -244,7 +244,7 @@ func PolicyFor(namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolic
 	if spec.Match != nil {
 		match = *spec.Match
 	}
-	match.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+	match.NamespaceSelector = v1alpha1.SetAsLabelSelector(map[string]string{corev1.LabelMetadataName: namespace})
 	spec.Match = &match
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
 }

@@ -25,7 +25,7 @@ func policies(t testing.TB) *apiserver.Policies {
 }
 
 // refusing refuses grace 0 in the namespaces that the selector selects; nil: in all.
-func refusing(name string, selector *metav1.LabelSelector) *v1alpha1.PodPolicy {
+func refusing(name string, selector *v1alpha1.LabelSelector) *v1alpha1.PodPolicy {
 	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceDeny}}}
 	if selector != nil {
 		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: selector}
@@ -33,8 +33,8 @@ func refusing(name string, selector *metav1.LabelSelector) *v1alpha1.PodPolicy {
 	return p
 }
 
-func labelled(key, value string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+func labelled(key, value string) *v1alpha1.LabelSelector {
+	return v1alpha1.SetAsLabelSelector(map[string]string{key: value})
 }
 
 func statefulSet(grace string) string {
@@ -141,7 +141,7 @@ func TestPoliciesOfABadObject(t *testing.T) {
 }
 
 func TestMergeMatchLabelKeys(t *testing.T) {
-	selector := func() *metav1.LabelSelector { return labelled("app", "a") }
+	selector := func() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}} }
 	p := pod(func(p *corev1.Pod) {
 		p.Labels = map[string]string{"app": "a", "pod-template-hash": "1"}
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review"
@@ -219,7 +218,7 @@ var (
 // guards is what of a policy a removal depends on.
 type guards struct {
 	Name       string
-	Namespaces *metav1.LabelSelector
+	Namespaces *v1alpha1.LabelSelector
 	Removal    *v1alpha1.RemovalSection
 }
 
