@@ -26,7 +26,7 @@ type tier struct {
 	do      func(ctx context.Context, out io.Writer) error
 	after   []string     // tiers that make what it needs
 	unmet   func() error // why it cannot run here; nil: it always can
-	// cores is how many it keeps busy on average; the closing table tells it. What waits runs beside others by it.
+	// cores is how many it keeps busy on average; the closing table tells it, but for what runs in containers (kind's and node's). What waits runs beside others by it.
 	cores float64
 	// limit is how long it may take, beside others and on a machine that is busy. It does not bound what is well, but tells
 	// the name of what hangs.
@@ -71,12 +71,12 @@ var tiers = []tier{
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
 		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
-		cores: 0.9, limit: 40 * time.Minute,
+		cores: 0.6, limit: 40 * time.Minute,
 	},
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
 		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.6, limit: 30 * time.Minute,
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
 	},
 	{
 		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
@@ -97,19 +97,19 @@ var tiers = []tier{
 	{
 		name: "API server", what: "the webhooks behind a real API server", dir: "e2e",
 		packages: []string{"./apiserver/...", "./agreement/...", "./certificates/...", "./faults/..."}, args: live,
-		after: []string{controlPlane}, cores: 1, limit: 30 * time.Minute,
+		after: []string{controlPlane}, cores: 0.4, limit: 30 * time.Minute,
 	},
 	{
 		name: "deploy", what: "what Podgrace is installed by, on a real API server", dir: "e2e/deploy",
-		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 1, limit: 30 * time.Minute,
+		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 30 * time.Minute,
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
-		packages: []string{"./controlplane/..."}, args: live, after: []string{controlPlane}, cores: 0.8, limit: 20 * time.Minute,
+		packages: []string{"./controlplane/..."}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 20 * time.Minute,
 	},
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
-		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 1, limit: 15 * time.Minute,
+		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 0.6, limit: 15 * time.Minute,
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
