@@ -51,7 +51,8 @@ func builds(programs ...string) func(context.Context, io.Writer) error {
 	}
 }
 
-// tiers in the order in which they begin where there is room: the longest first.
+// tiers in the order in which they begin where there is room: first what compiles most where nothing is cached, by one core in the end,
+// then the longest.
 var tiers = []tier{
 	{
 		name: controlPlane, what: "of Kubernetes, built once a version", cores: 2, limit: 40 * time.Minute,
@@ -60,6 +61,13 @@ var tiers = []tier{
 	{
 		name: nodePrograms, what: "of Kubernetes, built once a version", cores: 2, limit: 40 * time.Minute, after: []string{controlPlane},
 		do: builds("kubelet", "kubeadm", "kube-proxy"),
+	},
+	{
+		name: "lint", what: "the linter, on all modules", dir: ".", command: []string{"make", "lint"}, cores: 1.5, limit: 40 * time.Minute,
+	},
+	{
+		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",
+		packages: []string{"./..."}, args: live, cores: 0.4, limit: 20 * time.Minute,
 	},
 	{
 		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
@@ -114,13 +122,6 @@ var tiers = []tier{
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
 		packages: []string{"./..."}, args: live, cores: 1, limit: 20 * time.Minute,
-	},
-	{
-		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",
-		packages: []string{"./..."}, args: live, cores: 1, limit: 20 * time.Minute,
-	},
-	{
-		name: "lint", what: "the linter, on all modules", dir: ".", command: []string{"make", "lint"}, cores: 1.5, limit: 40 * time.Minute,
 	},
 	{
 		name: "verify", what: "generated files and modules are fresh", dir: ".", command: []string{"make", "verify"}, cores: 1, limit: 20 * time.Minute,
