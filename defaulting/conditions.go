@@ -2,17 +2,21 @@ package defaulting
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -76,12 +80,38 @@ func compileConditions(list []admissionregistrationv1.MatchCondition, path *fiel
 	return c, errs
 }
 
+// What the conditions of all policies together may take for one pod. One can be written so that every policy's cost as much as one
+// policy's may; and cel-go counts the cost of going through a list in a time that grows with the square of its length
+// (interpreter/runtimecost.go refValStack.drop, 0.30.0), so that the cost alone bounds no time: 110,000 tolerations take minutes.
+const (
+	maxCost = 4 * apiservercel.RuntimeCELCostBudgetMatchConditions
+	maxTime = time.Second
+)
+
+// asked is a pod as conditions see it, made when the first policy with conditions asks, and what their answers may still cost.
+type asked struct {
+	Request
+	attributes *admission.VersionedAttributes
+	review     *admissionv1.AdmissionRequest
+	namespace  *corev1.Namespace
+	cost       int64           // what is left of maxCost
+	ctx        context.Context // ends after maxTime
+	stop       context.CancelFunc
+}
+
+// done releases what the conditions needed.
+func (a *asked) done() {
+	if a.stop != nil {
+		a.stop()
+	}
+}
+
 // match evaluates all conditions. One that is false decides; else one that failed makes the answer uncertain.
-func (c *conditions) match(req Request) (matching, error) {
-	if c.namespace && req.Namespace.Unknown {
+func (c *conditions) match(a *asked) (matching, error) {
+	if c.namespace && a.Namespace.Unknown {
 		return matchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
 	}
-	results, err := c.evaluate(req)
+	results, err := c.evaluate(a)
 	if err != nil {
 		return matchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
 	}
@@ -105,23 +135,46 @@ func (c *conditions) match(req Request) (matching, error) {
 	return matchYes, nil
 }
 
-func (c *conditions) evaluate(req Request) ([]plugincel.EvaluationResult, error) {
+func (c *conditions) evaluate(a *asked) ([]plugincel.EvaluationResult, error) {
+	if err := a.prepare(); err != nil {
+		return nil, err
+	}
+	budget := min(a.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
+	if budget == 0 || a.ctx.Err() != nil {
+		return nil, errors.New("the match conditions of heavier policies took all the time that this pod may take")
+	}
+	results, left, err := c.evaluator.ForInput(a.ctx, a.attributes, a.review, plugincel.OptionalVariableBindings{}, a.namespace, budget)
+	a.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much
+	return results, err
+}
+
+// prepare makes the variables of expressions, once: what a large pod costs most is its conversion.
+func (a *asked) prepare() error {
+	if a.attributes != nil {
+		return nil
+	}
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
-	review := &admissionv1.AdmissionRequest{
+	seen := withoutOwnFields(a.Pod)
+	seen.SetGroupVersionKind(kind) // expressions may read object.kind
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(seen)
+	if err != nil {
+		return fmt.Errorf("convert the pod: %w", err)
+	}
+	pod := &unstructured.Unstructured{Object: content}
+	a.review = &admissionv1.AdmissionRequest{
 		Kind:      metav1.GroupVersionKind{Version: kind.Version, Kind: kind.Kind},
 		Resource:  metav1.GroupVersionResource{Version: pods.Version, Resource: pods.Resource},
-		Name:      req.Pod.Name,
-		Namespace: req.Namespace.Name,
+		Name:      a.Pod.Name,
+		Namespace: a.Namespace.Name,
 		Operation: admissionv1.Create,
-		UserInfo:  req.User,
-		DryRun:    new(req.DryRun),
+		UserInfo:  a.User,
+		DryRun:    new(a.DryRun),
 	}
-	pod := withoutOwnFields(req.Pod)
-	pod.SetGroupVersionKind(kind) // expressions may read object.kind
-	attributes := admission.NewAttributesRecord(pod, nil, kind, req.Namespace.Name, req.Pod.Name, pods, "", admission.Create, nil, req.DryRun, nil)
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace.Name, Labels: req.Namespace.Labels}}
-	results, _, err := c.evaluator.ForInput(context.Background(), versioned, review, plugincel.OptionalVariableBindings{}, namespace, apiservercel.RuntimeCELCostBudgetMatchConditions)
-	return results, err
+	attributes := admission.NewAttributesRecord(pod, nil, kind, a.Namespace.Name, a.Pod.Name, pods, "", admission.Create, nil, a.DryRun, nil)
+	a.attributes = &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
+	a.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace.Name, Labels: a.Namespace.Labels}}
+	a.cost = maxCost
+	a.ctx, a.stop = context.WithTimeout(context.Background(), maxTime)
+	return nil
 }

@@ -79,6 +79,8 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 		e.Excluded = true
 		return e
 	}
+	question := &asked{Request: req}
+	defer question.done()
 	for _, p := range ps {
 		if p.unread.match {
 			if p.Spec.Removal != nil && p.guards(req.Namespace) {
@@ -87,7 +89,7 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 			}
 			continue
 		}
-		m, err := p.match(req)
+		m, err := p.match(question)
 		if err != nil {
 			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", p.Name, err))
 		}

@@ -14,6 +14,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
+// maxComparisons bounds what infeasible does: some tenths of a second. An ordinary pod needs 20 in each node for each constraint; one
+// can be written that needs 100,000.
+const maxComparisons = 20_000_000
+
+// comparisons are how often infeasible compares something of the pod with something of a node.
+func comparisons(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, nodes []*corev1.Node) int {
+	of := len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations) + 1
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+			of++
+			for _, r := range slices.Concat(term.MatchExpressions, term.MatchFields) {
+				of += 1 + len(r.Values)
+			}
+		}
+	}
+	hard := len(hardKeys(constraints, nil))
+	const passes = 4 // each constraint by itself and together, and in both the domains and then whether one node can be used
+	return of * len(nodes) * hard * passes
+}
+
 // infeasible says which hard constraints no node can meet at this moment, by index, and why. It follows the scheduler's
 // PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread/filtering.go, 1.36.3): a domain counts if a node
 // with all the keys of the hard constraints is in it and passes the constraint's inclusion policies; with fewer domains

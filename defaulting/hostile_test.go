@@ -3,6 +3,7 @@ package defaulting_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 )
 
 // longest is what one decision may take of a processor. Linear work takes milliseconds; the rest is for slow machines and -race.
@@ -125,6 +127,58 @@ func TestHostileClusters(t *testing.T) {
 			policies.For(s.request(), "").Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+// A pod can be written so that its decision costs more than a review may take: the API server would let it pass without its limits.
+// What costs is bounded over all policies together, limits hold where the bound was met, and the pod's creator is told.
+func TestHostileCost(t *testing.T) {
+	t.Parallel()
+	terms := func(p *corev1.Pod) {
+		required := &corev1.NodeSelector{}
+		for i := range 100_000 {
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: zone, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprint(i)}}}})
+		}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+	}
+	tolerations := func(p *corev1.Pod) { p.Spec.Tolerations = make([]corev1.Toleration, 110_000) }
+	tainting := func(f *defaulting.Facts) {
+		for i := range 1000 {
+			withNode(fmt.Sprintf("n%d", i), zone, "a", host, fmt.Sprintf("n%d", i))(f)
+			tainted(f)
+		}
+	}
+	var conditional []*v1alpha1.PodPolicy
+	for i := range 60 {
+		conditional = append(conditional, policy(fmt.Sprintf("p%d", i), allows("low"), where("object.spec.tolerations.all(t, !has(t.key) || t.key != 'a')")))
+	}
+	honest := func(c *v1alpha1.TopologySpreadConstraint) { c.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
+	for name, tt := range map[string]struct {
+		pod      *corev1.Pod
+		policies []*v1alpha1.PodPolicy
+		warns    string
+	}{
+		"terms":       {pod(terms), one(policy("p", allows("low"), spreads(hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"tolerations": {pod(tolerations), one(policy("p", allows("low"), spreads(hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"conditions":  {pod(tolerations), conditional, "took all the time that this pod may take"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.pod.Spec.PriorityClassName, tt.pod.Spec.Priority = "high", new(int32(high.Value))
+			s := scenario{pod: tt.pod, facts: facts(classes(high, low), service("app", "web"), tainting)}
+			policies := compile(t, tt.policies...)
+			taken := processor(t)
+			effective := policies.For(s.request(), ownNamespace)
+			applied := effective.Apply(s.request(), s.facts)
+			if took := taken(); took > longest {
+				t.Errorf("took %v", took)
+			}
+			if len(effective.Validate(s.request(), s.facts).Denials) == 0 {
+				t.Error("its limit does not hold")
+			}
+			if !slices.ContainsFunc(append(applied.Warnings, effective.Validate(s.request(), s.facts).Warnings...), func(w defaulting.Warning) bool { return strings.Contains(string(w), tt.warns) }) {
+				t.Errorf("nobody is told: %q", applied.Warnings)
 			}
 		})
 	}

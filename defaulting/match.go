@@ -24,7 +24,7 @@ const (
 const neverMatched = "kube-system"
 
 // match says whether the policy is for the pod. The error says why it is uncertain.
-func (p *Policy) match(req Request) (matching, error) {
+func (p *Policy) match(req *asked) (matching, error) {
 	m := p.Spec.Match
 	if m == nil {
 		return matchYes, nil
@@ -44,7 +44,7 @@ func (p *Policy) match(req Request) (matching, error) {
 	return matchYes, nil
 }
 
-func ownerKind(req Request) v1alpha1.OwnerKind {
+func ownerKind(req *asked) v1alpha1.OwnerKind {
 	if owner := controllerOf(req.Pod); owner != nil {
 		return v1alpha1.OwnerKind(owner.Kind)
 	}

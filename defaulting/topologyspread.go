@@ -23,7 +23,9 @@ func applyTopologySpread(req Request, e *Effective, facts Facts, out *Result) {
 		return
 	}
 	constraints := build(req.Pod, section, selector)
-	if problems := infeasible(req.Pod, constraints, facts); len(problems) > 0 {
+	if n := comparisons(req.Pod, constraints, facts.Nodes); n > maxComparisons {
+		out.warn("PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), n)
+	} else if problems := infeasible(req.Pod, constraints, facts); len(problems) > 0 {
 		constraints = onInfeasible(e, constraints, problems, out)
 	}
 	if len(out.Denials) > 0 {
