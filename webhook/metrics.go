@@ -15,6 +15,7 @@ type Metrics struct {
 	denials  *prometheus.CounterVec
 	removals *prometheus.CounterVec
 	missed   *prometheus.CounterVec
+	refused  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -35,9 +36,12 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_reviews_missed_total", Help: "Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.",
 		}, []string{"path"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_reviews_refused_total", Help: "Requests that this replica refused without judging their object, by the path that was asked and the reason: the review was too large, would have taken too much memory or time, or others as large were judged. Dry runs are counted.",
+		}, []string{"path", "reason"}),
 	}
 	m.begin()
-	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, inForce{policies})
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, inForce{policies})
 	return m
 }
 
@@ -105,6 +109,12 @@ func (m *Metrics) removal(req admission.Request, road guard.Road, d guard.Decisi
 func (m *Metrics) miss(path string) {
 	if m != nil {
 		m.missed.WithLabelValues(path).Inc()
+	}
+}
+
+func (m *Metrics) refuse(path, reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(path, reason).Inc()
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 func (e *Engine) Register(mux interface {
 	Register(path string, hook http.Handler)
 }) {
+	bounds := newBounds()
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathMutatePods:        e.MutatePods,
 		PathValidatePods:      e.ValidatePods,
@@ -33,7 +34,7 @@ func (e *Engine) Register(mux interface {
 		PathValidateRemoval:   e.ValidateRemoval,
 		PathMutateEvictions:   e.MutateEvictions,
 	} {
-		mux.Register(path, &admission.Webhook{Handler: handle, LogConstructor: logAs(path)})
+		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handle, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
 	}
 }
 

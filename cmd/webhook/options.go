@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -35,6 +37,8 @@ type options struct {
 	verbosity   int
 
 	shutdownDelay time.Duration
+	// memoryLimit of the container, in bytes; 0: not known.
+	memoryLimit int64
 }
 
 func defaultOptions() *options {
@@ -71,7 +75,25 @@ func (o *options) Complete() error {
 		service := "podgrace-webhook." + o.namespace
 		o.dnsNames = []string{service + ".svc", service, service + ".svc.cluster.local"}
 	}
+	if text := os.Getenv(memoryLimitVariable); text != "" {
+		limit, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || limit <= 0 {
+			return fmt.Errorf("%s: %q is no number of bytes", memoryLimitVariable, text)
+		}
+		o.memoryLimit = limit
+	}
 	return nil
+}
+
+// memoryLimitVariable is the environment's for the memory limit of the container (deploy/webhook/deployment.yaml).
+const memoryLimitVariable = "POD_MEMORY_LIMIT"
+
+// limitMemory has the garbage collector work harder before the kernel ends the process: what is decoded of reviews is garbage a moment later.
+// Whoever sets GOMEMLIMIT decides by himself.
+func (o *options) limitMemory() {
+	if o.memoryLimit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(o.memoryLimit / 10 * 9) // the rest is for what is no heap
+	}
 }
 
 // Validate says all that is wrong with the options.

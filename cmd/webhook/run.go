@@ -38,6 +38,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
 	program := version.Of(version.Webhook)
 	log.Info("starting", program.Pairs()...)
+	o.limitMemory()
 
 	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
 	if err != nil {

@@ -1,0 +1,233 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	encodingjson "encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+)
+
+// What a replica takes in, in bytes. Its memory is limited to 512 MiB (deploy/webhook/deployment.yaml), of which the informers of a
+// large cluster take a part.
+const (
+	// maxBody is the longest review that is read. An API server takes requests of 3 MiB (k8s.io/apiserver/pkg/server/config.go
+	// MaxRequestBodyBytes, 0.36.3), writes each <, > and & as six bytes, and sends an updated object twice.
+	maxBody = 40 << 20
+	// maxWeight is the heaviest review that is decoded, as weigh estimates it.
+	maxWeight = 96 << 20
+	// smallBody and smallWeight are what nearly all reviews are below. Those above wait for each other, and hold up none of these.
+	smallBody, smallWeight = 256 << 10, 4 << 20
+	// smallRead and smallWork are how much of the small ones is read, and worked on, at a time. Of the large ones it is as much as one
+	// may have.
+	smallRead, smallWork = 32 << 20, 64 << 20
+)
+
+const (
+	// defaultPatience is for a caller that does not say how long it waits; an API server does.
+	defaultPatience = 5 * time.Second
+	maxPatience     = 30 * time.Second
+	// answering is what is kept of the caller's patience to refuse what takes too long.
+	answering = time.Second
+)
+
+// Why a review is refused before its object is judged.
+const (
+	reasonTooLarge = "TooLarge"
+	reasonTooDear  = "TooDear"
+	reasonBusy     = "Busy"
+)
+
+// bounds are those of a replica: all paths share them.
+type bounds struct{ smallRead, largeRead, smallWork, largeWork *semaphore.Weighted }
+
+func newBounds() *bounds {
+	return &bounds{
+		smallRead: semaphore.NewWeighted(smallRead), largeRead: semaphore.NewWeighted(maxBody),
+		smallWork: semaphore.NewWeighted(smallWork), largeWork: semaphore.NewWeighted(maxWeight),
+	}
+}
+
+// intake reads reviews for a handler, within bounds. What is beyond them is refused with the UID of the review: to an API server an
+// answer without it is a call that failed, and what decides about pods fails open, so that a pod which is large enough would get
+// round every limit.
+type intake struct {
+	path    string
+	hook    *admission.Webhook
+	bounds  *bounds
+	metrics *Metrics
+}
+
+// ServeHTTP answers one review, before the caller's patience ends.
+func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	deadline := time.Now().Add(patience(r) - answering)
+	ctx, cancel := context.WithDeadline(r.Context(), deadline)
+	defer cancel()
+	response := in.answer(ctx, http.NewResponseController(w), r)
+	review := admissionv1.AdmissionReview{Response: &response.AdmissionResponse}
+	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
+	w.Header().Set("Content-Type", "application/json")
+	if err := encodingjson.NewEncoder(w).Encode(review); err != nil {
+		logf.Log.V(1).Info("the caller is gone", "path", in.path, "err", err)
+	}
+}
+
+func (in *intake) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) admission.Response {
+	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
+		return badRequest("Content-Type is %q: an AdmissionReview is application/json", contentType)
+	}
+	// Who sends a review slowly must not keep others from being read.
+	deadline, _ := ctx.Deadline()
+	if err := connection.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) { // a recorder, which has all of it
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("bound the time in which the review is read: %w", err))
+	}
+	defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
+	raw, uid, release, refusal := in.read(ctx, r)
+	if refusal != nil {
+		return *refusal
+	}
+	defer release()
+	return in.judge(ctx, raw, uid)
+}
+
+// read returns a review as it was sent, and its UID. The caller releases its share of what is read at a time when it is done with it.
+func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid types.UID, release func(), refusal *admission.Response) {
+	body := bufio.NewReaderSize(http.MaxBytesReader(nil, r.Body, maxBody), uidWithin)
+	start, _ := body.Peek(uidWithin) // an error is met again below
+	uid = uidOf(start)
+	size := r.ContentLength
+	switch {
+	case size > maxBody:
+		_, _ = io.Copy(io.Discard, body) // an answer before the end of the request may not be read
+		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
+	case size < 0:
+		size = maxBody
+	}
+	reading := in.bounds.smallRead
+	if size > smallBody {
+		reading = in.bounds.largeRead
+	}
+	if reading.Acquire(ctx, size) != nil {
+		return nil, uid, nil, new(in.refuse(uid, reasonBusy, busy))
+	}
+	raw, err := io.ReadAll(body)
+	if err == nil {
+		return raw, uid, func() { reading.Release(size) }, nil
+	}
+	reading.Release(size)
+	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
+	}
+	return nil, uid, nil, new(badRequest("read the review: %w", err))
+}
+
+// judge decodes a review and hands it to the handler, if there is memory and time for that.
+func (in *intake) judge(ctx context.Context, raw []byte, uid types.UID) admission.Response {
+	weight := weigh(raw)
+	if weight > maxWeight {
+		return in.refuse(uid, reasonTooDear, tooDear)
+	}
+	large := len(raw) > smallBody || weight > smallWeight
+	working := in.bounds.smallWork
+	if large {
+		working = in.bounds.largeWork
+	}
+	if working.Acquire(ctx, weight) != nil {
+		return in.refuse(uid, reasonBusy, busy)
+	}
+	defer working.Release(weight)
+	var review admissionv1.AdmissionReview
+	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
+		return badRequest("decode the review: %w", err)
+	}
+	if review.Request == nil {
+		return badRequest("there is no request in it: is this an AdmissionReview?")
+	}
+	response := in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
+	if large && ctx.Err() != nil {
+		// What was decided may lack what there was no time for. A small review costs little, so that it is not to blame for that.
+		return in.refuse(review.Request.UID, reasonTooDear, tooDear)
+	}
+	return response
+}
+
+const (
+	tooDear = "the object has more parts (containers, env, tolerations, terms, annotations) than Podgrace judges in the memory and the time that it has: make it smaller; " +
+		"long lists of env belong into a ConfigMap (envFrom)"
+	tooLarge = "the review of this object is larger than the 40 MiB that Podgrace reads: make the object smaller; long values of env and annotations belong into a ConfigMap"
+	busy     = "Podgrace judges other reviews as large as this one: try again"
+)
+
+// refuse denies with the review's UID. That others are judged passes by: clients of Kubernetes try again by themselves after
+// retryAfterSeconds (k8s.io/client-go/rest/with_retry.go, 0.36.3).
+func (in *intake) refuse(uid types.UID, reason, message string) admission.Response {
+	in.metrics.refuse(in.path, reason)
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(reason), Message: message}
+	if reason == reasonBusy {
+		status.Code, status.Details = http.StatusTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 1}
+	}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{UID: uid, Result: status, AuditAnnotations: map[string]string{"denied": reason}}}
+}
+
+// patience is how long the caller waits, as an API server says (k8s.io/apiserver/pkg/admission/plugin/webhook/request, 0.36.3: the
+// configuration's timeoutSeconds as the parameter timeout).
+func patience(r *http.Request) time.Duration {
+	d, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || d <= answering || d > maxPatience {
+		return defaultPatience
+	}
+	return d
+}
+
+// uidWithin is in how many bytes of a review its UID is looked for: an API server writes it first.
+const uidWithin = 4 << 10
+
+// uidField is the first field of the request of a review (k8s.io/api/admission/v1/types.go, 0.36.3).
+var uidField = regexp.MustCompile(`"request"\s*:\s*{\s*"uid"\s*:\s*"([-0-9A-Za-z]{1,64})"`)
+
+// uidOf returns the UID of the review that begins so, without decoding it; empty where it is not there, as in no API server's.
+func uidOf(start []byte) types.UID {
+	if m := uidField.FindSubmatch(start); m != nil {
+		return types.UID(m[1])
+	}
+	return ""
+}
+
+// What a part of a review takes in memory once it is decoded. No element of a pod takes more than a container (TestWeightOfParts).
+const (
+	objectWeight  = 1 << 10
+	elementWeight = 128
+)
+
+// weigh estimates the memory that a review takes once it is decoded. Its length says little: of "tolerations":[{},{},... three bytes
+// become 72, and of "containers" a thousand. What it counts in text that is no JSON is of no use to anybody, and does no harm.
+func weigh(review []byte) int64 {
+	weight := int64(len(review))
+	inString := false
+	for i := 0; i < len(review); i++ {
+		switch c := review[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case inString:
+		case c == '{':
+			weight += objectWeight
+		case c == ',', c == '[':
+			weight += elementWeight
+		}
+	}
+	return weight
+}
