@@ -107,7 +107,7 @@ func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
 		case err != nil:
 			claim.Unknown = why(err)
 		default:
-			claim.Modes, claim.Volume = pvc.Spec.AccessModes, pvc.Spec.VolumeName
+			claim.Claim, claim.Volume = guard.ClaimOf(pvc, pod), pvc.Spec.VolumeName
 		}
 		claims = append(claims, claim)
 	}
@@ -151,7 +151,7 @@ func (c *Client) bound(ctx context.Context, pods []corev1.Pod) []BoundPod {
 		}
 		why := guard.Protected(p, nil)
 		if why != "" && len(guard.ClaimNames(p)) > 0 { // it may be for want of the claims' modes
-			why = guard.Protected(p, PodFacts{Claims: c.claims(ctx, p)}.modes())
+			why = guard.Protected(p, PodFacts{Claims: c.claims(ctx, p)}.known())
 		}
 		bound = append(bound, BoundPod{Namespace: p.Namespace, Name: p.Name, Why: why})
 	}

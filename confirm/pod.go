@@ -97,20 +97,20 @@ func (f PodFacts) nodeState() string {
 }
 
 func (f PodFacts) protected() string {
-	if why := guard.Protected(f.Pod, f.modes()); why != "" {
+	if why := guard.Protected(f.Pod, f.known()); why != "" {
 		return why
 	}
 	return "by itself it is not: no StatefulSet, no exclusive claim. A policy may protect it all the same"
 }
 
-func (f PodFacts) modes() guard.Claims {
-	modes := guard.Claims{}
+func (f PodFacts) known() guard.Claims {
+	known := guard.Claims{}
 	for _, c := range f.Claims {
 		if c.Unknown == "" {
-			modes[c.Name] = c.Modes
+			known[c.Name] = c.Claim
 		}
 	}
-	return modes
+	return known
 }
 
 func claimRows(claims []Claim) [][]string {
@@ -130,6 +130,9 @@ func claimRows(claims []Claim) [][]string {
 		volume := "volume " + c.Volume
 		if c.Volume == "" {
 			volume = "not bound to a volume"
+		}
+		if c.Anew {
+			volume = "made anew after the pod started: the pod's own volume is another one, or was asked for in another way"
 		}
 		rows = append(rows, []string{c.Name, strings.Join(modes, ","), volume})
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // The vocabulary of the tests. A pod is as it arrives at the webhook: the API server has filled in grace period 30 and,
@@ -350,9 +351,9 @@ func noPods(f *defaulting.Facts) { f.Pods = []defaulting.PodOnNode{} }
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {
 	return func(f *defaulting.Facts) {
 		if f.Claims == nil {
-			f.Claims = map[string][]corev1.PersistentVolumeAccessMode{}
+			f.Claims = guard.Claims{}
 		}
-		f.Claims[name] = modes
+		f.Claims[name] = guard.Claim{Modes: modes}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Facts are what is known about the cluster at the moment of the decision. What Effective.Needs does not name may be
@@ -25,7 +27,7 @@ type Facts struct {
 	// Pods of the pod's namespace that are bound to a node and not terminating. nil: unknown.
 	Pods []PodOnNode
 	// Claims gives the access modes of the pod's PersistentVolumeClaims by claim name. A claim that is missing is unknown.
-	Claims map[string][]corev1.PersistentVolumeAccessMode
+	Claims guard.Claims
 }
 
 // PodOnNode is a pod that is already there, as the scheduler counts it.

@@ -514,8 +514,8 @@ func zeroWarnings(r defaulting.Result) []defaulting.Warning {
 func (w world) guarded(names []string) bool {
 	stateful := len(w.pod.OwnerReferences) > 0 && w.pod.OwnerReferences[0].Kind == "StatefulSet"
 	for _, v := range w.pod.Spec.Volumes {
-		modes, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
-		stateful = stateful || !known || slices.Contains(modes, corev1.ReadWriteOnce)
+		claim, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
+		stateful = stateful || !known || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
 	}
 	return slices.ContainsFunc(w.policies, func(p *v1alpha1.PodPolicy) bool {
 		return slices.Contains(names, p.Name) && p.Spec.Removal != nil && (stateful || p.Spec.Removal.Protect == v1alpha1.ProtectAll)

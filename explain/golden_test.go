@@ -138,11 +138,22 @@ func input(t *testing.T, archive *txtar.Archive) (explain.Input, int) {
 	return in, s.Width
 }
 
+func (s situation) claims() guard.Claims {
+	if s.Claims == nil {
+		return nil
+	}
+	claims := guard.Claims{}
+	for name, modes := range s.Claims {
+		claims[name] = guard.Claim{Modes: modes}
+	}
+	return claims
+}
+
 func (s situation) into(t *testing.T, in *explain.Input) {
 	in.Created = s.Created
 	in.User = authenticationv1.UserInfo{Username: s.User}
 	in.Namespace = defaulting.Namespace{Name: in.Pod.Namespace, Labels: s.NamespaceLabels}
-	in.Facts.ServiceSelectors, in.Facts.Claims = s.Services, s.Claims
+	in.Facts.ServiceSelectors, in.Facts.Claims = s.Services, s.claims()
 	if s.Owner != nil {
 		in.Facts.OwnerSelector = &metav1.LabelSelector{MatchLabels: s.Owner}
 	}
@@ -174,7 +185,7 @@ func (s situation) into(t *testing.T, in *explain.Input) {
 	}
 	if s.Ready != nil {
 		in.Removal = &guard.Facts{
-			Now: now, Policy: in.Policies.Removal(in.Namespace, ""), Claims: s.Claims, MayForce: guard.No,
+			Now: now, Policy: in.Policies.Removal(in.Namespace, ""), Claims: s.claims(), MayForce: guard.No,
 			Node: guard.Node{Name: in.Pod.Spec.NodeName, State: guard.NodePresent, Ready: *s.Ready, Heartbeat: now.Add(-5 * time.Minute)},
 		}
 		if s.MayForce {

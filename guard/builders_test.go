@@ -132,7 +132,7 @@ func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
 		if w.facts.Claims == nil {
 			w.facts.Claims = guard.Claims{}
 		}
-		w.facts.Claims[name] = modes
+		w.facts.Claims[name] = guard.Claim{Modes: modes}
 	}
 }
 

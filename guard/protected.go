@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -12,26 +13,73 @@ import (
 
 // Protected says why running a pod twice could harm: it has an identity (a StatefulSet's) or exclusive storage. It is
 // empty where it could not. A claim that is not known counts as exclusive.
+//
+// A tenant may take the owner out of a pod, and whoever deletes a StatefulSet with --cascade=orphan does. The hostname stays as it was
+// created: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
+// initIdentity, 1.36.3).
 func Protected(pod *corev1.Pod, claims Claims) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "StatefulSet" {
 		return "it is a pod of StatefulSet " + owner.Name
 	}
-	for _, v := range pod.Spec.Volumes {
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			name := v.PersistentVolumeClaim.ClaimName
-			modes, known := claims[name]
-			if !known {
-				return fmt.Sprintf("the access mode of its claim %s is not known", name)
-			}
-			if mode, ok := exclusive(modes); ok {
-				return fmt.Sprintf("its claim %s is %s", name, mode)
-			}
-		case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
-			// The claim is made after the pod, with the modes that stand in the pod.
-			if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
-				return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
-			}
+	if pod.Name != "" && pod.Spec.Hostname == pod.Name {
+		return "its hostname is its own name, as of a StatefulSet's pod"
+	}
+	for i := range pod.Spec.Volumes {
+		if why := exclusiveVolume(&pod.Spec.Volumes[i], claims); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// exclusiveVolume says why only one node or pod may use a volume; empty: more may.
+func exclusiveVolume(v *corev1.Volume, claims Claims) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		name := v.PersistentVolumeClaim.ClaimName
+		claim, known := claims[name]
+		if !known {
+			return fmt.Sprintf("the access mode of its claim %s is not known", name)
+		}
+		if claim.Anew {
+			return fmt.Sprintf("its claim %s was made anew after it started, so that the access mode of the volume that it has is not known", name)
+		}
+		if mode, ok := exclusive(claim.Modes); ok {
+			return fmt.Sprintf("its claim %s is %s", name, mode)
+		}
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		// The claim is made after the pod, with the modes that stand in the pod.
+		if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
+			return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
+		}
+	default:
+		if kind := writtenByOne(&v.VolumeSource); kind != "" {
+			return fmt.Sprintf("its volume %s (%s) may be written to by one node only", v.Name, kind)
+		}
+	}
+	return ""
+}
+
+// writtenByOne names the type of a volume that stands in the pod itself and that is a disk: a file system on it which two nodes have
+// mounted is destroyed. Read-only, it may be on many.
+func writtenByOne(v *corev1.VolumeSource) string {
+	for _, disk := range []struct {
+		kind string
+		is   bool
+	}{
+		{"iscsi", v.ISCSI != nil && !v.ISCSI.ReadOnly},
+		{"fc", v.FC != nil && !v.FC.ReadOnly},
+		{"rbd", v.RBD != nil && !v.RBD.ReadOnly},
+		{"awsElasticBlockStore", v.AWSElasticBlockStore != nil},
+		{"gcePersistentDisk", v.GCEPersistentDisk != nil && !v.GCEPersistentDisk.ReadOnly},
+		{"azureDisk", v.AzureDisk != nil},
+		{"cinder", v.Cinder != nil},
+		{"vsphereVolume", v.VsphereVolume != nil},
+		{"portworxVolume", v.PortworxVolume != nil && !v.PortworxVolume.ReadOnly},
+		{"flexVolume", v.FlexVolume != nil && !v.FlexVolume.ReadOnly},
+	} {
+		if disk.is {
+			return disk.kind
 		}
 	}
 	return ""
@@ -69,6 +117,24 @@ func (p Policy) ProtectedBy(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAc
 		}
 	}
 	return actions
+}
+
+// HoldsNode is ProtectedBy for the removal of a pod's node: where a policy protects all pods, those that have nothing to lose by themselves
+// and that no other node would get either, of a DaemonSet or of the node's own files, hold it up for nothing.
+func (p Policy) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
+	if ofItsNode(pod) && Protected(pod, claims) == "" {
+		return nil
+	}
+	return p.ProtectedBy(pod, claims)
+}
+
+// ofItsNode says whether a pod is of its node: a replacement runs on no other.
+func ofItsNode(pod *corev1.Pod) bool {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+		return true
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String()
 }
 
 // protectedBecause is Protected under the level of the policy.

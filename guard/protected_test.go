@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,30 @@ func TestProtected(t *testing.T) {
 		{"an ephemeral volume without a template", []option{unowned, func(w *world) {
 			w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 		}}, ""},
-		{"volumes that are no claims", []option{unowned, func(w *world) {
+		{"a StatefulSet's whose owner was taken out", []option{unowned, hostname("db-0")}, "its hostname is its own name, as of a StatefulSet's pod"},
+		{"another hostname", []option{unowned, hostname("db-1")}, ""},
+		{"a pod without a name, and so without a hostname", []option{unowned, func(w *world) { w.req.Pod.Name = "" }}, ""},
+		{"a claim that was made anew", []option{unowned, claims("data"), func(w *world) {
+			w.facts.Claims = guard.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
+		}}, "its claim data was made anew after it started, so that the access mode of the volume that it has is not known"},
+		{"a disk that is no claim", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}})}, "its volume x (iscsi) may be written to by one node only"},
+		{"a disk that is only read", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{ReadOnly: true}})}, ""},
+		{"Fibre Channel", []option{unowned, volume(corev1.VolumeSource{FC: &corev1.FCVolumeSource{}})}, "its volume x (fc) may be written to by one node only"},
+		{"Fibre Channel that is only read", []option{unowned, volume(corev1.VolumeSource{FC: &corev1.FCVolumeSource{ReadOnly: true}})}, ""},
+		{"Ceph's block device", []option{unowned, volume(corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}})}, "its volume x (rbd) may be written to by one node only"},
+		{"Ceph's block device that is only read", []option{unowned, volume(corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{ReadOnly: true}})}, ""},
+		{"a disk of AWS", []option{unowned, volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}})}, "its volume x (awsElasticBlockStore) may be written to by one node only"},
+		{"a disk of GCE", []option{unowned, volume(corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{}})}, "its volume x (gcePersistentDisk) may be written to by one node only"},
+		{"a disk of GCE that is only read", []option{unowned, volume(corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{ReadOnly: true}})}, ""},
+		{"a disk of Azure", []option{unowned, volume(corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{}})}, "its volume x (azureDisk) may be written to by one node only"},
+		{"a disk of OpenStack", []option{unowned, volume(corev1.VolumeSource{Cinder: &corev1.CinderVolumeSource{}})}, "its volume x (cinder) may be written to by one node only"},
+		{"a disk of vSphere", []option{unowned, volume(corev1.VolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{}})}, "its volume x (vsphereVolume) may be written to by one node only"},
+		{"Portworx", []option{unowned, volume(corev1.VolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{}})}, "its volume x (portworxVolume) may be written to by one node only"},
+		{"Portworx that is only read", []option{unowned, volume(corev1.VolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{ReadOnly: true}})}, ""},
+		{"a driver of one's own", []option{unowned, volume(corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{}})}, "its volume x (flexVolume) may be written to by one node only"},
+		{"a driver of one's own that only reads", []option{unowned, volume(corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{ReadOnly: true}})}, ""},
+		{"NFS", []option{unowned, volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}})}, ""},
+		{"volumes that are no claims and no disks", []option{unowned, func(w *world) {
 			w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "y"}}
 		}}, ""},
 	} {
@@ -48,6 +72,80 @@ func TestProtected(t *testing.T) {
 			w := dangerous(tt.options...)
 			if got := guard.Protected(w.req.Pod, w.facts.Claims); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func hostname(name string) option {
+	return func(w *world) { w.req.Pod.Spec.Hostname = name }
+}
+
+func volume(source corev1.VolumeSource) option {
+	return func(w *world) {
+		w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "y", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "x", VolumeSource: source}}
+	}
+}
+
+// TestClaimOf: a claim that is younger than its pod's start is another one than the pod's.
+func TestClaimOf(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) metav1.Time { return metav1.Date(2026, 11, 20, 12, minute, 0, 0, time.UTC) }
+	scheduled := func(status corev1.ConditionStatus, when metav1.Time) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(59)}, {Type: corev1.PodScheduled, Status: status, LastTransitionTime: when}}
+	}
+	for name, tt := range map[string]struct {
+		status corev1.PodStatus
+		anew   bool
+	}{
+		"never started":                                 {corev1.PodStatus{}, false},
+		"not scheduled yet":                             {corev1.PodStatus{Conditions: scheduled(corev1.ConditionFalse, at(1))}, false},
+		"started later":                                 {corev1.PodStatus{StartTime: new(at(31))}, false},
+		"started in that second":                        {corev1.PodStatus{StartTime: new(at(30))}, false},
+		"started before":                                {corev1.PodStatus{StartTime: new(at(29))}, true},
+		"scheduled before":                              {corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, at(29))}, true},
+		"its kubelet's clock is behind":                 {corev1.PodStatus{StartTime: new(at(1)), Conditions: scheduled(corev1.ConditionTrue, at(31))}, false},
+		"scheduled and started before, as all pods are": {corev1.PodStatus{StartTime: new(at(3)), Conditions: scheduled(corev1.ConditionTrue, at(2))}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(30)}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}}
+			want := guard.Claim{Modes: claim.Spec.AccessModes, Anew: tt.anew}
+			if diff := cmp.Diff(want, guard.ClaimOf(claim, &corev1.Pod{Status: tt.status})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestHoldsNode: what no other node would get holds no node, unless it has something to lose.
+func TestHoldsNode(t *testing.T) {
+	t.Parallel()
+	daemon := func(w *world) {
+		ownedBy("DaemonSet", "agent")(w)
+		w.req.Pod.OwnerReferences[0].APIVersion = "apps/v1"
+	}
+	mirror := func(w *world) { w.req.Pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	for name, tt := range map[string]struct {
+		options []option
+		holds   bool
+	}{
+		"a StatefulSet's":                     {nil, true},
+		"a ReplicaSet's":                      {[]option{ownedBy("ReplicaSet", "web")}, true},
+		"a DaemonSet's":                       {[]option{daemon}, false},
+		"one of somebody else's DaemonSet":    {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
+		"a DaemonSet's with a claim":          {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
+		"a DaemonSet's with an unknown claim": {[]option{daemon, claims("data")}, true},
+		"of the node's files":                 {[]option{unowned, mirror}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := dangerous(append([]option{protectAll}, tt.options...)...)
+			if got := w.facts.Policy.HoldsNode(w.req.Pod, w.facts.Claims); len(got) > 0 != tt.holds {
+				t.Errorf("got %v", got)
+			}
+			if len(w.facts.Policy.ProtectedBy(w.req.Pod, w.facts.Claims)) == 0 {
+				t.Error("a force delete of it is not refused")
 			}
 		})
 	}

@@ -58,7 +58,7 @@ type Facts struct {
 	Policy Policy
 	// Node that the pod is bound to, or that the request is about.
 	Node Node
-	// Claims gives the access modes of the pod's claims by name. One that is missing is unknown.
+	// Claims of the pod. One that is missing is unknown.
 	Claims Claims
 	// MayForce says whether the user has the verb force-delete on this pod (group podgrace.dev, resource pods).
 	MayForce Answer
@@ -70,8 +70,32 @@ type Facts struct {
 	BoundKnown bool
 }
 
-// Claims are access modes by the name of the claim.
-type Claims map[string][]corev1.PersistentVolumeAccessMode
+// Claims are what is known of a pod's claims, by name.
+type Claims map[string]Claim
+
+// Claim is what is known of a claim that a pod names.
+type Claim struct {
+	Modes []corev1.PersistentVolumeAccessMode
+	// Anew: it was made after the pod started, so that it is not the one whose volume the pod has: somebody has deleted that one and
+	// dropped its finalizer. It may say anything.
+	Anew bool
+}
+
+// ClaimOf returns what a claim says of the volume that the pod has.
+func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
+	// Neither does a scheduler place a pod nor a kubelet start it whose claim is not there (pkg/scheduler/framework/plugins/volumebinding,
+	// pkg/kubelet/volumemanager/populator, 1.36.3). The later of the two, since one clock may be behind.
+	var started time.Time
+	if pod.Status.StartTime != nil {
+		started = pod.Status.StartTime.Time
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(started) {
+			started = c.LastTransitionTime.Time
+		}
+	}
+	return Claim{Modes: claim.Spec.AccessModes, Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
+}
 
 // Answer is a fact that may be unknown.
 type Answer int

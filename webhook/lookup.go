@@ -34,6 +34,15 @@ const liveTimeout = time.Second
 // informerTimeout bounds the wait for an informer that starts with the first decision that needs it.
 const informerTimeout = 2 * time.Second
 
+// current reads from the API server alone, where there is one: an informer may be behind, or its watch broken, and keeps only a part of
+// an object's metadata.
+func (l *Lookup) current() *Lookup {
+	if l.Live == nil {
+		return l
+	}
+	return &Lookup{Informers: l.Live, Partial: l.Partial}
+}
+
 // Namespace returns what policies select by. A namespace that can't be read is unknown.
 func (l *Lookup) Namespace(ctx context.Context, name string) defaulting.Namespace {
 	var ns corev1.Namespace
@@ -150,18 +159,18 @@ func (l *Lookup) pods(ctx context.Context, namespace string) []defaulting.PodOnN
 	return counted
 }
 
-// claims returns the access modes of the pod's claims. One that can't be read is left out: unknown.
-func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) map[string][]corev1.PersistentVolumeAccessMode {
+// claims returns what is known of the pod's claims. One that can't be read is left out: unknown.
+func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) guard.Claims {
 	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
 	defer cancel()
-	modes := map[string][]corev1.PersistentVolumeAccessMode{}
+	claims := guard.Claims{}
 	for _, name := range guard.ClaimNames(pod) {
 		var claim corev1.PersistentVolumeClaim
 		if err := l.get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
-			modes[name] = claim.Spec.AccessModes
+			claims[name] = guard.ClaimOf(&claim, pod)
 		}
 	}
-	return modes
+	return claims
 }
 
 // get reads from the informer, and live where the informer does not have the object.

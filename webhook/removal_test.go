@@ -844,3 +844,39 @@ func FuzzValidateRemoval(f *testing.F) {
 		}
 	})
 }
+
+// TestRemovalFactsAreCurrent: a replica whose watch of namespaces or claims is broken judges by what is so now.
+func TestRemovalFactsAreCurrent(t *testing.T) {
+	now := time.Now()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data", CreationTimestamp: metav1.NewTime(now)},
+		Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}},
+	}
+	old := claim.DeepCopy()
+	old.CreationTimestamp = metav1.Time{}
+	claiming := func(p *corev1.Pod) {
+		stateless(p)
+		p.Status.StartTime = new(metav1.NewTime(now.Add(-time.Hour)))
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	}
+	unlabelled := namespace("shop")
+	unlabelled.Labels = nil
+	policy := guarding()
+	policy.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "shop"})}
+	for name, tc := range map[string]struct {
+		informers, live client.Reader
+		pod             *corev1.Pod
+		says            string
+	}{
+		"the namespace was labelled since": {cluster(unlabelled), silentCluster(), dbPod(), "it is a pod of StatefulSet db"},
+		"the claim was made anew since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was made anew after it started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, tc.informers, tc.live, policy)
+			got := e.ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			if got.Allowed || !strings.Contains(got.Result.Message, tc.says) {
+				t.Errorf("got %+v, %+v", got, got.Result)
+			}
+		})
+	}
+}

@@ -53,7 +53,7 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 		if r.Pod.Spec.NodeName != "" {
 			facts.Node = e.Lookup.node(ctx, r.Pod.Spec.NodeName, facts.Now)
 		}
-		facts.Claims = e.Lookup.claims(ctx, r.Pod.Namespace, r.Pod)
+		facts.Claims = e.Lookup.current().claims(ctx, r.Pod.Namespace, r.Pod)
 		facts.MayForce = e.mayForce(ctx, r)
 	}
 	if e.Fences != nil {
@@ -90,7 +90,7 @@ func (e *Engine) guarding(ctx context.Context, r *guard.Request, policies defaul
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		return policies.RemovalOfAll()
 	}
-	return policies.Removal(e.Lookup.Namespace(ctx, r.Pod.Namespace), e.Namespace)
+	return policies.Removal(e.Lookup.current().Namespace(ctx, r.Pod.Namespace), e.Namespace)
 }
 
 // mayForce asks for the user's right to confirm, where the pod is confirmed at all.
@@ -124,19 +124,24 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 		return nil, false
 	}
 	protected = map[v1alpha1.RemovalAction][]*corev1.Pod{}
+	lookup, guarding := e.Lookup.current(), map[string]guard.Policy{}
 	for i := range pods {
 		p := &pods[i]
 		if graceperiod.Finished(p) {
 			continue
 		}
-		policy := policies.Removal(e.Lookup.Namespace(ctx, p.Namespace), e.Namespace)
+		policy, known := guarding[p.Namespace]
+		if !known {
+			policy = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
+			guarding[p.Namespace] = policy
+		}
 		if ctx.Err() != nil {
 			return nil, false
 		}
 		if len(policy.Names) == 0 {
 			continue
 		}
-		for _, action := range policy.ProtectedBy(p, e.Lookup.claims(ctx, p.Namespace, p)) {
+		for _, action := range policy.HoldsNode(p, lookup.claims(ctx, p.Namespace, p)) {
 			protected[action] = append(protected[action], p)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // drawPod makes a plain pod as a user or a controller sends it: names, labels, annotations, owners and one container.
@@ -147,9 +148,9 @@ func drawProbe(s source, withGrace bool) *corev1.Probe {
 	return p
 }
 
-var claims = map[string][]corev1.PersistentVolumeAccessMode{
-	"once":  {corev1.ReadWriteOnce},
-	"many":  {corev1.ReadWriteMany},
+var claims = guard.Claims{
+	"once":  {Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
+	"many":  {Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}},
 	"empty": {},
 }
 
