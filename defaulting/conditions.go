@@ -99,6 +99,13 @@ type asked struct {
 	stop       context.CancelFunc
 }
 
+// errTooLong is one of two bounds, of cost and of time: which of them is met first depends on how busy the machine is.
+var errTooLong = errors.New("it takes longer than the match conditions of a pod may")
+
+func (a *asked) tooLong(err error) bool {
+	return err != nil && (a.ctx != nil && a.ctx.Err() != nil || strings.Contains(err.Error(), "cost limit exceeded") || strings.Contains(err.Error(), "running out of cost budget"))
+}
+
 // done releases what the conditions needed.
 func (a *asked) done() {
 	if a.stop != nil {
@@ -112,6 +119,9 @@ func (c *conditions) match(a *asked) (matching, error) {
 		return matchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
 	}
 	results, err := c.evaluate(a)
+	if a.tooLong(err) {
+		err = errTooLong
+	}
 	if err != nil {
 		return matchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
 	}
@@ -123,6 +133,9 @@ func (c *conditions) match(a *asked) (matching, error) {
 			cause := r.Error.Error()
 			if _, after, found := strings.Cut(cause, "' resulted in error: "); found {
 				cause = after
+			}
+			if a.tooLong(r.Error) {
+				cause = errTooLong.Error()
 			}
 			failed = fmt.Errorf("%w: %s: %s", errUncertain, c.names[i], cause)
 		case r.Error == nil && r.EvalResult != types.True:
@@ -141,7 +154,7 @@ func (c *conditions) evaluate(a *asked) ([]plugincel.EvaluationResult, error) {
 	}
 	budget := min(a.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
 	if budget == 0 || a.ctx.Err() != nil {
-		return nil, errors.New("the match conditions of heavier policies took all the time that this pod may take")
+		return nil, errTooLong
 	}
 	results, left, err := c.evaluator.ForInput(a.ctx, a.attributes, a.review, plugincel.OptionalVariableBindings{}, a.namespace, budget)
 	a.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much

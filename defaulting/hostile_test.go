@@ -162,7 +162,7 @@ func TestHostileCost(t *testing.T) {
 	}{
 		"terms":       {pod(terms), one(policy("p", allows("low"), spreads(hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
 		"tolerations": {pod(tolerations), one(policy("p", allows("low"), spreads(hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
-		"conditions":  {pod(tolerations), conditional, "took all the time that this pod may take"},
+		"conditions":  {pod(tolerations), conditional, "it takes longer than the match conditions of a pod may"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.pod.Spec.PriorityClassName, tt.pod.Spec.Priority = "high", new(int32(high.Value))

@@ -84,7 +84,7 @@ func TestConditions(t *testing.T) {
 				}
 			}),
 			policies: given("object.spec.containers.all(a, object.spec.containers.all(b, object.spec.containers.all(c, a.name == b.name && b.name == c.name)))"),
-			warnings: []string{"PodPolicy p: its limits hold…cost limit exceeded"},
+			warnings: []string{"PodPolicy p: its limits hold…it takes longer than the match conditions of a pod may"},
 		},
 		{name: "request", pod: pod(), policies: given("request.userInfo.username == 'alice' && request.operation == 'CREATE' && request.namespace == 'shop' && !request.dryRun && request.kind.kind == 'Pod' && request.kind.version == 'v1' && request.resource.resource == 'pods' && request.resource.version == 'v1'"), changes: matched},
 		{name: "namespaceObject", pod: pod(), policies: given("namespaceObject.metadata.name == 'shop' && namespaceObject.metadata.labels['team'] == 'shop'"), changes: matched},
