@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/podgrace"
@@ -124,7 +125,16 @@ func onNode(g *ground) map[string]func(client.Client) error {
 			return c.Status().Patch(ctx, pod.DeepCopy(), strategic(`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByNodeEnforcer"}]}}`), client.DryRunAll)
 		},
 		"taint": func(c client.Client) error {
-			return c.Patch(ctx, node.DeepCopy(), strategic(`{"spec":{"taints":[{"key":"podgrace.dev/pressure","value":"memory","effect":"NoSchedule"}]}}`), client.DryRunAll)
+			// As the program does: the list is replaced as a whole, and the node lifecycle controller writes to it as well.
+			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				now := &corev1.Node{}
+				if err := g.Client.Get(ctx, client.ObjectKeyFromObject(node), now); err != nil {
+					return err
+				}
+				before := client.MergeFromWithOptions(now.DeepCopy(), client.MergeFromWithOptimisticLock{})
+				now.Spec.Taints = append(now.Spec.Taints, corev1.Taint{Key: "podgrace.dev/pressure", Value: "memory", Effect: corev1.TaintEffectNoSchedule})
+				return c.Patch(ctx, now, before, client.DryRunAll)
+			})
 		},
 		"conditions": func(c client.Client) error {
 			return c.Status().Patch(ctx, node.DeepCopy(), strategic(`{"status":{"conditions":[{"type":"PodgracePressure","status":"True"},{"type":"PodgraceEnforced","status":"True"}]}}`), client.DryRunAll)
