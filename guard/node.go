@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -39,7 +40,8 @@ type Node struct {
 	BootID string
 	// Ready as its kubelet or, after silence, the node lifecycle controller says.
 	Ready bool
-	// Heartbeat is when its kubelet was last heard of, by the kubelet's own clock; zero: never.
+	// Heartbeat is when its kubelet was last heard of: by its own clock or by that of the API server which received it, whichever is later,
+	// so that a kubelet whose clock is behind is not taken for a silent one; zero: never.
 	Heartbeat time.Time
 	// OutOfService: it has the taint.
 	OutOfService bool
@@ -53,11 +55,21 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			node.Ready = c.Status == corev1.ConditionTrue
-			node.Heartbeat = c.LastHeartbeatTime.Time
+			node.heard(c.LastHeartbeatTime.Time)
 		}
 	}
-	if lease != nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(node.Heartbeat) {
-		node.Heartbeat = lease.Spec.RenewTime.Time
+	for _, m := range n.ManagedFields {
+		if m.Manager == "kubelet" && m.Subresource == "status" {
+			node.received(m)
+		}
+	}
+	if lease != nil {
+		if lease.Spec.RenewTime != nil {
+			node.heard(lease.Spec.RenewTime.Time)
+		}
+		for _, m := range lease.ManagedFields { // nobody but its kubelet has any business with it
+			node.received(m)
+		}
 	}
 	for _, t := range n.Spec.Taints {
 		node.OutOfService = node.OutOfService || t.Key == corev1.TaintNodeOutOfService
@@ -65,6 +77,21 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	node.ConfirmedOff = node.silent(now) && !node.Ready && n.UID != "" && node.BootID != "" &&
 		n.Annotations[AnnotationConfirmOff] == ConfirmOff(n) && !node.Heartbeat.After(confirmedAt(n))
 	return node
+}
+
+func (n *Node) heard(at time.Time) {
+	if at.After(n.Heartbeat) {
+		n.Heartbeat = at
+	}
+}
+
+// received counts a write by the API server's clock, which sets the time of a manager's entry with each of its writes
+// (k8s.io/apimachinery/pkg/util/managedfields/internal/managedfieldsupdater.go, 0.36.3). Who forges one makes the node look alive, which
+// refuses.
+func (n *Node) received(m metav1.ManagedFieldsEntry) {
+	if m.Time != nil {
+		n.heard(m.Time.Time)
+	}
 }
 
 // silent says whether it was not heard of for longer than its lease lasts.

@@ -89,6 +89,14 @@ func tainted(key string, effect corev1.TaintEffect) nodeOption {
 	}
 }
 
+// written is what the API server notes of a write.
+func written(of func(*asStored) *metav1.ObjectMeta, manager, subresource string, ago time.Duration) func(*asStored) {
+	return func(s *asStored) {
+		meta := of(s)
+		meta.ManagedFields = append(meta.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Operation: metav1.ManagedFieldsOperationUpdate, Time: &metav1.Time{Time: now.Add(-ago)}})
+	}
+}
+
 func TestNodeOf(t *testing.T) {
 	t.Parallel()
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
@@ -104,6 +112,12 @@ func TestNodeOf(t *testing.T) {
 		{"the condition is newer than the lease", silentNode(says(corev1.ConditionUnknown, time.Minute)), guard.Node{Heartbeat: ago(time.Minute)}},
 		{"no lease", silentNode(noLease, says(corev1.ConditionUnknown, time.Hour)), guard.Node{Heartbeat: ago(time.Hour)}},
 		{"a lease that was never renewed", silentNode(func(s *asStored) { s.lease.Spec.RenewTime = nil }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"its clock is behind: the lease was received a moment ago", silentNode(written(func(s *asStored) *metav1.ObjectMeta { return &s.lease.ObjectMeta }, "kubelet", "", 5*time.Second)), guard.Node{Heartbeat: ago(5 * time.Second)}},
+		{"its clock is ahead: the lease was received an hour ago", silentNode(renewed(-time.Minute), written(func(s *asStored) *metav1.ObjectMeta { return &s.lease.ObjectMeta }, "kubelet", "", time.Hour)), guard.Node{Heartbeat: ago(-time.Minute)}},
+		{"its clock is behind, no lease: the status was received a moment ago", silentNode(noLease, written(func(s *asStored) *metav1.ObjectMeta { return &s.node.ObjectMeta }, "kubelet", "status", 5*time.Second)), guard.Node{Heartbeat: ago(5 * time.Second)}},
+		{"somebody else wrote the status", silentNode(written(func(s *asStored) *metav1.ObjectMeta { return &s.node.ObjectMeta }, "kube-controller-manager", "status", 5*time.Second)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"the kubelet wrote labels, which it does once", silentNode(written(func(s *asStored) *metav1.ObjectMeta { return &s.node.ObjectMeta }, "kubelet", "", 5*time.Second)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed, and its lease received since", silentNode(offNow, written(func(s *asStored) *metav1.ObjectMeta { return &s.lease.ObjectMeta }, "kubelet", "", 5*time.Second)), guard.Node{Heartbeat: ago(5 * time.Second)}},
 		{"never heard of", silentNode(noLease, func(s *asStored) { s.node.Status.Conditions = nil }), guard.Node{}},
 		{"pressure is not readiness", silentNode(noLease, func(s *asStored) { s.node.Status.Conditions = s.node.Status.Conditions[:1] }), guard.Node{}},
 

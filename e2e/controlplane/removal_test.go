@@ -132,26 +132,7 @@ func partition(t *testing.T, s *suite.Suite) *corev1.Node {
 func silence(t *testing.T, s *suite.Suite, node *corev1.Node) {
 	t.Helper()
 	s.StopHeartbeat(node.Name)
-	long := time.Now().Add(-2 * time.Minute)
-	suite.Eventually(t, "node "+node.Name+" silent", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: long}
-		if err := s.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
-			}
-		}
-		return true, s.Client.Status().Update(ctx, node)
-	})
+	s.Silence(t, node.Name).DeepCopyInto(node)
 }
 
 // deleteNode confirms that the node is off, and deletes it.
@@ -324,6 +305,40 @@ func TestNodeDeleteAndOutOfService(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
 		t.Errorf("a pod of a node that is confirmed off: %v", err)
 	}
+}
+
+// A kubelet whose clock is an hour behind renews its lease every ten seconds: it is not silent, whatever stands in the lease.
+func TestClockBehind(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}})
+	pod := template("db", func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{"e2e": node.Name} })
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: pod,
+	}})
+	bound(t, s, ns, 1)
+	silence(t, s, node)
+	annotate(t, s, node, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	remove := func() error { return s.Client.Delete(t.Context(), node.DeepCopy(), client.DryRunAll) }
+	if err := remove(); err != nil {
+		t.Fatalf("confirmed off, and silent: %v", err)
+	}
+	var lease coordinationv1.Lease
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
+		t.Fatal(err)
+	}
+	// Made anew: of one whose managed fields are forgotten the API server notes nothing any more (k8s.io/apimachinery/pkg/util/managedfields,
+	// skipNonAppliedManager, 0.36.3).
+	if err := s.Client.Delete(t.Context(), &lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.ObjectMeta = metav1.ObjectMeta{Namespace: lease.Namespace, Name: lease.Name}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-time.Hour)}
+	if err := s.Client.Create(t.Context(), &lease, client.FieldOwner("kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, s.Client.Delete(t.Context(), &bound(t, s, ns, 1)[0], client.GracePeriodSeconds(0), client.DryRunAll), "(not ready, but heard of at")
 }
 
 func TestVolumeAttachment(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
@@ -339,30 +338,10 @@ func (g *ground) confirm(t *testing.T, p *corev1.Pod) {
 	}
 }
 
-// silence makes the recorded node one that was not heard of for two minutes, as the node lifecycle controller sees it.
 func silence(t *testing.T, g *ground) {
+	t.Helper()
 	g.StopHeartbeat(recordedNode)
-	long := time.Now().Add(-2 * time.Minute)
-	suite.Eventually(t, "the node silent", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := g.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: recordedNode}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: long}
-		if err := g.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		var node corev1.Node
-		if err := g.Client.Get(ctx, client.ObjectKey{Name: recordedNode}, &node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
-			}
-		}
-		return true, g.Client.Status().Update(ctx, &node)
-	})
+	g.Silence(t, recordedNode)
 }
 
 func confirmOff(t *testing.T, g *ground) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -286,4 +287,33 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, condition
 		case <-time.After(cluster.Pause(time.Since(begin))):
 		}
 	}
+}
+
+// Silence makes a node that nobody speaks for look as it will two minutes from now, as the node lifecycle controller sees it: not heard of
+// since, and Ready unknown. When the API server received the last of it is forgotten with the managed fields.
+func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{}
+	long, forgotten := time.Now().Add(-2*time.Minute), []metav1.ManagedFieldsEntry{{}}
+	Eventually(t, "node "+name+" silent", func(ctx context.Context) (bool, error) {
+		var lease coordinationv1.Lease
+		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
+			return false, err
+		}
+		lease.Spec.RenewTime, lease.ManagedFields = &metav1.MicroTime{Time: long}, forgotten
+		if err := s.Client.Update(ctx, &lease); err != nil {
+			return false, err
+		}
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return false, err
+		}
+		for i := range node.Status.Conditions {
+			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
+			}
+		}
+		node.ManagedFields = forgotten
+		return true, s.Client.Status().Update(ctx, node)
+	})
+	return node
 }

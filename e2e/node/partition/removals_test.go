@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,31 +122,10 @@ func terminating(t *testing.T, s *suite.Suite, pod corev1.Pod) {
 	})
 }
 
-// silence makes a node that nobody speaks for look as it would in a minute, when the node lifecycle controller has given
-// up: not heard of for two minutes, and Ready unknown. The controller then taints it.
+// silence makes a node that nobody speaks for a silent one. The controller then taints it.
 func silence(t *testing.T, s *suite.Suite, name string) *corev1.Node {
 	t.Helper()
-	long := time.Now().Add(-2 * time.Minute)
-	node := &corev1.Node{}
-	suite.Eventually(t, "node "+name+" silent", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: long}
-		if err := s.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
-			}
-		}
-		return true, s.Client.Status().Update(ctx, node)
-	})
+	node := s.Silence(t, name)
 	suite.Eventually(t, "node "+name+" tainted unreachable", func(ctx context.Context) (bool, error) {
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node)
 		for _, taint := range node.Spec.Taints {
