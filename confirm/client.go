@@ -181,8 +181,8 @@ func (c *Client) May(ctx context.Context, rights []Right) (Permission, error) {
 }
 
 // ConfirmPod is of Writer. A UID in a patch is a precondition: it can't be changed.
-func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod) error {
-	patch, err := annotation(map[string]any{"uid": pod.UID}, guard.AnnotationConfirmForceDelete, string(pod.UID))
+func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod, text string) error {
+	patch, err := annotation(map[string]any{"uid": pod.UID}, guard.AnnotationConfirmForceDelete, text)
 	if err != nil {
 		return err
 	}
@@ -201,43 +201,28 @@ func (c *Client) ConfirmPod(ctx context.Context, pod *corev1.Pod) error {
 	return fmt.Errorf("write the confirmation to pod %s: %w", podName(pod), err)
 }
 
-// ConfirmNode is of Writer. A confirmation that has become void is taken away first: the guard goes by when it was written,
-// which the API server does not record where nothing changes.
-func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node) error {
-	if _, before := node.Annotations[guard.AnnotationConfirmOff]; before {
-		removed, err := c.annotateNode(ctx, node, nil)
-		if err != nil {
-			return err
-		}
-		node = removed
-	}
-	_, err := c.annotateNode(ctx, node, guard.ConfirmOff(node))
-	if err == nil {
-		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, "it was confirmed that this boot of the node is off: "+guard.ConfirmOff(node))
-	}
-	return err
-}
-
-func (c *Client) annotateNode(ctx context.Context, node *corev1.Node, value any) (*corev1.Node, error) {
+// ConfirmNode is of Writer.
+func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node, text string) error {
 	preconditions := map[string]any{"uid": node.UID, "resourceVersion": node.ResourceVersion}
-	patch, err := annotation(preconditions, guard.AnnotationConfirmOff, value)
+	patch, err := annotation(preconditions, guard.AnnotationConfirmOff, text)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	written, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
-		return written, nil
+		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, "it was confirmed that this boot of the node is off: "+text)
+		return nil
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("node %s is gone meanwhile: it was not confirmed", node.Name)
+		return fmt.Errorf("node %s is gone meanwhile: it was not confirmed", node.Name)
 	case apierrors.IsConflict(err):
-		return nil, fmt.Errorf("node %s was written to meanwhile, perhaps by its kubelet: it was not confirmed, look again", node.Name)
+		return fmt.Errorf("node %s was written to meanwhile, perhaps by its kubelet: it was not confirmed, look again", node.Name)
 	}
-	return nil, fmt.Errorf("write the confirmation to node %s: %w", node.Name, err)
+	return fmt.Errorf("write the confirmation to node %s: %w", node.Name, err)
 }
 
-func annotation(metadata map[string]any, key string, value any) ([]byte, error) {
-	metadata["annotations"] = map[string]any{key: value}
+func annotation(metadata map[string]any, key, value string) ([]byte, error) {
+	metadata["annotations"] = map[string]string{key: value}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, fmt.Errorf("make the patch: %w", err)

@@ -190,10 +190,10 @@ func patched(t *testing.T, kube *kubefake.Clientset) (all []map[string]any) {
 func TestConfirmPod(t *testing.T) {
 	p := pod().Pod
 	c, kube := client(p)
-	if err := c.ConfirmPod(t.Context(), p); err != nil {
+	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
 		t.Fatal(err)
 	}
-	want := []map[string]any{{"uid": string(p.UID), "annotations": map[string]any{guard.AnnotationConfirmForceDelete: string(p.UID)}}}
+	want := []map[string]any{{"uid": string(p.UID), "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"}}}
 	if diff := cmp.Diff(want, patched(t, kube)); diff != "" {
 		t.Error(diff)
 	}
@@ -214,7 +214,7 @@ func TestConfirmPodFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, kube := client(tc.now...)
 			fail(kube, "patch", "pods", tc.err)
-			if err := c.ConfirmPod(t.Context(), pod().Pod); err == nil || !strings.Contains(err.Error(), tc.says) {
+			if err := c.ConfirmPod(t.Context(), pod().Pod, "text"); err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -224,22 +224,11 @@ func TestConfirmPodFails(t *testing.T) {
 func TestConfirmNode(t *testing.T) {
 	n := silentNode()[0].(*corev1.Node)
 	c, kube := client(n)
-	if err := c.ConfirmNode(t.Context(), n); err != nil {
+	if err := c.ConfirmNode(t.Context(), n, "text"); err != nil {
 		t.Fatal(err)
 	}
-	set := map[string]any{"uid": nodeUID, "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmOff: nodeUID + "/" + bootID}}
+	set := map[string]any{"uid": nodeUID, "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmOff: "text"}}
 	if diff := cmp.Diff([]map[string]any{set}, patched(t, kube)); diff != "" {
-		t.Error(diff)
-	}
-	// One that has become void must be written anew, and the API server records no time where nothing changes.
-	c, kube = client(n)
-	void := n.DeepCopy()
-	confirmAt(void, now.Add(-time.Hour))
-	if err := c.ConfirmNode(t.Context(), void); err != nil {
-		t.Fatal(err)
-	}
-	unset := map[string]any{"uid": nodeUID, "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmOff: nil}}
-	if diff := cmp.Diff([]map[string]any{unset, set}, patched(t, kube)); diff != "" {
 		t.Error(diff)
 	}
 	for says, err := range map[string]error{
@@ -248,7 +237,7 @@ func TestConfirmNode(t *testing.T) {
 		"write the confirmation to node worker-3: th": forbidden,
 	} {
 		fail(kube, "patch", "nodes", err)
-		if got := c.ConfirmNode(t.Context(), n); got == nil || !strings.Contains(got.Error(), says) {
+		if got := c.ConfirmNode(t.Context(), n, "text"); got == nil || !strings.Contains(got.Error(), says) {
 			t.Errorf("got %v, want %q", got, says)
 		}
 	}

@@ -13,10 +13,10 @@ func TestConfirmationIsAnEvent(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "u"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "v"}}
 	c := &Client{Kube: fake.NewClientset(pod, node)}
-	if err := c.ConfirmPod(t.Context(), pod); err != nil {
+	if err := c.ConfirmPod(t.Context(), pod, "u/now"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ConfirmNode(t.Context(), node); err != nil {
+	if err := c.ConfirmNode(t.Context(), node, "v/b/h/l"); err != nil {
 		t.Fatal(err)
 	}
 	for namespace, want := range map[string]string{"shop": "Pod/db-0", "default": "Node/n1"} {

@@ -112,7 +112,9 @@ func TestPodText(t *testing.T) {
 		"pod-finished":  pod(func(f *confirm.PodFacts) { f.Pod.Status.Phase = corev1.PodFailed }),
 		"pod-unbound":   pod(func(f *confirm.PodFacts) { f.Pod.Spec.NodeName = ""; f.Pod.Status.Phase = corev1.PodPending }),
 		"pod-node-off":  pod(func(f *confirm.PodFacts) { f.Node.ConfirmedOff = true }),
-		"pod-confirmed": pod(func(f *confirm.PodFacts) { annotatePod(f, string(f.Pod.UID)) }),
+		"pod-confirmed": pod(confirmPod(0)),
+		"pod-void":      pod(confirmPod(2 * time.Hour)),
+		"pod-heard-of":  pod(confirmPod(time.Minute), func(f *confirm.PodFacts) { f.Node.Heartbeat = now.Add(-45 * time.Second) }),
 		"pod-not-permitted": pod(func(f *confirm.PodFacts) {
 			f.Needed = []confirm.Right{{Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}, {Verb: "patch", Resource: "pods", Namespace: "shop", Name: "db-0"}}
 			f.Missing = f.Needed[:1]
@@ -128,9 +130,14 @@ func annotatePod(f *confirm.PodFacts, value string) {
 	f.Pod.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: value}
 }
 
+// confirmPod confirmed the pod some time ago.
+func confirmPod(ago time.Duration) func(*confirm.PodFacts) {
+	return func(f *confirm.PodFacts) { annotatePod(f, guard.ConfirmPod(f.Pod, f.Node, now.Add(-ago))) }
+}
+
 // A confirmation of the pod's predecessor is none.
 func TestPredecessorsConfirmation(t *testing.T) {
-	f := pod(func(f *confirm.PodFacts) { annotatePod(f, "another") })
+	f := pod(func(f *confirm.PodFacts) { annotatePod(f, "another/2026-01-31T12:00:00Z") })
 	if got := confirm.JudgePod(f).Verdict; got != confirm.Ask {
 		t.Errorf("got %v", got)
 	}
@@ -155,24 +162,25 @@ func nodeFacts(change ...func(*confirm.NodeFacts)) confirm.NodeFacts {
 	return f
 }
 
-// confirmAt is what the API server stores of a confirmation.
-func confirmAt(n *corev1.Node, at time.Time) {
-	n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n)}
-	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "podgrace-confirm", Time: &metav1.Time{Time: at}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:podgrace.dev/confirm-off":{}}}}`)}}
+// confirmNode is a confirmation of the node as it is.
+func confirmNode(s *confirm.NodeState) {
+	s.Node.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(s.Node, s.Lease)}
 }
 
-func confirmOff(f *confirm.NodeFacts) { confirmAt(f.Node, now) }
+func confirmOff(f *confirm.NodeFacts) { confirmNode(&f.NodeState) }
 
 func TestNodeText(t *testing.T) {
 	for name, f := range map[string]confirm.NodeFacts{
 		"node-silent":    nodeFacts(),
 		"node-confirmed": nodeFacts(confirmOff),
-		"node-void":      nodeFacts(func(f *confirm.NodeFacts) { confirmAt(f.Node, now.Add(-time.Hour)) }),
-		"node-no-boot":   nodeFacts(func(f *confirm.NodeFacts) { f.Node.Status.NodeInfo.BootID = "" }),
-		"node-ready":     nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionTrue, 3*time.Second) }),
-		"node-recent":    nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, 31*time.Second) }),
-		"node-future":    nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, -5*time.Minute) }),
-		"node-no-lease":  nodeFacts(func(f *confirm.NodeFacts) { f.Lease, f.LeaseUnknown = nil, "you may not read it" }),
+		"node-void": nodeFacts(confirmOff, func(f *confirm.NodeFacts) {
+			f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-11 * time.Minute)}
+		}),
+		"node-no-boot":  nodeFacts(func(f *confirm.NodeFacts) { f.Node.Status.NodeInfo.BootID = "" }),
+		"node-ready":    nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionTrue, 3*time.Second) }),
+		"node-recent":   nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, 31*time.Second) }),
+		"node-future":   nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, -5*time.Minute) }),
+		"node-no-lease": nodeFacts(func(f *confirm.NodeFacts) { f.Lease, f.LeaseUnknown = nil, "you may not read it" }),
 		"node-little-known": nodeFacts(func(f *confirm.NodeFacts) {
 			f.Lease, f.Node.Status.Conditions = nil, nil
 			f.Burden = confirm.Burden{PodsUnknown: "you may not read it", AttachmentsUnknown: "you may not read it"}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/page"
@@ -38,16 +37,12 @@ func (s NodeState) state() guard.Node { return guard.NodeOf(s.Node, s.Lease, s.N
 // silent asks the guard itself: whether it would take the node for off, were it confirmed now.
 func (s NodeState) silent() bool {
 	n := s.Node.DeepCopy()
-	n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n)}
-	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fieldManager, Time: &metav1.Time{Time: s.Now}, FieldsV1: metav1.NewFieldsV1(ownsConfirmOff)}}
+	n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n, s.Lease)}
 	return guard.NodeOf(n, s.Lease, s.Now).ConfirmedOff
 }
 
-// fieldManager owns the annotations. By it the guard sees when a confirmation was written.
-const (
-	fieldManager   = "podgrace-confirm"
-	ownsConfirmOff = `{"f:metadata":{"f:annotations":{"f:` + guard.AnnotationConfirmOff + `":{}}}}`
-)
+// fieldManager owns the annotations.
+const fieldManager = "podgrace-confirm"
 
 // Changed says what makes another node of it than the one that was shown; empty: nothing.
 func (s NodeState) Changed(now NodeState) string {

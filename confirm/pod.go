@@ -25,11 +25,13 @@ func JudgePod(f PodFacts) Judgement {
 		return Judgement{Unneeded, fmt.Sprintf("node %s is confirmed off: a force delete of its pods goes through.", f.Node.Name)}
 	case len(f.Missing) > 0:
 		return Judgement{NotPermitted, fmt.Sprintf("%s may not confirm this, and lacks: %s.", f.User, f.missing())}
-	case f.Pod.Annotations[guard.AnnotationConfirmForceDelete] == string(f.Pod.UID):
+	case holds(guard.Confirmation(f.Pod, f.Node, f.Now)):
 		return Judgement{Already, fmt.Sprintf("the force delete of pod %s is confirmed already.", podName(f.Pod))}
 	}
 	return Judgement{Verdict: Ask}
 }
+
+func holds(is bool, _ string) bool { return is }
 
 // ReportPod writes what is known of the pod, the danger first.
 func ReportPod(f PodFacts, style Style, commands Commands) string {
@@ -46,6 +48,9 @@ func ReportPod(f PodFacts, style Style, commands Commands) string {
 	p.Row("Protected", f.protected())
 	p.Table("Claims", claimRows(f.Claims))
 	p.Row("Deleting", deleting(f.Pod, f.Now))
+	if _, void := guard.Confirmation(f.Pod, f.Node, f.Now); void != "" {
+		p.Row("Earlier", "there is a confirmation, which is void: "+void)
+	}
 	p.Row("You", f.you())
 	if JudgePod(f).Verdict.dangerous() {
 		f.safer(p, commands)
@@ -193,14 +198,23 @@ func NextForPod(f PodFacts, j Judgement, style Style, commands Commands) string 
 			force = ""
 		}
 	case Already:
-		p.Marked(page.Green, "CONFIRMED", j.Reason)
+		p.Marked(page.Green, "CONFIRMED", j.Reason, podVoid(f))
 	case Ask, Refused:
-		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)))
+		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)), podVoid(f))
 	}
 	p.Row("Next", "type:")
 	p.Gap()
 	p.Command(commands.kubectl("delete pod -n %s %s%s", f.Pod.Namespace, f.Pod.Name, force), "")
 	return p.String()
+}
+
+// podVoid says when the confirmation of a pod ends.
+func podVoid(f PodFacts) string {
+	text := "It holds for an hour from when it was made"
+	if n := f.Node; n.State == guard.NodePresent && !n.Ready && n.Silent(f.Now) {
+		text += ", and no longer than until node " + n.Name + " is heard of"
+	}
+	return text + "."
 }
 
 func podName(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }

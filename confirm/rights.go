@@ -12,8 +12,8 @@ import (
 
 const group = "podgrace.dev"
 
-// podRights are what it takes to confirm a force delete: the verb that is asked for again when the pod is deleted, and the
-// annotation.
+// podRights are what it takes to confirm a force delete: the verb that the API server asks for when the annotation is written
+// (deploy/webhook/policies.yaml), and the annotation.
 func podRights(pod *corev1.Pod) []Right {
 	return []Right{
 		{Verb: guard.Verb, Group: group, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},

@@ -23,11 +23,11 @@ type Reader interface {
 	May(ctx context.Context, rights []Right) (Permission, error)
 }
 
-// Writer writes a confirmation on the object as it was read: on no successor of its name and, for a node, on no other
+// Writer writes a confirmation, in the words of package guard, on the object as it was read: on no successor of its name and, for a node, on no other
 // version.
 type Writer interface {
-	ConfirmPod(ctx context.Context, pod *corev1.Pod) error
-	ConfirmNode(ctx context.Context, node *corev1.Node) error
+	ConfirmPod(ctx context.Context, pod *corev1.Pod, text string) error
+	ConfirmNode(ctx context.Context, node *corev1.Node, text string) error
 }
 
 // Session asks one person.
@@ -57,13 +57,14 @@ func (s *Session) Pod(ctx context.Context, namespace, name string) (bool, error)
 	fmt.Fprint(s.Out, ReportPod(f, s.Style, s.Commands))
 	if j.Verdict == Ask {
 		if s.DryRun {
-			return s.dryRun(guard.AnnotationConfirmForceDelete, string(f.Pod.UID))
+			return s.dryRun(guard.AnnotationConfirmForceDelete, guard.ConfirmPod(f.Pod, f.Node, f.Now))
 		}
 		agreed, err := s.agreed(ctx, "the pod's name to confirm that it may run twice", name)
 		if !agreed || err != nil {
 			return agreed, err
 		}
-		if err := s.Writer.ConfirmPod(ctx, f.Pod); err != nil {
+		// Its time is that of the question, which is earlier than that of the answer: what happened meanwhile counts as since.
+		if err := s.Writer.ConfirmPod(ctx, f.Pod, guard.ConfirmPod(f.Pod, f.Node, f.Now)); err != nil {
 			return false, err
 		}
 	}
@@ -81,7 +82,7 @@ func (s *Session) Node(ctx context.Context, name string) (bool, error) {
 	fmt.Fprint(s.Out, ReportNode(f, s.Style))
 	if j.Verdict == Ask {
 		if s.DryRun {
-			return s.dryRun(guard.AnnotationConfirmOff, guard.ConfirmOff(f.Node))
+			return s.dryRun(guard.AnnotationConfirmOff, guard.ConfirmOff(f.Node, f.Lease))
 		}
 		agreed, err := s.agreed(ctx, "the node's name to confirm that it is off", name)
 		if !agreed || err != nil {
@@ -117,7 +118,7 @@ func (s *Session) confirmNode(ctx context.Context, shown NodeFacts) error {
 	if j := JudgeNode(NodeFacts{NodeState: now}); j.Verdict != Ask && j.Verdict != Already {
 		return fmt.Errorf("nothing was changed: %s", j.Reason)
 	}
-	if err := s.Writer.ConfirmNode(ctx, now.Node); err != nil {
+	if err := s.Writer.ConfirmNode(ctx, now.Node, guard.ConfirmOff(now.Node, now.Lease)); err != nil {
 		return err
 	}
 	after, err := s.Reader.Node(ctx, shown.Node.Name)

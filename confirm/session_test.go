@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/confirm"
-	"github.com/podgrace/podgrace/guard"
 )
 
 // fake is a cluster with one pod and one node. The node is read several times: each reading takes the next of nodes, and
@@ -47,13 +46,13 @@ func (f *fake) May(_ context.Context, rights []confirm.Right) (confirm.Permissio
 	return p, nil
 }
 
-func (f *fake) ConfirmPod(_ context.Context, pod *corev1.Pod) error {
-	f.written = append(f.written, "pod "+string(pod.UID))
+func (f *fake) ConfirmPod(_ context.Context, _ *corev1.Pod, text string) error {
+	f.written = append(f.written, "pod "+text)
 	return f.err
 }
 
-func (f *fake) ConfirmNode(_ context.Context, node *corev1.Node) error {
-	f.written = append(f.written, "node "+guard.ConfirmOff(node)+" of version "+node.ResourceVersion)
+func (f *fake) ConfirmNode(_ context.Context, node *corev1.Node, text string) error {
+	f.written = append(f.written, "node "+text+" of version "+node.ResourceVersion)
 	return f.err
 }
 
@@ -65,14 +64,15 @@ func off(change ...func(*confirm.NodeState)) confirm.NodeState {
 	return s
 }
 
-func confirmed(s *confirm.NodeState) { confirmAt(s.Node, s.Now) }
+func confirmed(s *confirm.NodeState) { confirmNode(s) }
 
 func heard(s *confirm.NodeState) { s.Lease.Spec.RenewTime = &metav1.MicroTime{Time: s.Now} }
 
 func TestSession(t *testing.T) {
 	okNode := []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.ResourceVersion = "8" }), off(confirmed)}
-	wroteNode := "node " + nodeUID + "/" + bootID + " of version 8"
-	wrotePod := "pod 3fa85f64-5717-4562-b3fc-2c963f66afa6"
+	offText := nodeUID + "/" + bootID + "/2026-03-14T02:12:53Z/2026-03-14T02:14:53.000000Z"
+	wroteNode := "node " + offText + " of version 8"
+	wrotePod := "pod 3fa85f64-5717-4562-b3fc-2c963f66afa6/2026-03-14T02:26:53Z/2026-03-14T02:14:53Z"
 	for name, tc := range map[string]struct {
 		node        bool // confirm the node, not the pod
 		change      func(*fake)
@@ -95,7 +95,7 @@ func TestSession(t *testing.T) {
 		"dry run":             {dryRun: true, want: true, says: "would set podgrace.dev/confirm-force-delete=3fa85f64"},
 		"dry run and yes":     {yes: true, dryRun: true, want: true, says: "Dry run"},
 		"not permitted":       {yes: true, change: func(f *fake) { f.lacks = true }, says: "alice may not confirm this, and lacks: force-delete on pods.podgrace.dev in namespace shop"},
-		"already confirmed":   {change: func(f *fake) { annotatePod(&f.pod, string(f.pod.Pod.UID)) }, want: true, says: "is confirmed already"},
+		"already confirmed":   {change: func(f *fake) { confirmPod(0)(&f.pod) }, want: true, says: "is confirmed already"},
 		"finished":            {change: func(f *fake) { f.pod.Pod.Status.Phase = corev1.PodSucceeded }, want: true, says: "NOT NEEDED"},
 		"pod replaced":        {in: "db-0\n", change: func(f *fake) { f.err = errors.New("replaced") }, written: wrotePod, says: "replaced"},
 		"node":                {node: true, nodes: okNode, in: "worker-3\n", want: true, written: wroteNode, says: "kubectl taint node worker-3"},
@@ -107,7 +107,7 @@ func TestSession(t *testing.T) {
 		"node, not permitted": {node: true, nodes: okNode, yes: true, change: func(f *fake) { f.lacks = true }, says: "lacks: force-delete on nodes.podgrace.dev, patch on nodes."},
 		// A renewed lease does not change the Node.
 		"node, lease renewed before": {node: true, nodes: []confirm.NodeState{off(), off(heard)}, in: "worker-3\n", says: "its kubelet was heard of at 02:26:53 UTC"},
-		"node, lease renewed after":  {node: true, nodes: []confirm.NodeState{off(), off(), off(confirmed, heard)}, in: "worker-3\n", written: "node " + nodeUID + "/" + bootID + " of version 7", says: "the confirmation is void"},
+		"node, lease renewed after":  {node: true, nodes: []confirm.NodeState{off(), off(), off(confirmed, heard)}, in: "worker-3\n", written: "node " + offText + " of version 7", says: "the confirmation is void"},
 		"node, lease lost":           {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.LeaseUnknown = "timeout" })}, yes: true, says: "could not be read: timeout"},
 		"node, booted":               {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.Status.NodeInfo.BootID = "b2" })}, yes: true, says: "it has booted anew"},
 		"node, replaced":             {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.UID = "u2" })}, yes: true, says: "replaced by another Node"},

@@ -167,8 +167,7 @@ func drawAsked(t *rapid.T) (guard.Request, guard.Facts) {
 	req.User.Username = pick(t, "user", "x", "x", "y", "jane")
 	facts := guard.Facts{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Node: guard.Node{Name: "node-1", State: guard.NodePresent, ConfirmedOff: rarely(t, "off")}}
 	if rarely(t, "confirmed") {
-		own.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: "u"}
-		facts.MayForce = guard.Yes
+		own.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: "u/2026-11-20T12:00:00Z"}
 	}
 	facts.BoundKnown = !rarely(t, "bound unknown")
 	return req, facts

@@ -170,11 +170,12 @@ func TestOwnNamespacesAreNeverJudged(t *testing.T) {
 // no node needs to start, join, report and leave by itself.
 var clusterScoped = map[string]string{
 	"node.removal.podgrace.dev DELETE nodes":                          "not-confirmed-off",
+	"out-of-service.removal.podgrace.dev CREATE nodes":                "taint-added",
 	"out-of-service.removal.podgrace.dev UPDATE nodes":                "taint-added",
+	"confirmed-node.removal.podgrace.dev DELETE nodes":                "confirmed-off",
+	"confirmed-node.removal.podgrace.dev UPDATE nodes":                "confirmed-off",
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
-	"confirm-off.podgrace.dev CREATE nodes":                           "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
-	"confirm-off.podgrace.dev CREATE nodes/status":                    "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
 	"own-node.podgrace.dev UPDATE nodes/status":                       "enforcer",
@@ -212,7 +213,7 @@ func TestNodesBootstrapIsNeverJudged(t *testing.T) {
 // What kubelets do to pods of users' namespaces too, static ones among them, waits for no webhook: it is asked about with a failure
 // policy that lets it go on, or not at all.
 func TestKubeletsWaitForNobody(t *testing.T) {
-	const noKubelet = "!('system:nodes' in request.userInfo.groups)"
+	const noKubelet = "!('system:nodes' in request.userInfo.groups && request.userInfo.username == 'system:node:' + oldObject.?spec.nodeName.orValue(''))"
 	for _, h := range hooks(t) {
 		if !h.judges || ofOurs(h) || strings.HasPrefix(h.name, "half-done") {
 			continue // half-done: a kubelet's write to a pod that is force-deleted half-way, in-process

@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -70,8 +69,8 @@ func messages(t *testing.T) (first string, all []string) {
 		{force(db()), facts(guard.Node{Name: "node-7"})},
 		{guard.Request{Road: guard.RoadDelete, Pod: db(func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(0)) })}, facts(ready)},
 		{force(db(func(p *corev1.Pod) {
-			p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: string(types.UID("u1"))}
-		})), func() guard.Facts { f := facts(silent); f.MayForce = guard.No; return f }()},
+			p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: guard.ConfirmPod(p, guard.Node{}, now.Add(-2*time.Hour))}
+		})), facts(silent)},
 		{force(db(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &forced, new(int64(0)) })), facts(ready)},
 		{guard.Request{Road: guard.RoadNode}, bound},
 		{guard.Request{Road: guard.RoadOutOfService}, facts(silent)},

@@ -22,9 +22,9 @@ var whileAway = map[string]struct {
 	told       string
 	conditions []string
 }{
-	"delete":            {"force deletes of pods that may still run", []string{"no-kubelet", "may-run", "without-grace", "not-confirmed"}},
-	"finalizer":         {"updates that complete one", []string{"no-kubelet", "completes-a-force-delete", "may-run", "not-confirmed"}},
-	"status":            {"statuses that say such a pod has ended", []string{"no-kubelet", "ends", "scheduled", "not-confirmed"}},
+	"delete":            {"force deletes of pods that may still run", []string{"not-by-its-kubelet", "may-run", "without-grace", "not-confirmed"}},
+	"finalizer":         {"updates that complete one", []string{"not-by-its-kubelet", "completes-a-force-delete", "may-run", "not-confirmed"}},
+	"status":            {"statuses that say such a pod has ended", []string{"not-by-its-kubelet", "ends", "scheduled", "not-confirmed"}},
 	"eviction":          {"evictions with a grace period of 0, whatever the pod", []string{"without-grace"}},
 	"node":              {"every DELETE of a Node", []string{"not-confirmed-off"}},
 	"out-of-service":    {"the out-of-service taint, where the node was not confirmed to be off", []string{"taint-added", "not-confirmed-off"}},

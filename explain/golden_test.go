@@ -51,10 +51,9 @@ type situation struct {
 	Memory string
 	// Usage by the pod's name.
 	Usage map[string]int64
-	// Ready and MayForce: what the guard asked. nil: it was not asked.
-	Ready    *bool
-	MayForce bool
-	Width    int
+	// Ready is what the guard asked. nil: it was not asked.
+	Ready *bool
+	Width int
 }
 
 // TestGolden explains the pod of each archive, and compares what is printed. The archives have case.yaml and pod.yaml, and may have
@@ -185,11 +184,8 @@ func (s situation) into(t *testing.T, in *explain.Input) {
 	}
 	if s.Ready != nil {
 		in.Removal = &guard.Facts{
-			Now: now, Policy: in.Policies.Removal(in.Namespace, ""), Claims: s.claims(), MayForce: guard.No,
+			Now: now, Policy: in.Policies.Removal(in.Namespace, ""), Claims: s.claims(),
 			Node: guard.Node{Name: in.Pod.Spec.NodeName, State: guard.NodePresent, Ready: *s.Ready, Heartbeat: now.Add(-5 * time.Minute)},
-		}
-		if s.MayForce {
-			in.Removal.MayForce = guard.Yes
 		}
 	}
 	if !s.Created {

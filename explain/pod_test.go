@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -271,9 +272,9 @@ func TestRemoval(t *testing.T) {
 		"own grace 0":      {[]option{guarded, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Warn NotSeen", "shows no webhook the pod"},
 		"finished":         {[]option{guarded, stateful, edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "Allow Finished", "Allow Finished", "Allow Finished", "it has finished"},
 		"policies unknown": {[]option{stateful, func(in *explain.Input) { in.PoliciesUnknown = true }}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "the policies could not be read"},
-		"as asked": {[]option{stateful, annotated(guard.AnnotationConfirmForceDelete, "u1"), func(in *explain.Input) {
-			in.Removal = &guard.Facts{Now: now, Policy: guard.Policy{Names: []string{"keep"}, ForceDelete: v1alpha1.RemovalDeny}, MayForce: guard.Yes}
-		}}, "Allow Confirmed", "Allow NotForced", "Allow NotForced", "it is confirmed, and you may"},
+		"as asked": {[]option{stateful, annotated(guard.AnnotationConfirmForceDelete, "u1/"+now.Format(time.RFC3339)), func(in *explain.Input) {
+			in.Removal = &guard.Facts{Now: now, Policy: guard.Policy{Names: []string{"keep"}, ForceDelete: v1alpha1.RemovalDeny}}
+		}}, "Allow Confirmed", "Allow NotForced", "Allow NotForced", "it is confirmed that it may run twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := explain.Explain(web(tc.in...)).Removal

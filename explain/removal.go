@@ -10,16 +10,16 @@ import (
 
 // reasons are what the guard's words for an allowance mean.
 var reasons = map[string]string{
-	"NotForced":      "its kubelet stops it, within its grace period",
-	"NeverScheduled": "it has no node: no kubelet ever had it",
-	"Finished":       "it has finished: nothing of it runs any more",
-	"OwnKubelet":     "you are the kubelet that runs it",
-	"NodeGone":       "its node has no Node object any more",
-	"NodeStopped":    "its node is known to have stopped",
-	"PodFenced":      "it is fenced",
-	"Confirmed":      "it is confirmed, and you may",
-	"AllowedActor":   "the policies allow you by name (allowedActors)",
-	"NotGuarded":     "no policy guards its namespace",
+	"NotForced":       "its kubelet stops it, within its grace period",
+	"NeverScheduled":  "it has no node: no kubelet ever had it",
+	"Finished":        "it has finished: nothing of it runs any more",
+	"OwnKubelet":      "you are the kubelet that runs it",
+	"NodeGone":        "its node has no Node object any more",
+	guard.NodeStopped: "its node is known to have stopped",
+	"PodFenced":       "it is fenced",
+	guard.Confirmed:   "it is confirmed that it may run twice",
+	"AllowedActor":    "the policies allow you by name (allowedActors)",
+	"NotGuarded":      "no policy guards its namespace",
 }
 
 func removal(v *view) Removal {
@@ -47,7 +47,7 @@ func (v *view) guardFacts() guard.Facts {
 	}
 	facts.Node.Name = v.pod.Spec.NodeName
 	if v.created() {
-		v.note("whether its node answers, and what you may do, was not asked: removals are judged on the safe side")
+		v.note("whether its node answers was not asked: removals are judged on the safe side")
 	}
 	return facts
 }

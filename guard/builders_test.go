@@ -192,7 +192,14 @@ func confirms(text string) option {
 	}
 }
 
-func may(a guard.Answer) option { return func(w *world) { w.facts.MayForce = a } }
+// confirmedAgo is what kubectl podgrace confirm wrote for this pod, some time ago, when its node had last been heard of as it has now.
+func confirmedAgo(ago time.Duration) option {
+	return func(w *world) {
+		n := w.facts.Node
+		n.Ready, n.State = false, guard.NodePresent
+		confirms(guard.ConfirmPod(w.req.Pod, n, now.Add(-ago)))(w)
+	}
+}
 
 func policy(p guard.Policy) option { return func(w *world) { w.facts.Policy = p } }
 

@@ -1,21 +1,138 @@
 package guard
 
-// AnnotationConfirmForceDelete on a pod says that somebody accepts that it may run twice: its value is the pod's UID, so
-// that it says nothing about the pod's successor.
-const AnnotationConfirmForceDelete = "podgrace.dev/confirm-force-delete"
+import (
+	"fmt"
+	"strings"
+	"time"
 
-// Verb that a user must have on pods of the group podgrace.dev to confirm.
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The confirmations. Each is proof by itself: the API server lets only who has the Verb write one, and only for the object as it is
+// (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml). So whoever acts on it later, a
+// controller that takes its finalizer away for instance, needs no right of its own, and nothing is read from managedFields, which anybody
+// may write who may patch the object.
+const (
+	// AnnotationConfirmForceDelete on a pod says that somebody accepts that it may run twice: ConfirmPod.
+	AnnotationConfirmForceDelete = "podgrace.dev/confirm-force-delete"
+	// AnnotationConfirmOff on a node says that somebody knows that it is off: ConfirmOff.
+	AnnotationConfirmOff = "podgrace.dev/confirm-off"
+)
+
+// Verb that a user must have on pods or nodes of the group podgrace.dev to write a confirmation.
 const Verb = "force-delete"
 
-// confirmed allows a force delete that was confirmed for this very pod, by a user who may. It can be answered again and
-// again: one force delete is reviewed two or three times, by whichever replica.
+// The reasons of what is let go because of a confirmation.
+const (
+	// Confirmed is a removal of a pod that may run twice.
+	Confirmed = "Confirmed"
+	// NodeStopped is one of a pod, volume or node that is known to have stopped.
+	NodeStopped = "NodeStopped"
+)
+
+const (
+	// confirmationLasts is for how long a pod's confirmation holds that is not used.
+	confirmationLasts = time.Hour
+	// clockTolerance is how far the clock of who confirmed may be ahead.
+	clockTolerance = 5 * time.Minute
+)
+
+// ConfirmPod is the text of AnnotationConfirmForceDelete: UID/TIME, so that it says nothing about the pod's successor and ends. Of a pod
+// whose node is silent it is UID/TIME/HEARD, with when the node was last heard of: it ends when that is heard of again. Times are RFC 3339.
+func ConfirmPod(pod *corev1.Pod, node Node, now time.Time) string {
+	text := string(pod.UID) + "/" + now.UTC().Format(time.RFC3339)
+	if node.State == NodePresent && !node.Ready && node.Silent(now) {
+		text += "/" + node.Heartbeat.UTC().Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+// ConfirmOff is the text of AnnotationConfirmOff: UID/BOOT/HEARTBEAT/LEASE, with the last heartbeat in the Ready condition and the last
+// renewal of the lease as they are stored; empty where there is none. The confirmation holds for as long as this stays the same: for this
+// boot of this Node object, which was not heard of since. The lease may be nil.
+func ConfirmOff(n *corev1.Node, lease *coordinationv1.Lease) string {
+	var heartbeat, renewed string
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && !c.LastHeartbeatTime.IsZero() {
+			heartbeat = c.LastHeartbeatTime.UTC().Format(time.RFC3339)
+		}
+	}
+	if lease != nil && lease.Spec.RenewTime != nil {
+		renewed = lease.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro)
+	}
+	return strings.Join([]string{string(n.UID), n.Status.NodeInfo.BootID, heartbeat, renewed}, "/")
+}
+
+// confirmed allows a force delete that was confirmed for this very pod. It can be answered again and again: one force delete is reviewed two
+// or three times, by whichever replica.
 func confirmed(req Request, facts Facts) *Decision {
-	if isConfirmed(req) && facts.MayForce == Yes {
-		return allow("Confirmed")
+	if c, is := confirmationOf(req.Pod); is && c.void(req, facts) == "" {
+		return allow(Confirmed)
 	}
 	return nil
 }
 
-func isConfirmed(req Request) bool {
-	return req.Pod.UID != "" && req.Pod.Annotations[AnnotationConfirmForceDelete] == string(req.Pod.UID)
+// podConfirmation is what AnnotationConfirmForceDelete says.
+type podConfirmation struct {
+	at time.Time
+	// heard is when the pod's node was last heard of, if it was silent.
+	heard *time.Time
+	// wrong says what can't be read.
+	wrong string
+}
+
+// confirmationOf returns the confirmation of a pod, if it is about this very pod.
+func confirmationOf(pod *corev1.Pod) (c podConfirmation, is bool) {
+	parts := strings.Split(pod.Annotations[AnnotationConfirmForceDelete], "/")
+	if pod.UID == "" || parts[0] != string(pod.UID) {
+		return c, false
+	}
+	if len(parts) == 1 {
+		return podConfirmation{wrong: "it does not say when it was made"}, true
+	}
+	at, err := time.Parse(time.RFC3339, parts[1])
+	if err != nil || len(parts) > 3 {
+		return podConfirmation{wrong: "it does not say when it was made, as in UID/2026-01-31T12:00:00Z"}, true
+	}
+	c.at = at
+	if len(parts) == 3 {
+		heard, err := time.Parse(time.RFC3339Nano, parts[2])
+		if err != nil {
+			return podConfirmation{wrong: "it does not say when the node was last heard of"}, true
+		}
+		c.heard = &heard
+	}
+	return c, true
+}
+
+// void says why a confirmation holds no more; empty: it holds.
+func (c podConfirmation) void(req Request, facts Facts) string {
+	n, age := facts.Node, facts.Now.Sub(c.at)
+	// The last step of a force delete that was confirmed when it began may take a controller longer.
+	if began := req.Pod.DeletionTimestamp; req.Road == RoadFinalizer && began != nil && !began.Time.Before(c.at) {
+		age = min(age, began.Sub(c.at))
+	}
+	switch {
+	case c.wrong != "":
+		return c.wrong
+	case age > confirmationLasts:
+		return "it is older than an hour"
+	case age < -clockTolerance:
+		return "it is of a time to come, check the clocks"
+	case c.heard != nil && n.State == NodePresent && n.Heartbeat.After(*c.heard):
+		return fmt.Sprintf("node %s was heard of since", n.Name)
+	}
+	return ""
+}
+
+// Confirmation says whether a force delete of the pod would go through because it is confirmed, and if it is confirmed no more, why.
+func Confirmation(pod *corev1.Pod, node Node, now time.Time) (holds bool, void string) {
+	c, is := confirmationOf(pod)
+	if !is {
+		return false, ""
+	}
+	void = c.void(Request{Pod: pod}, Facts{Now: now, Node: node})
+	return void == "", void
 }

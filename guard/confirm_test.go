@@ -2,6 +2,9 @@ package guard_test
 
 import (
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/guard"
 )
@@ -11,29 +14,58 @@ func TestConfirmed(t *testing.T) {
 	const ask = "kubectl podgrace confirm -n shop db-0"
 	var rows []row
 	for _, road := range podRoads {
+		denied := func(name, why string, options ...option) row {
+			return row{name: string(road) + ": " + name, world: dangerous(append([]option{on(road)}, options...)...), verdict: guard.Deny, reason: "Unsafe", says: []string{why, ask}}
+		}
+		allowed := func(name string, options ...option) row {
+			return row{name: string(road) + ": " + name, world: dangerous(append([]option{on(road)}, options...)...), verdict: guard.Allow, reason: "Confirmed"}
+		}
+		const void = "Ways on: wait until its node is back, or fenced; if n1 is known to be off: kubectl podgrace confirm node/n1; its confirmation is void, "
+		const accept = ": if you accept that it may run twice: "
 		rows = append(rows,
-			row{name: string(road) + ": confirmed, by one who may", world: dangerous(on(road), confirms("pod-1"), may(guard.Yes)), verdict: guard.Allow, reason: "Confirmed"},
-			row{name: string(road) + ": confirmed, on a ready node as well", world: dangerous(on(road), confirms("pod-1"), may(guard.Yes), ready), verdict: guard.Allow, reason: "Confirmed"},
-			row{name: string(road) + ": the right alone is no confirmation", world: dangerous(on(road), may(guard.Yes)), verdict: guard.Deny, reason: "Unsafe", says: []string{ask}},
-			row{name: string(road) + ": confirmed, by one who may not", world: dangerous(on(road), confirms("pod-1"), may(guard.No)), verdict: guard.Deny, reason: "Unsafe",
-				says: []string{"it is confirmed, but you do not have the verb force-delete on pods.podgrace.dev in shop: ask an administrator of the namespace", "!" + ask}},
-			row{name: string(road) + ": confirmed, and nobody could be asked for the right", world: dangerous(on(road), confirms("pod-1")), verdict: guard.Deny, reason: "Unsafe",
-				says: []string{"it is confirmed, but you could not be shown to have the verb force-delete on pods.podgrace.dev in shop"}},
-			row{name: string(road) + ": confirmed for its predecessor", world: dangerous(on(road), confirms("pod-0"), may(guard.Yes)), verdict: guard.Deny, reason: "Unsafe", says: []string{ask}},
-			row{name: string(road) + ": confirmed with a word", world: dangerous(on(road), confirms("true"), may(guard.Yes)), verdict: guard.Deny, reason: "Unsafe", says: []string{ask}},
-			row{name: string(road) + ": empty, of a pod without UID", world: dangerous(on(road), confirms(""), may(guard.Yes), func(w *world) { w.req.Pod.UID = "" }), verdict: guard.Deny, reason: "Unsafe"},
+			allowed("confirmed", confirmedAgo(0)),
+			allowed("confirmed, on a ready node as well", ready, confirms("pod-1/2026-11-20T11:30:00Z")),
+			allowed("confirmed an hour ago", confirmedAgo(time.Hour)),
+			denied("confirmed longer ago", void+"it is older than an hour"+accept, confirmedAgo(2*time.Hour)),
+			allowed("by a clock that is a little ahead", confirmedAgo(-5*time.Minute)),
+			denied("by a clock that is far ahead", void+"it is of a time to come, check the clocks"+accept, confirmedAgo(-5*time.Minute-time.Second)),
+			denied("its node was heard of since", void+"node n1 was heard of since"+accept, confirmedAgo(0), heardOf(now.Add(-time.Minute))),
+			denied("its node was heard of since, and is ready", "its confirmation is void, node n1 was heard of since"+accept, confirmedAgo(0), ready),
+			allowed("its node can't be read now", confirmedAgo(0), nodeIs(guard.NodeUnknown)),
+			denied("confirmed for its predecessor", "if you accept that it may run twice: ", confirms("pod-0/2026-11-20T12:00:00Z")),
+			denied("confirmed with a word", "", confirms("true")),
+			denied("without a time", "it does not say when it was made", confirms("pod-1")),
+			denied("with a time that is none", "it does not say when it was made, as in UID/2026-01-31T12:00:00Z", confirms("pod-1/now")),
+			denied("with a heartbeat that is none", "it does not say when the node was last heard of", confirms("pod-1/2026-11-20T12:00:00Z/never")),
+			denied("with too much", "it does not say when it was made", confirms("pod-1/2026-11-20T12:00:00Z/2026-11-20T11:50:00Z/x")),
+			denied("of a pod without UID", "", confirms("/2026-11-20T12:00:00Z"), func(w *world) { w.req.Pod.UID = "" }),
 		)
 	}
 	testRows(t, rows)
+}
+
+// A force delete that was confirmed when it began is completed when a controller gets round to its finalizer. One that began before it was
+// confirmed is what the confirmation is for, and no longer than that lasts.
+func TestConfirmedWhenItBegan(t *testing.T) {
+	t.Parallel()
+	began := func(ago time.Duration) option {
+		return func(w *world) { w.req.Pod.DeletionTimestamp = &metav1.Time{Time: now.Add(-ago)} }
+	}
+	testRows(t, []row{
+		{name: "began within the hour", world: dangerous(on(guard.RoadFinalizer), began(2*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Allow, reason: "Confirmed"},
+		{name: "began after the hour", world: dangerous(on(guard.RoadFinalizer), began(time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "began before, and the hour is over", world: dangerous(on(guard.RoadFinalizer), began(3*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "to delete it anew is another one", world: dangerous(on(guard.RoadDelete), began(2*time.Hour), confirmedAgo(150*time.Minute)), verdict: guard.Deny, reason: "Unsafe"},
+	})
 }
 
 // One force delete is reviewed two or three times, by whichever replica: a confirmation is not used up, and what the first
 // review let be stored changes nothing.
 func TestConfirmationIsReplayable(t *testing.T) {
 	t.Parallel()
-	first := dangerous(confirms("pod-1"), may(guard.Yes))
-	again := dangerous(confirms("pod-1"), may(guard.Yes), halfDone)
-	last := dangerous(on(guard.RoadFinalizer), confirms("pod-1"), may(guard.Yes))
+	first := dangerous(confirmedAgo(0))
+	again := dangerous(confirmedAgo(0), halfDone)
+	last := dangerous(on(guard.RoadFinalizer), confirmedAgo(0))
 	for i, w := range []world{first, first, again, again, last} {
 		if got := w.decide(); got.Verdict != guard.Allow || got.Reason != "Confirmed" {
 			t.Errorf("review %d: got %+v", i+1, got)

@@ -9,7 +9,7 @@ func fenced(req Request, facts Facts) *Decision {
 		}
 	}
 	if facts.stopped() {
-		return allow("NodeStopped")
+		return allow(NodeStopped)
 	}
 	return nil
 }

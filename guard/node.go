@@ -2,7 +2,6 @@ package guard
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,10 +11,6 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
-
-// AnnotationConfirmOff on a node says that somebody knows it to be off: its value is <node UID>/<bootID>. It is void as
-// soon as the node is heard of again.
-const AnnotationConfirmOff = "podgrace.dev/confirm-off"
 
 // silence is how long a node must not have renewed its lease to count as silent: the duration of a kubelet's lease
 // (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3).
@@ -74,8 +69,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	for _, t := range n.Spec.Taints {
 		node.OutOfService = node.OutOfService || t.Key == corev1.TaintNodeOutOfService
 	}
-	node.ConfirmedOff = node.silent(now) && !node.Ready && n.UID != "" && node.BootID != "" &&
-		n.Annotations[AnnotationConfirmOff] == ConfirmOff(n) && !node.Heartbeat.After(confirmedAt(n))
+	node.ConfirmedOff = node.Silent(now) && !node.Ready && n.UID != "" && node.BootID != "" && n.Annotations[AnnotationConfirmOff] == ConfirmOff(n, lease)
 	return node
 }
 
@@ -94,24 +88,8 @@ func (n *Node) received(m metav1.ManagedFieldsEntry) {
 	}
 }
 
-// silent says whether it was not heard of for longer than its lease lasts.
-func (n Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
-
-// confirmedAt returns when the confirmation was written, by the API server's record of who set which field; zero where it
-// has none. A node that was heard of since was not off: its confirmation does not come back to life when it falls silent
-// again.
-func confirmedAt(n *corev1.Node) time.Time {
-	var at time.Time
-	for _, m := range n.ManagedFields {
-		if m.Time != nil && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:`+AnnotationConfirmOff+`"`) && m.Time.After(at) {
-			at = m.Time.Time
-		}
-	}
-	return at
-}
-
-// ConfirmOff returns the value of AnnotationConfirmOff for a node as it is now.
-func ConfirmOff(n *corev1.Node) string { return string(n.UID) + "/" + n.Status.NodeInfo.BootID }
+// Silent says whether it was not heard of for longer than its lease lasts.
+func (n Node) Silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
 
 // stopped says whether the node's processes are known to have ended: it is not ready, and it is confirmed to be off or
 // fenced, this very boot of it.
@@ -134,7 +112,7 @@ func (f Facts) stopped() bool {
 // nodeStopped allows what frees the pods and volumes of a node that is known to have stopped.
 func nodeStopped(_ Request, facts Facts) *Decision {
 	if facts.stopped() {
-		return allow("NodeStopped")
+		return allow(NodeStopped)
 	}
 	return nil
 }

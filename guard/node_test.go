@@ -60,26 +60,8 @@ func off(text string) nodeOption {
 	return func(s *asStored) { s.node.Annotations[guard.AnnotationConfirmOff] = text }
 }
 
-// offSince is what the command writes, and the API server's record of when.
-func offSince(ago time.Duration) nodeOption {
-	return func(s *asStored) {
-		off(guard.ConfirmOff(s.node))(s)
-		s.node.ManagedFields = []metav1.ManagedFieldsEntry{
-			{Manager: "kubelet", Time: &metav1.Time{Time: now}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:podgrace.dev/confirm-office":{}}}}`)},
-			{Manager: "podgrace-confirm", Time: &metav1.Time{Time: now.Add(-ago)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
-			// Another wrote the same value before: the latest counts.
-			{Manager: "kubectl-annotate", Time: &metav1.Time{Time: now.Add(-ago - time.Hour)}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
-			{Manager: "timeless", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)},
-			{Manager: "empty", Time: &metav1.Time{Time: now}},
-		}
-	}
-}
-
-// offNow was confirmed a moment ago.
-func offNow(s *asStored) { offSince(time.Second)(s) }
-
-// unrecorded is a confirmation without a record of when: somebody cleared managedFields, or a file lacks them.
-func unrecorded(s *asStored) { s.node.ManagedFields = nil }
+// offNow is confirmed as it is.
+func offNow(s *asStored) { off(guard.ConfirmOff(s.node, s.lease))(s) }
 
 func clock(jump time.Duration) nodeOption { return func(s *asStored) { s.now = now.Add(jump) } }
 
@@ -127,13 +109,16 @@ func TestNodeOf(t *testing.T) {
 
 		{"confirmed", silentNode(offNow), guard.Node{Heartbeat: ago(10 * time.Minute), ConfirmedOff: true}},
 		{"confirmed, never heard of", silentNode(noLease, func(s *asStored) { s.node.Status.Conditions = nil }, offNow), guard.Node{ConfirmedOff: true}},
-		{"confirmed, and heard of since", silentNode(offSince(time.Hour)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
-		{"confirmed, and heard of since by its condition alone", silentNode(offSince(9*time.Minute), says(corev1.ConditionUnknown, 8*time.Minute)), guard.Node{Heartbeat: ago(8 * time.Minute)}},
-		{"confirmed in the second of its last heartbeat", silentNode(offSince(10 * time.Minute)), guard.Node{Heartbeat: ago(10 * time.Minute), ConfirmedOff: true}},
-		{"confirmed, nobody knows when", silentNode(offNow, unrecorded), guard.Node{Heartbeat: ago(10 * time.Minute)}},
-		{"confirmed for another node of this name", silentNode(offNow, off("node-0/boot-1")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
-		{"confirmed for the boot before", silentNode(offNow, off("node-1/boot-0")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
-		{"confirmed without a boot", silentNode(offNow, off("node-1")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed, and its lease renewed since", silentNode(offNow, renewed(9*time.Minute)), guard.Node{Heartbeat: ago(9 * time.Minute)}},
+		{"confirmed, and its lease renewed by a clock that is behind", silentNode(offNow, renewed(time.Hour)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed, and its lease is gone", silentNode(offNow, noLease), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed, and heard of since by its condition alone", silentNode(offNow, says(corev1.ConditionUnknown, 8*time.Minute)), guard.Node{Heartbeat: ago(8 * time.Minute)}},
+		{"confirmed, and heard of since by a clock that is behind", silentNode(offNow, says(corev1.ConditionUnknown, time.Hour)), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed, whoever owns the annotation", silentNode(offNow, func(s *asStored) { s.node.ManagedFields = nil }), guard.Node{Heartbeat: ago(10 * time.Minute), ConfirmedOff: true}},
+		{"confirmed for another node of this name", silentNode(offNow, off("node-0/boot-1/2026-11-20T11:50:00Z/2026-11-20T11:50:00.000000Z")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed for the boot before", silentNode(offNow, off("node-1/boot-0/2026-11-20T11:50:00Z/2026-11-20T11:50:00.000000Z")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed without a boot", silentNode(off("node-1//2026-11-20T11:50:00Z/2026-11-20T11:50:00.000000Z")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"confirmed as an earlier version did: it may be of any silence", silentNode(off("node-1/boot-1")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"confirmed with a word", silentNode(offNow, off("true")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"an empty confirmation", silentNode(offNow, off("")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"it booted again since", silentNode(offNow, func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
@@ -167,7 +152,7 @@ func TestConfirmationOfANodeDoesNotRevive(t *testing.T) {
 	t.Parallel()
 	s := silentNode(says(corev1.ConditionUnknown, 60*time.Minute), renewed(60*time.Minute))
 	s.now = now.Add(-50 * time.Minute)
-	offSince(50 * time.Minute)(s)
+	offNow(s)
 	if !s.read().ConfirmedOff {
 		t.Fatal("it does not count at once")
 	}
@@ -180,21 +165,30 @@ func TestConfirmationOfANodeDoesNotRevive(t *testing.T) {
 	if s.now = now; s.read().ConfirmedOff {
 		t.Error("heard of since, and silent again: the old confirmation counts once more")
 	}
-	if offSince(0)(s); !s.read().ConfirmedOff {
+	if offNow(s); !s.read().ConfirmedOff {
 		t.Error("it can't be confirmed anew")
 	}
 }
 
 func TestConfirmOff(t *testing.T) {
 	t.Parallel()
-	a, b := silentNode(), silentNode(func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" })
-	c := silentNode(func(s *asStored) { s.node.UID = "node-2" })
-	values := map[string]bool{guard.ConfirmOff(a.node): true, guard.ConfirmOff(b.node): true, guard.ConfirmOff(c.node): true}
-	if got := guard.ConfirmOff(a.node); got != "node-1/boot-1" { // as AnnotationConfirmOff promises
+	values := map[string]bool{}
+	different := []*asStored{
+		silentNode(), silentNode(func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" }), silentNode(func(s *asStored) { s.node.UID = "node-2" }),
+		silentNode(says(corev1.ConditionUnknown, time.Hour)), silentNode(renewed(9 * time.Minute)), silentNode(renewed(10*time.Minute - time.Microsecond)), silentNode(noLease),
+	}
+	for _, s := range different {
+		values[guard.ConfirmOff(s.node, s.lease)] = true
+	}
+	if got := guard.ConfirmOff(different[0].node, different[0].lease); got != "node-1/boot-1/2026-11-20T11:50:00Z/2026-11-20T11:50:00.000000Z" { // as AnnotationConfirmOff promises
 		t.Errorf("got %q", got)
 	}
-	if len(values) != 3 {
+	if len(values) != len(different) {
 		t.Errorf("two of these nodes have one value: %v", values)
+	}
+	empty := silentNode(noLease, func(s *asStored) { s.node.Status.Conditions = nil })
+	if got := guard.ConfirmOff(empty.node, empty.lease); got != "node-1/boot-1//" {
+		t.Errorf("never heard of: got %q", got)
 	}
 }
 
@@ -208,18 +202,19 @@ func TestConfirmedOffIsSilence(t *testing.T) {
 			return time.Duration(rapid.IntRange(-100, 100).Draw(t, "seconds")) * time.Second
 		})
 		condition, lease := ago.Draw(t, "condition"), ago.Draw(t, "lease")
-		text := rapid.SampledFrom([]string{"", "node-1/boot-1", "node-1/boot-1", "node-1/", "/boot-1", "node-1/boot-2"}).Draw(t, "text")
-		s := silentNode(says(status, condition), renewed(lease), off(text), clock(ago.Draw(t, "clock")))
-		written := ago.Draw(t, "confirmed")
-		offSince(written)(s)
-		off(text)(s)
+		s := silentNode(says(status, condition), renewed(lease), clock(ago.Draw(t, "clock")))
+		offNow(s)
+		change := rapid.SampledFrom([]nodeOption{func(*asStored) {}, func(*asStored) {}, off(""), off("node-1/boot-1"), off("node-1/boot-1/2026-11-20T11:50:00Z/"),
+			says(status, condition-time.Second), says(status, condition+time.Second), renewed(lease - time.Microsecond), renewed(lease + time.Microsecond), noLease,
+			func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" }, func(s *asStored) { s.node.UID = "node-2" },
+		}).Draw(t, "since")
+		change(s)
 		got := s.read()
 		silent := s.now.Sub(now.Add(-condition)) > 40*time.Second && s.now.Sub(now.Add(-lease)) > 40*time.Second
-		since := written > condition || written > lease // in seconds before now
-		if got.ConfirmedOff && (status == corev1.ConditionTrue || text != guard.ConfirmOff(s.node) || !silent || since) {
+		if got.ConfirmedOff && (status == corev1.ConditionTrue || s.node.Annotations[guard.AnnotationConfirmOff] != guard.ConfirmOff(s.node, s.lease) || !silent) {
 			t.Fatalf("%+v", got)
 		}
-		renewed(lease - time.Duration(rapid.IntRange(0, 200).Draw(t, "later"))*time.Second)(s)
+		renewed(lease - time.Duration(rapid.IntRange(1, 200).Draw(t, "later"))*time.Second)(s)
 		if later := s.read(); later.ConfirmedOff && !got.ConfirmedOff {
 			t.Fatalf("a later heartbeat makes it off: %+v, then %+v", got, later)
 		}
@@ -239,7 +234,7 @@ func TestNodeRoads(t *testing.T) {
 		{name: "delete: its pods could not be listed", world: dangerous(on(guard.RoadNode), unlisted), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: its state could not be read", world: dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: no policy", world: dangerous(on(guard.RoadNode), policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
-		{name: "delete: a pod's confirmation says nothing of the node", world: dangerous(on(guard.RoadNode), may(guard.Yes)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "delete: a pod's confirmation says nothing of the node", world: dangerous(confirmedAgo(0), on(guard.RoadNode)), verdict: guard.Deny, reason: "Unsafe"},
 
 		{name: "taint: ready", world: dangerous(on(guard.RoadOutOfService), ready), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "taint: silent, nobody confirmed", world: dangerous(on(guard.RoadOutOfService)), verdict: guard.Deny, reason: "Unsafe"},

@@ -49,7 +49,7 @@ func TestLevels(t *testing.T) {
 		{name: "an actor of those that deny, protected by neither", world: dangerous(by(repair), actors(repair), stateless, laxer(warns)), verdict: guard.Warn, reason: "Unprotected"},
 		{name: "all protected by those that allow", world: dangerous(stateless, laxer(allowsAll)), verdict: guard.Warn, reason: "Unprotected"},
 		{name: "an actor of those that deny, not of those that allow", world: dangerous(by(repair), actors(repair), laxer(allowsAll)), verdict: guard.Allow, reason: "AllowedActor"},
-		{name: "confirmed", world: dangerous(confirms("pod-1"), may(guard.Yes), laxer(warnsOfAll)), verdict: guard.Allow, reason: "Confirmed"},
+		{name: "confirmed", world: dangerous(confirmedAgo(0), laxer(warnsOfAll)), verdict: guard.Allow, reason: "Confirmed"},
 		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, func(p *guard.Policy) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
 		unsafe("a node whose pods only those protect that warn", dangerous(on(guard.RoadNode), alone, laxer(warns)), guard.Warn, "warns", "guarded"),
 		unsafe("a node whose pods both protect", dangerous(on(guard.RoadNode), laxer(warns)), guard.Deny, "guarded", "warns"),

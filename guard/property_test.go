@@ -73,7 +73,7 @@ func drawPod(t *rapid.T, w *world) {
 	}
 	pick(t, "own grace", ownGrace(30), ownGrace(0), ownGrace(-1), func(w *world) { w.req.Pod.Spec.TerminationGracePeriodSeconds = nil })(w)
 	if chance(t, "confirmed") {
-		confirms(pick(t, "confirmation", "pod-1", "pod-0", ""))(w)
+		confirms(pick(t, "confirmation", "pod-1/2026-11-20T11:59:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T11:00:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T12:00:00Z", "pod-1/2026-11-20T10:00:00Z", "pod-1", "pod-0/2026-11-20T11:59:00Z", ""))(w)
 	}
 }
 
@@ -134,7 +134,6 @@ func drawEvidence(t *rapid.T, w *world) {
 			claimed(name, mode)(w)
 		}
 	}
-	may(pick(t, "may", guard.Unknown, guard.No, guard.Yes))(w)
 	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
 	w.facts.Bound = bound{}
 	for range rapid.IntRange(0, 7).Draw(t, "bound") {
@@ -205,18 +204,12 @@ var evidence = map[string]func(*world) bool{
 		}
 		return true
 	},
-	"it is confirmed, by one who may": func(w *world) bool {
+	"it is confirmed": func(w *world) bool {
 		if w.req.Pod == nil {
 			return false
 		}
-		confirms(string(w.req.Pod.UID))(w)
-		may(guard.Yes)(w)
+		confirmedAgo(0)(w)
 		return true
-	},
-	"one who confirmed is found to have the right": func(w *world) bool {
-		unknown := w.facts.MayForce == guard.Unknown
-		may(guard.Yes)(w)
-		return unknown
 	},
 	"the pod is fenced": func(w *world) bool {
 		w.facts.Fences = append(w.facts.Fences, guard.Fence{PodUID: "pod-1"})
@@ -376,7 +369,7 @@ func TestWhatTheFirstCallStoredOpensNoRoad(t *testing.T) {
 		left.req.GracePeriodSeconds, left.req.Phase = nil, ""
 		if first.Reason == "Unsafe" && chance(t, "somebody else") {
 			by("mallory")(&left)
-			left.req.User.Extra, left.facts.MayForce = nil, guard.No
+			left.req.User.Extra = nil
 		}
 		for _, road := range []guard.Road{guard.RoadDelete, guard.RoadFinalizer, guard.RoadEviction} {
 			left.req.Road = road
@@ -405,8 +398,6 @@ func TestEveryDecisionIsFit(t *testing.T) {
 		}
 		wanted := []string{"n1 (", ": ", "Ways on: ", "(PodPolicy a"}
 		switch {
-		case w.req.Pod != nil && strings.Contains(got.Message, "it is confirmed, but"):
-			wanted = append(wanted, "pod shop/db-0", "so its replacement could run beside it", guard.Verb)
 		case w.req.Pod != nil:
 			wanted = append(wanted, "pod shop/db-0", "so its replacement could run beside it", confirmPod)
 		case w.facts.Node.State == guard.NodePresent:

@@ -35,7 +35,7 @@ func waysWithout(req Request, facts Facts) []string {
 	switch {
 	case n.State == NodeUnknown:
 		return []string{"try again when its node's state can be read"}
-	case n.State == NodePresent && (n.Ready || !n.silent(facts.Now)):
+	case n.State == NodePresent && (n.Ready || !n.Silent(facts.Now)):
 		return []string{throughKubelet(req)}
 	}
 	return []string{"wait until its node is back, or fenced",
@@ -61,17 +61,11 @@ func throughKubelet(req Request) string {
 // wayBy is the way for somebody who accepts that the pod may run twice.
 func wayBy(req Request, facts Facts) string {
 	p := req.Pod
-	if isConfirmed(req) {
-		return fmt.Sprintf("it is confirmed, but you %s the verb %s on pods.podgrace.dev in %s: ask an administrator of the namespace", lacks(facts.MayForce), Verb, p.Namespace)
+	way := "if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat"
+	if c, is := confirmationOf(p); is {
+		return fmt.Sprintf("its confirmation is void, %s: "+way, c.void(req, facts), p.Namespace, p.Name)
 	}
-	return fmt.Sprintf("if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat", p.Namespace, p.Name)
-}
-
-func lacks(a Answer) string {
-	if a == Unknown {
-		return "could not be shown to have"
-	}
-	return "do not have"
+	return fmt.Sprintf(way, p.Namespace, p.Name)
 }
 
 // refuseNode is the end of the roads of nodes.
@@ -86,7 +80,9 @@ func refuseNode(req Request, facts Facts) *Decision {
 	switch {
 	case n.State == NodeUnknown:
 		ways = []string{"try again when the node's state can be read"}
-	case n.Ready || !n.silent(facts.Now):
+	case n.State == NodeGone:
+		ways = []string{"create it without the taint"}
+	case n.Ready || !n.Silent(facts.Now):
 		ways = []string{"drain it first, stop its kubelet and wait until it is silent"}
 	default:
 		ways = []string{"wait until it is back, or fenced"}
@@ -140,7 +136,7 @@ func whereabouts(name string, facts Facts) string {
 		return name + " (ready)"
 	case n.Heartbeat.IsZero():
 		return name + " (not ready, never heard of)"
-	case !n.silent(facts.Now):
+	case !n.Silent(facts.Now):
 		return fmt.Sprintf("%s (not ready, but heard of at %s)", name, n.Heartbeat.UTC().Format(clock))
 	}
 	return fmt.Sprintf("%s (not ready, silent since %s, %s ago)", name, n.Heartbeat.UTC().Format(clock), facts.Now.Sub(n.Heartbeat).Round(time.Second))

@@ -60,8 +60,6 @@ type Facts struct {
 	Node Node
 	// Claims of the pod. One that is missing is unknown.
 	Claims Claims
-	// MayForce says whether the user has the verb force-delete on this pod (group podgrace.dev, resource pods).
-	MayForce Answer
 	// Fences are receipts of fences for this pod or node.
 	Fences []Fence
 	// Bound are the pods of the node that are not finished, for RoadNode, by the action of the policies that protect them.
@@ -96,16 +94,6 @@ func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 	}
 	return Claim{Modes: claim.Spec.AccessModes, Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
 }
-
-// Answer is a fact that may be unknown.
-type Answer int
-
-// The answers. The zero value is Unknown.
-const (
-	Unknown Answer = iota
-	No
-	Yes
-)
 
 // Policy is what the removal sections of the policies that hold give together. Those with one action make one level, in
 // which the strictest of each field holds; this is the strictest level, and Laxer the next one. A level is judged by

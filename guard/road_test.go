@@ -33,15 +33,15 @@ func TestUnknownRoad(t *testing.T) {
 // Rules that allow come first, in an order that the reason shows: it is what the audit log says.
 func TestOrderOfRules(t *testing.T) {
 	t.Parallel()
-	all := []option{unscheduled, phase("Failed"), by(repair), actors(repair), confirms("pod-1"), may(guard.Yes), confirmedOff, fences(guard.Fence{PodUID: "pod-1"}), noGrace}
+	all := []option{unscheduled, phase("Failed"), by(repair), actors(repair), confirmedAgo(0), confirmedOff, fences(guard.Fence{PodUID: "pod-1"}), noGrace}
 	testRows(t, []row{
 		{name: "not forced", world: dangerous(on(guard.RoadStatus), writes("Running"), func(w *world) { dangerousAll(w, all[1:]) }), verdict: guard.Allow, reason: "NotForced"},
 		{name: "never scheduled", world: dangerous(all...), verdict: guard.Allow, reason: "NeverScheduled"},
 		{name: "finished", world: dangerous(all[1:]...), verdict: guard.Allow, reason: "Finished"},
-		{name: "allowed actor", world: dangerous(all[2:8]...), verdict: guard.Allow, reason: "AllowedActor"},
-		{name: "fenced", world: dangerous(all[4:8]...), verdict: guard.Allow, reason: "PodFenced"},
-		{name: "stopped", world: dangerous(all[4:7]...), verdict: guard.Allow, reason: "NodeStopped"},
-		{name: "confirmed", world: dangerous(all[4:6]...), verdict: guard.Allow, reason: "Confirmed"},
+		{name: "allowed actor", world: dangerous(all[2:7]...), verdict: guard.Allow, reason: "AllowedActor"},
+		{name: "fenced", world: dangerous(all[4:7]...), verdict: guard.Allow, reason: "PodFenced"},
+		{name: "stopped", world: dangerous(all[4:6]...), verdict: guard.Allow, reason: "NodeStopped"},
+		{name: "confirmed", world: dangerous(all[4:5]...), verdict: guard.Allow, reason: "Confirmed"},
 	})
 }
 

@@ -125,14 +125,10 @@ type step struct {
 
 // handlers are the webhook's own, over this step's view of the state.
 func (s *step) handlers() *webhook.Engine {
-	e := &webhook.Engine{
+	return &webhook.Engine{
 		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial()},
 		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock,
 	}
-	if s.Authorizer != nil {
-		e.Reviewer = reviewer{s.Authorizer}
-	}
-	return e
 }
 
 // object answers the question about an object; false: it is none of Podgrace's.

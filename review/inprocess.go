@@ -2,20 +2,16 @@ package review
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -89,25 +85,4 @@ func (s *step) workload(ctx context.Context, set *appsv1.StatefulSet) (bool, err
 	}
 	s.result.Resource.Namespace = set.Namespace
 	return s.inProcess(ctx, req)
-}
-
-// reviewer asks an Authorizer in the place of the API server.
-type reviewer struct{ apiserver.Authorizer }
-
-// Create answers a SubjectAccessReview.
-func (r reviewer) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
-	review, is := o.(*authorizationv1.SubjectAccessReview)
-	if !is || review.Spec.ResourceAttributes == nil {
-		return fmt.Errorf("%T is no question that can be answered", o)
-	}
-	who := authenticationv1.UserInfo{Username: review.Spec.User, UID: review.Spec.UID, Groups: review.Spec.Groups}
-	switch r.Allowed(ctx, who, *review.Spec.ResourceAttributes) {
-	case guard.Yes:
-		review.Status.Allowed = true
-	case guard.No:
-		review.Status.Allowed = false
-	case guard.Unknown:
-		return errors.New("the user's rights are not known")
-	}
-	return nil
 }

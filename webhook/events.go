@@ -49,8 +49,10 @@ func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decisio
 	switch {
 	case d.Verdict == guard.Deny:
 		kind, reason, note = corev1.EventTypeWarning, "RemovalRefused", fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
-	case d.Reason == "Confirmed":
+	case d.Reason == guard.Confirmed:
 		reason, note = "RemovalConfirmed", fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
+	case d.Reason == guard.NodeStopped:
+		reason, note = "RemovalConfirmed", fmt.Sprintf("%s by %s allowed: the node is known to have stopped", r.Road, req.UserInfo.Username)
 	default:
 		return
 	}

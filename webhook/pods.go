@@ -33,8 +33,6 @@ type Engine struct {
 	Namespace string
 	// Fences gives receipts of fences. nil: nobody fences here.
 	Fences Fences
-	// Reviewer asks for the right to confirm a force delete. nil: nobody is known to have it.
-	Reviewer Reviewer
 	// Events may be nil.
 	Events *Events
 	// Metrics may be nil.

@@ -108,11 +108,20 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		return updateRequest(req, r)
 	case "DELETE nodes/":
 		r.Road = guard.RoadNode
-		return r, decodeNode(req, &r.Node)
+		return r, decodeNode(req.OldObject.Raw, "old object", &r.Node)
+	case "CREATE nodes/":
+		r.Road = guard.RoadOutOfService
+		if err := decodeNode(req.Object.Raw, "object", &r.Node); err != nil {
+			return nil, err
+		}
+		if !outOfService(r.Node) {
+			return nil, nil
+		}
+		return r, nil
 	case "UPDATE nodes/":
 		r.Road = guard.RoadOutOfService
 		var now *corev1.Node
-		if err := errors.Join(decodeNode(req, &r.Node), decodeNew(req, &now)); err != nil {
+		if err := errors.Join(decodeNode(req.OldObject.Raw, "old object", &r.Node), decodeNew(req, &now)); err != nil {
 			return nil, err
 		}
 		if outOfService(r.Node) || !outOfService(now) {
@@ -180,13 +189,13 @@ func decodeOld[T any](req admission.Request, into **T) error {
 	return decode(req.OldObject.Raw, "old object", into)
 }
 
-// decodeNode reads the node that is removed. One without a name is nobody's: what runs on it can't be known.
-func decodeNode(req admission.Request, node **corev1.Node) error {
-	if err := decodeOld(req, node); err != nil {
+// decodeNode reads the node that a request is about. One without a name is nobody's: what runs on it can't be known.
+func decodeNode(raw []byte, what string, node **corev1.Node) error {
+	if err := decode(raw, what, node); err != nil {
 		return err
 	}
 	if (*node).Name == "" {
-		return errors.New("the review does not say which node it is about: its old object has no name")
+		return fmt.Errorf("the review does not say which node it is about: its %s has no name", what)
 	}
 	return nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -64,8 +63,14 @@ func halfDone(p *corev1.Pod) {
 
 func stateless(p *corev1.Pod) { p.OwnerReferences = nil }
 
-func confirmed(p *corev1.Pod) {
-	p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: string(p.UID)}
+// confirmed is what kubectl podgrace confirm writes, while n1 is silent.
+func confirmed(p *corev1.Pod) { confirmedAgo(0)(p) }
+
+func confirmedAgo(ago time.Duration) podChange {
+	return func(p *corev1.Pod) {
+		n := guard.NodeOf(silentNode(), lease(10*time.Minute), time.Now())
+		p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: guard.ConfirmPod(p, n, time.Now().Add(-ago))}
+	}
 }
 
 func ownGrace(n int64) podChange {
@@ -103,14 +108,15 @@ func silentCluster(objects ...client.Object) client.WithWatch {
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 }
 
-// confirmedOff hands out nodes that somebody has confirmed to be off: the fake client keeps no managedFields.
+// confirmedOff hands out nodes that somebody has confirmed to be off, as they and their leases are.
 type confirmedOff struct{ client.Reader }
 
 func (c confirmedOff) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	err := c.Reader.Get(ctx, key, into, options...)
 	if n, ok := into.(*corev1.Node); ok && err == nil {
-		n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n)}
-		n.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &metav1.Time{Time: time.Now()}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:podgrace.dev/confirm-off":{}}}}`)}}
+		var renewed coordinationv1.Lease
+		err = c.Reader.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: n.Name}, &renewed)
+		n.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(n, &renewed)}
 	}
 	return err
 }
@@ -125,20 +131,6 @@ func away() client.WithWatch {
 			return errors.New("connection refused")
 		},
 	})
-}
-
-// reviewer answers SubjectAccessReviews and keeps the questions.
-type reviewer struct {
-	allowed bool
-	err     error
-	asked   []authorizationv1.SubjectAccessReviewSpec
-}
-
-func (r *reviewer) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
-	review := o.(*authorizationv1.SubjectAccessReview)
-	r.asked = append(r.asked, review.Spec)
-	review.Status.Allowed = r.allowed
-	return r.err
 }
 
 func guarding(change ...func(*v1alpha1.RemovalSection)) *v1alpha1.PodPolicy {
@@ -362,16 +354,16 @@ func TestFinalizerRoad(t *testing.T) {
 		"pods/status ends it":                 {updated("status", dbPod(halfDone, finalized), dbPod(halfDone, ended)), "Unsafe"},
 		"an ephemeral container":              {updated("ephemeralcontainers", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
 		"a resize":                            {updated("resize", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
-		"the confirmation itself, by a right": {updated("", dbPod(halfDone), dbPod(halfDone, confirmed)), "Confirmed"},
+		"the confirmation itself":             {updated("", dbPod(halfDone), dbPod(halfDone, confirmed)), "Confirmed"},
 		"a confirmation of another":           {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { confirmed(p); p.Annotations[guard.AnnotationConfirmForceDelete] = "pod-0" })), "Unsafe"},
 		"it was confirmed before":             {updated("", dbPod(halfDone, finalized, confirmed), dbPod(halfDone, confirmed)), "Confirmed"},
+		"it was confirmed too long before":    {updated("", dbPod(halfDone, finalized, confirmedAgo(2*time.Hour)), dbPod(halfDone, confirmedAgo(2*time.Hour))), "Unsafe"},
 		"a new object can't say it finished":  {updated("", dbPod(halfDone), dbPod(halfDone, ended)), "Unsafe"},
 		"a new object can't say it is bound":  {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { p.Spec.NodeName = "" })), "Unsafe"},
 		"a new object can't say it is nobody": {updated("", dbPod(halfDone), dbPod(halfDone, stateless)), "Unsafe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(dbPod()))
-			e.Reviewer = &reviewer{allowed: true}
 			got := e.ValidateRemoval(t.Context(), tc.request)
 			road := guard.RoadFinalizer
 			if name == "pods/status ends it" {
@@ -521,45 +513,30 @@ func TestEvictionWithoutAPod(t *testing.T) {
 	}
 }
 
-// Who confirmed must have the verb; nobody is asked about a pod that is not confirmed.
+// A confirmation is proof by itself, for as long as it holds: the API server asked for the verb when it was written.
 func TestRemovalConfirmed(t *testing.T) {
+	ready := silentNode()
+	ready.Status.Conditions[0].Status, ready.Status.Conditions[0].LastHeartbeatTime = corev1.ConditionTrue, metav1.Now()
+	back := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(namespace("shop"), ready, lease(0)).Build()
 	for name, tc := range map[string]struct {
-		reviewer *reviewer
-		pod      *corev1.Pod
-		allowed  bool
-		says     string
-		asked    int
+		live    client.Reader
+		pod     *corev1.Pod
+		allowed bool
+		says    string
 	}{
-		"may":                       {&reviewer{allowed: true}, dbPod(confirmed), true, "", 1},
-		"may not":                   {&reviewer{}, dbPod(confirmed), false, "it is confirmed, but you do not have the verb force-delete on pods.podgrace.dev in shop", 1},
-		"nobody knows":              {&reviewer{allowed: true, err: errors.New("connection refused")}, dbPod(confirmed), false, "it is confirmed, but you could not be shown to have the verb", 1},
-		"not confirmed":             {&reviewer{allowed: true}, dbPod(), false, "kubectl podgrace confirm -n shop db-0, and repeat", 0},
-		"half-done, reviewed again": {&reviewer{allowed: true}, dbPod(confirmed, halfDone), true, "", 1},
+		"confirmed":                 {silentCluster(), dbPod(confirmed), true, ""},
+		"half-done, reviewed again": {silentCluster(), dbPod(confirmed, halfDone), true, ""},
+		"not confirmed":             {silentCluster(), dbPod(), false, "kubectl podgrace confirm -n shop db-0, and repeat"},
+		"confirmed long ago":        {silentCluster(), dbPod(confirmedAgo(2 * time.Hour)), false, "its confirmation is void, it is older than an hour"},
+		"heard of since":            {back, dbPod(confirmed), false, "its confirmation is void, node n1 was heard of since"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := guardedEngine(t, silentCluster())
-			e.Reviewer = tc.reviewer
-			got := e.ValidateRemoval(t.Context(), forceDelete(tc.pod))
-			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) || len(tc.reviewer.asked) != tc.asked {
-				t.Errorf("got %+v, %q, asked %d times", got, message(got), len(tc.reviewer.asked))
-			}
-			want := authorizationv1.SubjectAccessReviewSpec{
-				User: "alice", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string]authorizationv1.ExtraValue{"scopes": {"all"}},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Name: "db-0", Verb: "force-delete", Group: "podgrace.dev", Resource: "pods"},
-			}
-			for _, asked := range tc.reviewer.asked {
-				if diff := cmp.Diff(want, asked); diff != "" {
-					t.Error(diff)
-				}
+			got := guardedEngine(t, tc.live).ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
+				t.Errorf("got %+v, %q", got, message(got))
 			}
 		})
 	}
-	t.Run("nobody to ask", func(t *testing.T) {
-		got := guardedEngine(t, silentCluster()).ValidateRemoval(t.Context(), forceDelete(dbPod(confirmed)))
-		if got.Allowed || !strings.Contains(message(got), "could not be shown to have") {
-			t.Errorf("got %+v", got)
-		}
-	})
 }
 
 // A Node is not deleted while pods that a policy would not let be force-deleted may run on it.
@@ -755,7 +732,7 @@ func TestRemovalIsTold(t *testing.T) {
 	}
 	registry, events := prometheus.NewRegistry(), &recorder{}
 	e := guardedEngine(t, silentCluster(dbPod()))
-	e.Metrics, e.Events, e.Reviewer = webhook.NewMetrics(registry, store), webhook.NewEvents(events), &reviewer{allowed: true}
+	e.Metrics, e.Events = webhook.NewMetrics(registry, store), webhook.NewEvents(events)
 	requests := []admission.Request{
 		forceDelete(dbPod()), forceDelete(dbPod(confirmed)), forceDelete(dbPod(stateless)), forceDelete(dbPod(ended)),
 		removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),
@@ -821,7 +798,7 @@ func FuzzValidateRemoval(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	online := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster(namespace("shop")), Live: silentCluster(dbPod())}, Ready: func() bool { return true }, Reviewer: &reviewer{}}
+	online := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster(namespace("shop")), Live: silentCluster(dbPod())}, Ready: func() bool { return true }}
 	offline := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster()}, Ready: func() bool { return true }}
 	f.Fuzz(func(t *testing.T, road uint8, before, now, options []byte, user string) {
 		r := roads[int(road)%len(roads)]

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,11 +17,6 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 )
-
-// Reviewer asks the API server whether somebody may do something.
-type Reviewer interface {
-	Create(ctx context.Context, o client.Object, options ...client.CreateOption) error
-}
 
 // factsTimeout bounds all reads of one review together, so that the person still reads our words, about what is not known,
 // and not the API server's about a call that took too long.
@@ -54,7 +48,6 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 			facts.Node = e.Lookup.node(ctx, r.Pod.Spec.NodeName, facts.Now)
 		}
 		facts.Claims = e.Lookup.current().claims(ctx, r.Pod.Namespace, r.Pod)
-		facts.MayForce = e.mayForce(ctx, r)
 	}
 	if e.Fences != nil {
 		if receipts, err := e.Fences.Receipts(ctx, r.Pod, facts.Node.Name); err == nil {
@@ -91,30 +84,6 @@ func (e *Engine) guarding(ctx context.Context, r *guard.Request, policies defaul
 		return policies.RemovalOfAll()
 	}
 	return policies.Removal(e.Lookup.current().Namespace(ctx, r.Pod.Namespace), e.Namespace)
-}
-
-// mayForce asks for the user's right to confirm, where the pod is confirmed at all.
-func (e *Engine) mayForce(ctx context.Context, r *guard.Request) guard.Answer {
-	if r.Pod.Annotations[guard.AnnotationConfirmForceDelete] == "" || e.Reviewer == nil {
-		return guard.Unknown
-	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	extra := map[string]authorizationv1.ExtraValue{}
-	for key, values := range r.User.Extra {
-		extra[key] = authorizationv1.ExtraValue(values)
-	}
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: r.User.Username, UID: r.User.UID, Groups: r.User.Groups, Extra: extra,
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.Pod.Namespace, Name: r.Pod.Name, Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods"},
-	}}
-	if err := e.Reviewer.Create(ctx, review); err != nil {
-		return guard.Unknown
-	}
-	if review.Status.Allowed {
-		return guard.Yes
-	}
-	return guard.No
 }
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.

@@ -145,7 +145,6 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		Lookup:    lookup,
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
-		Reviewer:  mgr.GetClient(),
 		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
 		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}

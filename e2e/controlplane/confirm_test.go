@@ -100,7 +100,7 @@ func TestConfirmPod(t *testing.T) {
 
 	said, code = podgrace(t, s, s.Kubeconfig, append(args, "--yes")...)
 	wantSaid(t, said, code, 0, "CONFIRMED", "Nothing was deleted yet")
-	if got := annotationOf(t, s, pod, guard.AnnotationConfirmForceDelete); got != string(pod.UID) || pod.DeletionTimestamp != nil {
+	if got := annotationOf(t, s, pod, guard.AnnotationConfirmForceDelete); !strings.HasPrefix(got, string(pod.UID)+"/") || pod.DeletionTimestamp != nil {
 		t.Errorf("got %q, deleted at %v", got, pod.DeletionTimestamp)
 	}
 	again, code := podgrace(t, s, s.Kubeconfig, "confirm", "pod/"+pod.Name, "-n", pod.Namespace, "--yes")
@@ -156,7 +156,7 @@ func TestConfirmPodReplaced(t *testing.T) {
 	pod := guarded(t, s)
 	stale := pod.DeepCopy()
 	stale.UID = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
-	err := confirmClient(t, s).ConfirmPod(t.Context(), stale)
+	err := confirmClient(t, s).ConfirmPod(t.Context(), stale, suite.Confirmation(stale))
 	if err == nil || !strings.Contains(err.Error(), "was replaced meanwhile, it is another one now (UID "+string(pod.UID)+")") {
 		t.Errorf("got %v", err)
 	}
@@ -187,8 +187,8 @@ func TestConfirmNode(t *testing.T) {
 	tainted(t, s, node, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 0, "NOT READY, silent since", "! "+ns+"/db-0 ", " it is a pod of StatefulSet db", "CONFIRMED")
-	if got := annotationOf(t, s, node, guard.AnnotationConfirmOff); got != guard.ConfirmOff(node) {
-		t.Errorf("got %q", got)
+	if got, is := annotationOf(t, s, node, guard.AnnotationConfirmOff), guard.ConfirmOff(node, nil); !strings.HasPrefix(got, is) || got == is {
+		t.Errorf("got %q, which lacks the lease or %q", got, is)
 	}
 	for _, words := range []string{"taint node", "delete pod", "delete node"} {
 		if err := next(t, s, said, words, "--dry-run=server"); err != nil {
@@ -197,21 +197,24 @@ func TestConfirmNode(t *testing.T) {
 	}
 
 	heartbeat(t, s, node)
-	wantRefused(t, next(t, s, said, "taint node", "--dry-run=server"), "(ready)")
+	withTaint := said
+	wantRefused(t, next(t, s, withTaint, "taint node", "--dry-run=server"), "(ready)")
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
 	wantSaid(t, said, code, 1, "is not off")
 	tainted(t, s, node)
 
-	// To confirm it anew must be recorded as later than the heartbeat, though the annotation's value stays the same.
-	first := confirmedAt(t, s, node)
-	suite.Eventually(t, "the next second, by which the API server records", func(context.Context) (bool, error) {
-		return time.Since(first) > time.Second, nil
-	})
-	if err := confirmClient(t, s).ConfirmNode(t.Context(), node); err != nil {
-		t.Fatal(err)
+	// Silent again, it takes another confirmation.
+	silence(t, s, node)
+	tainted(t, s, node, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute)
+	first := annotationOf(t, s, node, guard.AnnotationConfirmOff)
+	wantRefused(t, next(t, s, withTaint, "taint node", "--dry-run=server"), "not ready, silent since")
+	said, code = podgrace(t, s, s.Kubeconfig, args...)
+	wantSaid(t, said, code, 0, "there is a confirmation, which is void", "CONFIRMED")
+	if again := annotationOf(t, s, node, guard.AnnotationConfirmOff); again == first {
+		t.Errorf("confirmed anew with the same text: %s", again)
 	}
-	if again := confirmedAt(t, s, node); !again.After(first) {
-		t.Errorf("confirmed at %v, and anew at %v", first, again)
+	if err := next(t, s, said, "taint node", "--dry-run=server"); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -231,21 +234,6 @@ func tainted(t *testing.T, s *suite.Suite, node *corev1.Node, want ...corev1.Tai
 		}
 		return len(effects) == len(want) && !slices.ContainsFunc(want, func(e corev1.TaintEffect) bool { return !effects[e] }), nil
 	})
-}
-
-// confirmedAt returns when the API server saw the confirmation.
-func confirmedAt(t *testing.T, s *suite.Suite, node *corev1.Node) time.Time {
-	t.Helper()
-	if annotationOf(t, s, node, guard.AnnotationConfirmOff) == "" {
-		t.Fatal("not confirmed")
-	}
-	for _, m := range node.ManagedFields {
-		if m.Manager == "podgrace-confirm" {
-			return m.Time.Time
-		}
-	}
-	t.Fatalf("nobody owns the confirmation: %v", node.ManagedFields)
-	return time.Time{}
 }
 
 // heartbeat is what a kubelet writes when it is back.
@@ -279,12 +267,12 @@ func TestConfirmNodeConflict(t *testing.T) {
 	silence(t, s, node)
 	shown := node.DeepCopy()
 	heartbeat(t, s, node)
-	err := confirmClient(t, s).ConfirmNode(t.Context(), shown)
+	err := confirmClient(t, s).ConfirmNode(t.Context(), shown, guard.ConfirmOff(shown, nil))
 	if err == nil || !strings.Contains(err.Error(), "was written to meanwhile, perhaps by its kubelet: it was not confirmed") {
 		t.Errorf("got %v", err)
 	}
 	shown.UID, shown.ResourceVersion = "3fa85f64-5717-4562-b3fc-2c963f66afa6", ""
-	if err := confirmClient(t, s).ConfirmNode(t.Context(), shown); err == nil {
+	if err := confirmClient(t, s).ConfirmNode(t.Context(), shown, guard.ConfirmOff(shown, nil)); err == nil {
 		t.Error("a node of another UID was confirmed")
 	}
 	if got := annotationOf(t, s, node, guard.AnnotationConfirmOff); got != "" {

@@ -2,17 +2,21 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -108,6 +112,14 @@ func wantRefused(t *testing.T, err error, parts ...string) {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("the refusal lacks %q: %v", part, err)
 		}
+	}
+}
+
+// wantForbidden expects a refusal by one of the API server's own policies.
+func wantForbidden(t *testing.T, err error, says string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), "denied request: ") || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %v, want a refusal that says %q", err, says)
 	}
 }
 
@@ -289,9 +301,7 @@ func TestNodeDeleteAndOutOfService(t *testing.T) {
 	wantRefused(t, remove(), "not ready, silent since")
 	wantRefused(t, removeAll(), "not ready, silent since")
 
-	annotate(t, s, node, guard.AnnotationConfirmOff, "another-uid/another-boot")
-	wantRefused(t, taint())
-	annotate(t, s, node, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	s.ConfirmOff(t, node.Name)
 	if err := taint(); err != nil {
 		t.Errorf("confirmed off: %v", err)
 	}
@@ -319,7 +329,7 @@ func TestClockBehind(t *testing.T) {
 	}})
 	bound(t, s, ns, 1)
 	silence(t, s, node)
-	annotate(t, s, node, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
+	s.ConfirmOff(t, node.Name)
 	remove := func() error { return s.Client.Delete(t.Context(), node.DeepCopy(), client.DryRunAll) }
 	if err := remove(); err != nil {
 		t.Fatalf("confirmed off, and silent: %v", err)
@@ -363,10 +373,26 @@ func TestVolumeAttachment(t *testing.T) {
 func TestConfirmation(t *testing.T) {
 	s := start(t)
 	pod := guarded(t, s)
-	annotate(t, s, pod, guard.AnnotationConfirmForceDelete, "another-uid")
+	intern := as(t, s, "intern")
+	confirm := func(kube client.Client, text string) error {
+		return kube.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, text)))
+	}
+	const notThis = "a confirmation must be of this very pod, and say when it was made"
+	wantForbidden(t, confirm(s.Client, "another-uid/2026-01-31T12:00:00Z"), notThis)
+	wantForbidden(t, confirm(s.Client, string(pod.UID)), notThis)
+	wantForbidden(t, confirm(intern, suite.Confirmation(pod)), "you need the verb force-delete on pods.podgrace.dev in "+pod.Namespace)
 	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	annotate(t, s, pod, guard.AnnotationConfirmForceDelete, string(pod.UID))
-	wantRefused(t, as(t, s, "intern").Delete(t.Context(), pod, client.GracePeriodSeconds(0)), "you do not have the verb force-delete on pods.podgrace.dev")
+	if err := confirm(s.Client, guard.ConfirmPod(pod, guard.Node{}, time.Now().Add(-61*time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)), "its confirmation is void, it is older than an hour")
+	if err := confirm(s.Client, suite.Confirmation(pod)); err != nil {
+		t.Fatal(err)
+	}
+	// It is proof by itself: who deletes the pod then need not have the verb.
+	if err := intern.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
+		t.Errorf("confirmed by another: %v", err)
+	}
 	for range 2 {
 		if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll); err != nil {
 			t.Errorf("dry run of a confirmed force delete: %v", err)
@@ -375,6 +401,19 @@ func TestConfirmation(t *testing.T) {
 	if err := s.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Errorf("confirmed: %v", err)
 	}
+	told(t, s, pod.Namespace, pod.Name, "delete by ", " allowed: it was confirmed that the pod may run twice")
+}
+
+// told returns when an Event tells of a removal that was let go by a confirmation.
+func told(t *testing.T, s *suite.Suite, namespace, name string, note ...string) {
+	t.Helper()
+	suite.Eventually(t, "the Event of "+name, func(ctx context.Context) (bool, error) {
+		var events corev1.EventList
+		err := s.Client.List(ctx, &events, client.InNamespace(namespace), client.MatchingFields{"involvedObject.name": name, "reason": "RemovalConfirmed"})
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return !slices.ContainsFunc(note, func(part string) bool { return !strings.Contains(e.Message, part) })
+		}), err
+	})
 }
 
 // What is not protected goes, with a warning that says what may be.
@@ -431,7 +470,7 @@ func TestHalfDone(t *testing.T) {
 	status.Finalizers, status.Status.Message = nil, "harmless"
 	wantRefused(t, s.Client.Status().Update(t.Context(), status), "it is a pod of StatefulSet db")
 	// Who may confirms with the very update that completes it.
-	if err := patch(s.Client, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+string(pod.UID)+`"}}}`); err != nil {
+	if err := patch(s.Client, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+suite.Confirmation(pod)+`"}}}`); err != nil {
 		t.Errorf("confirmed by the update itself: %v", err)
 	}
 }
@@ -466,23 +505,130 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 	wantRefused(t, own.Delete(t.Context(), pod, client.GracePeriodSeconds(0), client.DryRunAll), "it is a pod of StatefulSet db")
 }
 
-// Who may patch nodes may not thereby say that one is off; whoever it is may take the word back.
+// Who may patch nodes may not thereby say that one is off, nor who may say it of a node that is ready, or of another than it is; whoever it is
+// may take the word back.
 func TestConfirmOffIsAuthorised(t *testing.T) {
 	s := start(t)
 	node := partition(t, s)
 	agent := as(t, s, "agent")
-	value := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
-	set := func(kube client.Client) error {
-		return kube.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(value)))
+	var lease coordinationv1.Lease
+	set := func(kube client.Client, text string) error {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, text))
+		return errors.Join(kube.Patch(t.Context(), node.DeepCopy(), patch, client.DryRunAll), kube.Status().Patch(t.Context(), node.DeepCopy(), patch, client.DryRunAll))
 	}
-	if err := set(agent); err == nil || !strings.Contains(err.Error(), "you need the verb force-delete on nodes.podgrace.dev") {
-		t.Errorf("an agent that may patch nodes: %v", err)
+	const notThis = "is ready, or this is no confirmation of it as it is now"
+	wantForbidden(t, set(s.Client, guard.ConfirmOff(node, nil)), "node "+node.Name+" "+notThis)
+	silence(t, s, node)
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
+		t.Fatal(err)
 	}
-	if err := set(s.Client); err != nil {
+	wantForbidden(t, set(agent, guard.ConfirmOff(node, &lease)), "you need the verb force-delete on nodes.podgrace.dev")
+	later := node.DeepCopy()
+	for i := range later.Status.Conditions {
+		later.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(time.Now().Add(time.Hour))
+	}
+	for _, text := range []string{"true", "another-uid/another-boot", guard.ConfirmOff(later, &lease), string(node.UID) + "/" + node.Status.NodeInfo.BootID} {
+		wantForbidden(t, set(s.Client, text), notThis)
+	}
+	if err := set(s.Client, guard.ConfirmOff(node, &lease)); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}
+	s.ConfirmOff(t, node.Name)
 	unset := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, guard.AnnotationConfirmOff))
 	if err := agent.Patch(t.Context(), node.DeepCopy(), unset); err != nil {
 		t.Errorf("taking it back: %v", err)
 	}
+}
+
+// A confirmation that is void stays void, whatever is written of it in the Node's managed fields, which are a client's to write. That they
+// were cleared makes none void.
+func TestVoidConfirmationIsNotRevived(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	guarded(t, s) // a policy
+	agent := as(t, s, "agent")
+	taint := func() error {
+		return agent.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`)), client.DryRunAll)
+	}
+	silence(t, s, node)
+	s.ConfirmOff(t, node.Name)
+	if err := agent.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"managedFields":[{}]}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := taint(); err != nil {
+		t.Errorf("confirmed, and nobody owns the annotation: %v", err)
+	}
+	heartbeat(t, s, node)
+	silence(t, s, node)
+	wantRefused(t, taint(), "not ready, silent since")
+	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))
+	if err := agent.Patch(t.Context(), node.DeepCopy(), label, client.FieldOwner("podgrace-confirm")); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, taint(), "not ready, silent since")
+	fields := fmt.Appendf(nil, `{"metadata":{"managedFields":[{"manager":"podgrace-confirm","operation":"Update","apiVersion":"v1","time":%q,"fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{%q:{}}}}}]}}`,
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "f:"+guard.AnnotationConfirmOff)
+	if err := agent.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", fields)); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, taint(), "not ready, silent since")
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Annotations[guard.AnnotationConfirmOff] == "" {
+		t.Errorf("the annotation should be there still: %v, %v", node.Annotations, err)
+	}
+}
+
+// A Node that is created with the taint, beside pods that were left of one before it, is judged like one that gets it.
+func TestNodeCreatedOutOfService(t *testing.T) {
+	s := start(t)
+	guarded(t, s)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "created-out-of-service"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}}}
+	wantRefused(t, s.Client.Create(t.Context(), node.DeepCopy(), client.DryRunAll), "which has no Node object any more", "create it without the taint")
+	node.Spec.Taints = nil
+	if err := s.Client.Create(t.Context(), node, client.DryRunAll); err != nil {
+		t.Error(err)
+	}
+}
+
+// The group of kubelets alone is anybody's who may impersonate groups, and a certificate of no node can have it.
+func TestGroupOfKubeletsIsNoKubelet(t *testing.T) {
+	s := start(t)
+	pod := guarded(t, s)
+	config, err := s.User("ghost", "system:nodes", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ghost, err := suite.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, ghost.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0)), "it is a pod of StatefulSet db")
+	failed := pod.DeepCopy()
+	failed.Status.Phase = corev1.PodFailed
+	wantRefused(t, ghost.Status().Update(t.Context(), failed), "it is a pod of StatefulSet db")
+	wantForbidden(t, ghost.Patch(t.Context(), pod.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"{}"}}}`, v1alpha1.AnnotationEnforcement))), "records what was decided")
+}
+
+// A confirmed force delete of a Job's pod ends: the Job controller, which takes its finalizer away, needs no verb of ours, and it is told of.
+func TestConfirmedForceDeleteOfAJobsPodEnds(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
+	work := template("batch", func(p *corev1.PodSpec) {
+		p.NodeSelector, p.RestartPolicy = map[string]string{"e2e": node.Name}, corev1.RestartPolicyNever
+	})
+	s.Create(t, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "batch"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(6)), Template: work}})
+	pod := &bound(t, s, ns, 1)[0]
+	silence(t, s, node)
+	wantRefused(t, s.Client.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0)), "the policy protects all pods")
+	annotate(t, s, pod, guard.AnnotationConfirmForceDelete, suite.Confirmation(pod))
+	if err := s.Client.Delete(t.Context(), pod.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the confirmed pod gone", func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+		return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID, client.IgnoreNotFound(err)
+	})
+	told(t, s, ns, pod.Name, "finalizer by system:serviceaccount:kube-system:job-controller allowed: it was confirmed that the pod may run twice")
 }

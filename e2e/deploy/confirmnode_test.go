@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/confirm"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Who is bound to podgrace-confirm-node can confirm that a node is off, and sees what there is to see but its pods. Nobody else can.
@@ -50,10 +51,10 @@ func TestRoleConfirmsNodes(t *testing.T) {
 	if burden := oncall.Burden(t.Context(), node.Name); burden.AttachmentsUnknown != "" || burden.PodsUnknown == "" {
 		t.Errorf("what is on the node: %+v", burden)
 	}
-	if err := oncall.ConfirmNode(t.Context(), state.Node); err != nil {
+	if err := oncall.ConfirmNode(t.Context(), state.Node, guard.ConfirmOff(state.Node, state.Lease)); err != nil {
 		t.Error(err)
 	}
-	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || !strings.HasSuffix(node.Annotations["podgrace.dev/confirm-off"], "/boot") {
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || !strings.HasPrefix(node.Annotations["podgrace.dev/confirm-off"], string(node.UID)+"/boot/") {
 		t.Errorf("the node has %v, %v", node.Annotations, err)
 	}
 	suite.Eventually(t, "the Event of it", func(ctx context.Context) (bool, error) {

@@ -130,7 +130,7 @@ func (g *ground) whileAway(t *testing.T, existing, confirmed *corev1.Pod) {
 func (g *ground) confirmed(t *testing.T) *corev1.Pod {
 	t.Helper()
 	p := g.pod(t)
-	text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, p.UID)
+	text := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmForceDelete, suite.Confirmation(p))
 	if err := g.Client.Patch(t.Context(), p, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +245,7 @@ func (g *ground) nodeWhileAway(t *testing.T) {
 			t.Errorf("%s of a node that nobody confirmed: %v", what, err)
 		}
 	}
-	confirmation := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(node))
-	if err := g.Client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", confirmation), client.FieldOwner("podgrace-confirm")); err != nil {
-		t.Fatal(err)
-	}
+	g.ConfirmOff(t, node.Name).DeepCopyInto(node)
 	for what, do := range map[string]func() error{"the taint": taint, "the DELETE": remove} {
 		if err := do(); err != nil {
 			t.Errorf("%s of a node that is confirmed off: %v", what, err)

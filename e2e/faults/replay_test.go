@@ -333,7 +333,7 @@ func wantOutcome(t *testing.T, what string, answer *admissionv1.AdmissionRespons
 // confirm completes a force delete that was left behind.
 func (g *ground) confirm(t *testing.T, p *corev1.Pod) {
 	t.Helper()
-	if err := g.patch(t, g.Client, p, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+string(p.UID)+`"}}}`); err != nil {
+	if err := g.patch(t, g.Client, p, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+suite.Confirmation(p)+`"}}}`); err != nil {
 		t.Errorf("confirmed: %v", err)
 	}
 }
@@ -344,16 +344,7 @@ func silence(t *testing.T, g *ground) {
 	g.Silence(t, recordedNode)
 }
 
-func confirmOff(t *testing.T, g *ground) {
-	var node corev1.Node
-	if err := g.Client.Get(t.Context(), client.ObjectKey{Name: recordedNode}, &node); err != nil {
-		t.Fatal(err)
-	}
-	text := `{"metadata":{"annotations":{"` + guard.AnnotationConfirmOff + `":"` + guard.ConfirmOff(&node) + `"}}}`
-	if err := g.Client.Patch(t.Context(), &node, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
-		t.Fatal(err)
-	}
-}
+func confirmOff(t *testing.T, g *ground) { g.ConfirmOff(t, recordedNode) }
 
 func removeNode(t *testing.T, g *ground) {
 	if err := g.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: recordedNode}}); err != nil {

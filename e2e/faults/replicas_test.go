@@ -126,8 +126,8 @@ func TestReplicasOutOfStep(t *testing.T) {
 		{"a label", func() error { return o.patch(t, o.Client, p, `{"metadata":{"labels":{"a":"b"}}}`) }},
 		{"an annotation", func() error { return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"a":"b"}}}`) }},
 		{"finalizers, of which it has none", func() error { return o.patch(t, o.Client, p, `{"metadata":{"finalizers":null}}`) }},
-		{"a confirmation of another pod", func() error {
-			return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"3fa85f64-5717-4562-b3fc-2c963f66afa6"}}}`)
+		{"a confirmation taken back", func() error {
+			return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"`+guard.AnnotationConfirmForceDelete+`":null,"a":"c"}}}`)
 		}},
 		{"a harmless status", func() error { return status(func(p *corev1.Pod) { p.Status.Message = "harmless" }) }},
 		{"a status that it failed", func() error { return status(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }) }},
@@ -166,7 +166,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		if now := o.stays(t, pod, "the last finalizer"); len(now.Finalizers) != 1 || *now.DeletionGracePeriodSeconds != 0 {
 			t.Errorf("got finalizers %v, a stored grace of %d", now.Finalizers, *now.DeletionGracePeriodSeconds)
 		}
-		if err := o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+string(pod.UID)+`"}}}`); err != nil {
+		if err := o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null,"annotations":{"`+guard.AnnotationConfirmForceDelete+`":"`+suite.Confirmation(pod)+`"}}}`); err != nil {
 			t.Errorf("confirmed by the update itself: %v", err)
 		}
 		o.gone(t, pod, "a confirmed removal of the last finalizer")
@@ -186,8 +186,8 @@ func TestReplicasOutOfStep(t *testing.T) {
 	})
 
 	t.Run("confirmation", func(t *testing.T) {
-		confirm := `{"metadata":{"annotations":{"` + guard.AnnotationConfirmForceDelete + `":"` + string(p.UID) + `"}}}`
-		wantRefused(t, "a confirmation without the right", o.patch(t, o.remover(t, "trainee"), p, confirm), "you do not have the verb force-delete on pods.podgrace.dev in "+o.namespace)
+		confirm := `{"metadata":{"annotations":{"` + guard.AnnotationConfirmForceDelete + `":"` + suite.Confirmation(p) + `"}}}`
+		wantRefused(t, "a confirmation without the right", o.patch(t, o.remover(t, "trainee"), p, confirm), "you need the verb force-delete on pods.podgrace.dev in "+o.namespace)
 		o.stays(t, p, "a confirmation without the right")
 		if err := o.patch(t, o.Client, p, confirm); err != nil {
 			t.Errorf("a confirmation: %v", err)

@@ -29,7 +29,7 @@ type routeCase struct {
 	Object, Old           runtime.Object
 	Options               runtime.Object
 	// Right is what the authorizer says of everything.
-	Right    guard.Answer
+	Right    apiserver.Answer
 	Actors   []string
 	Policies []*v1alpha1.PodPolicy
 	Pods     []*corev1.Pod
@@ -43,7 +43,7 @@ var routeCases = drawn(func(s source) *routeCase {
 	c := &routeCase{
 		Namespace: pick(s, namespace, namespace, namespace, otherNamespace, "kube-system", "podgrace-system"), Name: "db-0",
 		User:   pick(s, userAlice, userAlice, userAlice, userKubelet, userEnforcer, userController, userRepair),
-		Right:  pick(s, guard.No, guard.Yes, guard.Yes, guard.Unknown),
+		Right:  pick(s, apiserver.No, apiserver.Yes, apiserver.Yes, apiserver.Unknown),
 		Actors: pick(s, nil, []string{userRepair.Username}),
 	}
 	switch s.below(9) {
@@ -195,7 +195,7 @@ func drawRemoved(s source, in, name string) *corev1.Pod {
 	if s.chance(4) {
 		p.Finalizers = []string{"example.org/hold"}
 	}
-	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u", "u", "other", "")
+	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u/2026-01-01T10:00:00Z", "u/2026-01-01T10:00:00Z/2026-01-01T09:00:00.5Z", "u", "u/", "other/2026-01-01T10:00:00Z", "")
 	annotate(s, 4, p, v1alpha1.AnnotationEnforcement, "{}", `{"oom":{"rank":50}}`)
 	return p
 }
@@ -206,8 +206,7 @@ func drawJudgedNode(s source) *corev1.Node {
 		n.Spec.Taints = []corev1.Taint{{Key: pick(s, corev1.TaintNodeOutOfService, corev1.TaintNodeOutOfService, "x"), Effect: corev1.TaintEffectNoExecute}}
 	}
 	if s.chance(10) {
-		n.Annotations = map[string]string{"podgrace.dev/confirm-off": pick(s, "n/b", "n/b", "n/c", "")}
-		n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: pick(s, "podgrace-confirm", "podgrace-confirm", "kubectl"), Time: maybe(s, 14, metav1.Unix(1700000010, 0))}}
+		n.Annotations = map[string]string{"podgrace.dev/confirm-off": pick(s, "n/b/2023-11-14T22:13:30Z/", "n/b/2023-11-14T22:13:30Z/2023-11-14T22:13:31.000000Z", "n/b//", "n/b", "n/c/2023-11-14T22:13:30Z/", "")}
 	}
 	n.Status.NodeInfo.BootID = pick(s, "b", "b", "")
 	if s.chance(14) {

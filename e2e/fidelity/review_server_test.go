@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/deploy"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -57,7 +57,7 @@ type router struct {
 	interfaces admission.ObjectInterfaces
 	pods       cache.Indexer
 	podPolicy  cache.Indexer
-	right      guard.Answer
+	right      apiserver.Answer
 }
 
 func newRouter(t *testing.T) *router {
@@ -90,16 +90,16 @@ func newIndexer() cache.Indexer {
 // Authorize says of everything what the case says.
 func (r *router) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	switch r.right {
-	case guard.Yes:
+	case apiserver.Yes:
 		return authorizer.DecisionAllow, "", nil
-	case guard.No:
+	case apiserver.No:
 		return authorizer.DecisionDeny, "", nil
 	}
 	return authorizer.DecisionNoOpinion, "", errors.New("not known")
 }
 
 // Allowed is the same for the review.
-func (c *routeCase) Allowed(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) guard.Answer {
+func (c *routeCase) Allowed(context.Context, authenticationv1.UserInfo, authorizationv1.ResourceAttributes) apiserver.Answer {
 	return c.Right
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -315,5 +316,27 @@ func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
 		node.ManagedFields = forgotten
 		return true, s.Client.Status().Update(ctx, node)
 	})
+	return node
+}
+
+// Confirmation is what kubectl podgrace confirm writes of a pod whose node answers.
+func Confirmation(pod *corev1.Pod) string { return guard.ConfirmPod(pod, guard.Node{}, time.Now()) }
+
+// ConfirmOff confirms that a node is off, as kubectl podgrace confirm does.
+func (s *Suite) ConfirmOff(t testing.TB, name string) *corev1.Node {
+	t.Helper()
+	node, lease := &corev1.Node{}, &coordinationv1.Lease{}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, lease); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	} else if err != nil {
+		lease = nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(node, lease))
+	if err := s.Client.Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		t.Fatal(err)
+	}
 	return node
 }

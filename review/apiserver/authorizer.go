@@ -10,13 +10,21 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
 
-	"github.com/podgrace/podgrace/guard"
+// Answer is a fact that may be unknown.
+type Answer int
+
+// The answers. The zero value is Unknown.
+const (
+	Unknown Answer = iota
+	No
+	Yes
 )
 
 // Authorizer says whether a user may do something. What is Unknown counts as not allowed.
 type Authorizer interface {
-	Allowed(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) guard.Answer
+	Allowed(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) Answer
 }
 
 // recorder asks an Authorizer for the API server's code, and keeps what it did not know, a phrase each.
@@ -41,7 +49,7 @@ var errRight = errors.New("not known")
 
 // Authorize is the API server's interface. Its expressions give it a context of their own.
 func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	answer := guard.Unknown
+	answer := Unknown
 	if r.authorizer != nil && a.IsResourceRequest() {
 		answer = r.authorizer.Allowed(ctx, userInfo(a.GetUser()), authorizationv1.ResourceAttributes{
 			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
@@ -49,11 +57,11 @@ func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 		})
 	}
 	switch answer {
-	case guard.Yes:
+	case Yes:
 		return authorizer.DecisionAllow, "", nil
-	case guard.No:
+	case No:
 		return authorizer.DecisionNoOpinion, "", nil
-	case guard.Unknown:
+	case Unknown:
 	}
 	r.unknown.add(rightOf(a))
 	return authorizer.DecisionNoOpinion, "", errRight

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -25,11 +24,11 @@ var (
 
 // answers is an Authorizer that always says the same, and counts.
 type answers struct {
-	guard.Answer
+	apiserver.Answer
 	asked []authorizationv1.ResourceAttributes
 }
 
-func (a *answers) Allowed(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) guard.Answer {
+func (a *answers) Allowed(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) apiserver.Answer {
 	a.asked = append(a.asked, what)
 	return a.Answer
 }

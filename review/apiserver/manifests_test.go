@@ -71,7 +71,7 @@ func TestEverythingCompiles(t *testing.T) {
 		t.Errorf("%d mutating and %d validating webhooks, %d with conditions, %d policies: some were lost", len(w.mutating), len(w.validating), conditions, len(p.policies))
 	}
 	for name, tc := range map[string][2]string{
-		"match condition": {"!('system:nodes' in request.userInfo.groups)", "1 +"},
+		"match condition": {"'system:nodes' in request.userInfo.groups", "1 + 'a'"},
 		"validation":      {"object.metadata.?annotations['podgrace.dev/enforcement'] ==", "1 + 'a' =="},
 		"variable":        {"namespaceObject.metadata.?labels.orValue({})", "nothing"},
 		"message":         {"'terminationGracePeriodSeconds is 0 in", "1 + 'terminationGracePeriodSeconds is 0 in"},

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -50,13 +50,21 @@ func TestPolicies(t *testing.T) {
 		return request(t, create, "statefulsets", append([]change{object(statefulSet(zero))}, changes...)...)
 	}
 	confirming := func(changes ...change) apiserver.Request {
-		return request(t, update, "nodes", append([]change{oldObject(plainNode), object(confirmedOff)}, changes...)...)
+		return request(t, update, "nodes", append([]change{oldObject(off), object(confirmedOff)}, changes...)...)
 	}
 	evicting := func(changes ...change) apiserver.Request {
 		return request(t, create, "pods/eviction", append([]change{object(eviction(""))}, changes...)...)
 	}
 	half := pod(halfDone)
-	confirmed := pod(halfDone, annotated("podgrace.dev/confirm-force-delete", "u1"))
+	const confirmation = "podgrace.dev/confirm-force-delete"
+	confirmed := pod(halfDone, annotated(confirmation, "u1/2026-01-01T10:00:00Z"))
+	confirms := func(text string, answer apiserver.Answer) apiserver.Request {
+		return request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, text))), asking(&answers{Answer: answer}))
+	}
+	offAs := func(text string) apiserver.Request {
+		return request(t, update, "nodes", oldObject(off), object(strings.Replace(confirmedOff, "n/b/2026-01-01T10:00:00Z/", text, 1)), asking(&answers{Answer: apiserver.Yes}))
+	}
+	const notThis, notThisNode = "confirm-force-delete.podgrace.dev Forbidden: a confirmation must be of this very pod", "confirm-off.podgrace.dev Forbidden: node n1 is ready, or this is no confirmation of it as it is now"
 	unstructuredPolicy := &unstructured.Unstructured{}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(refusing("p", nil))
 	if err != nil {
@@ -73,6 +81,7 @@ func TestPolicies(t *testing.T) {
 		"annotation changed":     {request: request(t, update, "pods", oldObject(pod(annotated(annotation, "{}"))), object(pod(annotated(annotation, `{"oom":{}}`)))), want: []string{"enforcement.podgrace.dev Forbidden: annotation podgrace.dev/enforcement records what was decided"}},
 		"annotation by status":   {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(annotation, "{}")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation by kubelet":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(kubelet))},
+		"annotation by a group":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation, own system": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("kube-system"))},
 
 		"grace 0, no policy":             {request: hasty()},
@@ -91,19 +100,41 @@ func TestPolicies(t *testing.T) {
 		"grace 0 was there before":       {request: request(t, update, "statefulsets", oldObject(statefulSet(zero)), object(statefulSet(zero)), params(refusing("p", nil)))},
 		"grace 30":                       {request: request(t, create, "statefulsets", object(statefulSet("")), params(refusing("p", nil)))},
 
-		"confirmed off, may":       {request: confirming(asking(&answers{Answer: guard.Yes}))},
-		"confirmed off, may not":   {request: confirming(asking(&answers{Answer: guard.No})), want: []string{"confirm-off.podgrace.dev Forbidden: to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev"}},
+		"confirmed off, may":       {request: confirming(asking(&answers{Answer: apiserver.Yes}))},
+		"confirmed off, may not":   {request: confirming(asking(&answers{Answer: apiserver.No})), want: []string{"confirm-off.podgrace.dev Forbidden: to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev"}},
 		"confirmed off, not known": {request: confirming(), want: []string{"confirm-off.podgrace.dev Forbidden: to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev (unknown)"}, unknown: "whether alice has the verb force-delete on nodes.podgrace.dev n1"},
-		"confirmation taken back":  {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
+		"off, of another UID":      {request: offAs("m/b/2026-01-01T10:00:00Z/"), want: []string{notThisNode}},
+		"off, of another boot":     {request: offAs("n/c/2026-01-01T10:00:00Z/"), want: []string{notThisNode}},
+		"off, of another time":     {request: offAs("n/b/2026-01-01T10:00:01Z/"), want: []string{notThisNode}},
+		"off, of any time":         {request: offAs("n/b//"), want: []string{notThisNode}},
+		"off, as it was once":      {request: offAs("n/b"), want: []string{notThisNode}},
+		"off, never booted":        {request: request(t, update, "nodes", oldObject(plainNode), object(neverBooted), asking(&answers{Answer: apiserver.Yes})), want: []string{notThisNode}},
+		"off, but ready":           {request: request(t, update, "nodes", oldObject(strings.Replace(readyAgain, "confirm-off", "x", 1)), object(readyAgain), asking(&answers{Answer: apiserver.Yes})), want: []string{notThisNode}},
+		"kept":                     {request: request(t, update, "nodes", oldObject(confirmedOff), object(heardOf))},
+
+		"confirmed, may":          {request: confirms("u1/2026-01-01T10:00:00Z", apiserver.Yes)},
+		"confirmed, its node too": {request: confirms("u1/2026-01-01T10:00:00Z/2026-01-01T09:00:00.123456Z", apiserver.Yes)},
+		"confirmed, may not":      {request: confirms("u1/2026-01-01T10:00:00Z", apiserver.No), want: []string{"confirm-force-delete.podgrace.dev Forbidden: to confirm that pod shop/db-0 may run twice you need the verb force-delete on pods.podgrace.dev in shop: ask an"}},
+		"confirmed, another":      {request: confirms("u0/2026-01-01T10:00:00Z", apiserver.Yes), want: []string{notThis}},
+		"confirmed, timeless":     {request: confirms("u1", apiserver.Yes), want: []string{notThis}},
+		"confirmed, for ever":     {request: confirms("u1/", apiserver.Yes), want: []string{notThis}},
+		"confirmed, and more":     {request: confirms("u1/2026-01-01T10:00:00Z/2026-01-01T09:00:00Z/x", apiserver.Yes), want: []string{notThis}},
+		"confirmed, by status":    {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(confirmation, "u1/2026-01-01T10:00:00Z"))), asking(&answers{Answer: apiserver.No})), want: []string{"confirm-force-delete.podgrace.dev Forbidden: to confirm that pod shop/db-0"}},
+		"confirmed, unchanged":    {request: request(t, update, "pods", oldObject(confirmed), object(confirmed), asking(&answers{Answer: apiserver.No}))},
+		"confirmed, taken back":   {request: request(t, update, "pods", oldObject(confirmed), object(half), asking(&answers{Answer: apiserver.No}))},
+		"confirmed, own system":   {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, "x"))), in("kube-system"))},
+
+		"confirmation taken back": {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
 
 		"eviction of a half-done":         {request: evicting(params(pod(func(p *corev1.Pod) { p.Name = "db-1" }), half)), want: []string{"half-done-eviction.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so evicting it would remove it at once while it may still run on n1"}},
 		"eviction":                        {request: evicting(params(pod()))},
 		"eviction beside a half-done":     {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Name = "db-1" }), pod()))},
 		"eviction, half-done elsewhere":   {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Namespace = "bank" }), pod()))},
-		"eviction of a confirmed one":     {request: evicting(params(confirmed), asking(&answers{Answer: guard.Yes}))},
+		"eviction of a confirmed one":     {request: evicting(params(confirmed))},
 		"eviction of one that is unknown": {request: evicting(), want: []string{"half-done-eviction.podgrace.dev Forbidden: pod shop/db-0 is not known: it may be one whose force delete was refused half-way (unknown)"}, unknown: "pod shop/db-0"},
 
 		"kubelet's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
+		"a group's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups}))}, // the webhook is asked
 		"kubelet's last status":           {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
 	} {
 		t.Run(name, func(t *testing.T) {

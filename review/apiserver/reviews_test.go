@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -72,7 +71,7 @@ func TestRecordedReviews(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]apiserver.Calls{{Paths: tc.mutating}, {Paths: tc.validating}}, []apiserver.Calls{mutating, validating}); diff != "" {
+			if diff := cmp.Diff([]apiserver.Calls{{Paths: tc.mutating}, {Paths: tc.validating}}, []apiserver.Calls{mutating, validating}, byPath); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			r.Params = []runtime.Object{pod(func(p *corev1.Pod) { p.Namespace, p.Name = r.AdmissionRequest.Namespace, r.Name })}
@@ -94,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 	w, p := webhooks(f, "someone"), policies(f)
 	f.Fuzz(func(t *testing.T, which uint8, user string, object, old, options []byte) {
 		n := int(which)
-		r := request(t, operations[n%3], resources[n/3%len(resources)], asking(&answers{Answer: guard.Answer(n % 3)}), params(refusing("p", labelled("team", "till")), pod(halfDone)))
+		r := request(t, operations[n%3], resources[n/3%len(resources)], asking(&answers{Answer: apiserver.Answer(n % 3)}), params(refusing("p", labelled("team", "till")), pod(halfDone)))
 		r.UserInfo.Username = user
 		r.Object.Raw, r.OldObject.Raw, r.Options.Raw = object, old, options
 		if n > 100 {

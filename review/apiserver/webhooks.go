@@ -34,6 +34,8 @@ type hook struct {
 type Calls struct {
 	// Paths of Podgrace that it calls, each once, in order. The API server calls a path again for each webhook that has it.
 	Paths []string
+	// Webhooks are the names of those by which it calls, in order.
+	Webhooks []string
 	// Denials are what it refuses without a call, because a match condition failed to evaluate.
 	Denials []Denial
 	// Unknown is what the paths depend on and the request does not say. The safe side is to call.
@@ -127,6 +129,7 @@ func calls(ctx context.Context, hooks []hook, r *Request) (Calls, error) {
 		if !result.Matches {
 			continue
 		}
+		c.Webhooks = append(c.Webhooks, h.name)
 		if !slices.Contains(c.Paths, h.path) {
 			c.Paths = append(c.Paths, h.path)
 		}

@@ -26,7 +26,6 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/guard"
 )
 
 const lingerImage = "localhost/podgrace/linger:1"
@@ -352,9 +351,7 @@ func TestNamespaceDeletionUnderAPartition(t *testing.T) {
 	waitsForItsPods(t, s, namespace)
 	wantRefused(t, s, pod, "(not ready, silent since", evictionWithoutGrace) // nothing can be created in it
 
-	if err := s.Client.Patch(t.Context(), n, mergePatch(`{"metadata":{"annotations":{%q:%q}}}`, guard.AnnotationConfirmOff, guard.ConfirmOff(n))); err != nil {
-		t.Fatal(err)
-	}
+	s.ConfirmOff(t, n.Name)
 	if err := taintOutOfService(t.Context(), s, &pod); err != nil {
 		t.Fatalf("confirmed off: %v", err)
 	}
