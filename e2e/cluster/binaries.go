@@ -32,14 +32,14 @@ type program struct {
 
 // programs in the order in which they are built: what is needed first comes first.
 var programs = []program{
-	{"etcd", "go.etcd.io/etcd/server/v3", 120 * time.Second},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", 250 * time.Second},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl", 30 * time.Second},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", 80 * time.Second},
-	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", 10 * time.Second},
-	{"kubelet", "k8s.io/kubernetes/cmd/kubelet", 35 * time.Second},
-	{"kubeadm", "k8s.io/kubernetes/cmd/kubeadm", 20 * time.Second}, // for kind's node, as the next
-	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", 10 * time.Second},
+	{"etcd", "go.etcd.io/etcd/server/v3", 25 * time.Second},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", 190 * time.Second},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl", 20 * time.Second},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", 55 * time.Second},
+	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", 5 * time.Second},
+	{"kubelet", "k8s.io/kubernetes/cmd/kubelet", 25 * time.Second},
+	{"kubeadm", "k8s.io/kubernetes/cmd/kubeadm", 15 * time.Second}, // for kind's node, as the next
+	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", 5 * time.Second},
 }
 
 // Binaries returns the folder with the cluster's programs, of which it has at least the named ones:
