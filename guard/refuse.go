@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/page"
 )
 
 // unprotected lets a pod go that may run twice without harm, as far as the policy knows, with a warning.
@@ -144,15 +144,10 @@ func whereabouts(name string, facts Facts) string {
 
 const clock = "15:04:05 UTC"
 
-// oneLine formats a message for a terminal. Names of owners and claims are a tenant's to choose and need not be names: what
-// could move the cursor or start a line is taken out.
+// oneLine formats a message for a terminal. Names of owners and claims are a tenant's to choose and need not be names: what could move the
+// cursor, start a line or turn the reading direction round is taken out.
 func oneLine(format string, args ...any) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
+	return page.Printable(strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
 // maxNamed is how many pods a message names.
