@@ -100,7 +100,7 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 // blocked by it: leases, by which nodes and leaders live; certificate signing requests and tokens, by which a node joins; namespaces,
 // secrets, CustomResourceDefinitions and webhook configurations, by which Podgrace is repaired or removed.
 var judged = []string{
-	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize",
+	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/binding", "bindings",
 	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs",
 	"nodes", "nodes/status", "storage.k8s.io/volumeattachments",
 }
@@ -170,10 +170,13 @@ func TestOwnNamespacesAreNeverJudged(t *testing.T) {
 // no node needs to start, join, report and leave by itself.
 var clusterScoped = map[string]string{
 	"node.removal.podgrace.dev DELETE nodes":                          "not-confirmed-off",
+	"node.removal.podgrace.dev UPDATE nodes":                          "removes",
+	"node.removal.podgrace.dev UPDATE nodes/status":                   "removes",
 	"out-of-service.removal.podgrace.dev CREATE nodes":                "taint-added",
 	"out-of-service.removal.podgrace.dev UPDATE nodes":                "taint-added",
 	"confirmed-node.removal.podgrace.dev DELETE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes":                "confirmed-off",
+	"confirmed-node.removal.podgrace.dev UPDATE nodes/status":         "confirmed-off",
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
 	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
@@ -219,8 +222,8 @@ func TestKubeletsWaitForNobody(t *testing.T) {
 			continue // half-done: a kubelet's write to a pod that is force-deleted half-way, in-process
 		}
 		for _, r := range h.rules {
-			if r.APIGroups[0] != "" || *r.Scope != admissionregistrationv1.NamespacedScope || slices.Equal(r.Resources, []string{"pods/eviction"}) {
-				continue
+			if r.APIGroups[0] != "" || *r.Scope != admissionregistrationv1.NamespacedScope || slices.Equal(r.Resources, []string{"pods/eviction"}) || h.name == "binding.podgrace.dev" {
+				continue // a kubelet does neither
 			}
 			if !slices.ContainsFunc(h.conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Expression == noKubelet }) {
 				t.Errorf("%s: %v of %v is judged for kubelets too", h.name, r.Operations, r.Resources)

@@ -27,7 +27,8 @@ const (
 	// whatever else the update is about (k8s.io/apiserver/pkg/registry/generic/registry/store.go ShouldDeleteDuringUpdate,
 	// 0.36.3).
 	RoadFinalizer Road = "finalizer"
-	// RoadNode is a DELETE of a Node: pod garbage collection then force-deletes its pods.
+	// RoadNode is a DELETE of a Node, or of one that is being deleted the last finalizer taken away: pod garbage collection then force-deletes its
+	// pods.
 	RoadNode Road = "node"
 	// RoadOutOfService is the taint node.kubernetes.io/out-of-service: pods are force-deleted, volumes detached.
 	RoadOutOfService Road = "out-of-service"

@@ -3,12 +3,14 @@ package webhook
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/guard"
@@ -20,25 +22,53 @@ type Recorder interface {
 }
 
 // Events tells about removals that were refused, or allowed by a confirmation, as Events of the object that was to be
-// removed. A tenant who repeats a force delete in a loop must not flood the cluster, so they are limited: what is beyond
-// the limit is in the metrics and in the audit log all the same.
+// removed. A tenant who repeats a force delete in a loop must neither flood the cluster nor hide what is told of others, so they are limited
+// for each namespace: what is beyond the limit is in the metrics and in the audit log all the same.
 type Events struct {
 	recorder Recorder
-	limit    *rate.Limiter
+	// refusals of all namespaces.
+	refusals *rate.Limiter
+
+	mu sync.Mutex
+	// limits of namespaces and reasons.
+	limits *lru.Cache
 }
 
-// The limit of Events over the whole replica.
+// The limits of Events of a replica: of one reason in one namespace, and of refusals in all.
 const (
-	eventsPerSecond = 1
-	eventsBurst     = 20
+	eventsPerSecond   = 1
+	eventsBurst       = 20
+	refusalsPerSecond = 10
+	refusalsBurst     = 200
+	// maxLimits is how many namespaces and reasons are remembered. Who has more begins anew with some.
+	maxLimits = 4096
 )
 
 // maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
 const maxNote = 1024
 
+// The reasons of Events.
+const (
+	removalRefused   = "RemovalRefused"
+	removalConfirmed = "RemovalConfirmed"
+)
+
 // NewEvents limits a recorder.
 func NewEvents(recorder Recorder) *Events {
-	return &Events{recorder: recorder, limit: rate.NewLimiter(eventsPerSecond, eventsBurst)}
+	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: lru.New(maxLimits)}
+}
+
+// allow says whether one more is within the limits.
+func (e *Events) allow(namespace, reason string) bool {
+	key := namespace + "/" + reason
+	e.mu.Lock()
+	limit, known := e.limits.Get(key)
+	if !known {
+		limit = rate.NewLimiter(eventsPerSecond, eventsBurst)
+		e.limits.Add(key, limit)
+	}
+	e.mu.Unlock()
+	return limit.(*rate.Limiter).Allow() && (reason != removalRefused || e.refusals.Allow())
 }
 
 func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decision) {
@@ -48,15 +78,15 @@ func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decisio
 	kind, reason, note := corev1.EventTypeNormal, "", ""
 	switch {
 	case d.Verdict == guard.Deny:
-		kind, reason, note = corev1.EventTypeWarning, "RemovalRefused", fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
+		kind, reason, note = corev1.EventTypeWarning, removalRefused, fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
 	case d.Reason == guard.Confirmed:
-		reason, note = "RemovalConfirmed", fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
+		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
 	case d.Reason == guard.NodeStopped:
-		reason, note = "RemovalConfirmed", fmt.Sprintf("%s by %s allowed: the node is known to have stopped", r.Road, req.UserInfo.Username)
+		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: the node is known to have stopped", r.Road, req.UserInfo.Username)
 	default:
 		return
 	}
-	if !e.limit.Allow() {
+	if !e.allow(req.Namespace, reason) {
 		return
 	}
 	if len(note) > maxNote {

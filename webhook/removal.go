@@ -108,7 +108,13 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		return updateRequest(req, r)
 	case "DELETE nodes/":
 		r.Road = guard.RoadNode
-		return r, decodeNode(req.OldObject.Raw, "old object", &r.Node)
+		if err := decodeNode(req.OldObject.Raw, "old object", &r.Node); err != nil {
+			return nil, err
+		}
+		if len(r.Node.Finalizers) > 0 { // it stays until the last of them is taken away
+			return nil, nil
+		}
+		return r, nil
 	case "CREATE nodes/":
 		r.Road = guard.RoadOutOfService
 		if err := decodeNode(req.Object.Raw, "object", &r.Node); err != nil {
@@ -118,16 +124,8 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 			return nil, nil
 		}
 		return r, nil
-	case "UPDATE nodes/":
-		r.Road = guard.RoadOutOfService
-		var now *corev1.Node
-		if err := errors.Join(decodeNode(req.OldObject.Raw, "old object", &r.Node), decodeNew(req, &now)); err != nil {
-			return nil, err
-		}
-		if outOfService(r.Node) || !outOfService(now) {
-			return nil, nil
-		}
-		return r, nil
+	case "UPDATE nodes/", "UPDATE nodes/status":
+		return nodeUpdate(req, r)
 	case "DELETE volumeattachments/":
 		r.Road = guard.RoadVolumeAttachment
 		var attachment *storagev1.VolumeAttachment
@@ -136,6 +134,23 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		return r, err
 	}
 	return nil, fmt.Errorf("%s is no removal that Podgrace judges: check the rules of the webhook configuration", what)
+}
+
+// nodeUpdate recognises the roads that an update of a node can be on.
+func nodeUpdate(req admission.Request, r *guard.Request) (*guard.Request, error) {
+	var now *corev1.Node
+	if err := errors.Join(decodeNode(req.OldObject.Raw, "old object", &r.Node), decodeNew(req, &now)); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Node.DeletionTimestamp != nil && len(now.Finalizers) == 0:
+		r.Road = guard.RoadNode
+	case outOfService(now) && !outOfService(r.Node):
+		r.Road = guard.RoadOutOfService
+	default:
+		return nil, nil
+	}
+	return r, nil
 }
 
 // updateRequest recognises the roads that an update of a pod can be on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -68,7 +69,7 @@ func confirmed(p *corev1.Pod) { confirmedAgo(0)(p) }
 
 func confirmedAgo(ago time.Duration) podChange {
 	return func(p *corev1.Pod) {
-		n := guard.NodeOf(silentNode(), lease(10*time.Minute), time.Now())
+		n := guard.NodeOf(silentNode(), lease(9*time.Minute), time.Now()) // a little later than in the cluster of the test
 		p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: guard.ConfirmPod(p, n, time.Now().Add(-ago))}
 	}
 }
@@ -225,6 +226,35 @@ func taint(before, after bool, changes ...requestChange) admission.Request {
 	return removal(admissionv1.Update, "nodes", "", "n1", append(changes, old(node(before)), object(node(after)))...)
 }
 
+type nodeChange = func(*corev1.Node)
+
+func changedNode(changes ...nodeChange) *corev1.Node {
+	n := silentNode()
+	for _, c := range changes {
+		c(n)
+	}
+	return n
+}
+
+// held is a Node that somebody drains before it goes, draining one that is to go, and goes nothing of that.
+func held(n *corev1.Node) { n.Finalizers = []string{"karpenter.sh/termination"} }
+
+func draining(n *corev1.Node) {
+	n.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	n.Finalizers = []string{"karpenter.sh/termination", "example.org/hold"}
+}
+
+func goes(*corev1.Node) {}
+
+func outOfService(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+}
+
+// drained is an update of a Node.
+func drained(subresource string, before nodeChange, after ...nodeChange) admission.Request {
+	return removal(admissionv1.Update, "nodes", subresource, "n1", old(changedNode(before)), object(changedNode(after...)))
+}
+
 // served is the answer of the real HTTP handler to a whole AdmissionReview.
 func served(t *testing.T, e *webhook.Engine, path string, req admission.Request) *admissionv1.AdmissionResponse {
 	t.Helper()
@@ -271,6 +301,10 @@ func TestRemovalRoads(t *testing.T) {
 		"out-of-service taint, without a name":     {taint(false, true, unnamed), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
 		"VolumeAttachment DELETECOLLECTION":        {removal(admissionv1.Delete, "volumeattachments", "", "", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
 		"Node DELETE":                              {removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
+		"the last finalizer of a Node":             {drained("", draining, goes), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0"}},
+		"the last finalizer, by its status":        {drained("status", draining, goes), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0"}},
+		"the last finalizer, and the taint":        {drained("", draining, goes, outOfService), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0"}},
+		"a Node that is created with the taint":    {removal(admissionv1.Create, "nodes", "", "n1", object(changedNode(outOfService))), "out-of-service", []string{"pods may still run on node " + onSilentNode}},
 		"out-of-service taint":                     {taint(false, true), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
 		"VolumeAttachment DELETE":                  {removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
 	} {
@@ -327,6 +361,11 @@ func TestOrdinaryRemovals(t *testing.T) {
 		"one of two finalizers":                    {updated("", dbPod(halfDone, finalizers("x/y", "x/z")), dbPod(halfDone, finalizers("x/z"))), ""},
 		"a Job's finalizer":                        {updated("", dbPod(halfDone, ended, finalizers("batch.kubernetes.io/job-tracking")), dbPod(halfDone, ended)), "Finished"},
 		"another taint":                            {taint(false, false), ""},
+		"a Node with a finalizer":                  {removal(admissionv1.Delete, "nodes", "", "n1", old(changedNode(held))), ""},
+		"one of two finalizers of a Node":          {drained("", draining, held), ""},
+		"a finalizer of a Node that stays":         {drained("", held, goes), ""},
+		"status of a Node":                         {drained("status", goes, goes), ""},
+		"a Node is created":                        {removal(admissionv1.Create, "nodes", "", "n1", object(silentNode())), ""},
 		"the taint was there":                      {taint(true, true), ""},
 		"the taint is taken away":                  {taint(true, false), ""},
 		"kube-system":                              {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "kube-system" })), "NotGuarded"},
@@ -464,7 +503,7 @@ func TestNoRoad(t *testing.T) {
 		"another resource":           {removal(admissionv1.Delete, "services", "", "x", old(dbPod())), "DELETE services/ is no removal that Podgrace judges: check the rules of the webhook configuration"},
 		"another operation":          {removal(admissionv1.Create, "pods", "", "db-0", object(dbPod())), "CREATE pods/ is no removal"},
 		"another subresource":        {removal(admissionv1.Create, "pods", "binding", "db-0", object(dbPod())), "CREATE pods/binding is no removal"},
-		"a node's status":            {removal(admissionv1.Update, "nodes", "status", "n1", old(silentNode()), object(silentNode())), "UPDATE nodes/status is no removal"},
+		"a scale of a node":          {removal(admissionv1.Update, "nodes", "scale", "n1", old(silentNode()), object(silentNode())), "UPDATE nodes/scale is no removal"},
 		"nothing":                    {admission.Request{}, "is no removal"},
 		"no old object":              {removal(admissionv1.Delete, "pods", "", "db-0", optioned(noGrace)), "decode the old object"},
 		"no new object":              {removal(admissionv1.Update, "pods", "status", "db-0", old(dbPod())), "decode the object"},
@@ -773,6 +812,24 @@ podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"}
 	}
 	if len(*events) > 30 {
 		t.Errorf("%d events: a loop floods the cluster", len(*events))
+	}
+	// The loop hides nobody else's, and not what is confirmed in its own namespace.
+	before := len(*events)
+	elsewhere := forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "till" }))
+	elsewhere.Namespace = "till"
+	e.ValidateRemoval(t.Context(), elsewhere)
+	e.ValidateRemoval(t.Context(), forceDelete(dbPod(confirmed)))
+	if more := (*events)[before:]; len(more) != 2 || !strings.HasPrefix(more[0], "Pod|Warning|RemovalRefused") || !strings.HasPrefix(more[1], "Pod|Normal|RemovalConfirmed") {
+		t.Errorf("after a loop: %q", more)
+	}
+	// Nor do loops in many namespaces flood it.
+	before = len(*events)
+	for i := range 1000 {
+		elsewhere.Namespace = fmt.Sprint("ns-", i)
+		e.ValidateRemoval(t.Context(), elsewhere)
+	}
+	if more := len(*events) - before; more > 400 {
+		t.Errorf("%d events of a thousand namespaces", more)
 	}
 }
 

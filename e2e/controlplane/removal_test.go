@@ -632,3 +632,78 @@ func TestConfirmedForceDeleteOfAJobsPodEnds(t *testing.T) {
 	})
 	told(t, s, ns, pod.Name, "finalizer by system:serviceaccount:kube-system:job-controller allowed: it was confirmed that the pod may run twice")
 }
+
+// The DELETE of a Node with a finalizer only begins its drain, as Karpenter does: it goes through, and whoever takes the last finalizer away,
+// by whichever resource, is judged, because the Node goes then.
+func TestNodeWithFinalizer(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}})
+	pinned := template("db", func(p *corev1.PodSpec) {
+		p.NodeSelector, p.Tolerations = map[string]string{"e2e": node.Name}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: pinned,
+	}})
+	pod := &bound(t, s, ns, 1)[0]
+	karpenter := as(t, s, "system:serviceaccount:kube-system:karpenter")
+	patch := func(text string) error {
+		return karpenter.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
+	}
+	if err := patch(`{"metadata":{"finalizers":["karpenter.sh/termination","example.org/hold"]}}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := karpenter.Delete(t.Context(), node.DeepCopy()); err != nil {
+		t.Fatalf("the DELETE that begins a drain: %v", err)
+	}
+	if err := karpenter.DeleteAllOf(t.Context(), &corev1.Node{}, client.MatchingLabels{"e2e": node.Name}); err != nil {
+		t.Errorf("once more, as a collection: %v", err)
+	}
+	if err := patch(`{"metadata":{"finalizers":["karpenter.sh/termination"]}}`); err != nil {
+		t.Errorf("one of two finalizers: %v", err)
+	}
+	const last = `{"metadata":{"finalizers":null}}`
+	wantRefused(t, patch(last), "pods may still run on node "+node.Name, ns+"/db-0")
+	wantRefused(t, karpenter.Status().Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(last))), ns+"/db-0")
+	now := &corev1.Node{}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), now); err != nil || now.DeletionTimestamp == nil || len(now.Finalizers) != 1 {
+		t.Fatalf("the Node should stay: %v %v", now.Finalizers, err)
+	}
+	// Drained: the StatefulSet asks for nothing any more, and the kubelet has stopped the pod.
+	if err := s.Client.Patch(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the pod gone", func(ctx context.Context) (bool, error) {
+		err := letGo(ctx, s, pod)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err := patch(last); err != nil {
+		t.Errorf("drained: %v", err)
+	}
+}
+
+// A Binding's annotations become the pod's, which is no update of it: none of ours gets in by that.
+func TestBindingWritesNoAnnotationOfOurs(t *testing.T) {
+	s := start(t)
+	ns := s.Namespace(t)
+	scheduler := as(t, s, "another-scheduler")
+	for _, key := range []string{v1alpha1.AnnotationEnforcement, guard.AnnotationConfirmForceDelete} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "p-"}, Spec: corev1.PodSpec{SchedulerName: "another", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		s.Create(t, pod)
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: pod.Name, Annotations: map[string]string{key: string(pod.UID) + "/2026-01-31T12:00:00Z"}}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}
+		const says = "a Binding's annotations become the pod's"
+		wantForbidden(t, scheduler.SubResource("binding").Create(t.Context(), pod.DeepCopy(), binding.DeepCopy()), says)
+		wantForbidden(t, scheduler.Create(t.Context(), binding.DeepCopy()), says)
+		binding.Annotations = map[string]string{"example.org/rack": "7"}
+		if err := scheduler.SubResource("binding").Create(t.Context(), pod.DeepCopy(), binding); err != nil {
+			t.Errorf("another annotation: %v", err)
+		}
+		if got := annotationOf(t, s, pod, "example.org/rack"); got != "7" {
+			t.Errorf("the pod has %v: what this test is about is no more", pod.Annotations)
+		}
+		if err := letGo(t.Context(), s, pod); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -208,6 +208,12 @@ func drawJudgedNode(s source) *corev1.Node {
 	if s.chance(10) {
 		n.Annotations = map[string]string{"podgrace.dev/confirm-off": pick(s, "n/b/2023-11-14T22:13:30Z/", "n/b/2023-11-14T22:13:30Z/2023-11-14T22:13:31.000000Z", "n/b//", "n/b", "n/c/2023-11-14T22:13:30Z/", "")}
 	}
+	if s.chance(6) {
+		n.Finalizers = []string{"example.org/drain"}
+	}
+	if s.chance(4) {
+		n.DeletionTimestamp = &metav1.Time{Time: metav1.Unix(1700000000, 0).Time}
+	}
 	n.Status.NodeInfo.BootID = pick(s, "b", "b", "")
 	if s.chance(14) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: pick(s, corev1.ConditionUnknown, corev1.ConditionFalse, corev1.ConditionTrue), LastHeartbeatTime: pick(s, metav1.Unix(1700000000, 0), metav1.Unix(1700000010, 0), metav1.Unix(1700000011, 0), metav1.Time{})}}

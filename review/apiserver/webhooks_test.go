@@ -119,6 +119,9 @@ func TestCalls(t *testing.T) {
 		"node deleted, never heard of":     {request: request(t, remove, "nodes", oldObject(neverHeardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node deleted, heard of since":     {request: request(t, remove, "nodes", oldObject(heardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node created out of service":      {request: request(t, create, "nodes", object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
+		"node with a finalizer deleted":    {request: request(t, remove, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/b"]},"spec":{}}`))},
+		"its last finalizer goes":          {request: request(t, update, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","deletionTimestamp":"2026-01-01T10:00:00Z","finalizers":["a/b"]},"spec":{}}`), object(plainNode)), validating: []string{webhook.PathValidateRemoval}},
+		"one of two goes":                  {request: request(t, update, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","deletionTimestamp":"2026-01-01T10:00:00Z","finalizers":["a/b","a/c"]},"spec":{}}`), object(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/c"]},"spec":{}}`))},
 		"node created":                     {request: request(t, create, "nodes", object(plainNode))},
 		"confirmed node gets a label":      {request: request(t, update, "nodes", oldObject(confirmedOff), object(confirmedOff))},
 		"out-of-service taint":             {request: request(t, update, "nodes", oldObject(plainNode), object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
@@ -219,7 +222,7 @@ func TestAllowedActorsAreNotJudged(t *testing.T) {
 // An object for which a condition fails is refused, not called for, where the webhook fails closed.
 func TestCallsOfWhatNoAPIServerSends(t *testing.T) {
 	got, err := webhooks(t).Validating(t.Context(), request(t, update, "nodes", object(outOfService)))
-	if err != nil || len(got.Paths) > 0 || len(got.Denials) != 1 || got.Denials[0].Policy != "out-of-service.removal.podgrace.dev" {
+	if err != nil || len(got.Paths) > 0 || len(got.Denials) != 2 || got.Denials[0].Policy != "node.removal.podgrace.dev" || got.Denials[1].Policy != "out-of-service.removal.podgrace.dev" {
 		t.Errorf("without an old object: got %+v, %v", got, err)
 	}
 	for what, r := range map[string]apiserver.Request{
