@@ -174,6 +174,7 @@ var clusterScoped = map[string]string{
 	"node.removal.podgrace.dev UPDATE nodes/status":                   "removes",
 	"out-of-service.removal.podgrace.dev CREATE nodes":                "taint-added",
 	"out-of-service.removal.podgrace.dev UPDATE nodes":                "taint-added",
+	"nodes.mutate.podgrace.dev UPDATE nodes":                          "taint-added",
 	"confirmed-node.removal.podgrace.dev DELETE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes/status":         "confirmed-off",

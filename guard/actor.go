@@ -53,7 +53,7 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 	case facts.Node.State == NodeGone:
 		return allow("NodeGone")
 	case facts.Node.State == NodePresent && facts.Node.OutOfService && facts.stopped():
-		return allow("NodeOutOfService")
+		return allow(NodeOutOfService)
 	}
 	return nil
 }

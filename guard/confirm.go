@@ -30,6 +30,8 @@ const (
 	Confirmed = "Confirmed"
 	// NodeStopped is one of a pod, volume or node that is known to have stopped.
 	NodeStopped = "NodeStopped"
+	// NodeOutOfService is pod garbage collection's, of a pod whose node is that as well, and known to have stopped.
+	NodeOutOfService = "NodeOutOfService"
 )
 
 const (

@@ -60,8 +60,12 @@ func (s *step) change(ctx context.Context, handlers *webhook.Engine, req *admiss
 			if err := mergeKeys(req); err != nil {
 				return true, false, err
 			}
-		case webhook.PathMutateEvictions:
-			response := handlers.MutateEvictions(ctx, *req)
+		case webhook.PathMutateEvictions, webhook.PathMutateNodes:
+			mutate := handlers.MutateEvictions
+			if path == webhook.PathMutateNodes {
+				mutate = handlers.MutateNodes
+			}
+			response := mutate(ctx, *req)
 			s.take(response)
 			if req.Object.Raw, err = patched(req.Object.Raw, response); err != nil {
 				return true, false, err

@@ -81,7 +81,7 @@ func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decisio
 		kind, reason, note = corev1.EventTypeWarning, removalRefused, fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
 	case d.Reason == guard.Confirmed:
 		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
-	case d.Reason == guard.NodeStopped:
+	case d.Reason == guard.NodeStopped || d.Reason == guard.NodeOutOfService:
 		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: the node is known to have stopped", r.Road, req.UserInfo.Username)
 	default:
 		return

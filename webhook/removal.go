@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -70,6 +71,41 @@ func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admissio
 	}
 	response := admission.Patched("", patch)
 	return response.WithWarnings(string(defaulting.Shorten(fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to its own %d s, because it is protected", pod.Namespace, pod.Name, grace))))
+}
+
+// MutateNodes answers /mutate-nodes: the out-of-service taint of an allowed actor, a fencing operator for instance, is its word that the node is
+// off. So it gets the confirmation with it, without which its volumes would be detached and its pods stay: the pod garbage collection that
+// follows is not the actor's any more. The API server then asks whether the actor may confirm (confirm-off.podgrace.dev).
+func (e *Engine) MutateNodes(ctx context.Context, req admission.Request) admission.Response {
+	r, err := e.removalRequest(ctx, req)
+	if err != nil || r == nil || r.Road != guard.RoadOutOfService || req.Operation != admissionv1.Update || !e.Ready() {
+		return admission.Allowed("")
+	}
+	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	defer cancel()
+	var facts guard.Facts
+	e.currentPolicies(ctx, &facts, r)
+	if !slices.Contains(facts.Policy.ActorsOfAll(), req.UserInfo.Username) {
+		return admission.Allowed("") // it is judged, and needs a confirmation
+	}
+	lease, err := e.Lookup.lease(ctx, r.Node.Name)
+	if err != nil || guard.NodeOf(r.Node, lease, e.Now()).Ready {
+		return admission.Allowed("") // one that is ready can't be confirmed
+	}
+	return confirmOff(req, guard.ConfirmOff(r.Node, lease))
+}
+
+// confirmOff writes a confirmation into the Node of a request, if it is not there already.
+func confirmOff(req admission.Request, text string) admission.Response {
+	var node metav1.PartialObjectMetadata
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &node); err != nil || node.Annotations[guard.AnnotationConfirmOff] == text {
+		return admission.Allowed("")
+	}
+	patch := jsonpatch.Operation{Operation: "add", Path: "/metadata/annotations/" + strings.ReplaceAll(guard.AnnotationConfirmOff, "/", "~1"), Value: text}
+	if node.Annotations == nil {
+		patch = jsonpatch.Operation{Operation: "add", Path: "/metadata/annotations", Value: map[string]string{guard.AnnotationConfirmOff: text}}
+	}
+	return admission.Patched("", patch)
 }
 
 // removal decodes a request and looks up what its judgement depends on. The response is for what can't be judged.

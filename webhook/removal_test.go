@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	patchapi "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -576,6 +577,84 @@ func TestRemovalConfirmed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The taint of an actor whom every policy allows is its confirmation that the node is off. Nobody else's is, and no other update.
+func TestMutateNodes(t *testing.T) {
+	actor := func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"alice", "bob"} }
+	strict := guarding()
+	strict.Name = "strict"
+	annotated := func(n *corev1.Node) { outOfService(n); n.Annotations = map[string]string{"a": "b"} }
+	ready := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }
+	both := func(changes ...nodeChange) nodeChange {
+		return func(n *corev1.Node) {
+			for _, c := range changes {
+				c(n)
+			}
+		}
+	}
+	unknownLease := interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		if _, is := into.(*coordinationv1.Lease); is {
+			return errors.New("timeout")
+		}
+		return c.Get(ctx, key, into, options...)
+	}})
+	stored := lease(10 * time.Minute)
+	live := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(silentNode(), stored).Build()
+	const whole, one = "/metadata/annotations", "/metadata/annotations/podgrace.dev~1confirm-off"
+	for name, tc := range map[string]struct {
+		live     client.Reader
+		policies []*v1alpha1.PodPolicy
+		request  func(before *corev1.Node) admission.Request
+		path     string
+	}{
+		"an actor":                             {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { return updatedNode(b, outOfService) }, whole},
+		"an actor, of a node with annotations": {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { return updatedNode(b, annotated) }, one},
+		"nobody's":                             {live, []*v1alpha1.PodPolicy{guarding()}, func(b *corev1.Node) admission.Request { return updatedNode(b, outOfService) }, ""},
+		"one policy does not allow":            {live, []*v1alpha1.PodPolicy{guarding(actor), strict}, func(b *corev1.Node) admission.Request { return updatedNode(b, outOfService) }, ""},
+		"no policy":                            {live, nil, func(b *corev1.Node) admission.Request { return updatedNode(b, outOfService) }, ""},
+		"a ready node":                         {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { ready(b); return updatedNode(b, both(ready, outOfService)) }, ""},
+		"its lease can't be read":              {unknownLease, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { return updatedNode(b, outOfService) }, ""},
+		"another update":                       {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { return updatedNode(b, goes) }, ""},
+		"the taint was there":                  {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request { outOfService(b); return updatedNode(b, outOfService) }, ""},
+		"it is confirmed": {live, []*v1alpha1.PodPolicy{guarding(actor)}, func(b *corev1.Node) admission.Request {
+			b.Annotations = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(b, stored)}
+			return updatedNode(b, outOfService)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := silentNode()
+			request := tc.request(before)
+			got := newEngine(t, cluster(), tc.live, tc.policies...).MutateNodes(t.Context(), request)
+			if !got.Allowed || len(got.Warnings) > 0 {
+				t.Fatalf("got %+v", got)
+			}
+			if tc.path == "" {
+				if len(got.Patches) > 0 {
+					t.Errorf("it writes %v", got.Patches)
+				}
+				return
+			}
+			var renewed coordinationv1.Lease
+			if err := tc.live.Get(t.Context(), client.ObjectKeyFromObject(stored), &renewed); err != nil {
+				t.Fatal(err)
+			}
+			var value any = guard.ConfirmOff(before, &renewed)
+			if tc.path == whole {
+				value = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(before, &renewed)}
+			}
+			if diff := cmp.Diff([]patchapi.Operation{{Operation: "add", Path: tc.path, Value: value}}, got.Patches); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// updatedNode is an update of a Node as it is stored.
+func updatedNode(before *corev1.Node, change nodeChange) admission.Request {
+	after := before.DeepCopy()
+	change(after)
+	return removal(admissionv1.Update, "nodes", "", before.Name, old(before), object(after))
 }
 
 // A Node is not deleted while pods that a policy would not let be force-deleted may run on it.

@@ -134,15 +134,27 @@ func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Nod
 	case err != nil:
 		return guard.Node{Name: name, State: guard.NodeUnknown}
 	}
-	var lease coordinationv1.Lease
-	switch err := l.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); {
-	case apierrors.IsNotFound(err):
-		return guard.NodeOf(&n, nil, now)
-	case err != nil:
+	lease, err := l.lease(ctx, name)
+	if err != nil {
 		// Without the lease the node may have been heard of a moment ago: nothing is known.
 		return guard.Node{Name: name, State: guard.NodeUnknown}
 	}
-	return guard.NodeOf(&n, &lease, now)
+	return guard.NodeOf(&n, lease, now)
+}
+
+// lease reads a node's lease live; nil where there is none.
+func (l *Lookup) lease(ctx context.Context, node string) (*coordinationv1.Lease, error) {
+	if l.Live == nil {
+		return nil, fmt.Errorf("read the lease of node %s: %w", node, errOffline)
+	}
+	var lease coordinationv1.Lease
+	switch err := l.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the lease of node %s: %w", node, err)
+	}
+	return &lease, nil
 }
 
 func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

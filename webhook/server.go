@@ -20,6 +20,7 @@ const (
 	PathValidateWorkloads = "/validate-workloads"
 	PathValidateRemoval   = "/validate-removal"
 	PathMutateEvictions   = "/mutate-evictions"
+	PathMutateNodes       = "/mutate-nodes"
 )
 
 // Register puts the handlers on a server.
@@ -33,6 +34,7 @@ func (e *Engine) Register(mux interface {
 		PathValidateWorkloads: e.ValidateWorkloads,
 		PathValidateRemoval:   e.ValidateRemoval,
 		PathMutateEvictions:   e.MutateEvictions,
+		PathMutateNodes:       e.MutateNodes,
 	} {
 		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handle, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
 	}

@@ -707,3 +707,47 @@ func TestBindingWritesNoAnnotationOfOurs(t *testing.T) {
 		}
 	}
 }
+
+// A fencing operator that every policy allows sets the out-of-service taint: that is its confirmation, and what Kubernetes does then, pod garbage
+// collection first of all, goes to its end. For that it needs the verb, or is refused before anything is detached.
+func TestTaintOfAnAllowedActorConfirms(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	ns := s.Namespace(t)
+	const operator = "system:serviceaccount:ops:fencing"
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{AllowedActors: []string{operator}}})
+	pinned := template("db", func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{"e2e": node.Name} })
+	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: pinned,
+	}})
+	pod := &bound(t, s, ns, 1)[0]
+	kube := as(t, s, operator)
+	taint := func() error {
+		return kube.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","value":"nodeshutdown","effect":"NoExecute"}]}}`)))
+	}
+	silence(t, s, node)
+	wantForbidden(t, taint(), "to confirm that a node is off you need the verb force-delete on nodes.podgrace.dev")
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podgrace-confirm-node"},
+		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: operator}},
+	}
+	admin := rbacClient(t, s)
+	if err := admin.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), binding) })
+	suite.Eventually(t, "the taint", func(context.Context) (bool, error) {
+		err := taint()
+		return err == nil, err
+	})
+	if got := annotationOf(t, s, node, guard.AnnotationConfirmOff); !strings.HasPrefix(got, guard.ConfirmOff(node, nil)) {
+		t.Errorf("the confirmation is %q", got)
+	}
+	suite.Eventually(t, "the pod gone by pod garbage collection", func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+		return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID, client.IgnoreNotFound(err)
+	})
+	told(t, s, ns, pod.Name, " by system:serviceaccount:kube-system:pod-garbage-collector allowed: the node is known to have stopped")
+}

@@ -124,7 +124,7 @@ func TestCalls(t *testing.T) {
 		"one of two goes":                  {request: request(t, update, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","deletionTimestamp":"2026-01-01T10:00:00Z","finalizers":["a/b","a/c"]},"spec":{}}`), object(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/c"]},"spec":{}}`))},
 		"node created":                     {request: request(t, create, "nodes", object(plainNode))},
 		"confirmed node gets a label":      {request: request(t, update, "nodes", oldObject(confirmedOff), object(confirmedOff))},
-		"out-of-service taint":             {request: request(t, update, "nodes", oldObject(plainNode), object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
+		"out-of-service taint":             {request: request(t, update, "nodes", oldObject(plainNode), object(outOfService)), mutating: []string{webhook.PathMutateNodes}, validating: []string{webhook.PathValidateRemoval}},
 		"out-of-service taint taken away":  {request: request(t, update, "nodes", oldObject(outOfService), object(plainNode))},
 		"out-of-service taint still there": {request: request(t, update, "nodes", oldObject(outOfService), object(outOfService))},
 		"VolumeAttachment deleted":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`)), validating: []string{webhook.PathValidateRemoval}},
