@@ -109,7 +109,7 @@ var tiers = []tier{
 	},
 	{
 		name: "deploy", what: "what Podgrace is installed by, on a real API server", dir: "e2e/deploy",
-		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 30 * time.Minute,
+		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 0.4, limit: 30 * time.Minute, // so it follows the API server, instead of running alone at the end
 	},
 	{
 		name: "cluster", what: "with the controllers and the scheduler", dir: "e2e",
