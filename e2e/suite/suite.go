@@ -313,8 +313,12 @@ func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
 				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
 			}
 		}
+		if err := s.Client.Status().Update(ctx, node); err != nil {
+			return false, err
+		}
+		// Those of an update of a subresource are ignored (k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, 0.36.3).
 		node.ManagedFields = forgotten
-		return true, s.Client.Status().Update(ctx, node)
+		return true, s.Client.Update(ctx, node)
 	})
 	return node
 }
