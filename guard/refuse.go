@@ -80,7 +80,7 @@ func refuseNode(req Request, facts Facts) *Decision {
 	switch {
 	case n.State == NodeUnknown:
 		ways = []string{"try again when the node's state can be read"}
-	case n.State == NodeGone:
+	case n.State == NodeGone && req.Road == RoadOutOfService: // it is being created
 		ways = []string{"create it without the taint"}
 	case n.Ready || !n.Silent(facts.Now):
 		ways = []string{"drain it first, stop its kubelet and wait until it is silent"}

@@ -81,6 +81,8 @@ func TestRefusalOfNodes(t *testing.T) {
 		deny("delete, pods that could not be listed", dangerous(on(guard.RoadNode), unlisted), "which they are could not be read"),
 		deny("taint, ready", dangerous(on(guard.RoadOutOfService), ready), confirmNode, "pods may still run on node n1 (ready)", "the taint makes Kubernetes force-delete its pods and detach its volumes", "drain it first"),
 		deny("taint, silent", dangerous(on(guard.RoadOutOfService)), confirmNode, "pods may still run on node "+silent, "wait until it is back, or fenced"),
+		deny("taint of a Node that is created", dangerous(on(guard.RoadOutOfService), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "Ways on: create it without the taint."),
+		deny("delete of a Node that is gone meanwhile", dangerous(on(guard.RoadNode), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "!without the taint"),
 		deny("attachment, ready", dangerous(on(guard.RoadVolumeAttachment), ready), confirmNode, "node n1 (ready) may still write to volume pv-data", "without the VolumeAttachment it can be attached elsewhere as well", "delete the pods that use it"),
 		deny("attachment, silent", dangerous(on(guard.RoadVolumeAttachment)), confirmNode, "node "+silent+" may still write to volume pv-data"),
 		deny("attachment, state unknown", dangerous(on(guard.RoadVolumeAttachment), nodeIs(guard.NodeUnknown)), "node n1 (whose state could not be read)"),
