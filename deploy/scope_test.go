@@ -179,6 +179,7 @@ var clusterScoped = map[string]string{
 	"confirmed-node.removal.podgrace.dev UPDATE nodes":                "confirmed-off",
 	"confirmed-node.removal.podgrace.dev UPDATE nodes/status":         "confirmed-off",
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
+	"detach.removal.podgrace.dev DELETE volumeattachments":            "controller",
 	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",

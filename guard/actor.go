@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
@@ -58,12 +60,24 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 	return nil
 }
 
-// attachDetachController allows the controller whose work it is.
-func attachDetachController(req Request, _ Facts) *Decision {
-	if req.User.Username == attachDetach || req.User.Username == sharedController {
-		return allow("AttachDetachController")
+// IsAttachDetachController says whether a user is the controller that attaches and detaches volumes.
+func IsAttachDetachController(user authenticationv1.UserInfo) bool {
+	return user.Username == attachDetach || user.Username == sharedController
+}
+
+// attachDetachController allows the controller whose work it is, but for what it does by force: six minutes after the last pod that uses a
+// volume is deleting, and has no container that is known to run, it takes the volume from a node that is not ready; and at once, where the node
+// has the out-of-service taint, which may have been forgotten (pkg/controller/volume/attachdetach/reconciler/reconciler.go, 1.36.3). What the
+// node's kubelet does not use any more is free.
+func attachDetachController(req Request, facts Facts) *Decision {
+	if !IsAttachDetachController(req.User) {
+		return nil
 	}
-	return nil
+	n, v := facts.Node, facts.Volume
+	if n.State == NodeUnknown || n.State == NodePresent && !n.Ready && v.exclusive() && n.uses(v) {
+		return nil
+	}
+	return allow("AttachDetachController")
 }
 
 // unguarded allows everything where no policy has a removal section that denies or warns.

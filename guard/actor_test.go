@@ -3,6 +3,9 @@ package guard_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -36,6 +39,21 @@ func TestActors(t *testing.T) {
 
 		{name: "attach-detach controller", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), ready), verdict: guard.Allow, reason: "AttachDetachController"},
 		{name: "attach-detach controller with shared credentials", world: dangerous(on(guard.RoadVolumeAttachment), by(sharedController), ready), verdict: guard.Allow, reason: "AttachDetachController"},
+		{name: "attach-detach controller, by force", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce)), verdict: guard.Deny, reason: "Unsafe",
+			says: []string{"node n1 (not ready, silent since 11:50:00 UTC, 10m0s ago) may still write to volume pv-data of claim shop/data-db-0: without the VolumeAttachment it can be attached elsewhere as well. Ways on: wait until its node is back; if n1 is known to be off: kubectl podgrace confirm node/n1. (PodPolicy guarded)"}},
+		{name: "attach-detach controller with shared credentials, by force", world: dangerous(on(guard.RoadVolumeAttachment), by(sharedController), attached(corev1.ReadWriteOncePod)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "attach-detach controller, under a forgotten taint", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), outOfService), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "attach-detach controller, by force, a policy that warns", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), action(v1alpha1.RemovalWarn)), verdict: guard.Warn, reason: "Unsafe"},
+		{name: "attach-detach controller, by force, no policy for the claim", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
+		{name: "attach-detach controller, confirmed off", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), confirmedOff), verdict: guard.Allow, reason: "NodeStopped"},
+		{name: "attach-detach controller, the node is gone", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "AttachDetachController"},
+		{name: "attach-detach controller, the node can't be read", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "attach-detach controller, ready", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), ready), verdict: guard.Allow, reason: "AttachDetachController"},
+		{name: "attach-detach controller, silent, unmounted before", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), unmounted), verdict: guard.Allow, reason: "AttachDetachController"},
+		{name: "attach-detach controller, silent, a volume of many", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteMany)), verdict: guard.Allow, reason: "AttachDetachController"},
+		{name: "attach-detach controller, silent, a volume that can't be read", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(), func(w *world) { w.facts.Volume = guard.Volume{} }), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "attach-detach controller, silent, a volume whose name kubelets do not tell", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), func(w *world) { w.facts.Volume.UniqueName = "" }), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "attach-detach controller, silent, and no volume is in use", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(), func(w *world) { w.facts.Volume, w.facts.Node.InUse = guard.Volume{}, nil }), verdict: guard.Allow, reason: "AttachDetachController"},
 		{name: "attach-detach controller deletes a pod", world: dangerous(by(attachDetach)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "somebody else detaches", world: dangerous(on(guard.RoadVolumeAttachment), ready), verdict: guard.Deny, reason: "Unsafe"},
 
@@ -73,4 +91,21 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 		{name: "a user of another issuer whose name ends so", world: dangerous(by("oidc:podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},
 		{name: "a user of that name is no service account", world: dangerous(by("podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},
 	})
+}
+
+func TestVolumeOf(t *testing.T) {
+	t.Parallel()
+	csi := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "disk.example.org", VolumeHandle: "vol-1"}}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	for name, tc := range map[string]struct {
+		spec corev1.PersistentVolumeSpec
+		want guard.Volume
+	}{
+		"CSI, bound":    {corev1.PersistentVolumeSpec{PersistentVolumeSource: csi, AccessModes: modes, ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: "data-db-0"}}, guard.Volume{Known: true, Claim: "shop/data-db-0", Modes: modes, UniqueName: "kubernetes.io/csi/disk.example.org^vol-1"}},
+		"another, free": {corev1.PersistentVolumeSpec{AccessModes: modes}, guard.Volume{Known: true, Modes: modes}},
+	} {
+		if diff := cmp.Diff(tc.want, guard.VolumeOf(&corev1.PersistentVolume{Spec: tc.spec})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
 }

@@ -174,6 +174,17 @@ func ready(w *world) { w.facts.Node.Ready, w.facts.Node.Heartbeat = true, now.Ad
 
 func confirmedOff(w *world) { w.facts.Node.ConfirmedOff = true }
 
+// attached is the volume of the attachment, which its node's kubelet said that it uses.
+func attached(modes ...corev1.PersistentVolumeAccessMode) option {
+	return func(w *world) {
+		w.facts.Volume = guard.Volume{Known: true, Claim: "shop/data-db-0", Modes: modes, UniqueName: "kubernetes.io/csi/disk.example.org^vol-1"}
+		w.facts.Node.InUse = []corev1.UniqueVolumeName{"kubernetes.io/csi/disk.example.org^vol-0", w.facts.Volume.UniqueName}
+	}
+}
+
+// unmounted: the kubelet said that it uses others only.
+func unmounted(w *world) { w.facts.Node.InUse = w.facts.Node.InUse[:1] }
+
 func outOfService(w *world) { w.facts.Node.OutOfService = true }
 
 // nodeIs forgets everything about the node but its name.

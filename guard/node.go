@@ -2,6 +2,7 @@ package guard
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -40,13 +41,15 @@ type Node struct {
 	Heartbeat time.Time
 	// OutOfService: it has the taint.
 	OutOfService bool
+	// InUse are the volumes that its kubelet said, in its last status, may be mounted there.
+	InUse []corev1.UniqueVolumeName
 	// ConfirmedOff: somebody confirmed that this boot of it is off, and it has been silent since.
 	ConfirmedOff bool
 }
 
 // NodeOf returns what a node and its lease say. The lease may be nil.
 func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
-	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID}
+	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID, InUse: n.Status.VolumesInUse}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			node.Ready = c.Status == corev1.ConditionTrue
@@ -86,6 +89,14 @@ func (n *Node) received(m metav1.ManagedFieldsEntry) {
 	if m.Time != nil {
 		n.heard(m.Time.Time)
 	}
+}
+
+// uses says whether its kubelet may have mounted a volume.
+func (n Node) uses(v Volume) bool {
+	if v.UniqueName == "" {
+		return len(n.InUse) > 0
+	}
+	return slices.Contains(n.InUse, v.UniqueName)
 }
 
 // Silent says whether it was not heard of for longer than its lease lasts.

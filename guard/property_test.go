@@ -126,6 +126,7 @@ func drawNode(t *rapid.T, w *world) {
 	if chance(t, "no UID") {
 		n.UID, n.BootID = "", ""
 	}
+	n.InUse = pick(t, "in use", nil, []corev1.UniqueVolumeName{"v"}, []corev1.UniqueVolumeName{"u", "v"}, []corev1.UniqueVolumeName{"u"})
 }
 
 func drawEvidence(t *rapid.T, w *world) {
@@ -135,6 +136,8 @@ func drawEvidence(t *rapid.T, w *world) {
 		}
 	}
 	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
+	w.facts.Volume = guard.Volume{Known: chance(t, "volume known"), Claim: pick(t, "claim", "", "shop/data"), UniqueName: pick[corev1.UniqueVolumeName](t, "volume", "", "v"),
+		Modes: pick(t, "modes", nil, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany})}
 	w.facts.Bound = bound{}
 	for range rapid.IntRange(0, 7).Draw(t, "bound") {
 		by := pick(t, "protected by", protecting...)
@@ -189,7 +192,16 @@ var evidence = map[string]func(*world) bool{
 	},
 	"a ready node falls silent": func(w *world) bool {
 		w.facts.Node.Ready = false
-		return w.facts.Node.State == guard.NodePresent
+		// The controller that detaches waits for the kubelet of a ready node, and takes by force from a silent one.
+		return w.facts.Node.State == guard.NodePresent && !guard.IsAttachDetachController(w.req.User)
+	},
+	"its kubelet has unmounted the volume": func(w *world) bool {
+		w.facts.Node.InUse = nil
+		return true
+	},
+	"the volume may be used by many": func(w *world) bool {
+		w.facts.Volume.Known, w.facts.Volume.Modes = true, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		return true
 	},
 	"an unknown node turns out to be gone": func(w *world) bool {
 		unknown := w.facts.Node.State == guard.NodeUnknown
@@ -327,6 +339,7 @@ func renamed(w world, names *strings.Replacer) world {
 		}
 	}
 	w.facts.Node.Name = names.Replace(w.facts.Node.Name)
+	w.facts.Volume.Claim = names.Replace(w.facts.Volume.Claim)
 	for _, pods := range w.facts.Bound {
 		for i, p := range pods {
 			pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}

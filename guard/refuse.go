@@ -95,10 +95,16 @@ func refuseNode(req Request, facts Facts) *Decision {
 
 // refuseAttachment is the end of the road of volume attachments.
 func refuseAttachment(req Request, facts Facts) *Decision {
-	node := req.VolumeAttachment.Spec.NodeName
-	subject := fmt.Sprintf("node %s may still write to volume %s", whereabouts(node, facts), volumeOf(req))
-	return refuse(facts, subject, "without the VolumeAttachment it can be attached elsewhere as well",
-		[]string{"delete the pods that use it, the attach-detach controller then detaches it", fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", node, node)})
+	node, volume := req.VolumeAttachment.Spec.NodeName, volumeOf(req)
+	if facts.Volume.Claim != "" {
+		volume += " of claim " + facts.Volume.Claim
+	}
+	ways := []string{"delete the pods that use it, the attach-detach controller then detaches it"}
+	if IsAttachDetachController(req.User) {
+		ways = []string{"wait until its node is back"}
+	}
+	return refuse(facts, fmt.Sprintf("node %s may still write to volume %s", whereabouts(node, facts), volume), "without the VolumeAttachment it can be attached elsewhere as well",
+		append(ways, fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", node, node)))
 }
 
 func volumeOf(req Request) string {

@@ -61,12 +61,43 @@ type Facts struct {
 	Node Node
 	// Claims of the pod. One that is missing is unknown.
 	Claims Claims
+	// Volume that an attachment is of, for RoadVolumeAttachment by the attach-detach controller.
+	Volume Volume
 	// Fences are receipts of fences for this pod or node.
 	Fences []Fence
 	// Bound are the pods of the node that are not finished, for RoadNode, by the action of the policies that protect them.
 	// BoundKnown: they could be listed.
 	Bound      map[v1alpha1.RemovalAction][]*corev1.Pod
 	BoundKnown bool
+}
+
+// Volume is what is known of a PersistentVolume.
+type Volume struct {
+	// Known: it could be read. What is not known counts as exclusive.
+	Known bool
+	// Claim that it is bound to, NAMESPACE/NAME; empty: none.
+	Claim string
+	Modes []corev1.PersistentVolumeAccessMode
+	// UniqueName is what kubelets call it in volumesInUse; empty: not known.
+	UniqueName corev1.UniqueVolumeName
+}
+
+// VolumeOf returns what a PersistentVolume says.
+func VolumeOf(pv *corev1.PersistentVolume) Volume {
+	v := Volume{Known: true, Modes: pv.Spec.AccessModes}
+	if c := pv.Spec.ClaimRef; c != nil {
+		v.Claim = c.Namespace + "/" + c.Name
+	}
+	if csi := pv.Spec.CSI; csi != nil { // pkg/volume/csi/csi_plugin.go GetVolumeName, pkg/volume/util GetUniqueVolumeName, 1.36.3
+		v.UniqueName = corev1.UniqueVolumeName("kubernetes.io/csi/" + csi.Driver + "^" + csi.VolumeHandle)
+	}
+	return v
+}
+
+// exclusive says whether only one node may use it.
+func (v Volume) exclusive() bool {
+	_, is := exclusive(v.Modes)
+	return !v.Known || is
 }
 
 // Claims are what is known of a pod's claims, by name.

@@ -657,6 +657,53 @@ func updatedNode(before *corev1.Node, change nodeChange) admission.Request {
 	return removal(admissionv1.Update, "nodes", "", before.Name, old(before), object(after))
 }
 
+// What the attach-detach controller takes from a silent node by force is judged by the policies of the claim, which it reads live.
+func TestForceDetach(t *testing.T) {
+	const controller = "system:serviceaccount:kube-system:attachdetach-controller"
+	bound := func(namespace string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-data"}, Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{mode}, ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}},
+		}}
+	}
+	using := func(volumes ...corev1.UniqueVolumeName) *corev1.Node {
+		n := silentNode()
+		n.Status.VolumesInUse = volumes
+		return n
+	}
+	live := func(n *corev1.Node, objects ...client.Object) client.Reader {
+		return fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(append(objects, namespace("shop"), namespace("till"), n, lease(10*time.Minute))...).Build()
+	}
+	policy := guarding()
+	policy.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "shop"})}
+	const inUse = "kubernetes.io/csi/d^h"
+	for name, tc := range map[string]struct {
+		live    client.Reader
+		reason  string
+		allowed bool
+	}{
+		"in use":                    {live(using(inUse), bound("shop", corev1.ReadWriteOnce)), "Unsafe", false},
+		"of an unguarded namespace": {live(using(inUse), bound("till", corev1.ReadWriteOnce)), "NotGuarded", true},
+		"unmounted":                 {live(using("kubernetes.io/csi/d^other"), bound("shop", corev1.ReadWriteOnce)), "AttachDetachController", true},
+		"used by many":              {live(using(inUse), bound("shop", corev1.ReadWriteMany)), "AttachDetachController", true},
+		"a volume that is gone":     {live(using(inUse)), "Unsafe", false},
+		"a node that is gone":       {live(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, bound("shop", corev1.ReadWriteOnce)), "AttachDetachController", true},
+		"confirmed off":             {confirmedOff{live(using(inUse), bound("shop", corev1.ReadWriteOnce))}, "NodeStopped", true},
+		"nothing can be read":       {away(), "Unsafe", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()), func(r *admission.Request) { r.UserInfo.Username = controller })
+			got := newEngine(t, cluster(), tc.live, policy).ValidateRemoval(t.Context(), request)
+			if got.Allowed != tc.allowed || got.AuditAnnotations["reason"] != tc.reason {
+				t.Errorf("got %+v", got)
+			}
+			if !tc.allowed && !strings.Contains(message(got), "may still write to volume pv-data") {
+				t.Errorf("got %q", message(got))
+			}
+		})
+	}
+}
+
 // A Node is not deleted while pods that a policy would not let be force-deleted may run on it.
 func TestNodeRoad(t *testing.T) {
 	in := func(name string) podChange { return func(p *corev1.Pod) { p.Namespace = name } }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +36,9 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	facts := guard.Facts{Now: e.Now()}
+	if r.Road == guard.RoadVolumeAttachment && guard.IsAttachDetachController(r.User) {
+		facts.Volume = e.Lookup.volume(ctx, r.VolumeAttachment)
+	}
 	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
@@ -65,20 +70,23 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 	if e.LivePolicies != nil {
 		live, err := e.LivePolicies(ctx)
 		if err != nil {
-			if facts.Policy = e.guarding(ctx, r, policies); facts.Policy.ForceDelete != v1alpha1.RemovalDeny {
+			if facts.Policy = e.guarding(ctx, facts, r, policies); facts.Policy.ForceDelete != v1alpha1.RemovalDeny {
 				facts.Policy = guard.Policy{Unknown: true}
 			}
 			return policies
 		}
 		policies = live
 	}
-	facts.Policy = e.guarding(ctx, r, policies)
+	facts.Policy = e.guarding(ctx, facts, r, policies)
 	return policies
 }
 
 // guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by all policies
-// that there are.
-func (e *Engine) guarding(ctx context.Context, r *guard.Request, policies defaulting.Policies) guard.Policy {
+// that there are. What the attach-detach controller does of itself is judged by those of the volume's claim: elsewhere it goes on as without us.
+func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies defaulting.Policies) guard.Policy {
+	if namespace, _, is := strings.Cut(facts.Volume.Claim, "/"); is {
+		return policies.Removal(e.Lookup.current().Namespace(ctx, namespace), e.Namespace)
+	}
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		return policies.RemovalOfAll()
@@ -155,6 +163,21 @@ func (l *Lookup) lease(ctx context.Context, node string) (*coordinationv1.Lease,
 		return nil, fmt.Errorf("read the lease of node %s: %w", node, err)
 	}
 	return &lease, nil
+}
+
+// volume reads the PersistentVolume of an attachment live. One that stands in a pod itself has none.
+func (l *Lookup) volume(ctx context.Context, attachment *storagev1.VolumeAttachment) guard.Volume {
+	name := attachment.Spec.Source.PersistentVolumeName
+	if l.Live == nil || name == nil {
+		return guard.Volume{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	var pv corev1.PersistentVolume
+	if err := l.Live.Get(ctx, types.NamespacedName{Name: *name}, &pv); err != nil {
+		return guard.Volume{}
+	}
+	return guard.VolumeOf(&pv)
 }
 
 func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {

@@ -128,6 +128,7 @@ func TestCalls(t *testing.T) {
 		"out-of-service taint taken away":  {request: request(t, update, "nodes", oldObject(outOfService), object(plainNode))},
 		"out-of-service taint still there": {request: request(t, update, "nodes", oldObject(outOfService), object(outOfService))},
 		"VolumeAttachment deleted":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`)), validating: []string{webhook.PathValidateRemoval}},
+		"attached, by its controller":      {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`), as(controller)), validating: []string{webhook.PathValidateRemoval}},
 		"by its controller":                {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`), as(controller))},
 
 		"Deployment applied":            {request: request(t, create, "deployments", object(deployment)), validating: []string{webhook.PathValidateWorkloads}},
