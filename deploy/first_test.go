@@ -45,7 +45,7 @@ const (
 	firstHalfDone = `{apiVersion: v1, kind: Pod, metadata: {name: db-0, namespace: shop, uid: u, deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 0, ` +
 		`%s` + firstOwner + `}, spec: {nodeName: n1, containers: [{name: c, image: "web:1"}]}, status: {phase: Running}}`
 	firstNode       = `{apiVersion: v1, kind: Node, metadata: {name: n1, uid: n1-uid}, spec: {%s}, status: {conditions: [{type: Ready, status: "True"}]}}`
-	firstAttachment = `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: va}, spec: {nodeName: n1, attacher: a, source: {persistentVolumeName: pv}}}`
+	firstAttachment = `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: va}, spec: {nodeName: n1, attacher: a, source: {persistentVolumeName: pv}}, status: {attached: true}}`
 	firstWorkload   = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: shop}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, ` +
 		`template: {metadata: {labels: {app: db}}, spec: {terminationGracePeriodSeconds: %d, containers: [{name: c, image: "web:1"}]}}}}`
 )

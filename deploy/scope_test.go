@@ -106,7 +106,7 @@ var judged = []string{
 }
 
 // judgedOfOurs are those that our own programs alone are held up by.
-var judgedOfOurs = []string{"events.k8s.io/events", "secrets"}
+var judgedOfOurs = []string{"events.k8s.io/events", "secrets", "authentication.k8s.io/selfsubjectreviews"}
 
 func TestOnlyKnownResourcesAreJudged(t *testing.T) {
 	for _, h := range hooks(t) {
@@ -180,6 +180,7 @@ var clusterScoped = map[string]string{
 	"confirmed-node.removal.podgrace.dev UPDATE nodes/status":         "confirmed-off",
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
 	"detach.removal.podgrace.dev DELETE volumeattachments":            "controller",
+	"answers.podgrace.dev CREATE selfsubjectreviews":                  "webhook",
 	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
@@ -212,6 +213,31 @@ func TestNodesBootstrapIsNeverJudged(t *testing.T) {
 		if !found[name] {
 			t.Errorf("%s is no more", name)
 		}
+	}
+}
+
+// Whatever fails closed asks whether the guard is armed, last of all and of the same right, but for what keeps our own programs to their place.
+func TestWhatFailsClosedIsArmed(t *testing.T) {
+	const armed = "&& authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('removals')" +
+		".namespace('podgrace-system').check('judge').allowed()"
+	closed := 0
+	for _, h := range hooks(t) {
+		if !h.judges || !strings.HasSuffix(h.name, ".removal.podgrace.dev") || ofOurs(h) {
+			continue
+		}
+		closed++
+		asking := 0
+		for _, c := range h.conditions {
+			if strings.HasSuffix(c.Expression, armed) && strings.Count(c.Expression, "authorizer") == 1 {
+				asking++
+			}
+		}
+		if asking != 1 {
+			t.Errorf("%s: %d of its conditions ask whether the guard is armed", h.name, asking)
+		}
+	}
+	if closed < 7 {
+		t.Errorf("only %d webhooks fail closed", closed)
 	}
 }
 

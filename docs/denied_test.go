@@ -74,7 +74,7 @@ func messages(t *testing.T) (first string, all []string) {
 		{force(db(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &forced, new(int64(0)) })), facts(ready)},
 		{guard.Request{Road: guard.RoadNode}, bound},
 		{guard.Request{Road: guard.RoadOutOfService}, facts(silent)},
-		{guard.Request{Road: guard.RoadVolumeAttachment, VolumeAttachment: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "node-7"}}}, facts(silent)},
+		{guard.Request{Road: guard.RoadVolumeAttachment, VolumeAttachment: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "node-7"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}}, facts(silent)},
 		{force(db()), unreadable},
 		{enforcer, facts(silent)},
 	} {

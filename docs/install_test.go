@@ -28,8 +28,8 @@ var whileAway = map[string]struct {
 	"eviction":          {"evictions with a grace period of 0, whatever the pod", []string{"without-grace"}},
 	"node":              {"every DELETE of a Node without finalizers, and the removal of the last finalizer of one that is being deleted,", []string{"removes", "not-confirmed-off"}},
 	"out-of-service":    {"the out-of-service taint, where the node was not confirmed to be off", []string{"taint-added", "not-confirmed-off"}},
-	"volume-attachment": {"DELETEs of VolumeAttachments, but for the attach-detach controller's", []string{"no-controller"}},
-	"enforcer":          {"in every namespace: deletes and evictions by the node enforcers", []string{"enforcer"}},
+	"volume-attachment": {"DELETEs of VolumeAttachments that are attached, but for the attach-detach controller's", []string{"no-controller", "attached"}},
+	"enforcer":          {"With any policy or none, in every namespace: deletes and evictions by the node enforcers", []string{"enforcer"}},
 }
 
 // What the API server refuses while the webhook is away is told before it is installed: no more of it, and no less.

@@ -58,6 +58,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	}
 	var r registered
 	webhook.NewMetrics(&r, store)
+	webhook.NewGuardMetric(&r)
 	webhook.NewWatchErrorHandler(&r)
 	version.NewMetric(&r, version.Info{})
 	webhook.NewServingMetrics(&r, func() bool { return true }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil })

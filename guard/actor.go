@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-
-	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // The users of Kubernetes itself (k8s.io/apiserver/pkg/authentication/user and serviceaccount, 0.36.3).
@@ -60,6 +58,15 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 	return nil
 }
 
+// notAttached allows the removal of an attachment through which nobody can write: kubelets wait until it says that the volume is attached
+// (pkg/volume/csi/csi_attacher.go WaitForAttach, 1.36.3).
+func notAttached(req Request, _ Facts) *Decision {
+	if !req.VolumeAttachment.Status.Attached {
+		return allow("NotAttached")
+	}
+	return nil
+}
+
 // IsAttachDetachController says whether a user is the controller that attaches and detaches volumes.
 func IsAttachDetachController(user authenticationv1.UserInfo) bool {
 	return user.Username == attachDetach || user.Username == sharedController
@@ -82,7 +89,7 @@ func attachDetachController(req Request, facts Facts) *Decision {
 
 // unguarded allows everything where no policy has a removal section that denies or warns.
 func unguarded(_ Request, facts Facts) *Decision {
-	if !facts.Policy.Unknown && (len(facts.Policy.Names) == 0 || facts.Policy.ForceDelete == v1alpha1.RemovalAllow) {
+	if !facts.Policy.Guards() {
 		return allow("NotGuarded")
 	}
 	return nil

@@ -55,6 +55,7 @@ func TestActors(t *testing.T) {
 		{name: "attach-detach controller, silent, a volume whose name kubelets do not tell", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), func(w *world) { w.facts.Volume.UniqueName = "" }), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "attach-detach controller, silent, and no volume is in use", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(), func(w *world) { w.facts.Volume, w.facts.Node.InUse = guard.Volume{}, nil }), verdict: guard.Allow, reason: "AttachDetachController"},
 		{name: "attach-detach controller deletes a pod", world: dangerous(by(attachDetach)), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "somebody else removes what is not attached", world: dangerous(on(guard.RoadVolumeAttachment), ready, func(w *world) { w.req.VolumeAttachment.Status.Attached = false }), verdict: guard.Allow, reason: "NotAttached"},
 		{name: "somebody else detaches", world: dangerous(on(guard.RoadVolumeAttachment), ready), verdict: guard.Deny, reason: "Unsafe"},
 
 		{name: "no policy", world: dangerous(policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},

@@ -88,7 +88,7 @@ func on(road guard.Road) option {
 			w.req.Pod = nil
 			w.req.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{
 				NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-data")},
-			}}
+			}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
 		case guard.RoadDelete, guard.RoadEviction:
 		}
 	}

@@ -157,6 +157,11 @@ func (p Policy) AllNames() []string {
 	return names
 }
 
+// Guards says whether anything is guarded: a policy denies or warns, or which do could not be read.
+func (p Policy) Guards() bool {
+	return p.Unknown || len(p.Names) > 0 && p.ForceDelete != v1alpha1.RemovalAllow
+}
+
 // ActorsOfAll returns the users that every policy allows which denies or warns, or, where none does, every policy.
 func (p Policy) ActorsOfAll() []string {
 	actors := slices.Clone(p.AllowedActors)
@@ -260,7 +265,7 @@ var roads = map[Road][]rule{
 	RoadFinalizer:        podRules,
 	RoadNode:             {unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode},
 	RoadOutOfService:     {unguarded, allowedActor, nodeStopped, refuseNode},
-	RoadVolumeAttachment: {unguarded, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment},
+	RoadVolumeAttachment: {unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment},
 }
 
 var podRules = []rule{

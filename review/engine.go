@@ -75,7 +75,7 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 		return nil, err
 	}
 	var own rules
-	if own.webhooks, err = apiserver.NewWebhooks(store.Policies().RemovalOfAll().ActorsOfAll()); err != nil {
+	if own.webhooks, err = apiserver.NewWebhooks(store.Policies().RemovalOfAll()); err != nil {
 		return nil, err
 	}
 	if own.policies, err = apiserver.NewPolicies(); err != nil {

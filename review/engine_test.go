@@ -225,7 +225,7 @@ func TestRemoval(t *testing.T) {
 		"eviction of a node":     {nil, ready, Question{Operation: OperationEvict}, Result{}, ""},
 		"delete of a Service":    {nil, service, Question{Operation: OperationDelete}, Result{}, ""},
 		"delete of a VolumeAttachment": {
-			nil, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: va}, spec: {nodeName: n1, attacher: a, source: {persistentVolumeName: pv}}}`,
+			nil, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: va}, spec: {nodeName: n1, attacher: a, source: {persistentVolumeName: pv}}, status: {attached: true}}`,
 			Question{Operation: OperationDelete}, Result{Decision: Denied, Reason: "Unsafe", Unknown: []string{"Node n1"}}, "volume pv",
 		},
 	} {

@@ -100,7 +100,8 @@ func lease(ago time.Duration) *coordinationv1.Lease {
 
 // attachment is of node n1. The API server stores it without a namespace.
 func attachment() *storagev1.VolumeAttachment {
-	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-data")}}}
+	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-1"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-data")}},
+		Status: storagev1.VolumeAttachmentStatus{Attached: true}}
 }
 
 // silentCluster is what a live read finds, with more objects.

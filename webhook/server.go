@@ -21,6 +21,7 @@ const (
 	PathValidateRemoval   = "/validate-removal"
 	PathMutateEvictions   = "/mutate-evictions"
 	PathMutateNodes       = "/mutate-nodes"
+	PathAnswers           = "/answers"
 )
 
 // Register puts the handlers on a server.
@@ -35,6 +36,7 @@ func (e *Engine) Register(mux interface {
 		PathValidateRemoval:   e.ValidateRemoval,
 		PathMutateEvictions:   e.MutateEvictions,
 		PathMutateNodes:       e.MutateNodes,
+		PathAnswers:           e.Answers,
 	} {
 		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handle, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,6 +35,8 @@ type PolicyStatus struct {
 	Lookup *Lookup
 	// Live reads policies with all their fields, also those of a later version's CustomResourceDefinition. nil: they are not looked for.
 	Live client.Reader
+	// Guard returns the state of the removal guard for a policy.
+	Guard func(types.UID) GuardState
 }
 
 // SetUp adds the controller to the manager. What is said of one policy depends on the others (equal weights) and on the
@@ -44,6 +48,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
+		Watches(&rbacv1.RoleBinding{}, all). // by which the guard is armed
 		Complete(s)
 	if err != nil {
 		return fmt.Errorf("set up the status controller: %w", err)
@@ -66,7 +71,11 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	var errs []error
-	for i, status := range statuses(list.Items, facts) {
+	var again time.Duration
+	for i, status := range s.statuses(list.Items, facts) {
+		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c.Reason == v1alpha1.ReasonGuardWaiting {
+			again = time.Second
+		}
 		for _, field := range unknown[list.Items[i].UID] {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("this version of Podgrace does not know %s, so that it has no effect", field))
 		}
@@ -74,7 +83,7 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 			errs = append(errs, s.write(ctx, p, status))
 		}
 	}
-	return reconcile.Result{}, errors.Join(errs...)
+	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
 // unknownFields are fields of policies that the API server has stored and this program would drop without a word.
@@ -115,7 +124,7 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 }
 
 // statuses returns what is true of each policy.
-func statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
+func (s *PolicyStatus) statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
 	compiled := make([]*defaulting.Policy, len(policies))
 	wrong := make([]error, len(policies))
 	for i := range policies {
@@ -124,31 +133,48 @@ func statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.
 	inForce := defaulting.Sort(slices.Clone(compiled))
 	all := make([]v1alpha1.PodPolicyStatus, len(policies))
 	for i := range policies {
-		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts)
+		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts, s.Guard(policies[i].UID))
 	}
 	return all
 }
 
-func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, inForce defaulting.Policies, facts defaulting.Facts) v1alpha1.PodPolicyStatus {
+func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, inForce defaulting.Policies, facts defaulting.Facts, state GuardState) v1alpha1.PodPolicyStatus {
 	status := *p.Status.DeepCopy()
 	status.ObservedGeneration = p.Generation
 	status.Summary = defaulting.Summary(&p.Spec)
 	status.Warnings = nil
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
+	problems := unguarded(compiled, state)
 	if wrong != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, compiled.InForce()+": "+wrong.Error()
+		problems = append(problems, defaulting.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: compiled.InForce() + ": " + wrong.Error()})
 	} else {
 		status.Warnings = compiled.Remarks(inForce)
-		if problems := compiled.Problems(facts); len(problems) > 0 {
-			messages := make([]string, len(problems))
-			for i, problem := range problems {
-				messages[i] = problem.Message
-			}
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problems[0].Reason, strings.Join(messages, "; ")
+		problems = append(problems, compiled.Problems(facts)...)
+	}
+	if len(problems) > 0 {
+		messages := make([]string, len(problems))
+		for i, problem := range problems {
+			messages[i] = problem.Message
 		}
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problems[0].Reason, strings.Join(messages, "; ")
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
 	return status
+}
+
+// unguarded says what is wrong where a policy has a removal section that denies or warns, and nobody is asked.
+func unguarded(p *defaulting.Policy, state GuardState) []defaulting.Problem {
+	if !(defaulting.Policies{p}).RemovalOfAll().Guards() {
+		return nil
+	}
+	switch state {
+	case GuardWaiting, GuardIdle: // which has not seen it yet
+		return []defaulting.Problem{{Reason: v1alpha1.ReasonGuardWaiting, Message: "its removal section is not in force yet: no replica of the webhook has answered the API server"}}
+	case GuardSwitchedOff:
+		return []defaulting.Problem{{Reason: v1alpha1.ReasonGuardOff, Message: "its removal section is not in force: the guard is switched off, by annotation " + AnnotationGuard + " of RoleBinding " + GuardBinding}}
+	case GuardArmed:
+	}
+	return nil
 }
 
 func (s *PolicyStatus) write(ctx context.Context, p *v1alpha1.PodPolicy, status v1alpha1.PodPolicyStatus) error {

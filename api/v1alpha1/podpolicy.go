@@ -423,4 +423,6 @@ const (
 	ReasonInvalidSpec           = "InvalidSpec"
 	ReasonUnknownPriorityClass  = "UnknownPriorityClass"
 	ReasonReservedPriorityClass = "ReservedPriorityClass"
+	ReasonGuardWaiting          = "GuardWaiting"
+	ReasonGuardOff              = "GuardOff"
 )

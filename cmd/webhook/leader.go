@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -18,10 +19,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// leader runs what one replica does for all: the policies' status, caBundle and the allowed actors. A manager ends when it
+// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors and the arming of the guard. A manager ends when it
 // loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
 // leader's controllers have a manager of their own, which is started anew.
 type leader struct {
@@ -29,6 +31,9 @@ type leader struct {
 	options *options
 	log     logr.Logger
 	clock   clock.Clock
+	// fromFiles is what guards by policies from files; nil: those of the cluster do.
+	fromFiles *guard.Policy
+	guard     *webhook.GuardMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -63,6 +68,7 @@ func (l *leader) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer l.guard.Reset()
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("lead: %w", err)
 	}
@@ -75,6 +81,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
 		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
+	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = webhook.GuardCache(o.namespace)
 	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
 		Scheme:                        webhook.NewScheme(),
 		Logger:                        l.log,
@@ -89,11 +96,15 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
-	var errs []error
+	arming := &webhook.Arming{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
+		Answered: webhook.Answered(l.config), Judges: webhook.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
+	}
+	errs := []error{arming.SetUp(mgr)}
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader()}).SetUp(mgr),
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Guard: arming.For}).SetUp(mgr),
 			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

@@ -168,7 +168,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	for name, check := range ready {
 		errs = append(errs, mgr.AddReadyzCheck(name, check))
 	}
-	return errors.Join(append(errs, mgr.Add(&leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}}))...)
+	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: webhook.NewGuardMetric(metrics.Registry)}
+	if len(o.policies) > 0 {
+		leads.fromFiles = new(store.Policies().RemovalOfAll())
+	}
+	return errors.Join(append(errs, mgr.Add(leads))...)
 }
 
 // ofCertificate are the checks of the serving certificate: live fails where only a new start mends it.

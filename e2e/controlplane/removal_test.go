@@ -361,6 +361,13 @@ func TestVolumeAttachment(t *testing.T) {
 	if err := s.Client.Create(t.Context(), va); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Client.Delete(t.Context(), va.DeepCopy(), client.DryRunAll); err != nil {
+		t.Errorf("not attached: %v", err)
+	}
+	va.Status.Attached = true
+	if err := s.Client.Status().Update(t.Context(), va); err != nil {
+		t.Fatal(err)
+	}
 	wantRefused(t, s.Client.Delete(t.Context(), va), "node-0 (ready) may still write to volume claim-1")
 	wantRefused(t, s.Client.DeleteAllOf(t.Context(), &storagev1.VolumeAttachment{}, client.MatchingFields{"metadata.name": va.Name}), "node-0 (ready) may still write to volume claim-1")
 	repair := as(t, s, "system:serviceaccount:ops:repair")

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
 
@@ -31,10 +32,7 @@ func TestFirstPolicyOnlyWarns(t *testing.T) {
 	for _, o := range readFiles(t, manifests+"/policies/first.yaml") {
 		s.Create(t, o)
 	}
-	suite.Eventually(t, "the policy in force", func(ctx context.Context) (bool, error) {
-		metrics, err := s.Metrics(ctx)
-		return strings.Contains(metrics, `podgrace_pod_policy_in_force_generation{policy="first"} 1`), err
-	})
+	s.WaitInForce(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "first", Generation: 1}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}})
 	after := stateful(t, s, ns, "after", "r1").Spec
 	after.Volumes, after.Hostname = before.Volumes, before.Hostname // of the pod's own name
 	after.Containers[0].VolumeMounts = before.Containers[0].VolumeMounts
@@ -81,6 +79,10 @@ func hazards(t *testing.T, s *suite.Suite, ns string) []hazard {
 		Attacher: "csi.example.org", NodeName: "r1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv-" + ns)},
 	}}
 	s.Create(t, attachment)
+	attachment.Status.Attached = true
+	if err := s.Client.Status().Update(t.Context(), attachment); err != nil {
+		t.Fatal(err)
+	}
 	return []hazard{
 		{"force delete", "pod " + ns + "/forced-0" + runs, func(ctx context.Context, kube client.Client) error {
 			return kube.Delete(ctx, forced, client.GracePeriodSeconds(0))

@@ -29,8 +29,10 @@ type routeCase struct {
 	Object, Old           runtime.Object
 	Options               runtime.Object
 	// Right is what the authorizer says of everything.
-	Right    apiserver.Answer
-	Actors   []string
+	Right  apiserver.Answer
+	Actors []string
+	// Idle: no policy denies or warns about removals, so that the guard is not armed.
+	Idle     bool
 	Policies []*v1alpha1.PodPolicy
 	Pods     []*corev1.Pod
 }
@@ -44,7 +46,7 @@ var routeCases = drawn(func(s source) *routeCase {
 		Namespace: pick(s, namespace, namespace, namespace, otherNamespace, "kube-system", "podgrace-system"), Name: "db-0",
 		User:   pick(s, userAlice, userAlice, userAlice, userKubelet, userEnforcer, userController, userRepair),
 		Right:  pick(s, apiserver.No, apiserver.Yes, apiserver.Yes, apiserver.Unknown),
-		Actors: pick(s, nil, []string{userRepair.Username}),
+		Actors: pick(s, nil, []string{userRepair.Username}), Idle: s.rarely(),
 	}
 	switch s.below(9) {
 	case 0, 1, 8:
@@ -121,7 +123,7 @@ func (c *routeCase) drawNode(s source) {
 	c.Namespace, c.Name = "", judgedNode
 	if s.chance(4) {
 		c.of(admissionv1.Delete, "volumeattachments", "", storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"))
-		c.Old, c.Options = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: c.Name}}, &metav1.DeleteOptions{}
+		c.Old, c.Options = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Status: storagev1.VolumeAttachmentStatus{Attached: s.chance(12)}}, &metav1.DeleteOptions{}
 		return
 	}
 	operation := pick(s, admissionv1.Update, admissionv1.Update, admissionv1.Delete, admissionv1.Create)

@@ -15,6 +15,8 @@ import (
 	apiwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -35,7 +37,7 @@ func documents(t *testing.T, text []byte) (all [][]byte) {
 
 // called says which paths the API server calls, and which webhooks it refuses the request for.
 func (r *router) called(t *rapid.T, c *routeCase, hooks []apiwebhook.WebhookAccessor) (paths, refused []string) {
-	r.right = c.Right
+	r.right, r.idle = c.Right, c.Idle
 	attributes := attributesOf(c)
 	for _, h := range hooks {
 		invocation, err := r.webhook.ShouldCallHook(context.Background(), h, attributes, r.interfaces, versions{attributes, r.interfaces})
@@ -57,22 +59,26 @@ func (r *router) called(t *rapid.T, c *routeCase, hooks []apiwebhook.WebhookAcce
 func TestFidelityReviewCalls(t *testing.T) {
 	t.Parallel()
 	server := newRouter(t)
-	reviews := map[bool]*apiserver.Webhooks{}
-	for _, rendered := range []bool{false, true} {
-		var actors []string
-		if rendered {
-			actors = []string{userRepair.Username}
+	type policies struct{ actors, idle bool }
+	reviews := map[policies]*apiserver.Webhooks{}
+	for _, p := range []policies{{}, {actors: true}, {idle: true}, {actors: true, idle: true}} {
+		together := guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}
+		if p.actors {
+			together.AllowedActors = []string{userRepair.Username}
 		}
-		w, err := apiserver.NewWebhooks(actors)
+		if p.idle {
+			together.ForceDelete = v1alpha1.RemovalAllow
+		}
+		w, err := apiserver.NewWebhooks(together)
 		if err != nil {
 			t.Fatal(err)
 		}
-		reviews[rendered] = w
+		reviews[p] = w
 	}
 	wanted := []share{{"/validate-removal", 10}, {"/mutate-evictions", 2}, {"/validate-workloads", 2}, {"no call", 25}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := routeCases.Draw(t, "case")
-		w := reviews[c.Actors != nil]
+		w := reviews[policies{c.Actors != nil, c.Idle}]
 		for _, phase := range []struct {
 			hooks []apiwebhook.WebhookAccessor
 			calls func(context.Context, apiserver.Request) (apiserver.Calls, error)
@@ -133,7 +139,7 @@ func TestFidelityReviewPolicies(t *testing.T) {
 }
 
 func (r *router) judge(t *rapid.T, c *routeCase) error {
-	r.right = c.Right
+	r.right, r.idle = c.Right, c.Idle
 	var pods, policies []any
 	for _, p := range c.Pods {
 		pods = append(pods, p)

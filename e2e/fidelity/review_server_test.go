@@ -58,6 +58,7 @@ type router struct {
 	pods       cache.Indexer
 	podPolicy  cache.Indexer
 	right      apiserver.Answer
+	idle       bool
 }
 
 func newRouter(t *testing.T) *router {
@@ -87,9 +88,15 @@ func newIndexer() cache.Indexer {
 	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// Authorize says of everything what the case says.
-func (r *router) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-	switch r.right {
+// Authorize says of everything what the case says, and of the right that arms the guard whether a policy needs it.
+func (r *router) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	right := r.right
+	if a.GetResource() == webhook.ArmingResource {
+		if right = apiserver.Yes; r.idle {
+			right = apiserver.No
+		}
+	}
+	switch right {
 	case apiserver.Yes:
 		return authorizer.DecisionAllow, "", nil
 	case apiserver.No:

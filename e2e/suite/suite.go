@@ -14,6 +14,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -251,13 +252,22 @@ func PolicyFor(namespace string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolic
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"}, Spec: spec}
 }
 
-// WaitInForce returns when the webhook decides by this generation of the policy.
+// WaitInForce returns when the webhook decides by this generation of the policy, and is asked where the policy guards removals.
 func (s *Suite) WaitInForce(t testing.TB, p *v1alpha1.PodPolicy) {
 	t.Helper()
 	want := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d", p.Name, p.Generation)
 	Eventually(t, "PodPolicy "+p.Name+" in force", func(ctx context.Context) (bool, error) {
 		text, err := s.Metrics(ctx)
 		return slices.Contains(strings.Split(text, "\n"), want), err
+	})
+	if r := p.Spec.Removal; r == nil || r.ForceDelete == v1alpha1.RemovalAllow {
+		return
+	}
+	Eventually(t, "the guard armed for PodPolicy "+p.Name, func(ctx context.Context) (bool, error) {
+		var now v1alpha1.PodPolicy
+		err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), &now)
+		c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.ObservedGeneration == p.Generation && c.Reason != v1alpha1.ReasonGuardWaiting, err
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // Answer is a fact that may be unknown.
@@ -30,7 +33,9 @@ type Authorizer interface {
 // recorder asks an Authorizer for the API server's code, and keeps what it did not know, a phrase each.
 type recorder struct {
 	authorizer Authorizer
-	unknown    phrases
+	// armed: the webhook has the right that arms the removal guard.
+	armed   bool
+	unknown phrases
 }
 
 // phrases are different ones, in the order in which they came up.
@@ -50,7 +55,12 @@ var errRight = errors.New("not known")
 // Authorize is the API server's interface. Its expressions give it a context of their own.
 func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	answer := Unknown
-	if r.authorizer != nil && a.IsResourceRequest() {
+	if a.GetAPIGroup() == v1alpha1.GroupVersion.Group && a.GetResource() == webhook.ArmingResource && a.GetVerb() == webhook.ArmingVerb {
+		answer = No
+		if r.armed {
+			answer = Yes
+		}
+	} else if r.authorizer != nil && a.IsResourceRequest() {
 		answer = r.authorizer.Allowed(ctx, userInfo(a.GetUser()), authorizationv1.ResourceAttributes{
 			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 			Namespace: a.GetNamespace(), Name: a.GetName(),

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // What is not modelled here must not be passed over when somebody writes it into the manifests.
@@ -33,7 +35,7 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 			if strings.HasPrefix(tc.in, policies[:30]) && tc.from != "" {
 				_, err = readPolicies([]byte(text))
 			} else {
-				_, err = readWebhooks([]byte(text), nil)
+				_, err = readWebhooks([]byte(text), guard.Policy{})
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -44,7 +46,7 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 
 // Everything that is shipped compiles. At run time a request for what does not would fail.
 func TestEverythingCompiles(t *testing.T) {
-	w, err := NewWebhooks([]string{"somebody"})
+	w, err := NewWebhooks(guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"somebody"}})
 	if err != nil {
 		t.Fatal(err)
 	}

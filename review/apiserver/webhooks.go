@@ -13,13 +13,15 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// Webhooks are Podgrace's webhook configurations as shipped, with the allowed actors as its leader renders them. They may be
-// used by several goroutines at once.
+// Webhooks are Podgrace's webhook configurations as shipped, with the allowed actors as its leader renders them, and with the removal guard
+// armed where its leader arms it. They may be used by several goroutines at once.
 type Webhooks struct {
 	mutating, validating []hook
+	armed                bool
 }
 
 // hook is one webhook.
@@ -42,18 +44,17 @@ type Calls struct {
 	Unknown []string
 }
 
-// NewWebhooks reads the configurations. The actors are those whom all policies allow that deny or warn
-// (guard.Policy.ActorsOfAll).
-func NewWebhooks(allowedActors []string) (*Webhooks, error) {
-	return readWebhooks(deploy.WebhookConfigurations, allowedActors)
+// NewWebhooks reads the configurations. The policy is what all policies together say of what is in no namespace.
+func NewWebhooks(ofAll guard.Policy) (*Webhooks, error) {
+	return readWebhooks(deploy.WebhookConfigurations, ofAll)
 }
 
-func readWebhooks(text []byte, allowedActors []string) (*Webhooks, error) {
+func readWebhooks(text []byte, ofAll guard.Policy) (*Webhooks, error) {
 	objects, err := manifests(text)
 	if err != nil {
 		return nil, fmt.Errorf("webhook configurations: %w", err)
 	}
-	w := &Webhooks{}
+	w := &Webhooks{armed: ofAll.Guards()}
 	for _, o := range objects {
 		switch c := o.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:
@@ -61,7 +62,7 @@ func readWebhooks(text []byte, allowedActors []string) (*Webhooks, error) {
 				err = errors.Join(err, add(&w.mutating, "admit", shared(&c.Webhooks[i])))
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			webhook.RenderActors(c, allowedActors)
+			webhook.RenderActors(c, ofAll.ActorsOfAll())
 			for i := range c.Webhooks {
 				err = errors.Join(err, add(&w.validating, "validating", &c.Webhooks[i]))
 			}
@@ -100,15 +101,15 @@ func add(hooks *[]hook, operation string, w *admissionregistrationv1.ValidatingW
 
 // Mutating says which paths are called to change the object.
 func (w *Webhooks) Mutating(ctx context.Context, r Request) (Calls, error) {
-	return calls(ctx, w.mutating, &r)
+	return w.calls(ctx, w.mutating, &r)
 }
 
 // Validating says which paths are called to judge the object, which is then as the mutating webhooks have made it.
 func (w *Webhooks) Validating(ctx context.Context, r Request) (Calls, error) {
-	return calls(ctx, w.validating, &r)
+	return w.calls(ctx, w.validating, &r)
 }
 
-func calls(ctx context.Context, hooks []hook, r *Request) (Calls, error) {
+func (w *Webhooks) calls(ctx context.Context, hooks []hook, r *Request) (Calls, error) {
 	var c Calls
 	var unknown phrases
 	evaluation := &evaluation{Request: r}
@@ -118,7 +119,7 @@ func calls(ctx context.Context, hooks []hook, r *Request) (Calls, error) {
 		if !matches {
 			continue
 		}
-		rights := &recorder{authorizer: r.Authorizer}
+		rights := &recorder{authorizer: r.Authorizer, armed: w.armed}
 		result, err := h.match(ctx, evaluation, rights)
 		if err != nil {
 			return Calls{}, err

@@ -10,13 +10,15 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 func webhooks(t testing.TB, actors ...string) *apiserver.Webhooks {
 	t.Helper()
-	w, err := apiserver.NewWebhooks(actors)
+	w, err := apiserver.NewWebhooks(guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,8 @@ func TestCalls(t *testing.T) {
 		"out-of-service taint":             {request: request(t, update, "nodes", oldObject(plainNode), object(outOfService)), mutating: []string{webhook.PathMutateNodes}, validating: []string{webhook.PathValidateRemoval}},
 		"out-of-service taint taken away":  {request: request(t, update, "nodes", oldObject(outOfService), object(plainNode))},
 		"out-of-service taint still there": {request: request(t, update, "nodes", oldObject(outOfService), object(outOfService))},
-		"VolumeAttachment deleted":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`)), validating: []string{webhook.PathValidateRemoval}},
+		"VolumeAttachment deleted":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`)), validating: []string{webhook.PathValidateRemoval}},
+		"one that is not attached":         {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":false}}`))},
 		"attached, by its controller":      {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"},"status":{"attached":true}}`), as(controller)), validating: []string{webhook.PathValidateRemoval}},
 		"by its controller":                {request: request(t, remove, "volumeattachments", oldObject(`{"metadata":{"name":"a"}}`), as(controller))},
 

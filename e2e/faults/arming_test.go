@@ -1,0 +1,226 @@
+package faults
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// The guard refuses what nobody answers about only where a policy asks for it and after a replica has answered; it can be switched off while
+// none does, in a way that outlives whatever applies the manifests again; and it goes with Podgrace's namespace.
+func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
+	a := newArmory(t)
+	a.stop(t)
+	a.lets(t, "no policy")
+	policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}
+	a.create(t, policy)
+	a.lets(t, "a policy, and nobody has ever answered by it")
+
+	a.start(t)
+	a.ready(t, policy, metav1.ConditionTrue, v1alpha1.ReasonValid)
+	a.stop(t)
+	a.refuses(t) // from the moment that the status says so
+
+	a.patchBinding(t, switchOff(t))
+	a.lets(t, "switched off")
+	a.applyAgain(t)
+	a.start(t)
+	a.ready(t, policy, metav1.ConditionFalse, v1alpha1.ReasonGuardOff)
+	a.stop(t)
+	a.lets(t, "still switched off")
+
+	a.start(t)
+	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
+	a.ready(t, policy, metav1.ConditionTrue, v1alpha1.ReasonValid)
+	a.applyAgain(t)
+	a.stop(t)
+	a.refuses(t)
+
+	a.start(t)
+	if err := a.kube.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	a.armed(t, false)
+	a.create(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guarded"}, Spec: policy.Spec})
+	a.armed(t, true)
+	a.stop(t)
+	a.refuses(t)
+	if err := a.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "podgrace-system"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.lets(t, "the namespace is gone, or going")
+	var left admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := a.kube.Get(t.Context(), types.NamespacedName{Name: certs.ConfigurationName}, &left); err != nil {
+		t.Errorf("so that nothing shows that it is the guard which is gone: %v", err)
+	}
+}
+
+// switchOff is the patch that operations.md says to type.
+func switchOff(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^kubectl -n podgrace-system patch rolebinding podgrace-guard --type=merge -p '(.*)'`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("operations.md does not say how to switch the guard off")
+	}
+	return string(found[1])
+}
+
+// armory is a cluster of its own, with one replica that comes and goes.
+type armory struct {
+	*cluster.Cluster
+	kube    client.Client
+	webhook *podgrace.Webhook
+	node    *corev1.Node
+}
+
+func newArmory(t *testing.T) *armory {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cluster.Options{ControllerManager: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &armory{Cluster: c, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}}
+	t.Cleanup(func() {
+		if a.webhook != nil {
+			_ = a.webhook.Stop()
+		}
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if a.kube, err = suite.NewClient(c.Config); err != nil {
+		t.Fatal(err)
+	}
+	if a.webhook, err = podgrace.Install(t.Context(), c, podgrace.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	a.create(t, a.node)
+	return a
+}
+
+func (a *armory) create(t *testing.T, o client.Object) {
+	t.Helper()
+	if err := a.kube.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (a *armory) stop(t *testing.T) {
+	t.Helper()
+	if err := a.webhook.Stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts the replica where the API server looks for it.
+func (a *armory) start(t *testing.T) {
+	t.Helper()
+	at, err := url.Parse(a.webhook.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := podgrace.Start(t.Context(), a.Cluster, filepath.Join(a.Dir, "bin", "webhook"), podgrace.Options{Args: []string{"--port", at.Port()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.URL, a.webhook = a.webhook.URL, w
+}
+
+// remove is what every cluster's autoscaler does with a node that is empty.
+func (a *armory) remove(ctx context.Context) error {
+	return a.kube.Delete(ctx, a.node.DeepCopy(), client.DryRunAll)
+}
+
+// lets waits for the API server to have seen what arms the guard, and nothing else.
+func (a *armory) lets(t *testing.T, why string) {
+	t.Helper()
+	suite.Eventually(t, "a DELETE of an empty Node to go through: "+why, func(ctx context.Context) (bool, error) {
+		err := a.remove(ctx)
+		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+func (a *armory) refuses(t *testing.T) {
+	t.Helper()
+	if err := a.remove(t.Context()); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("nobody answers, and the DELETE of a Node: %v", err)
+	}
+}
+
+func (a *armory) binding(ctx context.Context) (*rbacv1.RoleBinding, error) {
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: webhook.GuardBinding}}
+	return binding, a.kube.Get(ctx, client.ObjectKeyFromObject(binding), binding)
+}
+
+func (a *armory) armed(t *testing.T, want bool) {
+	t.Helper()
+	suite.Eventually(t, "the guard to be armed or not", func(ctx context.Context) (bool, error) {
+		binding, err := a.binding(ctx)
+		return (len(binding.Subjects) > 0) == want, err
+	})
+}
+
+func (a *armory) patchBinding(t *testing.T, patch string) {
+	t.Helper()
+	binding, err := a.binding(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.kube.Patch(t.Context(), binding, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyAgain does what a GitOps tool does that mends drift: neither who has the right nor the switch is its business.
+func (a *armory) applyAgain(t *testing.T) {
+	t.Helper()
+	before, err := a.binding(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range [][]string{{"--server-side", "--force-conflicts"}, nil} {
+		if _, _, err := a.Kubectl(t.Context(), append([]string{"apply", "-f", "../../deploy/webhook/rbac.yaml"}, how...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := a.binding(t.Context())
+	if err != nil || len(before.Subjects) != len(after.Subjects) || before.Annotations[webhook.AnnotationGuard] != after.Annotations[webhook.AnnotationGuard] {
+		t.Errorf("applied again: %v, %v, were %v, %v (%v)", after.Subjects, after.Annotations, before.Subjects, before.Annotations, err)
+	}
+}
+
+// ready waits until the policy's status says so, of this generation.
+func (a *armory) ready(t *testing.T, policy *v1alpha1.PodPolicy, want metav1.ConditionStatus, reason string) {
+	t.Helper()
+	suite.Eventually(t, "status "+string(want)+" for "+reason, func(ctx context.Context) (bool, error) {
+		err := a.kube.Get(ctx, client.ObjectKeyFromObject(policy), policy)
+		c := meta.FindStatusCondition(policy.Status.Conditions, v1alpha1.ConditionReady)
+		return c != nil && c.Status == want && c.Reason == reason, err
+	})
+}

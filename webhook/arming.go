@@ -1,0 +1,295 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+)
+
+const (
+	// GuardBinding is the RoleBinding, in Podgrace's namespace, by which the webhook's account has the right that arms the guard.
+	GuardBinding = "podgrace-guard"
+	// AnnotationGuard on that RoleBinding, with the value GuardOff, keeps the guard disarmed.
+	AnnotationGuard = "podgrace.dev/guard"
+	// GuardOff is the value of AnnotationGuard that has an effect.
+	GuardOff = "off"
+	// ArmingVerb and ArmingResource are the right, of the group podgrace.dev.
+	ArmingVerb, ArmingResource = "judge", "removals"
+
+	// account is the webhook's service account.
+	account = "podgrace-webhook"
+	// heardAnswer is the warning by which a replica shows that it was asked.
+	heardAnswer = "podgrace: a replica of the webhook answers"
+)
+
+// GuardState is what the removal guard is doing.
+type GuardState string
+
+// The states of the removal guard.
+const (
+	// GuardIdle: no policy denies or warns about removals, so that the API server asks nobody about them.
+	GuardIdle GuardState = "Idle"
+	// GuardWaiting: a policy does, and the guard is not armed yet. Removals go on as if there were none.
+	GuardWaiting GuardState = "Waiting"
+	// GuardArmed: what the API server gets no answer about it refuses.
+	GuardArmed GuardState = "Armed"
+	// GuardSwitchedOff: somebody switched it off by AnnotationGuard.
+	GuardSwitchedOff GuardState = "Off"
+)
+
+// armed says whether the binding gives the right to anybody.
+func armed(binding *rbacv1.RoleBinding) bool { return len(binding.Subjects) > 0 }
+
+// GuardCache restricts a cache to the one RoleBinding that the webhook may watch.
+func GuardCache(namespace string) cache.ByObject {
+	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, GuardBinding)}
+}
+
+// Arming arms the removal guard when a policy needs it and a replica has answered the API server, and disarms it with the last such policy.
+// Armed, the guard fails closed. It is armed by a right of the webhook's account, for which the match conditions of its webhooks ask
+// (deploy/webhook/configurations.yaml): a right is no field of a manifest that a GitOps tool or an upgrade would set back, it ends with Podgrace's
+// namespace, and a person can take it away while no replica runs. It is the leader's.
+type Arming struct {
+	Client client.Client
+	// Live reads the RoleBinding: a cache may not have seen yet what was written a moment ago.
+	Live client.Reader
+	// Namespace that Podgrace runs in.
+	Namespace string
+	// Fixed are policies from files; nil: those of the cluster count.
+	Fixed *guard.Policy
+	// Answered returns nil when the API server has just got an answer from a replica.
+	Answered func(context.Context) error
+	// Judges says whether the API server knows that the webhook's account has the right.
+	Judges func(context.Context) (bool, error)
+	Clock  clock.PassiveClock
+	// Tell is told the state, each time. nil: nobody is.
+	Tell func(GuardState)
+
+	idleSince time.Time
+	outcome   atomic.Pointer[outcome]
+}
+
+// outcome is a state, and the policies that were there.
+type outcome struct {
+	state    GuardState
+	policies map[types.UID]bool
+}
+
+// lull is how long no policy must guard anything before the guard is disarmed: one that is made anew finds it armed.
+const lull = 10 * time.Second
+
+// For returns the state of the guard for a policy: armed, once it has been seen to be with that policy there. After that it is
+// not disarmed before the policy is gone.
+func (a *Arming) For(policy types.UID) GuardState {
+	o := a.outcome.Load()
+	if o == nil || o.state != GuardSwitchedOff && !o.policies[policy] {
+		return GuardWaiting
+	}
+	return o.state
+}
+
+// SetUp adds the controller to the manager, whose cache must be restricted by GuardCache.
+func (a *Arming) SetUp(mgr ctrl.Manager) error {
+	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: a.binding()}}
+	})
+	b := ctrl.NewControllerManagedBy(mgr).Named("guard-arming").Watches(&rbacv1.RoleBinding{}, only)
+	if a.Fixed == nil {
+		b = b.Watches(&v1alpha1.PodPolicy{}, only)
+	}
+	// While nobody answers it is tried again soon: until then nothing is guarded.
+	patience := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 5*time.Second)
+	if err := b.WithOptions(controller.Options{RateLimiter: patience}).Complete(a); err != nil {
+		return fmt.Errorf("set up the controller that arms the guard: %w", err)
+	}
+	return nil
+}
+
+func (a *Arming) binding() types.NamespacedName {
+	return types.NamespacedName{Namespace: a.Namespace, Name: GuardBinding}
+}
+
+// Reconcile arms or disarms.
+func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	policy, there, err := a.policies(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if policy.Guards() {
+		a.idleSince = time.Time{}
+	} else if a.idleSince.IsZero() {
+		a.idleSince = a.Clock.Now()
+	}
+	state, after, err := a.reach(ctx, policy)
+	a.outcome.Store(&outcome{state, there})
+	if a.Tell != nil {
+		a.Tell(state)
+	}
+	return reconcile.Result{RequeueAfter: after}, err
+}
+
+// policies returns what they give together, and which there are.
+func (a *Arming) policies(ctx context.Context) (guard.Policy, map[types.UID]bool, error) {
+	if a.Fixed != nil {
+		return *a.Fixed, nil, nil
+	}
+	var list v1alpha1.PodPolicyList
+	if err := a.Client.List(ctx, &list); err != nil {
+		return guard.Policy{}, nil, fmt.Errorf("list PodPolicies: %w", err)
+	}
+	there := map[types.UID]bool{}
+	for i := range list.Items {
+		there[list.Items[i].UID] = true
+	}
+	return inForceOf(list.Items).RemovalOfAll(), there, nil
+}
+
+// reach brings the guard into the state that it should be in, and says in which it is, and when to look again.
+func (a *Arming) reach(ctx context.Context, policy guard.Policy) (GuardState, time.Duration, error) {
+	var binding rbacv1.RoleBinding
+	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
+		return GuardWaiting, 0, fmt.Errorf("read RoleBinding %s, by which the removal guard is armed: %w", a.binding(), err)
+	}
+	switch {
+	case binding.Annotations[AnnotationGuard] == GuardOff:
+		return GuardSwitchedOff, 0, a.write(ctx, &binding)
+	case !policy.Guards():
+		if rest := lull - a.Clock.Since(a.idleSince); rest > 0 {
+			return GuardIdle, rest, nil
+		}
+		return GuardIdle, 0, a.write(ctx, &binding)
+	case !armed(&binding):
+		if err := a.Answered(ctx); err != nil {
+			return GuardWaiting, 0, fmt.Errorf("the removal guard is not armed yet: %w", err)
+		}
+		if err := a.write(ctx, &binding, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: account}); err != nil {
+			return GuardWaiting, 0, err
+		}
+	}
+	judges, err := a.Judges(ctx)
+	if err != nil || !judges {
+		return GuardWaiting, 100 * time.Millisecond, err // it has not read the binding yet
+	}
+	return GuardArmed, 0, nil
+}
+
+// write sets who has the right, where that is another. A conflict is tried again.
+func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subjects ...rbacv1.Subject) error {
+	if len(subjects) == 0 && !armed(binding) {
+		return nil
+	}
+	changed := binding.DeepCopy()
+	changed.Subjects = subjects
+	err := a.Client.Patch(ctx, changed, client.MergeFromWithOptions(binding, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("write RoleBinding %s: %w", a.binding(), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("the removal guard changed", "armed", len(subjects) > 0)
+	return nil
+}
+
+// Judges asks the API server whether this account has the right that arms the guard.
+func Judges(kube client.Client, namespace string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Group: v1alpha1.GroupVersion.Group, Resource: ArmingResource, Verb: ArmingVerb,
+		}}}
+		if err := kube.Create(ctx, review); err != nil {
+			return false, fmt.Errorf("ask whether the removal guard is armed: %w", err)
+		}
+		return review.Status.Allowed, nil
+	}
+}
+
+// Answers is the other end of Answered.
+func (e *Engine) Answers(context.Context, admission.Request) admission.Response {
+	if !e.Ready() {
+		return admission.Allowed("")
+	}
+	return admission.Allowed("").WithWarnings(heardAnswer)
+}
+
+// Answered asks the API server who the webhook is, which asks the webhook in turn (answers.podgrace.dev): the warning that comes with it is a
+// replica's. So the whole way is there, with the Service, its endpoints, the network and the certificate.
+func Answered(config *rest.Config) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var heard atomic.Bool
+		own := rest.CopyConfig(config)
+		own.WarningHandler, own.WarningHandlerWithContext = hearing{&heard}, nil
+		kube, err := authenticationclient.NewForConfig(own)
+		if err != nil {
+			return fmt.Errorf("make a client: %w", err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // more than the webhook may take
+		defer cancel()
+		if _, err := kube.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("ask the API server who this is: %w", err)
+		}
+		if !heard.Load() {
+			return errors.New("the API server got no answer from any replica")
+		}
+		return nil
+	}
+}
+
+// hearing notes the warning of a replica.
+type hearing struct{ heard *atomic.Bool }
+
+// HandleWarningHeader is for rest.WarningHandler.
+func (h hearing) HandleWarningHeader(_ int, _, text string) {
+	if strings.Contains(text, heardAnswer) {
+		h.heard.Store(true)
+	}
+}
+
+// GuardMetric tells the state of the removal guard. Only the leader has it.
+type GuardMetric struct{ state *prometheus.GaugeVec }
+
+// NewGuardMetric registers the metric.
+func NewGuardMetric(registry prometheus.Registerer) *GuardMetric {
+	m := &GuardMetric{prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "podgrace_removal_guard",
+		Help: "1 for the state that the removal guard is in: Armed, Idle (no policy denies or warns about removals), Waiting (no replica has answered the API server yet, so that nothing is refused) or Off (switched off). The leader's alone.",
+	}, []string{"state"})}
+	registry.MustRegister(m.state)
+	return m
+}
+
+// Set tells a state.
+func (m *GuardMetric) Set(state GuardState) {
+	for _, s := range []GuardState{GuardIdle, GuardWaiting, GuardArmed, GuardSwitchedOff} {
+		value := 0.0
+		if s == state {
+			value = 1
+		}
+		m.state.WithLabelValues(string(s)).Set(value)
+	}
+}
+
+// Reset is for one that leads no longer.
+func (m *GuardMetric) Reset() { m.state.Reset() }

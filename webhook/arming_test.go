@@ -1,0 +1,198 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// The guard is armed where a policy needs it, nobody has switched it off, and a replica answers; it stays so while none does.
+func TestArming(t *testing.T) {
+	const namespace = "ours"
+	us := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "podgrace-webhook"}
+	removal := func(action v1alpha1.RemovalAction) *v1alpha1.PodPolicy {
+		return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: action}}}
+	}
+	unread := removal(v1alpha1.RemovalDeny)
+	unread.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "in"}}}}
+	deaf := errors.New("nobody answers")
+	for name, tc := range map[string]struct {
+		policy   *v1alpha1.PodPolicy
+		fixed    *guard.Policy
+		armed    bool
+		off      string
+		answered error
+		want     bool
+		state    webhook.GuardState
+		fails    bool
+		blind    bool
+	}{
+		"no policy":                          {state: webhook.GuardIdle},
+		"no policy any more":                 {armed: true, state: webhook.GuardIdle},
+		"a policy that allows":               {policy: removal(v1alpha1.RemovalAllow), armed: true, state: webhook.GuardIdle},
+		"a policy that denies":               {policy: removal(v1alpha1.RemovalDeny), want: true, state: webhook.GuardArmed},
+		"a policy that warns":                {policy: removal(v1alpha1.RemovalWarn), want: true, state: webhook.GuardArmed},
+		"a policy that denies by default":    {policy: removal(""), want: true, state: webhook.GuardArmed},
+		"a policy of which namespaces":       {policy: unread, want: true, state: webhook.GuardArmed}, // can't be read
+		"a policy from a file":               {fixed: &guard.Policy{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: webhook.GuardArmed},
+		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &guard.Policy{}, armed: true, state: webhook.GuardIdle},
+		"armed already, and nobody answers":  {policy: removal(v1alpha1.RemovalDeny), armed: true, answered: deaf, want: true, state: webhook.GuardArmed},
+		"the API server has not seen it":     {policy: removal(v1alpha1.RemovalDeny), want: true, blind: true, state: webhook.GuardWaiting},
+		"nobody answers yet":                 {policy: removal(v1alpha1.RemovalDeny), answered: deaf, state: webhook.GuardWaiting, fails: true},
+		"switched off":                       {policy: removal(v1alpha1.RemovalDeny), armed: true, off: "off", state: webhook.GuardSwitchedOff},
+		"switched off, nobody has the right": {policy: removal(v1alpha1.RemovalDeny), off: "off", state: webhook.GuardSwitchedOff},
+		"a word that switches nothing":       {policy: removal(v1alpha1.RemovalDeny), off: "no", want: true, state: webhook.GuardArmed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: webhook.GuardBinding}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "podgrace-guard"}}
+			if tc.armed {
+				binding.Subjects = []rbacv1.Subject{us}
+			}
+			if tc.off != "" {
+				binding.Annotations = map[string]string{webhook.AnnotationGuard: tc.off}
+			}
+			objects := []client.Object{binding}
+			if tc.policy != nil {
+				objects = append(objects, tc.policy)
+			}
+			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).Build()
+			var state webhook.GuardState
+			now := testclock.NewFakePassiveClock(time.Now())
+			a := &webhook.Arming{
+				Client: kube, Live: kube, Namespace: namespace, Fixed: tc.fixed, Tell: func(s webhook.GuardState) { state = s }, Clock: now,
+				Answered: func(context.Context) error { return tc.answered }, Judges: func(context.Context) (bool, error) { return !tc.blind, nil },
+			}
+			for range 2 { // a lull apart
+				if _, err := a.Reconcile(t.Context(), reconcile.Request{}); (err != nil) != tc.fails || tc.fails && !errors.Is(err, deaf) {
+					t.Fatal(err)
+				}
+				now.SetTime(now.Now().Add(10 * time.Second))
+			}
+			if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+				t.Fatal(err)
+			}
+			var want []rbacv1.Subject
+			if tc.want {
+				want = []rbacv1.Subject{us}
+			}
+			if diff := cmp.Diff(want, binding.Subjects); diff != "" || state != tc.state {
+				t.Errorf("state %s, want %s; who has the right: %s", state, tc.state, diff)
+			}
+		})
+	}
+}
+
+// A policy is made anew, as some tools change it: the guard stays armed meanwhile. One that has not been seen to be guarded is not said to be.
+func TestArmingOutlastsALull(t *testing.T) {
+	policy := func(uid types.UID) *v1alpha1.PodPolicy {
+		return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}
+	}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}}
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding, policy("first")).Build()
+	now := testclock.NewFakePassiveClock(time.Now())
+	a := &webhook.Arming{
+		Client: kube, Live: kube, Namespace: "ours", Clock: now,
+		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
+	}
+	step := func(armed bool, states map[types.UID]webhook.GuardState) reconcile.Result {
+		t.Helper()
+		result, err := a.Reconcile(t.Context(), reconcile.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(binding.Subjects) > 0; got != armed {
+			t.Errorf("armed %t", got)
+		}
+		for uid, want := range states {
+			if got := a.For(uid); got != want {
+				t.Errorf("of %s it says %s, want %s", uid, got, want)
+			}
+		}
+		return result
+	}
+	if got := a.For("first"); got != webhook.GuardWaiting {
+		t.Errorf("before it looked it says %s", got)
+	}
+	step(true, map[types.UID]webhook.GuardState{"first": webhook.GuardArmed, "second": webhook.GuardWaiting})
+	if err := kube.Delete(t.Context(), policy("first")); err != nil {
+		t.Fatal(err)
+	}
+	if again := step(true, map[types.UID]webhook.GuardState{"second": webhook.GuardWaiting}); again.RequeueAfter != 10*time.Second {
+		t.Errorf("it looks again after %s", again.RequeueAfter)
+	}
+	now.SetTime(now.Now().Add(9 * time.Second))
+	step(true, nil)
+	if err := kube.Create(t.Context(), policy("second")); err != nil {
+		t.Fatal(err)
+	}
+	step(true, map[types.UID]webhook.GuardState{"first": webhook.GuardWaiting, "second": webhook.GuardArmed})
+	if err := kube.Delete(t.Context(), policy("second")); err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(now.Now().Add(2 * time.Second))
+	step(true, nil) // the lull begins anew
+	now.SetTime(now.Now().Add(10 * time.Second))
+	step(false, nil)
+}
+
+// Who took the RoleBinding away has taken the guard away; it is said, and not that all is well.
+func TestArmingWithoutItsBinding(t *testing.T) {
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).Build()
+	var state webhook.GuardState
+	a := &webhook.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &guard.Policy{Unknown: true}, Tell: func(s webhook.GuardState) { state = s }}
+	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err == nil || state != webhook.GuardWaiting {
+		t.Errorf("state %s, %v", state, err)
+	}
+}
+
+// Exactly one state is 1, and none where this replica does not lead.
+func TestGuardMetric(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := webhook.NewGuardMetric(registry)
+	count := func() (n int) {
+		n, err := testutil.GatherAndCount(registry, "podgrace_removal_guard")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d series before it leads", n)
+	}
+	m.Set(webhook.GuardArmed)
+	m.Set(webhook.GuardSwitchedOff)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, series := range families[0].GetMetric() {
+		got[series.GetLabel()[0].GetValue()] = series.GetGauge().GetValue()
+	}
+	if diff := cmp.Diff(map[string]float64{"Armed": 0, "Idle": 0, "Waiting": 0, "Off": 1}, got); diff != "" {
+		t.Error(diff)
+	}
+	m.Reset()
+	if n := count(); n != 0 {
+		t.Errorf("%d series after it led", n)
+	}
+}
