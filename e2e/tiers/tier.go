@@ -79,7 +79,7 @@ var tiers = []tier{
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
 		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
-		cores: 0.6, limit: 40 * time.Minute,
+		cores: 0.6, limit: kindLimit(),
 	},
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
@@ -146,4 +146,12 @@ func choose(all []tier, names []string) ([]tier, error) {
 		names = append(names, all[i].after...)
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(t tier) bool { return !wanted[t.name] }), nil
+}
+
+// kindLimit leaves all combinations the time that they take: sixteen, of three minutes each.
+func kindLimit() time.Duration {
+	if kind.All() {
+		return 100 * time.Minute
+	}
+	return 40 * time.Minute
 }
