@@ -4,4 +4,6 @@
 // own library; the leader writes the CA into the webhook configurations, and replaces it before it ends or when somebody
 // asks (replace.go is how, without a moment in which a certificate is not trusted). Files: somebody else (cert-manager,
 // usually) writes certificate, key and caBundle, and the certificate is read again when it changes.
+//
+// The other way round, Clients asks the API server for a certificate of its own, where it was given one.
 package certs
