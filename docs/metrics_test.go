@@ -60,6 +60,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	webhook.NewMetrics(&r, store)
 	webhook.NewGuardMetric(&r)
 	webhook.NewWatchErrorHandler(&r)
+	webhook.NewHandshakeLog(&r, logr.Discard())
 	version.NewMetric(&r, version.Info{})
 	webhook.NewServingMetrics(&r, func() bool { return true }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil })
 	return r.collectors

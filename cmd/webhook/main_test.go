@@ -79,6 +79,9 @@ func TestOptions(t *testing.T) {
 		"mode":                  {[]string{"--cert-mode=acme"}, `"acme" is neither self-managed nor files`},
 		"files without folder":  {[]string{"--cert-mode=files"}, "needs --cert-dir"},
 		"folder without files":  {[]string{"--cert-dir=/x"}, "--cert-dir is for --cert-mode=files"},
+		"clients":               {[]string{"--client-ca-file=/x", "--client-allowed-names=a,b"}, ""},
+		"clients without CA":    {[]string{"--client-allowed-names=a"}, "--client-allowed-names needs --client-ca-file"},
+		"client without name":   {[]string{"--client-ca-file=/x", "--client-allowed-names=a,"}, "--client-allowed-names: a name is empty"},
 		"short leaves":          {[]string{"--leaf-duration=1m", "--ca-settle=10s", "--ca-duration=1h"}, ""},
 		"leaves too short":      {[]string{"--leaf-duration=1s"}, "--leaf-duration: 1s is less than 10s"},
 		"CA too short":          {[]string{"--ca-duration=24h"}, "--ca-duration: 24h0m0s is less than"},
@@ -165,6 +168,21 @@ func TestBadPolicyFileStopsTheStart(t *testing.T) {
 	}
 	err = run(t.Context(), o, t.Output())
 	if err == nil || !strings.Contains(err.Error(), file+`:5: unknown field "spec.weigth"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Without CAs to ask for nobody could be let in, and nobody must be let in unasked: it does not start.
+func TestBadClientCAStopsTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(t, "--kubeconfig", kubeconfig(t), "--client-ca-file", file, "--metrics-port=0", "--health-port=0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), o, t.Output()); err == nil || !strings.Contains(err.Error(), "--client-ca-file: read the CAs of clients: missing content") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,8 @@ type options struct {
 	metricsPort int
 	certMode    string
 	certDir     string
+	clientCA    string
+	clientNames []string
 	timing      certs.Timing
 	namespace   string
 	dnsNames    []string
@@ -55,6 +58,8 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
 	f.StringVar(&o.certMode, "cert-mode", o.certMode, "serving certificate: self-managed (CA in a Secret, caBundle written by the leader) or files")
 	f.StringVar(&o.certDir, "cert-dir", o.certDir, "folder with tls.crt and tls.key, for --cert-mode=files; read again when they change")
+	f.StringVar(&o.clientCA, "client-ca-file", o.clientCA, "file with one or more CAs: who calls the port for reviews must show a certificate that one of them signed; read again when it changes; empty: nobody is asked for one")
+	f.StringSliceVar(&o.clientNames, "client-allowed-names", o.clientNames, "common names or DNS names of which such a certificate must have one; default: any certificate of --client-ca-file")
 	f.DurationVar(&o.timing.CA, "ca-duration", o.timing.CA, "life of a new self-managed CA, which is replaced at half of it")
 	f.DurationVar(&o.timing.Leaf, "leaf-duration", o.timing.Leaf, "life of a self-managed serving certificate")
 	f.DurationVar(&o.timing.Settle, "ca-settle", o.timing.Settle, "how long API servers get to see a new caBundle before a certificate needs it")
@@ -115,6 +120,12 @@ func (o *options) Validate(args []string) error {
 	}
 	if o.shutdownDelay < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay: %s is negative", o.shutdownDelay))
+	}
+	if len(o.clientNames) > 0 && o.clientCA == "" {
+		errs = append(errs, errors.New("--client-allowed-names needs --client-ca-file"))
+	}
+	if slices.Contains(o.clientNames, "") {
+		errs = append(errs, errors.New("--client-allowed-names: a name is empty"))
 	}
 	switch o.certMode {
 	case certModeSelfManaged:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"strconv"
@@ -52,17 +53,21 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(config, o, source, log)
+	clients, err := clientCA(o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, source, clients, log)
 	if err != nil {
 		return err
 	}
 	end := newDrain()
-	if err := setUp(ctx, mgr, o, fromFiles, source, end, log); err != nil {
+	if err := setUp(ctx, mgr, o, fromFiles, source, clients, end, log); err != nil {
 		return err
 	}
 	ctx, cancel := end.after(ctx, o.shutdownDelay)
 	defer cancel()
-	log.Info("serving", "address", net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)), "policies", policySource(o))
+	log.Info("serving", "address", reviewAddress(o), "policies", policySource(o))
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -88,7 +93,23 @@ func certificates(config *rest.Config, o *options) (certs.Source, error) {
 	return certs.SelfManaged(config, o.namespace, o.dnsNames, o.timing)
 }
 
-func newManager(config *rest.Config, o *options, source certs.Source, log logr.Logger) (ctrl.Manager, error) {
+// clientCA is nil where nobody is asked for a certificate.
+func clientCA(o *options) (*certs.Clients, error) {
+	if o.clientCA == "" {
+		return nil, nil
+	}
+	clients, err := certs.ClientCA(o.clientCA, o.clientNames)
+	if err != nil {
+		return nil, fmt.Errorf("--client-ca-file: %w", err)
+	}
+	return clients, nil
+}
+
+func newManager(config *rest.Config, o *options, source certs.Source, clients *certs.Clients, log logr.Logger) (ctrl.Manager, error) {
+	tlsOptions := []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = source.GetCertificate }}
+	if clients != nil {
+		tlsOptions = append(tlsOptions, clients.Configure)
+	}
 	known := webhook.CacheOptions()
 	known.DefaultWatchErrorHandler = webhook.NewWatchErrorHandler(metrics.Registry)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -98,7 +119,7 @@ func newManager(config *rest.Config, o *options, source certs.Source, log logr.L
 		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
 			Host:    o.bindAddress,
 			Port:    o.port,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = source.GetCertificate }},
+			TLSOpts: tlsOptions,
 		}),
 		HealthProbeBindAddress: address(o.bindAddress, o.healthPort),
 		Metrics:                metricsserver.Options{BindAddress: address(o.bindAddress, o.metricsPort)},
@@ -117,6 +138,9 @@ func setUpError(err error) error {
 	return fmt.Errorf("set up: %w", err)
 }
 
+// reviewAddress is where API servers call.
+func reviewAddress(o *options) string { return net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)) }
+
 // address of a listener; "0" means none to controller-runtime.
 func address(host string, port int) string {
 	if port == 0 {
@@ -133,7 +157,7 @@ func policySource(o *options) string {
 }
 
 // setUp adds everything that runs to the manager.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, end *drain, log logr.Logger) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, end *drain, log logr.Logger) error {
 	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader()}
 	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
@@ -154,13 +178,21 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	engine.Register(drained{mgr.GetWebhookServer(), end})
 	version.NewMetric(metrics.Registry, version.Of(version.Webhook))
 	webhook.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(webhook.NewHandshakeLog(metrics.Registry, log))
 
-	errs := []error{
+	server := mgr.GetWebhookServer().StartedChecker()
+	var errs []error
+	if clients != nil {
+		server = clients.Check(reviewAddress(o))
+		errs = append(errs, mgr.Add(clients))
+	}
+	errs = append(errs,
 		mgr.Add(source),
 		mgr.Add(readiness),
 		mgr.AddReadyzCheck("informers", readiness.Check),
-		mgr.AddReadyzCheck("server", mgr.GetWebhookServer().StartedChecker()),
-	}
+		mgr.AddReadyzCheck("server", server),
+	)
 	live, ready := ofCertificate(o, source, time.Now)
 	for name, check := range live {
 		errs = append(errs, mgr.AddHealthzCheck(name, check))
