@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,8 @@ type variant struct {
 	overlay string
 	// components are taken in as a person would: their lines in the overlay are there, commented out.
 	components []string
+	// patched adds the patch to the overlay that docs/install.md has for the component network-policy.
+	patched bool
 	// values for the chart.
 	values []string
 }
@@ -44,6 +47,27 @@ var variants = []variant{
 	{name: "certmanager, webhook only", overlay: "certmanager", components: []string{"webhook-only"}, values: []string{"certificates.mode=cert-manager", "nodeEnforcer.enabled=false"}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
+	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
+	{name: "certmanager, only the API server", overlay: "certmanager", components: []string{"client-ca"}, values: []string{"certificates.mode=cert-manager", "webhook.clientCA.configMap=podgrace-client-ca"}},
+}
+
+// apiServersOfDocs are the values by which the chart has the addresses that the patch of docs/install.md has.
+var apiServersOfDocs = []string{
+	"networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=192.0.2.10/32", "networkPolicy.apiServers[1].ipBlock.cidr=192.0.2.11/32",
+}
+
+// policyPatchOfDocs is the patch of the component network-policy.
+func policyPatchOfDocs(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := regexp.MustCompile("(?s)```yaml\n(patches:\n- target: {kind: NetworkPolicy.*?)```").FindSubmatch(text)
+	if patch == nil {
+		t.Fatal("docs/install.md has no patch of the NetworkPolicy")
+	}
+	return patch[1]
 }
 
 // folder returns the overlay's folder, in a copy of deploy where the components are taken in.
@@ -65,6 +89,9 @@ func (v variant) folder(t testing.TB) string {
 			t.Fatalf("%s has no line for %s", file, component)
 		}
 		text = line.ReplaceAll(text, []byte("$1 "))
+	}
+	if v.patched {
+		text = append(text, policyPatchOfDocs(t)...)
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)

@@ -212,7 +212,9 @@ func TestBadValues(t *testing.T) {
 		"images.registry=registry.example", "nodeEnforcer.enabled=perhaps", "crds.keep=1", "monitoring.enable=true", "webhook.resources.cpu=1",
 		"firstPolicy=true", "webhook.verbosity=11", "images.tag=sha256:" + digits, "images.tag=v1@sha256:" + digits, "images.tag=-v1",
 		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
-		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c",
+		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
+		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
+		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
 	} {
 		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: got %v", value, err)
