@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -238,8 +240,22 @@ func TestChecksOfTheCertificate(t *testing.T) {
 type fixed struct {
 	certs.Source
 	certificate *tls.Certificate
+	err         error
 }
 
 func (f fixed) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return f.certificate, nil
+	return f.certificate, f.err
+}
+
+// A server without a certificate is not called, and not ready; then its own check says how it is.
+func TestServerIsCalledOnceCertified(t *testing.T) {
+	called, broken := 0, errors.New("nobody listens")
+	server := func(*http.Request) error { called++; return broken }
+	none := errors.New("none yet")
+	if err := onceCertified(fixed{err: none}, server)(nil); !errors.Is(err, none) || called != 0 {
+		t.Errorf("without a certificate: %v, called %d times", err, called)
+	}
+	if err := onceCertified(fixed{certificate: &tls.Certificate{}}, server)(nil); !errors.Is(err, broken) || called != 1 {
+		t.Errorf("with one: %v, called %d times", err, called)
+	}
 }

@@ -191,7 +191,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		mgr.Add(source),
 		mgr.Add(readiness),
 		mgr.AddReadyzCheck("informers", readiness.Check),
-		mgr.AddReadyzCheck("server", server),
+		mgr.AddReadyzCheck("server", onceCertified(source, server)),
 	)
 	live, ready := ofCertificate(o, source, time.Now)
 	for name, check := range live {
@@ -205,6 +205,17 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		leads.fromFiles = new(store.Policies().RemovalOfAll())
 	}
 	return errors.Join(append(errs, mgr.Add(leads))...)
+}
+
+// onceCertified is a check of the server that does not call it as long as there is no certificate: each look would be a handshake that
+// fails.
+func onceCertified(source certs.Source, server healthz.Checker) healthz.Checker {
+	return func(r *http.Request) error {
+		if _, err := source.GetCertificate(nil); err != nil {
+			return fmt.Errorf("get the serving certificate: %w", err)
+		}
+		return server(r)
+	}
 }
 
 // ofCertificate are the checks of the serving certificate: live fails where only a new start mends it.
