@@ -89,7 +89,7 @@ func newPair(t *testing.T) (p *pair, namespace string) {
 		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(graceSeconds)},
 	})
 	for _, w := range p.replicas {
-		(&suite.Suite{Webhook: w}).WaitInForce(t, policy)
+		(&suite.Suite{Client: p.Client, Webhook: w}).WaitInForce(t, policy)
 	}
 	return p, namespace
 }
