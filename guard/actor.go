@@ -3,6 +3,7 @@ package guard
 import (
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -21,7 +22,7 @@ const (
 
 // enforcerOfAnotherNode keeps each node enforcer to the pods of its own node: its rights are those of its service account,
 // which all of them share.
-func enforcerOfAnotherNode(req Request, _ Facts) *Decision {
+func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 	if !strings.HasPrefix(req.User.Username, "system:serviceaccount:") || !strings.HasSuffix(req.User.Username, ":"+enforcerAccount) {
 		return nil
 	}
@@ -35,7 +36,7 @@ func enforcerOfAnotherNode(req Request, _ Facts) *Decision {
 
 // ownKubelet allows the kubelet that runs the pod: it deletes with grace 0 when all has ended. NodeRestriction keeps it to
 // its own pods as well.
-func ownKubelet(req Request, _ Facts) *Decision {
+func ownKubelet(req Request, _ time.Time) *Decision {
 	if slices.Contains(req.User.Groups, nodesGroup) && req.User.Username == nodeUserPrefix+req.Pod.Spec.NodeName {
 		return allow("OwnKubelet")
 	}

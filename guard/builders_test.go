@@ -170,6 +170,9 @@ func terminating(grace *int64) option {
 // halfDone is what the first step of a force delete leaves where the second did not happen.
 func halfDone(w *world) { terminating(new(int64(0)))(w) }
 
+// held has a finalizer.
+func held(w *world) { w.req.Pod.Finalizers = []string{"example.com/hold"} }
+
 func ready(w *world) { w.facts.Node.Ready, w.facts.Node.Heartbeat = true, now.Add(-5*time.Second) }
 
 func confirmedOff(w *world) { w.facts.Node.ConfirmedOff = true }

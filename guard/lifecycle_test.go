@@ -36,6 +36,12 @@ func TestLifecycle(t *testing.T) {
 		allowed(notForced, "eviction: plain", on(guard.RoadEviction), noGrace),
 		denied("eviction: plain, but a stored 0 was left behind", on(guard.RoadEviction), noGrace, halfDone),
 		denied("eviction: plain, but the pod's own grace is 0", on(guard.RoadEviction), noGrace, ownGrace(0)),
+		allowed(notForced, "eviction: with a grace, of a pod whose own is 0", on(guard.RoadEviction), grace(30), ownGrace(0)),
+		denied("eviction: a grace does not undo a stored 0", on(guard.RoadEviction), grace(30), halfDone),
+		denied("eviction: of a pod of grace 0 that a finalizer holds: it would be stored", on(guard.RoadEviction), noGrace, ownGrace(0), held),
+		denied("eviction: grace 0 while terminating, and a finalizer holds it", on(guard.RoadEviction), terminating(new(int64(30))), held),
+		allowed(notForced, "eviction: a stored 0 that a finalizer holds", on(guard.RoadEviction), noGrace, halfDone, held),
+		denied("delete: a stored 0 that a finalizer holds", noGrace, halfDone, held),
 
 		denied("status: Failed", on(guard.RoadStatus)),
 		denied("status: Succeeded", on(guard.RoadStatus), writes(corev1.PodSucceeded)),

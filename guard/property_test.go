@@ -424,6 +424,32 @@ func TestEveryDecisionIsFit(t *testing.T) {
 	})
 }
 
+// TestByItselfNeedsNoFacts: what is decided without facts no fact would change, and what takes facts is not decided without.
+func TestByItselfNeedsNoFacts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		if w.req.Pod != nil && chance(t, "a finalizer") {
+			held(&w)
+		}
+		d := guard.ByItself(w.req, w.facts.Now)
+		if d == nil {
+			if got := w.decide(); slices.Contains([]string{"NotForced", "NeverScheduled", "Finished", "OwnKubelet", "EnforcerOfAnotherNode"}, got.Reason) {
+				t.Fatalf("facts were asked for: %+v", got)
+			}
+			return
+		}
+		other := w.copied()
+		drawPolicy(t, &other)
+		drawNode(t, &other)
+		for _, facts := range []guard.Facts{w.facts, other.facts, {Now: w.facts.Now}} {
+			if got := guard.Decide(w.req, facts); got != *d {
+				t.Fatalf("%+v by itself, %+v with %+v", d, got, facts)
+			}
+		}
+	})
+}
+
 // TestNoFactsAtAll: what is missing is unknown, and no reason to panic.
 func TestNoFactsAtAll(t *testing.T) {
 	t.Parallel()

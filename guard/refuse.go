@@ -26,30 +26,44 @@ func unprotected(req Request, facts Facts) *Decision {
 func refusePod(req Request, facts Facts) *Decision {
 	subject := fmt.Sprintf("%s may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))
 	why := protectedBecause(req.Pod, facts) + ", so its replacement could run beside it"
+	if req.Road == RoadEviction && forceDeleteBegun(req.Pod) { // who evicts, or drains, has asked for no such thing
+		why = "a force delete of it was refused half-way, so evicting it would remove it at once, and " + why
+	}
 	return refuse(facts, subject, why, append(waysWithout(req, facts), wayBy(req, facts)))
 }
 
 // waysWithout are the ways to be rid of the pod that run nothing twice.
 func waysWithout(req Request, facts Facts) []string {
 	p, n := req.Pod, facts.Node
+	var ways []string
+	if evictedByOwnGrace(req) { // who drains a silent node is content to have it evicted, and to wait
+		ways = append(ways, throughKubelet(req))
+	}
 	switch {
 	case n.State == NodeUnknown:
-		return []string{"try again when its node's state can be read"}
+		return append(ways, "try again when its node's state can be read")
 	case n.State == NodePresent && (n.Ready || !n.Silent(facts.Now)):
 		return []string{throughKubelet(req)}
 	}
-	return []string{"wait until its node is back, or fenced",
-		fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", p.Spec.NodeName, p.Spec.NodeName)}
+	return append(ways, "wait until its node is back, or fenced",
+		fmt.Sprintf("if %s is known to be off: kubectl podgrace confirm node/%s", p.Spec.NodeName, p.Spec.NodeName))
+}
+
+// evictedByOwnGrace says whether an eviction removes a pod at once because the pod's own grace period is 0: any other lets its kubelet stop it.
+func evictedByOwnGrace(req Request) bool {
+	return req.Road == RoadEviction && req.Pod.DeletionTimestamp == nil && graceperiod.Of(&req.Pod.Spec) == 0
 }
 
 // throughKubelet says how the kubelet, which answers, can be made to stop the pod.
 func throughKubelet(req Request) string {
 	p := req.Pod
 	switch {
-	case p.DeletionTimestamp != nil && graceperiod.Delete(p, nil, p.DeletionTimestamp.Time).Force:
+	case forceDeleteBegun(p):
 		return "it is being deleted already: wait until its kubelet has stopped it"
 	case req.Road == RoadStatus || req.Road == RoadFinalizer:
 		return "wait until its kubelet has stopped it"
+	case evictedByOwnGrace(req):
+		return fmt.Sprintf("its own grace period is 0, give it one: kubectl drain --grace-period=%d, or gracePeriodSeconds in the eviction's deleteOptions", graceperiod.Unset)
 	case req.Road == RoadEviction:
 		return "evict or drain without --grace-period=0"
 	case graceperiod.Of(&p.Spec) == 0:

@@ -19,7 +19,7 @@ type Road string
 const (
 	// RoadDelete is a DELETE or DELETECOLLECTION of pods whose effective grace period is 0.
 	RoadDelete Road = "delete"
-	// RoadEviction is an eviction with a grace period of 0.
+	// RoadEviction is an eviction whose effective grace period is 0.
 	RoadEviction Road = "eviction"
 	// RoadStatus is a status that says Succeeded or Failed: a plain delete of the pod then takes effect at once.
 	RoadStatus Road = "status"
@@ -228,12 +228,26 @@ func (d Decision) weight() int {
 	return 0
 }
 
+// ByItself judges a request for which nothing need be known but the time; nil: it takes facts. Decide says the same of it, whatever the
+// facts are, so that nobody need look them up.
+func ByItself(req Request, now time.Time) *Decision {
+	if !complete(req) {
+		return &Decision{Verdict: Deny, Reason: "Incomplete", Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+	}
+	for _, r := range roads[req.Road].byItself {
+		if d := r(req, now); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
 // judge judges a request by the strictest level of the facts' policy.
 func judge(req Request, facts Facts) Decision {
-	if !complete(req) {
-		return Decision{Verdict: Deny, Reason: "Incomplete", Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+	if d := ByItself(req, facts.Now); d != nil {
+		return *d
 	}
-	for _, r := range roads[req.Road] {
+	for _, r := range roads[req.Road].rules {
 		if d := r(req, facts); d != nil {
 			return *d
 		}
@@ -257,21 +271,28 @@ func complete(req Request) bool {
 // rule answers, or leaves the answer to the next one.
 type rule func(Request, Facts) *Decision
 
-// The rules of each road, in the order in which they are asked.
-var roads = map[Road][]rule{
-	RoadDelete:           podRules,
-	RoadEviction:         podRules,
-	RoadStatus:           podRules,
-	RoadFinalizer:        podRules,
-	RoadNode:             {unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode},
-	RoadOutOfService:     {unguarded, allowedActor, nodeStopped, refuseNode},
-	RoadVolumeAttachment: {unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment},
+// The rules of each road, in the order in which they are asked: first those that look at the request alone.
+var roads = map[Road]struct {
+	byItself []func(Request, time.Time) *Decision
+	rules    []rule
+}{
+	RoadDelete:           {podByItself, podRules},
+	RoadEviction:         {podByItself, podRules},
+	RoadStatus:           {podByItself, podRules},
+	RoadFinalizer:        {podByItself, podRules},
+	RoadNode:             {nil, []rule{unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode}},
+	RoadOutOfService:     {nil, []rule{unguarded, allowedActor, nodeStopped, refuseNode}},
+	RoadVolumeAttachment: {nil, []rule{unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment}},
+}
+
+var podByItself = []func(Request, time.Time) *Decision{
+	enforcerOfAnotherNode,
+	notForced, neverScheduled, finished,
+	ownKubelet,
 }
 
 var podRules = []rule{
-	enforcerOfAnotherNode,
-	notForced, neverScheduled, finished,
-	ownKubelet, podGarbageCollector,
+	podGarbageCollector,
 	unguarded, allowedActor,
 	nodeGone, fenced, confirmed,
 	unprotected, refusePod,
