@@ -66,7 +66,9 @@ func (s *step) change(ctx context.Context, handlers *webhook.Engine, req *admiss
 				mutate = handlers.MutateNodes
 			}
 			response := mutate(ctx, *req)
-			s.take(response)
+			if !s.take(response) {
+				return true, false, nil
+			}
 			if req.Object.Raw, err = patched(req.Object.Raw, response); err != nil {
 				return true, false, err
 			}

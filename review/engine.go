@@ -127,7 +127,7 @@ type step struct {
 func (s *step) handlers() *webhook.Engine {
 	return &webhook.Engine{
 		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial()},
-		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock,
+		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true,
 	}
 }
 

@@ -112,6 +112,7 @@ func TestNotReady(t *testing.T) {
 	}
 	const missed = `# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
 # TYPE podgrace_reviews_missed_total counter
+podgrace_reviews_missed_total{path="/mutate-evictions"} 0
 podgrace_reviews_missed_total{path="/mutate-pods"} 1
 podgrace_reviews_missed_total{path="/validate-pods"} 1
 podgrace_reviews_missed_total{path="/validate-workloads"} 1

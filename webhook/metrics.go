@@ -47,7 +47,7 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 
 // begin has the series that alerts look at there from the start, so that the first event is an increase.
 func (m *Metrics) begin() {
-	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads} {
+	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads, PathMutateEvictions} {
 		m.missed.WithLabelValues(path)
 	}
 	for _, reason := range denialReasons() {

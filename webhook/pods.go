@@ -31,6 +31,8 @@ type Engine struct {
 	Ready func() bool
 	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
 	Namespace string
+	// Offline: nobody waits for the answer. What can't be read is then refused also where a request that waits would go on.
+	Offline bool
 	// Fences gives receipts of fences. nil: nobody fences here.
 	Fences Fences
 	// Events may be nil.

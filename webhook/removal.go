@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
@@ -27,37 +26,57 @@ import (
 // ValidateRemoval answers /validate-removal: the roads by which Kubernetes can be made to believe that a pod is gone. It
 // fails closed: what can't be judged is refused, with the reason.
 func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) admission.Response {
-	r, facts, response := e.removal(ctx, req)
-	if response != nil {
-		return *response
+	r, err := e.removalRequest(ctx, req)
+	if err != nil {
+		return unjudged(err)
 	}
-	d := guard.Decide(*r, *facts)
-	e.Metrics.removal(req, r.Road, d)
-	e.Events.removal(req, *r, d)
-	return removalAnswer(*r, d)
+	if r == nil {
+		return admission.Allowed("")
+	}
+	d, _, err := e.judge(ctx, r)
+	if err != nil {
+		return unjudged(err)
+	}
+	return e.answerRemoval(req, *r, d)
 }
 
-// MutateEvictions answers /mutate-evictions: where the policy says so, an eviction with a grace period of 0 that would be
-// refused gets the pod's own. One that would only be warned about stays as it is: who warns changes nothing.
+// MutateEvictions answers /mutate-evictions. An eviction that would be refused is raised where the policy says so (guard.Raise). With a
+// grace period of 0 it is else left to ValidateRemoval. Any other, a drain's for instance, is judged here and nowhere else, so that it costs
+// one call: the webhook alone can tell that the pod's own grace is 0, or that a force delete of it is half done, and for that it has to read
+// the pod.
 func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) admission.Response {
-	r, facts, response := e.removal(ctx, req)
-	if response != nil {
+	r, err := e.removalRequest(ctx, req)
+	if r == nil || r.Road != guard.RoadEviction {
 		return admission.Allowed("") // the validating webhook says what is wrong
 	}
-	if r.Road != guard.RoadEviction || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise {
+	plain := r.GracePeriodSeconds == nil || *r.GracePeriodSeconds != 0
+	if err != nil {
+		return e.unreadEviction(plain, err)
+	}
+	d, facts, err := e.judge(ctx, r)
+	seconds, raised := guard.Raise(*r, facts, d)
+	switch {
+	case raised:
+		return raiseEviction(req, r.Pod, seconds)
+	case !plain:
 		return admission.Allowed("")
+	case err != nil:
+		return unjudged(err)
 	}
-	if d := guard.Decide(*r, *facts); d.Verdict != guard.Deny || d.Reason != guard.Unsafe {
+	return e.answerRemoval(req, *r, d)
+}
+
+// unreadEviction answers an eviction whose pod could not be read. Of a pod that is not there the API server says so itself. Else a plain
+// eviction goes on, as it does while the webhook is away: hardly any pod is one that it would remove at once, and a drain must not wait for
+// who can't read. Offline nobody waits, so that what is not known is refused there.
+func (e *Engine) unreadEviction(plain bool, err error) admission.Response {
+	switch {
+	case !plain || !errors.Is(err, errLookup) || apierrors.IsNotFound(err):
 		return admission.Allowed("")
+	case e.Offline:
+		return unjudged(err)
 	}
-	grace := graceperiod.Of(&r.Pod.Spec)
-	if grace == 0 {
-		grace = graceperiod.Unset
-	}
-	if graceperiod.Delete(r.Pod, &grace, facts.Now).Force {
-		return admission.Allowed("") // a stored 0 was left behind: no grace helps, and the eviction must be judged as it is
-	}
-	return raiseEviction(req, r.Pod, grace)
+	return e.missed(PathMutateEvictions, "this eviction was not judged", err)
 }
 
 func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admission.Response {
@@ -69,8 +88,12 @@ func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admissio
 	if eviction.DeleteOptions == nil {
 		patch = jsonpatch.Operation{Operation: "add", Path: "/deleteOptions", Value: map[string]int64{"gracePeriodSeconds": grace}}
 	}
+	whose := ""
+	if grace == graceperiod.Of(&pod.Spec) {
+		whose = "its own "
+	}
 	response := admission.Patched("", patch)
-	return response.WithWarnings(string(defaulting.Shorten(fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to its own %d s, because it is protected", pod.Namespace, pod.Name, grace))))
+	return response.WithWarnings(string(defaulting.Shorten(fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to %s%d s, because it is protected", pod.Namespace, pod.Name, whose, grace))))
 }
 
 // MutateNodes answers /mutate-nodes: the out-of-service taint of an allowed actor, a fencing operator for instance, is its word that the node is
@@ -108,25 +131,34 @@ func confirmOff(req admission.Request, text string) admission.Response {
 	return admission.Patched("", patch)
 }
 
-// removal decodes a request and looks up what its judgement depends on. The response is for what can't be judged.
-func (e *Engine) removal(ctx context.Context, req admission.Request) (*guard.Request, *guard.Facts, *admission.Response) {
-	r, err := e.removalRequest(ctx, req)
-	switch {
-	case apierrors.IsNotFound(err): // kubectl drain takes it for done
-		return nil, nil, new(admission.Errored(http.StatusNotFound, err))
-	case errors.Is(err, errLookup):
-		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, err))
-	case err != nil:
-		return nil, nil, new(badRequest("%w", err))
-	}
-	if r == nil {
-		return nil, nil, new(admission.Allowed(""))
+// judge decides about a removal. Facts are looked up where it takes any, so that an ordinary eviction costs no more than the read of its pod.
+func (e *Engine) judge(ctx context.Context, r *guard.Request) (guard.Decision, guard.Facts, error) {
+	if d := guard.ByItself(*r, e.Now()); d != nil {
+		return *d, guard.Facts{}, nil
 	}
 	if !e.Ready() {
-		return nil, nil, new(admission.Errored(http.StatusServiceUnavailable, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)))
+		return guard.Decision{}, guard.Facts{}, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)
 	}
 	facts := e.RemovalFacts(ctx, r)
-	return r, &facts, nil
+	return guard.Decide(*r, facts), facts, nil
+}
+
+// answerRemoval tells a decision about a removal.
+func (e *Engine) answerRemoval(req admission.Request, r guard.Request, d guard.Decision) admission.Response {
+	e.Metrics.removal(req, r.Road, d)
+	e.Events.removal(req, r, d)
+	return removalAnswer(r, d)
+}
+
+// unjudged refuses a removal that can't be judged.
+func unjudged(err error) admission.Response {
+	switch {
+	case apierrors.IsNotFound(err): // kubectl drain takes it for done
+		return admission.Errored(http.StatusNotFound, err)
+	case errors.Is(err, errLookup), errors.Is(err, errNotReady):
+		return admission.Errored(http.StatusServiceUnavailable, err)
+	}
+	return badRequest("%w", err)
 }
 
 // removalRequest recognises the road. nil: the request is on none of them.

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -864,6 +865,163 @@ func TestMutateEvictions(t *testing.T) {
 	}
 }
 
+// holding is what a live read finds, with a pod that no finalizer holds: the fake API server keeps no such pod.
+func holding(pod *corev1.Pod) client.Reader {
+	return interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		if p, is := into.(*corev1.Pod); is && key == client.ObjectKeyFromObject(pod) {
+			pod.DeepCopyInto(p)
+			return nil
+		}
+		return c.Get(ctx, key, into, options...)
+	}})
+}
+
+// An eviction with another grace period than 0 is judged where it could be raised, by its pod.
+func TestPlainEvictions(t *testing.T) {
+	patient := strings.Replace(evictionV1, `"gracePeriodSeconds":0`, `"gracePeriodSeconds":30`, 1)
+	const graceless = "its own grace period is 0, give it one: kubectl drain --grace-period=30"
+	for name, tc := range map[string]struct {
+		body    string
+		pod     *corev1.Pod
+		verdict guard.Verdict
+		reason  string
+		says    string
+	}{
+		"ordinary":                     {evictionBare, dbPod(), guard.Allow, "NotForced", ""},
+		"ordinary, with a grace":       {patient, dbPod(), guard.Allow, "NotForced", ""},
+		"own grace 0":                  {evictionBare, dbPod(ownGrace(0)), guard.Deny, guard.Unsafe, graceless},
+		"own grace 0, with a grace":    {patient, dbPod(ownGrace(0)), guard.Allow, "NotForced", ""},
+		"own grace 0, unprotected":     {evictionBare, dbPod(ownGrace(0), stateless), guard.Warn, "Unprotected", "it may still run on n1"},
+		"own grace 0, finished":        {evictionBare, dbPod(ownGrace(0), ended), guard.Allow, "Finished", ""},
+		"own grace 0, confirmed":       {evictionBare, dbPod(ownGrace(0), confirmed), guard.Allow, guard.Confirmed, ""},
+		"half-done":                    {evictionBare, dbPod(halfDone), guard.Deny, guard.Unsafe, "a force delete of it was refused half-way, so evicting it would remove it at once"},
+		"half-done, with a grace":      {patient, dbPod(halfDone), guard.Deny, guard.Unsafe, "refused half-way"},
+		"half-done, unprotected":       {evictionBare, dbPod(halfDone, stateless), guard.Warn, "Unprotected", ""},
+		"half-done, finished":          {evictionBare, dbPod(halfDone, ended), guard.Allow, "Finished", ""},
+		"half-done, confirmed":         {patient, dbPod(halfDone, confirmed), guard.Allow, guard.Confirmed, ""},
+		"half-done, a finalizer":       {evictionBare, dbPod(halfDone, finalizers("x/y")), guard.Allow, "NotForced", ""},
+		"with grace 0: judged later":   {evictionV1, dbPod(), "", "", ""},
+		"grace 0, half-done: the same": {evictionV1, dbPod(halfDone), "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry, events := prometheus.NewRegistry(), &recorder{}
+			e := guardedEngine(t, holding(tc.pod))
+			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), webhook.NewEvents(events)
+			got := e.MutateEvictions(t.Context(), eviction(tc.body))
+			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
+				t.Fatalf("got %+v", got)
+			}
+			if said := strings.Join(append(got.Warnings, message(got)), ""); !strings.Contains(said, tc.says) || (said == "") != (tc.verdict == guard.Allow || tc.verdict == "") {
+				t.Errorf("it says %q, want %q", said, tc.says)
+			}
+			if tc.verdict == guard.Deny && (got.Result.Code != http.StatusForbidden || len(*events) != 1) {
+				t.Errorf("code %d, Events %q", got.Result.Code, *events)
+			}
+			counted := 0
+			if tc.verdict != "" {
+				counted = 1
+			}
+			if n := judgedEvictions(t, registry); n != counted {
+				t.Errorf("%d evictions counted, want %d", n, counted)
+			}
+		})
+	}
+	t.Run("half-done: no grace helps", func(t *testing.T) {
+		got := guardedEngine(t, holding(dbPod(halfDone)), guarding(raising)).MutateEvictions(t.Context(), eviction(evictionBare))
+		if got.Allowed || len(got.Patches) > 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// judgedEvictions is how many evictions were judged, by the metrics.
+func judgedEvictions(t *testing.T, registry *prometheus.Registry) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "podgrace_removals_total" && l.GetName() == "road" && l.GetValue() == string(guard.RoadEviction) {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return int(sum)
+}
+
+// An ordinary eviction costs the read of its pod and no more: a drain has many. It is so also for a replica that knows nothing yet.
+func TestOrdinaryEvictionReadsItsPodAlone(t *testing.T) {
+	var reads []string
+	counting := interceptor.NewClient(silentCluster(dbPod()), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			reads = append(reads, fmt.Sprintf("%T %s", into, key))
+			return c.Get(ctx, key, into, options...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, options ...client.ListOption) error {
+			reads = append(reads, fmt.Sprintf("%T", into))
+			return c.List(ctx, into, options...)
+		},
+	})
+	e := guardedEngine(t, counting)
+	e.LivePolicies = func(context.Context) (defaulting.Policies, error) {
+		reads = append(reads, "policies")
+		return e.Policies.Policies(), nil
+	}
+	e.Ready = func() bool { return false }
+	if got := e.MutateEvictions(t.Context(), eviction(evictionBare)); !got.Allowed || len(got.Warnings) > 0 {
+		t.Errorf("got %+v", got)
+	}
+	if diff := cmp.Diff([]string{"*v1.Pod shop/db-0"}, reads); diff != "" {
+		t.Errorf("reads (-want +got):\n%s", diff)
+	}
+}
+
+// A plain eviction whose pod can't be read goes on, as it does while the webhook is away; offline, where nobody waits, it is refused. One that
+// would remove its pod at once and can't be judged is refused.
+func TestPlainEvictionUnjudged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		live    client.Reader
+		offline bool
+		code    int32 // 0: allowed
+		says    string
+	}{
+		"gone: the API server says so":        {silentCluster(), false, 0, ""},
+		"the API server is away":              {away(), false, 0, "podgrace: this eviction was not judged: look up the pod of the eviction: read pod shop/db-0: connection refused"},
+		"offline":                             {away(), true, http.StatusServiceUnavailable, "read pod shop/db-0"},
+		"own grace 0, and it knows no policy": {silentCluster(dbPod(ownGrace(0))), false, http.StatusServiceUnavailable, "does not know the cluster yet; try again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			e := guardedEngine(t, tc.live)
+			e.Offline = tc.offline
+			e.Metrics, e.Ready = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), func() bool { return false }
+			got := e.MutateEvictions(t.Context(), eviction(evictionBare))
+			if got.Allowed != (tc.code == 0) || !got.Allowed && got.Result.Code != tc.code || !strings.Contains(strings.Join(append(got.Warnings, message(got)), ""), tc.says) {
+				t.Errorf("got %+v, %q", got, message(got))
+			}
+			missed := 0
+			if name == "the API server is away" {
+				missed = 1
+			}
+			if diff := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
+# TYPE podgrace_reviews_missed_total counter
+podgrace_reviews_missed_total{path="/mutate-evictions"} %d
+podgrace_reviews_missed_total{path="/mutate-pods"} 0
+podgrace_reviews_missed_total{path="/validate-pods"} 0
+podgrace_reviews_missed_total{path="/validate-workloads"} 0
+`, missed)), "podgrace_reviews_missed_total"); diff != nil {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func patchedBy(t *testing.T, response admission.Response, body []byte) []byte {
 	t.Helper()
 	text, err := json.Marshal(response.Patches)
@@ -999,8 +1157,9 @@ func FuzzValidateRemoval(f *testing.F) {
 					t.Errorf("%q is no line of text", said)
 				}
 			}
-			if mutated := e.MutateEvictions(t.Context(), req); !mutated.Allowed {
-				t.Errorf("mutation refuses: %+v", mutated)
+			mutated := e.MutateEvictions(t.Context(), req)
+			if !mutated.Allowed && (message(mutated) == "" || mutated.AuditAnnotations["removal"] != string(guard.RoadEviction)) {
+				t.Errorf("mutation refuses what is no eviction, or without a reason: %+v", mutated)
 			}
 		}
 	})
