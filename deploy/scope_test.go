@@ -27,6 +27,10 @@ type hook struct {
 	conditions []admissionregistrationv1.MatchCondition
 	// judges: a failure of this one refuses the request.
 	judges bool
+	// timeout in seconds after which a webhook has failed.
+	timeout int32
+	// param is what kind of objects a policy is evaluated with, once for each.
+	param *admissionregistrationv1.ParamKind
 }
 
 // hooks returns everything by which the API server could be held up.
@@ -45,15 +49,15 @@ func hooks(t *testing.T) []hook {
 		switch o.GetKind() {
 		case "MutatingWebhookConfiguration":
 			for _, w := range as[admissionregistrationv1.MutatingWebhookConfiguration](t, o).Webhooks {
-				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail})
+				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail, *w.TimeoutSeconds, nil})
 			}
 		case "ValidatingWebhookConfiguration":
 			for _, w := range as[admissionregistrationv1.ValidatingWebhookConfiguration](t, o).Webhooks {
-				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail})
+				all = append(all, hook{w.Name, w.NamespaceSelector, w.Rules, w.MatchConditions, *w.FailurePolicy == admissionregistrationv1.Fail, *w.TimeoutSeconds, nil})
 			}
 		case "ValidatingAdmissionPolicy":
 			spec := as[admissionregistrationv1.ValidatingAdmissionPolicy](t, o).Spec
-			h := hook{name: o.GetName(), selector: spec.MatchConstraints.NamespaceSelector, conditions: spec.MatchConditions, judges: true}
+			h := hook{name: o.GetName(), selector: spec.MatchConstraints.NamespaceSelector, conditions: spec.MatchConditions, judges: true, param: spec.ParamKind}
 			for _, r := range spec.MatchConstraints.ResourceRules {
 				h.rules = append(h.rules, r.RuleWithOperations)
 			}
@@ -257,5 +261,37 @@ func TestKubeletsWaitForNobody(t *testing.T) {
 				t.Errorf("%s: %v of %v is judged for kubelets too", h.name, r.Operations, r.Resources)
 			}
 		}
+	}
+}
+
+// A policy is evaluated once for each of its parameters: were these the pods of a namespace, or its objects of whatever kind, each request would
+// cost the API server what there is of them. PodPolicies are few.
+func TestParametersAreFew(t *testing.T) {
+	for _, h := range hooks(t) {
+		if h.param != nil && *h.param != (admissionregistrationv1.ParamKind{APIVersion: "podgrace.dev/v1alpha1", Kind: "PodPolicy"}) {
+			t.Errorf("%s has parameters of kind %s %s: how many are there?", h.name, h.param.APIVersion, h.param.Kind)
+		}
+	}
+}
+
+// A drain's evictions go on while the webhook is away, and hardly wait for it. And each costs one call.
+func TestDrainsWaitForNobody(t *testing.T) {
+	asked := 0
+	for _, h := range hooks(t) {
+		evictions := slices.ContainsFunc(h.rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+			return slices.Contains(r.Resources, "pods/eviction")
+		})
+		withoutGrace := slices.ContainsFunc(h.conditions, func(c admissionregistrationv1.MatchCondition) bool {
+			return c.Expression == "object.?deleteOptions.?gracePeriodSeconds.orValue(-1) == 0"
+		})
+		if !evictions || withoutGrace || ofOurs(h) {
+			continue
+		}
+		if asked++; h.judges || h.timeout > 2 {
+			t.Errorf("%s holds up a drain: a failure refuses %v, after %d s", h.name, h.judges, h.timeout)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("%d webhooks and policies are asked about an ordinary eviction, want 1: each costs a call", asked)
 	}
 }

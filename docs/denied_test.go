@@ -72,6 +72,8 @@ func messages(t *testing.T) (first string, all []string) {
 			p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: guard.ConfirmPod(p, guard.Node{}, now.Add(-2*time.Hour))}
 		})), facts(silent)},
 		{force(db(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &forced, new(int64(0)) })), facts(ready)},
+		{guard.Request{Road: guard.RoadEviction, Pod: db(func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(0)) })}, facts(silent)},
+		{guard.Request{Road: guard.RoadEviction, Pod: db(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &forced, new(int64(0)) })}, facts(ready)},
 		{guard.Request{Road: guard.RoadNode}, bound},
 		{guard.Request{Road: guard.RoadOutOfService}, facts(silent)},
 		{guard.Request{Road: guard.RoadVolumeAttachment, VolumeAttachment: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "node-7"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}}, facts(silent)},

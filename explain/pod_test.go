@@ -269,9 +269,10 @@ func TestRemoval(t *testing.T) {
 			"Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
 		"warned about, all": {[]option{raising, policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))},
 			"Warn Unsafe", "Allow NotForced", "Allow NotForced", "(PodPolicy warn)"},
-		"own grace 0":      {[]option{guarded, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Warn NotSeen", "shows no webhook the pod"},
-		"finished":         {[]option{guarded, stateful, edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "Allow Finished", "Allow Finished", "Allow Finished", "it has finished"},
-		"policies unknown": {[]option{stateful, func(in *explain.Input) { in.PoliciesUnknown = true }}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "the policies could not be read"},
+		"own grace 0, raised": {[]option{raising, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Allow Raised", "its own grace period is 0: an eviction is raised to 30 s"},
+		"own grace 0":         {[]option{guarded, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Deny Unsafe", "kubectl drain --grace-period=30"},
+		"finished":            {[]option{guarded, stateful, edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "Allow Finished", "Allow Finished", "Allow Finished", "it has finished"},
+		"policies unknown":    {[]option{stateful, func(in *explain.Input) { in.PoliciesUnknown = true }}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "the policies could not be read"},
 		"as asked": {[]option{stateful, annotated(guard.AnnotationConfirmForceDelete, "u1/"+now.Format(time.RFC3339)), func(in *explain.Input) {
 			in.Removal = &guard.Facts{Now: now, Policy: guard.Policy{Names: []string{"keep"}, ForceDelete: v1alpha1.RemovalDeny}}
 		}}, "Allow Confirmed", "Allow NotForced", "Allow NotForced", "it is confirmed that it may run twice"},

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -71,29 +70,40 @@ func (v *view) judge(road guard.Road, grace *int64, facts guard.Facts) *Verdict 
 	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason, Message: or(d.Message, or(reasons[d.Reason], d.Reason))}
 }
 
-// evictionVerdict is of an eviction without options, as kubectl drain sends it. The webhook is asked about evictions with grace 0 only:
-// of one that is without because the pod's own is 0 it does not learn (docs/removal-guard.md).
+// evictionVerdict is of an eviction without options, as kubectl drain sends it.
 func (v *view) evictionVerdict(facts guard.Facts) *Verdict {
-	verdict := v.judge(guard.RoadEviction, nil, facts)
-	own := graceperiod.Delete(v.pod, nil, facts.Now).Force && v.pod.Spec.NodeName != "" && !graceperiod.Finished(v.pod)
-	if own {
-		return &Verdict{Decision: string(guard.Warn), Reason: "NotSeen", Message: "its own grace period is 0: an eviction without options force-deletes it, and shows no webhook the pod"}
-	}
-	if verdict.Decision == string(guard.Allow) {
+	verdict, raised := v.judge(guard.RoadEviction, nil, facts), v.raised(nil, facts)
+	switch {
+	case raised != "":
+		return &Verdict{Decision: string(guard.Allow), Reason: "Raised", Message: "its own grace period is 0: an eviction is " + raised + "; budgets count"}
+	case verdict.Decision == string(guard.Allow):
 		verdict.Message += fmt.Sprintf("; budgets count; with grace 0 %s", v.withoutGrace(facts))
 	}
 	return verdict
 }
 
+// raised says to what an eviction is; empty: it is not.
+func (v *view) raised(grace *int64, facts guard.Facts) string {
+	req := guard.Request{Road: guard.RoadEviction, User: v.in.User, Pod: v.pod, GracePeriodSeconds: grace}
+	seconds, raised := guard.Raise(req, facts, guard.Decide(req, facts))
+	switch {
+	case !raised:
+		return ""
+	case seconds == graceperiod.Of(&v.pod.Spec):
+		return "raised to its own"
+	}
+	return fmt.Sprintf("raised to %d s", seconds)
+}
+
 // withoutGrace is what becomes of an eviction with grace 0.
 func (v *view) withoutGrace(facts guard.Facts) string {
-	d := v.judge(guard.RoadEviction, new(int64(0)), facts)
-	switch {
-	case d.Decision == string(guard.Deny) && d.Reason == guard.Unsafe && facts.Policy.EvictionWithoutGrace == v1alpha1.GraceRaise:
-		return "raised to its own"
-	case d.Decision == string(guard.Deny):
+	if raised := v.raised(new(int64(0)), facts); raised != "" {
+		return raised
+	}
+	switch v.judge(guard.RoadEviction, new(int64(0)), facts).Decision {
+	case string(guard.Deny):
 		return "refused"
-	case d.Decision == string(guard.Warn):
+	case string(guard.Warn):
 		return "warned about"
 	}
 	return "allowed"

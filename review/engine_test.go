@@ -219,8 +219,10 @@ func TestRemoval(t *testing.T) {
 		"by its kubelet":         {[]string{shop, ready}, running, Question{Operation: OperationDelete, GracePeriodSeconds: force, User: node}, Result{Decision: Allowed, Reason: notJudged}, ""},
 		"only a manifest":        {[]string{shop, high}, deployment, Question{Operation: OperationDelete, GracePeriodSeconds: force}, Result{Decision: Denied, Reason: "Unsafe", Unknown: []string{"the Node that it runs on"}}, "pod shop/web-revision-0"},
 		"finished":               {[]string{shop}, strings.Replace(running, "Running", "Succeeded", 1), Question{Operation: OperationDelete, GracePeriodSeconds: force}, Result{Decision: Allowed, Reason: notJudged}, ""},
-		"eviction":               {[]string{shop, ready, lease}, running, Question{Operation: OperationEvict}, Result{Decision: Allowed, Reason: notJudged}, ""},
+		"eviction":               {[]string{shop, ready, lease}, running, Question{Operation: OperationEvict}, Result{Decision: Allowed, Reason: "NotForced"}, ""},
 		"eviction without grace": {[]string{shop, ready, lease}, running, Question{Operation: OperationEvict, GracePeriodSeconds: force}, Result{Decision: Allowed}, "a grace period of 0 was raised to its own 30 s"},
+		"eviction, own grace 0":  {[]string{shop, ready, lease}, strings.Replace(running, "Seconds: 30", "Seconds: 0", 1), Question{Operation: OperationEvict}, Result{Decision: Allowed}, "a grace period of 0 was raised to 30 s"},
+		"eviction, half-done":    {[]string{shop, ready, lease}, strings.Replace(running, "uid: u", `uid: u, deletionTimestamp: "2026-01-01T10:00:00Z", deletionGracePeriodSeconds: 0`, 1), Question{Operation: OperationEvict}, Result{Decision: Denied, Reason: "Unsafe"}, "a force delete of it was refused half-way"},
 		"delete of a ready node": {[]string{shop, ready, lease}, ready, Question{Operation: OperationDelete}, Result{Decision: Denied, Reason: "Unsafe", Unknown: []string{"Pods of Node n1"}}, "n1"},
 		"eviction of a node":     {nil, ready, Question{Operation: OperationEvict}, Result{}, ""},
 		"delete of a Service":    {nil, service, Question{Operation: OperationDelete}, Result{}, ""},
@@ -292,6 +294,10 @@ func TestRecorded(t *testing.T) {
 			text = strings.Replace(text, "%s", v, 1)
 		}
 		return text
+	}
+	r := mustReview(t, e, fill("CREATE", "eviction", "null", "{}", "null"), Question{})
+	if r.Decision != Denied || !slices.Equal(r.Unknown, []string{"Pod shop/p"}) || !strings.Contains(r.Message, "read pod shop/p") {
+		t.Errorf("an eviction of a pod that is not known: %+v", r)
 	}
 	for name, test := range map[string]struct{ text, reason, subresource string }{
 		"force delete": {fill("DELETE", "", string(pod), "null", `{gracePeriodSeconds: 0}`), "Unsafe", ""},

@@ -8,8 +8,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/review/apiserver"
@@ -24,17 +22,6 @@ func (s *step) asked(req *admission.Request) apiserver.Request {
 	}
 	for _, p := range s.policies {
 		r.Params = append(r.Params, p)
-	}
-	if req.SubResource == "eviction" {
-		var pod corev1.Pod
-		quiet := &view{State: s.State, madeUp: s.view.madeUp}
-		err := quiet.Get(context.Background(), client.ObjectKey{Namespace: req.Namespace, Name: req.Name}, &pod)
-		if apierrors.IsNotFound(err) { // nor is it one of which half was done
-			pod.Namespace, pod.Name, err = req.Namespace, req.Name, nil
-		}
-		if err == nil {
-			r.Params = append(r.Params, &pod)
-		}
 	}
 	return r
 }

@@ -34,7 +34,6 @@ type routeCase struct {
 	// Idle: no policy denies or warns about removals, so that the guard is not armed.
 	Idle     bool
 	Policies []*v1alpha1.PodPolicy
-	Pods     []*corev1.Pod
 }
 
 func (c *routeCase) GoString() string { return show(c) }
@@ -116,7 +115,6 @@ func (c *routeCase) drawEviction(s source) {
 		e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: maybe[int64](s, 12, 0, 0, 5)}
 	}
 	c.Object = e
-	c.Pods = []*corev1.Pod{drawRemoved(s, c.Namespace, c.Name), drawRemoved(s, c.Namespace, "db-1"), drawRemoved(s, "elsewhere", c.Name)}
 }
 
 func (c *routeCase) drawNode(s source) {
@@ -238,9 +236,6 @@ func (c *routeCase) reviewed(t fataler) apiserver.Request {
 		r.Namespace = namespaceOf(c.Namespace)
 	}
 	for _, p := range c.Policies {
-		r.Params = append(r.Params, p)
-	}
-	for _, p := range c.Pods {
 		r.Params = append(r.Params, p)
 	}
 	return r

@@ -55,7 +55,6 @@ type router struct {
 		Dispatch(context.Context, admission.Attributes, admission.ObjectInterfaces, []validating.PolicyHook) error
 	}
 	interfaces admission.ObjectInterfaces
-	pods       cache.Indexer
 	podPolicy  cache.Indexer
 	right      apiserver.Answer
 	idle       bool
@@ -78,7 +77,7 @@ func newRouter(t *testing.T) *router {
 	r.webhook.SetExternalKubeInformerFactory(factory)
 	r.webhook.SetAuthorizer(r)
 	r.readWebhooks(t)
-	r.pods, r.podPolicy = newIndexer(), newIndexer()
+	r.podPolicy = newIndexer()
 	r.readPolicies(t)
 	r.dispatcher = validating.NewDispatcher(r, policygeneric.NewPolicyMatcher(matching.NewMatcher(factory.Core().V1().Namespaces().Lister(), fake.NewClientset())))
 	return r
@@ -165,11 +164,8 @@ func (r *router) readPolicies(t *testing.T) {
 			continue
 		}
 		hook := validating.PolicyHook{Policy: p, Bindings: []*validating.PolicyBinding{bindings[p.Name]}, Evaluator: evaluatorOf(t, p)}
-		if kind := p.Spec.ParamKind; kind != nil {
-			hook.ParamInformer, hook.ParamScope = &paramInformer{indexer: r.podPolicy, resource: "podpolicies"}, meta.RESTScopeRoot
-			if kind.Kind == "Pod" {
-				hook.ParamInformer, hook.ParamScope = &paramInformer{indexer: r.pods, resource: "pods"}, meta.RESTScopeNamespace
-			}
+		if p.Spec.ParamKind != nil {
+			hook.ParamInformer, hook.ParamScope = &paramInformer{indexer: r.podPolicy}, meta.RESTScopeRoot
 		}
 		r.policies = append(r.policies, hook)
 	}
@@ -178,14 +174,13 @@ func (r *router) readPolicies(t *testing.T) {
 // paramInformer has been filled already.
 type paramInformer struct {
 	cache.SharedIndexInformer
-	indexer  cache.Indexer
-	resource string
+	indexer cache.Indexer
 }
 
 func (i *paramInformer) Informer() cache.SharedIndexInformer { return i }
 func (i *paramInformer) HasSynced() bool                     { return true }
 func (i *paramInformer) Lister() cache.GenericLister {
-	return cache.NewGenericLister(i.indexer, schema.GroupResource{Resource: i.resource})
+	return cache.NewGenericLister(i.indexer, schema.GroupResource{Resource: "podpolicies"})
 }
 
 // evaluatorOf compiles a policy as the plugin does (policy/validating/plugin.go compilePolicy, which is not exported).

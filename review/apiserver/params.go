@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,32 +11,23 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// params are what the policy is evaluated with: nothing, once, where it takes no parameters. A policy whose parameters are
-// pods judges the one that the request names: where that is not given, the answer is unknown, and a refusal.
-func (p *policy) params(r *Request, unknown *phrases) ([]runtime.Object, []Denial, error) {
+// params are what the policy is evaluated with: nothing, once, where it takes no parameters.
+func (p *policy) params(r *Request) ([]runtime.Object, error) {
 	if p.Spec.ParamKind == nil {
-		return []runtime.Object{nil}, nil, nil
+		return []runtime.Object{nil}, nil
 	}
 	wanted := schema.FromAPIVersionAndKind(p.Spec.ParamKind.APIVersion, p.Spec.ParamKind.Kind)
 	var params []runtime.Object
-	named := false
 	for _, o := range r.Params {
 		param, err := paramOf(o, wanted)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if param == nil || param.GetNamespace() != "" && param.GetNamespace() != r.AdmissionRequest.Namespace {
-			continue
+		if param != nil {
+			params = append(params, param)
 		}
-		named = named || param.GetName() == r.Name
-		params = append(params, param)
 	}
-	if wanted != corev1.SchemeGroupVersion.WithKind("Pod") || named {
-		return params, nil, nil
-	}
-	missing := "pod " + r.fullName()
-	unknown.add(missing)
-	return params, []Denial{{Policy: p.Name, Reason: metav1.StatusReasonForbidden, Message: missing + " is not known: it may be one whose force delete was refused half-way", Unknown: true}}, nil
+	return params, nil
 }
 
 // paramOf is the object as expressions see it; nil where it is of another kind.
@@ -60,11 +50,8 @@ func paramOf(o runtime.Object, wanted schema.GroupVersionKind) (*unstructured.Un
 }
 
 func kindOf(o runtime.Object) schema.GroupVersionKind {
-	switch o.(type) {
-	case *v1alpha1.PodPolicy:
+	if _, is := o.(*v1alpha1.PodPolicy); is {
 		return v1alpha1.GroupVersion.WithKind("PodPolicy")
-	case *corev1.Pod:
-		return corev1.SchemeGroupVersion.WithKind("Pod")
 	}
 	return o.GetObjectKind().GroupVersionKind()
 }

@@ -172,10 +172,11 @@ func (p *policy) judge(ctx context.Context, e *evaluation, unknown *phrases) ([]
 	if err != nil {
 		return nil, err
 	}
-	params, denials, err := p.params(e.Request, unknown)
+	params, err := p.params(e.Request)
 	if err != nil {
 		return nil, err
 	}
+	var denials []Denial
 	for _, param := range params {
 		rights := &recorder{authorizer: e.Authorizer}
 		namespace, sure := p.namespaceFor(e.Request, param)

@@ -52,9 +52,6 @@ func TestPolicies(t *testing.T) {
 	confirming := func(changes ...change) apiserver.Request {
 		return request(t, update, "nodes", append([]change{oldObject(off), object(confirmedOff)}, changes...)...)
 	}
-	evicting := func(changes ...change) apiserver.Request {
-		return request(t, create, "pods/eviction", append([]change{object(eviction(""))}, changes...)...)
-	}
 	half := pod(halfDone)
 	const confirmation = "podgrace.dev/confirm-force-delete"
 	confirmed := pod(halfDone, annotated(confirmation, "u1/2026-01-01T10:00:00Z"))
@@ -125,13 +122,6 @@ func TestPolicies(t *testing.T) {
 		"confirmed, own system":   {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(confirmation, "x"))), in("kube-system"))},
 
 		"confirmation taken back": {request: request(t, update, "nodes", oldObject(confirmedOff), object(plainNode))},
-
-		"eviction of a half-done":         {request: evicting(params(pod(func(p *corev1.Pod) { p.Name = "db-1" }), half)), want: []string{"half-done-eviction.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so evicting it would remove it at once while it may still run on n1"}},
-		"eviction":                        {request: evicting(params(pod()))},
-		"eviction beside a half-done":     {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Name = "db-1" }), pod()))},
-		"eviction, half-done elsewhere":   {request: evicting(params(pod(halfDone, func(p *corev1.Pod) { p.Namespace = "bank" }), pod()))},
-		"eviction of a confirmed one":     {request: evicting(params(confirmed))},
-		"eviction of one that is unknown": {request: evicting(), want: []string{"half-done-eviction.podgrace.dev Forbidden: pod shop/db-0 is not known: it may be one whose force delete was refused half-way (unknown)"}, unknown: "pod shop/db-0"},
 
 		"kubelet's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
 		"a group's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups}))}, // the webhook is asked

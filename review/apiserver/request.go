@@ -27,8 +27,7 @@ type Request struct {
 	Namespace *corev1.Namespace
 	// Authorizer answers what expressions ask of the user's rights; nil: unknown.
 	Authorizer Authorizer
-	// Params are objects that policies may have as parameters: the PodPolicies, all of them, and the pod that is evicted. The
-	// other pods of its namespace make no difference. Others are passed over.
+	// Params are objects that policies may have as parameters: the PodPolicies, all of them. Others are passed over.
 	Params []runtime.Object
 
 	// labelled is Namespace with the label that the API server gives it.

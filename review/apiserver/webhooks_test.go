@@ -96,8 +96,10 @@ func TestCalls(t *testing.T) {
 		"confirmed for another pod":            {request: request(t, remove, "pods", oldObject(pod(annotated("podgrace.dev/confirm-force-delete", "u0/2026-01-01T10:00:00Z"))), options(hasty)), validating: judged},
 		"node enforcer's delete":               {request: request(t, remove, "pods", oldObject(pod()), options(patient), as(enforcer)), validating: []string{webhook.PathValidateRemoval}},
 
-		"eviction":                     {request: request(t, create, "pods/eviction", object(eviction("")))},
-		"eviction with grace":          {request: request(t, create, "pods/eviction", object(eviction(`,"deleteOptions":{"gracePeriodSeconds":5}`)))},
+		"eviction":                     {request: request(t, create, "pods/eviction", object(eviction(""))), mutating: []string{webhook.PathMutateEvictions}},
+		"eviction of old":              {request: request(t, create, "evictions of old", object(eviction(""))), mutating: []string{webhook.PathMutateEvictions}},
+		"eviction in kube-system":      {request: request(t, create, "pods/eviction", object(eviction("")), in("kube-system"))},
+		"eviction with grace":          {request: request(t, create, "pods/eviction", object(eviction(`,"deleteOptions":{"gracePeriodSeconds":5}`))), mutating: []string{webhook.PathMutateEvictions}},
 		"eviction with grace 0":        {request: request(t, create, "pods/eviction", object(eviction(hastily))), mutating: []string{webhook.PathMutateEvictions}, validating: []string{webhook.PathValidateRemoval}},
 		"eviction of old with grace 0": {request: request(t, create, "evictions of old", object(eviction(hastily))), mutating: []string{webhook.PathMutateEvictions}, validating: []string{webhook.PathValidateRemoval}},
 		"node enforcer's eviction":     {request: request(t, create, "pods/eviction", object(eviction("")), as(enforcer)), validating: []string{webhook.PathValidateRemoval}},

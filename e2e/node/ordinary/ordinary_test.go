@@ -53,10 +53,14 @@ func TestOrdinaryWorkMakesNoCall(t *testing.T) {
 					ns := s.Namespace(t)
 					s.WaitServiceAccount(t, ns)
 					s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}})
-					before := calls(t, s)
+					before, evictedBefore := calls(t, s)
 					w.do(t, s, ns)
-					if after := calls(t, s); after != before {
+					after, evicted := calls(t, s)
+					if after != before {
 						t.Errorf("the API server made %d calls to the removal guard", after-before)
+					}
+					if drains := w.name == "drain"; drains != (evicted > evictedBefore) {
+						t.Errorf("the API server asked about %d ordinary evictions", evicted-evictedBefore)
 					}
 				})
 			}
@@ -84,24 +88,27 @@ func startNode(t *testing.T, sharedCredentials bool) *suite.Suite {
 	return s
 }
 
-var callCount = regexp.MustCompile(`(?m)^apiserver_admission_webhook_request_total\{.*name="[a-z-]+\.(?:removal|evictions)[a-z.]*\.podgrace\.dev".*\} ([0-9.e+]+)$`)
+var callCount = regexp.MustCompile(`(?m)^apiserver_admission_webhook_request_total\{.*name="([a-z-]+\.removal|evictions\.mutate)\.podgrace\.dev".*\} ([0-9.e+]+)$`)
 
-// calls returns how many calls to the removal guard the API server has made.
-func calls(t *testing.T, s *suite.Suite) int {
+// calls returns how many calls to the removal guard the API server has made, and how many about ordinary evictions.
+func calls(t *testing.T, s *suite.Suite) (guard, evictions int) {
 	t.Helper()
 	text, _, err := s.Kubectl(t.Context(), "get", "--raw", "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum := 0.0
 	for _, m := range callCount.FindAllStringSubmatch(text, -1) {
-		n, err := strconv.ParseFloat(m[1], 64)
+		n, err := strconv.ParseFloat(m[2], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum += n
+		if m[1] == "plain-eviction.removal" {
+			evictions += int(n)
+		} else {
+			guard += int(n)
+		}
 	}
-	return int(sum)
+	return guard, evictions
 }
 
 func spec(image string, args ...string) corev1.PodSpec {
@@ -284,12 +291,12 @@ func forceDelete(t *testing.T, s *suite.Suite) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}, Spec: spec(cluster.PauseImage)}
 	create(t, s, p)
 	running(t, s, ns, 1)
-	before := calls(t, s)
+	before, _ := calls(t, s)
 	err := s.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0))
 	if err == nil || !strings.Contains(err.Error(), "may still run on real (ready)") {
 		t.Errorf("want a refusal, got %v", err)
 	}
-	if after := calls(t, s); after <= before {
+	if after, _ := calls(t, s); after <= before {
 		t.Errorf("%d calls before and %d after a force delete: this test counts nothing", before, after)
 	}
 	if err := s.Client.Delete(t.Context(), p); err != nil {
