@@ -257,6 +257,87 @@ func TestEvictionWithoutGrace(t *testing.T) {
 	})
 }
 
+// A pod whose own grace is 0 was made before there was a policy. A drain's eviction, which says nothing of grace, would remove it at once while
+// its node is silent.
+func TestEvictionByOwnGrace(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	pinned := func(p *corev1.PodSpec) {
+		p.TerminationGracePeriodSeconds, p.NodeSelector = new(int64(0)), map[string]string{"e2e": node.Name}
+	}
+	// hasty returns the one pod of a workload, whose own grace is 0, in a namespace that is guarded since.
+	hasty := func(t *testing.T, workload func(ns string) client.Object, removal v1alpha1.RemovalSection) *corev1.Pod {
+		t.Helper()
+		ns := s.Namespace(t)
+		s.Create(t, workload(ns))
+		pod := bound(t, s, ns, 1)[0]
+		t.Cleanup(func() { _ = letGo(context.Background(), s, &pod) })
+		s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &removal})
+		return &pod
+	}
+	set := func(ns string) client.Object {
+		return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: template("db", pinned),
+		}}
+	}
+	refusing := hasty(t, set, v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny})
+	raising := hasty(t, set, v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, EvictionWithoutGrace: v1alpha1.GraceRaise})
+	unprotected := hasty(t, func(ns string) client.Object { return deployment(ns, "web", 1, pinned) }, v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny})
+	silence(t, s, node)
+	kube, warnings := s.Warned(t, "")
+	evict := func(pod *corev1.Pod, options *metav1.DeleteOptions) error {
+		return kube.SubResource("eviction").Create(t.Context(), pod.DeepCopy(), &policyv1.Eviction{DeleteOptions: options})
+	}
+	deleting := func(pod *corev1.Pod) *int64 {
+		t.Helper()
+		now := &corev1.Pod{}
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), now); err != nil || now.UID != pod.UID {
+			t.Fatalf("the pod is gone: %s, %v", now.UID, err)
+		}
+		return now.DeletionGracePeriodSeconds
+	}
+	says := []string{"pod " + refusing.Namespace + "/db-0 may still run on " + node.Name + " (not ready, silent since", "it is a pod of StatefulSet db",
+		"its own grace period is 0, give it one: kubectl drain --grace-period=30", "kubectl podgrace confirm -n " + refusing.Namespace + " db-0"}
+	wantRefused(t, evict(refusing, nil), says...)
+	wantRefused(t, evict(refusing, &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}, Preconditions: &metav1.Preconditions{UID: &refusing.UID}}), says...)
+	body := fmt.Appendf(nil, `{"apiVersion":"policy/v1beta1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, refusing.Name, refusing.Namespace)
+	wantRefused(t, raw(t, s, "/api/v1/namespaces/"+refusing.Namespace+"/pods/"+refusing.Name+"/eviction", body), says...)
+	_, _, err := s.Kubectl(t.Context(), "drain", node.Name, "--pod-selector=app=db", "--dry-run=server")
+	wantRefused(t, err, says...)
+	if grace := deleting(refusing); grace != nil {
+		t.Errorf("a refused eviction has stored a grace of %d s", *grace)
+	}
+	if err := evict(refusing, &metav1.DeleteOptions{GracePeriodSeconds: new(int64(30))}); err != nil {
+		t.Errorf("as the refusal says: %v", err)
+	}
+	if grace := deleting(refusing); grace == nil || *grace != 30 {
+		t.Errorf("evicted with 30 s, it has %v", grace)
+	}
+	warnings.Take()
+	if err := evict(raising, nil); err != nil {
+		t.Errorf("the policy raises it: %v", err)
+	}
+	if got := strings.Join(warnings.Take(), "\n"); !strings.Contains(got, "a grace period of 0 was raised to 30 s, because it is protected") {
+		t.Errorf("warned %q", got)
+	}
+	if grace := deleting(raising); grace == nil || *grace != 30 {
+		t.Errorf("raised, it has %v", grace)
+	}
+	if err := evict(unprotected, nil); err != nil {
+		t.Errorf("nothing protects it: %v", err)
+	}
+	if got := strings.Join(warnings.Take(), "\n"); !strings.Contains(got, "it may still run on "+node.Name) {
+		t.Errorf("warned %q", got)
+	}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(unprotected), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("with a grace of 0 it goes at once: %v", err)
+	}
+	gone := evict(unprotected, nil)
+	if !apierrors.IsNotFound(gone) {
+		t.Errorf("a drain takes not found for done: %v", gone)
+	}
+}
+
 func TestStatusWrittenByOthers(t *testing.T) {
 	s := start(t)
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {

@@ -21,6 +21,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,7 @@ func (g *ground) pod(t *testing.T) *corev1.Pod {
 // PodgraceWebhookFailedOpen, PodgraceWebhookUnreachable and PodgraceRemovalsBlocked select them by these labels.
 var unasked = map[string]*regexp.Regexp{
 	"pods without defaults": regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*name="pods\.mutate\.podgrace\.dev".*\} ([0-9]+)$`),
+	"unjudged evictions":    regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*name="plain-eviction\.removal\.podgrace\.dev".*\} ([0-9]+)$`),
 	"pods without a check":  regexp.MustCompile(`(?m)^apiserver_admission_webhook_fail_open_count\{.*name="pods\.validate\.podgrace\.dev".*\} ([0-9]+)$`),
 	"refused deletes": regexp.MustCompile(
 		`(?m)^apiserver_admission_webhook_rejection_count\{error_type="calling_webhook_error",name="delete\.removal\.podgrace\.dev".*\} ([0-9]+)$`),
@@ -118,6 +120,9 @@ func (g *ground) whileAway(t *testing.T, existing, confirmed *corev1.Pod) {
 	}
 	if err := g.Client.Delete(t.Context(), confirmed, client.GracePeriodSeconds(0)); err != nil {
 		t.Errorf("a confirmed force delete: %v", err)
+	}
+	if err := g.Client.SubResource("eviction").Create(t.Context(), created, &policyv1.Eviction{}); err != nil {
+		t.Errorf("an ordinary eviction: %v", err)
 	}
 	after := g.unaskedCounts(t)
 	for what := range unasked {
