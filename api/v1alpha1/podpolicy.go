@@ -315,9 +315,9 @@ type RemovalSection struct {
 	// +optional
 	// +kubebuilder:default=Raise
 	ZeroGrace ZeroGraceAction `json:"zeroGrace,omitempty"`
-	// EvictionWithoutGrace says what happens to an eviction of a protected pod with a grace period of 0 where forceDelete
-	// is Deny: it is refused, or raised to the pod's own. Where forceDelete is Warn the eviction is warned about, whatever
-	// this field says.
+	// EvictionWithoutGrace says what happens to an eviction of a protected pod with a grace period of 0, be it the
+	// eviction's or the pod's, where forceDelete is Deny: it is refused, or raised to the pod's own, and to 30 where that is
+	// 0. Where forceDelete is Warn the eviction is warned about, whatever this field says.
 	// +optional
 	// +kubebuilder:default=Deny
 	EvictionWithoutGrace GraceAction `json:"evictionWithoutGrace,omitempty"`
