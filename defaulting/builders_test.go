@@ -90,6 +90,7 @@ func ownedBy(apiVersion, kind, name string) podOption {
 var (
 	ofReplicaSet  = ownedBy("apps/v1", "ReplicaSet", "web-abc")
 	ofStatefulSet = ownedBy("apps/v1", "StatefulSet", "db")
+	ofPodSet      = ownedBy("core.strimzi.io/v1beta2", "StrimziPodSet", "kafka")
 	ofDaemonSet   = ownedBy("apps/v1", "DaemonSet", "agent")
 	ofJob         = ownedBy("batch/v1", "Job", "report")
 )
@@ -257,6 +258,13 @@ func removal(protect v1alpha1.Protection, zero v1alpha1.ZeroGraceAction) policyO
 	}
 }
 
+// protects adds kinds of owners to the removal section.
+func protects(owners ...v1alpha1.ProtectedOwner) policyOption {
+	return func(s *v1alpha1.PodPolicySpec) { s.Removal.Owners = owners }
+}
+
+func protectsBlock(s *v1alpha1.PodPolicySpec) { s.Removal.BlockClaims = v1alpha1.BlockClaimsExclusive }
+
 func match(s *v1alpha1.PodPolicySpec) *v1alpha1.PodMatch {
 	if s.Match == nil {
 		s.Match = &v1alpha1.PodMatch{}
@@ -354,6 +362,14 @@ func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption
 			f.Claims = guard.Claims{}
 		}
 		f.Claims[name] = guard.Claim{Modes: modes}
+	}
+}
+
+// blockClaimed is claimed, for a block device.
+func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {
+	return func(f *defaulting.Facts) {
+		claimed(name, modes...)(f)
+		f.Claims[name] = guard.Claim{Modes: modes, Block: true}
 	}
 }
 

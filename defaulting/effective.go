@@ -55,11 +55,12 @@ func (a *allowList) permits(class string) bool {
 	return a == nil || class == "" || slices.Contains(a.names, class)
 }
 
-// removal is what the matching policies' removal sections do about a grace period of 0: the strictest of those that protect
-// the pod.
+// removal is what the matching policies' removal sections do about a grace period of 0. The strictest of those that protect the pod
+// holds: all of them, where it has identity or exclusive storage.
 type removal struct {
-	ofStateful from[v1alpha1.ZeroGraceAction] // of all policies: each protects pods with identity or exclusive storage
-	ofAll      from[v1alpha1.ZeroGraceAction] // of those that protect all pods; not given: none does
+	zeroGrace []from[v1alpha1.ZeroGraceAction] // of each policy
+	ofAny     from[v1alpha1.ZeroGraceAction]   // the strictest
+	ofAll     from[v1alpha1.ZeroGraceAction]   // of those that protect all pods; not given: none does
 }
 
 // zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
@@ -158,8 +159,9 @@ func (e *Effective) addRemoval(p *Policy) {
 	if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
 		zero.value = v1alpha1.ZeroGraceRaise
 	}
-	e.removal.ofStateful = stricterZeroGrace(e.removal.ofStateful, zero)
-	if r.Protect == v1alpha1.ProtectAll {
+	e.removal.zeroGrace = append(e.removal.zeroGrace, zero)
+	e.removal.ofAny = stricterZeroGrace(e.removal.ofAny, zero)
+	if p.protect.All {
 		e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/guard"
 )
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
@@ -175,19 +174,26 @@ func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
 	if graceperiod.Of(&req.Pod.Spec) != 0 || e.removal == nil {
 		return zeroGrace{}
 	}
-	if !e.removal.allAlike() {
-		if because := guard.Protected(req.Pod, facts.Claims); because != "" {
-			return zeroGrace{e.removal.ofStateful, because}
+	if e.removal.allAlike() {
+		return zeroGrace{e.removal.ofAll, allOf(e.removal.ofAll.policy)}
+	}
+	var strictest zeroGrace
+	for _, zero := range e.removal.zeroGrace {
+		because := zero.policy.protect.Why(req.Pod, facts.Claims)
+		if because == "" && zero.policy.protect.All {
+			because = allOf(zero.policy)
 		}
-		if !e.removal.ofAll.given() {
-			return zeroGrace{}
+		if because != "" && stricterZeroGrace(strictest.by, zero) == zero {
+			strictest = zeroGrace{zero, because}
 		}
 	}
-	return zeroGrace{e.removal.ofAll, "PodPolicy " + e.removal.ofAll.name() + " protects all pods"}
+	return strictest
 }
 
+func allOf(p *Policy) string { return "PodPolicy " + p.Name + " protects all pods" }
+
 // allAlike says that whatever the pod is, the same becomes of it.
-func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofStateful.value }
+func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofAny.value }
 
 func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }
 

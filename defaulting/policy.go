@@ -7,13 +7,17 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Policy is a PodPolicy made ready to decide with.
@@ -28,6 +32,7 @@ type Policy struct {
 	namespaces labels.Selector // nil: every namespace
 	pods       labels.Selector // nil: every pod
 	conditions *conditions     // nil: none
+	protect    guard.Protection
 	unread     unread
 }
 
@@ -85,6 +90,9 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 			errs = append(errs, bad...)
 		}
 		c.unread.match = len(errs) > 0
+	}
+	if r := p.Spec.Removal; r != nil {
+		c.protect = protectionOf(r)
 	}
 	if s := p.Spec.TopologySpread; s != nil {
 		bad := checkSpread(s, field.NewPath("spec", "topologySpread"))
@@ -178,7 +186,18 @@ func (p *Policy) Remarks(all Policies) []string {
 			remarks = append(remarks, fmt.Sprintf("topologySpread does not name %s: one added constraint switches off the scheduler's own defaults, so the pods are no longer spread over it", missing))
 		}
 	}
+	for _, owner := range p.protect.Owners {
+		if controller, is := makesControllers[owner]; is {
+			remarks = append(remarks, fmt.Sprintf("removal.owners names %s, which protects no pod: the pods of a %s are a %s's", owner, owner.Kind, controller))
+		}
+	}
 	return remarks
+}
+
+// makesControllers are kinds that make controllers of pods, and no pods.
+var makesControllers = map[schema.GroupKind]string{
+	{Group: appsv1.GroupName, Kind: "Deployment"}: "ReplicaSet",
+	{Group: batchv1.GroupName, Kind: "CronJob"}:   "Job",
 }
 
 // missingKeys are those of the scheduler's own default constraints that a policy does not have.
@@ -255,7 +274,14 @@ func Summary(s *v1alpha1.PodPolicySpec) v1alpha1.PolicySummary {
 		sum.GracePeriod = summariseGrace(g)
 	}
 	if r := s.Removal; r != nil {
-		sum.Removal = fmt.Sprintf("%s %s", cmp.Or(r.ForceDelete, v1alpha1.RemovalDeny), cmp.Or(r.Protect, v1alpha1.ProtectStateful))
+		protected := []string{string(cmp.Or(r.Protect, v1alpha1.ProtectStateful))}
+		for _, o := range r.Owners {
+			protected = append(protected, o.Kind)
+		}
+		if r.BlockClaims == v1alpha1.BlockClaimsExclusive {
+			protected = append(protected, "block claims")
+		}
+		sum.Removal = fmt.Sprintf("%s %s", cmp.Or(r.ForceDelete, v1alpha1.RemovalDeny), strings.Join(protected, ","))
 	}
 	return sum
 }

@@ -114,6 +114,11 @@ func TestRemarks(t *testing.T) {
 		{name: "another policy does not allow the class", policy: policy("a", gives("high")), others: one(policy("b", weight(1), allows("low"))), want: []string{"PodPolicy b does not allow PriorityClass high"}},
 		{name: "another policy allows the class", policy: policy("a", gives("high")), others: one(policy("b", weight(1), allows("low", "high")))},
 		{name: "minimum above another policy's maximum", policy: policy("a", minGrace(100)), others: []*v1alpha1.PodPolicy{policy("b", weight(1), maxGrace(60)), policy("c", maxGrace(100))}, want: []string{"minSeconds 100 is above maxSeconds 60 of PodPolicy b: where both match the minimum holds"}},
+		{name: "owners that control no pods", policy: policy("a", removal("", ""), protects(podSets, v1alpha1.ProtectedOwner{Group: "apps", Kind: "Deployment"}, v1alpha1.ProtectedOwner{Group: "batch", Kind: "CronJob"})), want: []string{
+			"removal.owners names Deployment.apps, which protects no pod: the pods of a Deployment are a ReplicaSet's",
+			"removal.owners names CronJob.batch, which protects no pod: the pods of a CronJob are a Job's",
+		}},
+		{name: "somebody else's Deployment", policy: policy("a", removal("", ""), protects(v1alpha1.ProtectedOwner{Group: "x.example", Kind: "Deployment"}))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,6 +154,8 @@ func TestSummary(t *testing.T) {
 		{name: "removal", policy: policy("p", func(s *v1alpha1.PodPolicySpec) {
 			s.Removal = &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}
 		}), want: v1alpha1.PolicySummary{Removal: "Warn All"}},
+		{name: "what else removal protects", policy: policy("p", removal("", ""), protects(podSets, v1alpha1.ProtectedOwner{Group: "agones.dev", Kind: "GameServer"}), protectsBlock),
+			want: v1alpha1.PolicySummary{Removal: "Deny Stateful,StrimziPodSet,GameServer,block claims"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

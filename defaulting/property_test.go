@@ -113,7 +113,7 @@ func drawFacts(t *rapid.T) defaulting.Facts {
 		}
 	}
 	if chance(t, "claim known") {
-		claimed("data", pick(t, "mode", corev1.ReadWriteOnce, corev1.ReadWriteMany))(&f)
+		pick(t, "volume mode", claimed, blockClaimed)("data", pick(t, "mode", corev1.ReadWriteOnce, corev1.ReadWriteMany))(&f)
 	}
 	return f
 }
@@ -136,7 +136,7 @@ func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
 	}
 	arrive(t, p, f)
 	if chance(t, "owner") {
-		pick(t, "kind", ofReplicaSet, ofStatefulSet, ofDaemonSet, ofJob, ownedBy("v1", "ReplicationController", "rc"))(p)
+		pick(t, "kind", ofReplicaSet, ofStatefulSet, ofDaemonSet, ofJob, ofPodSet, ownedBy("v1", "ReplicationController", "rc"))(p)
 	}
 	if rarely(t, "own constraints") {
 		spreadItself(p)
@@ -196,6 +196,10 @@ func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
 	}
 	if s.Match == nil && chance(t, "removal") {
 		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, ""))(s)
+		s.Removal.Owners = drawOwners(t)
+		if chance(t, "block claims") {
+			protectsBlock(s)
+		}
 	}
 	return p
 }
@@ -512,13 +516,20 @@ func zeroWarnings(r defaulting.Result) []defaulting.Warning {
 
 // guarded is the pod's protection by the removal sections of the policies, computed here once more.
 func (w world) guarded(names []string) bool {
-	stateful := len(w.pod.OwnerReferences) > 0 && w.pod.OwnerReferences[0].Kind == "StatefulSet"
+	owner := ""
+	if len(w.pod.OwnerReferences) > 0 {
+		owner = w.pod.OwnerReferences[0].Kind
+	}
+	stateful, shared := owner == "StatefulSet", false
 	for _, v := range w.pod.Spec.Volumes {
 		claim, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
 		stateful = stateful || !known || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
+		shared = shared || claim.Block
 	}
 	return slices.ContainsFunc(w.policies, func(p *v1alpha1.PodPolicy) bool {
-		return slices.Contains(names, p.Name) && p.Spec.Removal != nil && (stateful || p.Spec.Removal.Protect == v1alpha1.ProtectAll)
+		r := p.Spec.Removal
+		return slices.Contains(names, p.Name) && r != nil && (stateful || r.Protect == v1alpha1.ProtectAll ||
+			shared && r.BlockClaims == v1alpha1.BlockClaimsExclusive || slices.ContainsFunc(r.Owners, func(o v1alpha1.ProtectedOwner) bool { return o.Kind == owner }))
 	})
 }
 

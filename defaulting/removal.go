@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
@@ -67,6 +68,26 @@ func tighten(levels map[v1alpha1.RemovalAction]*guard.Policy, policy *Policy) {
 	if r.EvictionWithoutGrace != v1alpha1.GraceRaise {
 		p.EvictionWithoutGrace = v1alpha1.GraceDeny
 	}
-	p.ProtectAll = p.ProtectAll || r.Protect == v1alpha1.ProtectAll
+	p.Protect = together(p.Protect, policy.protect)
 	p.AllowedActors = slices.DeleteFunc(p.AllowedActors, func(actor string) bool { return !slices.Contains(r.AllowedActors, actor) })
+}
+
+// protectionOf says which pods a section protects.
+func protectionOf(r *v1alpha1.RemovalSection) guard.Protection {
+	p := guard.Protection{All: r.Protect == v1alpha1.ProtectAll, BlockClaims: r.BlockClaims == v1alpha1.BlockClaimsExclusive}
+	for _, o := range r.Owners {
+		p.Owners = append(p.Owners, schema.GroupKind(o))
+	}
+	return p
+}
+
+// together protects what one or the other does. Neither is written to: policies are shared by all requests.
+func together(a, b guard.Protection) guard.Protection {
+	owners := slices.Clone(a.Owners)
+	for _, o := range b.Owners {
+		if !slices.Contains(owners, o) {
+			owners = append(owners, o)
+		}
+	}
+	return guard.Protection{All: a.All || b.All, Owners: owners, BlockClaims: a.BlockClaims || b.BlockClaims}
 }

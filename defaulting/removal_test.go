@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -23,6 +24,9 @@ func removes(r v1alpha1.RemovalSection) policyOption {
 }
 
 var till = defaulting.Namespace{Name: "till", Labels: map[string]string{"team": "till"}}
+
+// podSets are an operator's controllers.
+var podSets = v1alpha1.ProtectedOwner{Group: "core.strimzi.io", Kind: "StrimziPodSet"}
 
 var unknown = defaulting.Namespace{Name: "shop", Unknown: true}
 
@@ -53,7 +57,7 @@ func TestRemoval(t *testing.T) {
 			policy("r", with(func(r *v1alpha1.RemovalSection) { r.ForceDelete, r.AllowedActors = "", []string{"d"} })),
 		}, namespace: shop, want: guard.Policy{Names: []string{"r"}, ForceDelete: deny, EvictionWithoutGrace: raise, AllowedActors: []string{"d"},
 			Laxer: &guard.Policy{Names: []string{"q"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"a", "b", "c"},
-				Laxer: &guard.Policy{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: v1alpha1.GraceDeny, ProtectAll: true}}}},
+				Laxer: &guard.Policy{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: v1alpha1.GraceDeny, Protect: guard.Protection{All: true}}}}},
 		{name: "an action that is not known here denies", policies: one(policy("p", removes(v1alpha1.RemovalSection{ForceDelete: "Ask"}))), namespace: shop,
 			want: guard.Policy{Names: []string{"p"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny}},
 		{name: "each field from another policy of the same action", policies: []*v1alpha1.PodPolicy{
@@ -61,7 +65,16 @@ func TestRemoval(t *testing.T) {
 			policy("q", with(func(r *v1alpha1.RemovalSection) { r.Protect = v1alpha1.ProtectAll })),
 			policy("r", with(func(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceDeny })),
 			policy("s", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"b", "x"} })),
-		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q", "r", "s"}, ForceDelete: allow, ProtectAll: true, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"b"}}},
+		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q", "r", "s"}, ForceDelete: allow, Protect: guard.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"b"}}},
+		{name: "what is protected adds up in a level, and not between levels", policies: []*v1alpha1.PodPolicy{
+			policy("p", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{podSets, {Kind: "Node"}}})),
+			policy("q", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{{Group: "agones.dev", Kind: "GameServer"}, podSets}, BlockClaims: v1alpha1.BlockClaimsByAccessMode})),
+			policy("r", removes(v1alpha1.RemovalSection{ForceDelete: warn, BlockClaims: v1alpha1.BlockClaimsExclusive})),
+			policy("s", removes(v1alpha1.RemovalSection{ForceDelete: warn, Owners: []v1alpha1.ProtectedOwner{{Group: "batch", Kind: "Job"}}})),
+		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny,
+			Protect: guard.Protection{Owners: []schema.GroupKind{{Group: "core.strimzi.io", Kind: "StrimziPodSet"}, {Kind: "Node"}, {Group: "agones.dev", Kind: "GameServer"}}},
+			Laxer: &guard.Policy{Names: []string{"r", "s"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny,
+				Protect: guard.Protection{Owners: []schema.GroupKind{{Group: "batch", Kind: "Job"}}, BlockClaims: true}}}},
 		{name: "the weight says nothing: limits of light policies hold", policies: []*v1alpha1.PodPolicy{
 			policy("p", weight(9), removes(lax)), policy("q", weight(-9), removes(v1alpha1.RemovalSection{})),
 		}, namespace: shop, want: guard.Policy{Names: []string{"q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny, Laxer: laxLevel}},
@@ -110,7 +123,7 @@ func TestRemovalOfAll(t *testing.T) {
 		policy("r", removes(v1alpha1.RemovalSection{AllowedActors: []string{"c", "d"}}), inNamespaces("team", "till")),
 		policy("s", gives("high")),
 	)
-	want := guard.Policy{Names: []string{"q", "r"}, ForceDelete: v1alpha1.RemovalDeny, ProtectAll: true, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"c"},
+	want := guard.Policy{Names: []string{"q", "r"}, ForceDelete: v1alpha1.RemovalDeny, Protect: guard.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"c"},
 		Laxer: &guard.Policy{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{"a", "b"}}}
 	if diff := cmp.Diff(want, policies.RemovalOfAll()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -144,11 +157,18 @@ func drawRemoval(t *rapid.T) *v1alpha1.PodPolicy {
 		Protect:              pick(t, "protect", "", v1alpha1.ProtectStateful, v1alpha1.ProtectAll),
 		EvictionWithoutGrace: pick(t, "eviction", "", v1alpha1.GraceDeny, v1alpha1.GraceRaise, v1alpha1.GraceRaise),
 		AllowedActors:        rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"x", "y", "z"}), 0, 3, rapid.ID).Draw(t, "actors"),
+		Owners:               drawOwners(t),
+		BlockClaims:          pick(t, "block claims", "", v1alpha1.BlockClaimsByAccessMode, v1alpha1.BlockClaimsExclusive),
 	})(&p.Spec)
 	if rarely(t, "selector") {
 		inNamespaces("team", pick(t, "team", "shop", "till"))(&p.Spec)
 	}
 	return p
+}
+
+func drawOwners(t *rapid.T) []v1alpha1.ProtectedOwner {
+	kinds := []v1alpha1.ProtectedOwner{podSets, {Group: "apps", Kind: "ReplicaSet"}, {Group: "batch", Kind: "Job"}}
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(kinds), 0, 2, rapid.ID).Draw(t, "owners")
 }
 
 func drawRemovals(t *rapid.T) []*v1alpha1.PodPolicy {
@@ -157,7 +177,7 @@ func drawRemovals(t *rapid.T) []*v1alpha1.PodPolicy {
 
 // drawAsked makes a removal by somebody who may be an allowed actor, and what is known but the policies.
 func drawAsked(t *rapid.T) (guard.Request, guard.Facts) {
-	own := pod(podOption(bound), pick(t, "owner", ofStatefulSet, ofReplicaSet))
+	own := pod(podOption(bound), pick(t, "owner", ofStatefulSet, ofReplicaSet, ofPodSet))
 	own.UID, own.Status.Phase = "u", pick(t, "phase", corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed)
 	req := guard.Request{
 		Road: pick(t, "road", guard.RoadDelete, guard.RoadEviction, guard.RoadStatus, guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment),
@@ -252,10 +272,13 @@ func TestOrderOfRemovalsDoesNotMatter(t *testing.T) {
 			if r := p.Spec.Removal; r != nil && len(r.AllowedActors) > 0 {
 				r.AllowedActors = rapid.Permutation(r.AllowedActors).Draw(t, "actors in another order")
 			}
+			if r := p.Spec.Removal; r != nil && len(r.Owners) > 0 {
+				r.Owners = rapid.Permutation(r.Owners).Draw(t, "owners in another order")
+			}
 			shuffled = append(shuffled, p)
 		}
 		a, b := compile(t, policies...), compile(t, shuffled...)
-		sorted := cmpopts.SortSlices(func(x, y string) bool { return x < y })
+		sorted := cmp.Options{cmpopts.SortSlices(func(x, y string) bool { return x < y }), cmpopts.SortSlices(func(x, y schema.GroupKind) bool { return x.String() < y.String() })}
 		if diff := cmp.Diff(a.Removal(shop, ""), b.Removal(shop, ""), sorted, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}

@@ -53,7 +53,7 @@ func (v *view) guardFacts() guard.Facts {
 
 // protected says why the pod is, under the policies.
 func protected(v *view, facts guard.Facts) string {
-	why := guard.Protected(v.pod, facts.Claims)
+	why := facts.Policy.Why(v.pod, facts.Claims)
 	switch {
 	case why != "":
 		return why

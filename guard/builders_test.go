@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
@@ -136,6 +137,14 @@ func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
 	}
 }
 
+// blockClaimed is claimed, for a block device.
+func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
+	return func(w *world) {
+		claimed(name, modes...)(w)
+		w.facts.Claims[name] = guard.Claim{Modes: modes, Block: true}
+	}
+}
+
 // scratch is a generic ephemeral volume.
 func scratch(modes ...corev1.PersistentVolumeAccessMode) option {
 	return func(w *world) {
@@ -225,7 +234,14 @@ func actors(names ...string) option {
 	return func(w *world) { w.facts.Policy.AllowedActors = names }
 }
 
-func protectAll(w *world) { w.facts.Policy.ProtectAll = true }
+func protectAll(w *world) { w.facts.Policy.Protect.All = true }
+
+// owners are kinds whose pods the policy protects.
+func owners(kinds ...schema.GroupKind) option {
+	return func(w *world) { w.facts.Policy.Protect.Owners = kinds }
+}
+
+func protectBlock(w *world) { w.facts.Policy.Protect.BlockClaims = true }
 
 // laxer adds the next level.
 func laxer(p guard.Policy) option { return func(w *world) { w.facts.Policy.Laxer = &p } }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -22,7 +23,7 @@ func level(name string, action v1alpha1.RemovalAction, change ...func(*guard.Pol
 	return p
 }
 
-func all(p *guard.Policy) { p.ProtectAll = true }
+func all(p *guard.Policy) { p.Protect.All = true }
 
 func allowing(actors ...string) func(*guard.Policy) {
 	return func(p *guard.Policy) { p.AllowedActors = actors }
@@ -163,7 +164,8 @@ func TestNamesAndActorsOfAllLevels(t *testing.T) {
 func TestProtectedBy(t *testing.T) {
 	t.Parallel()
 	const deny, warn, allow = v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow
-	stateful, stateless := dangerous().req.Pod, dangerous(unowned).req.Pod
+	stateful, stateless, operated := dangerous().req.Pod, dangerous(unowned).req.Pod, dangerous(ownedByPodSet).req.Pod
+	podSets := func(p *guard.Policy) { p.Protect.Owners = []schema.GroupKind{podSet} }
 	policy := func(levels ...guard.Policy) guard.Policy {
 		w := dangerous(func(w *world) { w.facts.Policy = levels[0] })
 		if len(levels) > 1 {
@@ -181,6 +183,8 @@ func TestProtectedBy(t *testing.T) {
 		"stateless":                   {policy(level("d", deny), level("w", warn)), stateless, nil},
 		"those that warn protect all": {policy(level("d", deny), level("w", warn, all)), stateless, []v1alpha1.RemovalAction{warn}},
 		"those that deny protect all": {policy(level("d", deny, all), level("w", warn)), stateless, []v1alpha1.RemovalAction{deny}},
+		"those that warn name it":     {policy(level("d", deny), level("w", warn, podSets)), operated, []v1alpha1.RemovalAction{warn}},
+		"those that deny name it":     {policy(level("d", deny, podSets), level("w", warn)), operated, []v1alpha1.RemovalAction{deny}},
 		"those that allow":            {policy(level("w", warn), level("l", allow, all)), stateless, nil},
 		"those that allow, alone":     {policy(level("l", allow, all)), stateful, nil},
 	} {
@@ -188,6 +192,16 @@ func TestProtectedBy(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tt.want, tt.policy.ProtectedBy(tt.pod, nil)); diff != "" {
 				t.Error(diff)
+			}
+			want := ""
+			switch {
+			case tt.pod == stateful:
+				want = "it is a pod of StatefulSet db"
+			case tt.pod == operated && tt.want != nil:
+				want = "it is a pod of StrimziPodSet kafka"
+			}
+			if got := tt.policy.Why(tt.pod, nil); got != want {
+				t.Errorf("because %q, want %q", got, want)
 			}
 		})
 	}

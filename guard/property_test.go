@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -61,7 +62,7 @@ func drawUser(t *rapid.T, w *world) {
 }
 
 func drawPod(t *rapid.T, w *world) {
-	pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), unowned)(w)
+	pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), ownedByPodSet, unowned)(w)
 	for _, name := range []string{"data", "logs"} {
 		if chance(t, "claim "+name) {
 			claims(name)(w)
@@ -106,7 +107,12 @@ func laxerThan(action v1alpha1.RemovalAction) []v1alpha1.RemovalAction {
 }
 
 func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) guard.Policy {
-	p := guard.Policy{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, ProtectAll: chance(t, "protect all")}
+	p := guard.Policy{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, Protect: guard.Protection{All: chance(t, "protect all"), BlockClaims: chance(t, "block claims")}}
+	for _, kind := range []schema.GroupKind{podSet, {Group: "apps", Kind: "ReplicaSet"}} {
+		if rapid.IntRange(0, 3).Draw(t, "owner "+kind.Kind) == 3 {
+			p.Protect.Owners = append(p.Protect.Owners, kind)
+		}
+	}
 	for _, actor := range []string{"bob", "alice", repair, enforcer} {
 		if rapid.IntRange(0, 3).Draw(t, "actor "+actor) == 3 {
 			p.AllowedActors = append(p.AllowedActors, actor)
@@ -132,7 +138,7 @@ func drawNode(t *rapid.T, w *world) {
 func drawEvidence(t *rapid.T, w *world) {
 	for _, name := range []string{"data", "logs"} {
 		if mode := pick(t, "mode of "+name, "", corev1.ReadWriteOnce, corev1.ReadWriteMany); mode != "" {
-			claimed(name, mode)(w)
+			pick(t, "volume mode of "+name, claimed, blockClaimed)(name, mode)(w)
 		}
 	}
 	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
@@ -299,6 +305,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 		for p := &other.facts.Policy; p != nil; p = p.Laxer {
 			p.AllowedActors = shuffled(t, "actors", p.AllowedActors)
+			p.Protect.Owners = shuffled(t, "owners", p.Protect.Owners)
 		}
 		other.req.User.Groups = shuffled(t, "groups", w.req.User.Groups)
 		if a, b := w.decide(), other.decide(); a != b {

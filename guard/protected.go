@@ -7,33 +7,55 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// Protected says why running a pod twice could harm: it has an identity (a StatefulSet's) or exclusive storage. It is
-// empty where it could not. A claim that is not known counts as exclusive.
+// Protection says which pods policies protect. The zero value: those that have something to lose by themselves, an identity, as a
+// StatefulSet's, or exclusive storage.
+type Protection struct {
+	// All: every pod.
+	All bool
+	// Owners are kinds of controllers whose pods have an identity as well.
+	Owners []schema.GroupKind
+	// BlockClaims: a claim with volumeMode Block is exclusive, whatever its access mode is.
+	BlockClaims bool
+}
+
+// Why says why running a pod twice could harm: it has an identity or exclusive storage. It is empty where it could not, also where
+// all pods are protected. A claim that is not known counts as exclusive.
 //
 // A tenant may take the owner out of a pod, and whoever deletes a StatefulSet with --cascade=orphan does. The hostname stays as it was
 // created: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
 // initIdentity, 1.36.3).
-func Protected(pod *corev1.Pod, claims Claims) string {
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "StatefulSet" {
-		return "it is a pod of StatefulSet " + owner.Name
+func (p Protection) Why(pod *corev1.Pod, claims Claims) string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && p.identifies(kindOf(owner)) {
+		return fmt.Sprintf("it is a pod of %s %s", owner.Kind, owner.Name)
 	}
 	if pod.Name != "" && pod.Spec.Hostname == pod.Name {
 		return "its hostname is its own name, as of a StatefulSet's pod"
 	}
 	for i := range pod.Spec.Volumes {
-		if why := exclusiveVolume(&pod.Spec.Volumes[i], claims); why != "" {
+		if why := p.exclusiveVolume(&pod.Spec.Volumes[i], claims); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
+// identifies says whether a controller of this kind gives its pods an identity.
+func (p Protection) identifies(kind schema.GroupKind) bool {
+	return kind.Kind == "StatefulSet" || slices.Contains(p.Owners, kind)
+}
+
+// kindOf is an owner's kind, of whatever version.
+func kindOf(owner *metav1.OwnerReference) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+}
+
 // exclusiveVolume says why only one node or pod may use a volume; empty: more may.
-func exclusiveVolume(v *corev1.Volume, claims Claims) string {
+func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		name := v.PersistentVolumeClaim.ClaimName
@@ -47,10 +69,17 @@ func exclusiveVolume(v *corev1.Volume, claims Claims) string {
 		if mode, ok := exclusive(claim.Modes); ok {
 			return fmt.Sprintf("its claim %s is %s", name, mode)
 		}
+		if p.BlockClaims && claim.Block {
+			return fmt.Sprintf("its claim %s is a block device, which the policy takes for exclusive", name)
+		}
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		// The claim is made after the pod, with the modes that stand in the pod.
-		if mode, ok := exclusive(v.Ephemeral.VolumeClaimTemplate.Spec.AccessModes); ok {
+		spec := &v.Ephemeral.VolumeClaimTemplate.Spec
+		if mode, ok := exclusive(spec.AccessModes); ok {
 			return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
+		}
+		if p.BlockClaims && block(spec.VolumeMode) {
+			return fmt.Sprintf("the claim of its volume %s is a block device, which the policy takes for exclusive", v.Name)
 		}
 	default:
 		if kind := writtenByOne(&v.VolumeSource); kind != "" {
@@ -95,6 +124,11 @@ func exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolu
 	return "", false
 }
 
+// block says whether a claim is for a block device; without a mode it is for a file system.
+func block(mode *corev1.PersistentVolumeMode) bool {
+	return mode != nil && *mode == corev1.PersistentVolumeBlock
+}
+
 // ClaimNames returns the names of the PersistentVolumeClaims that the pod names.
 func ClaimNames(pod *corev1.Pod) []string {
 	var names []string
@@ -109,23 +143,43 @@ func ClaimNames(pod *corev1.Pod) []string {
 // ProtectedBy returns the actions of the policies that protect the pod, strict to lax. One with the action Allow protects
 // nothing.
 func (p Policy) ProtectedBy(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
+	return p.actions(func(protect Protection) bool { return protect.All || protect.Why(pod, claims) != "" })
+}
+
+// HoldsNode is ProtectedBy for the removal of a pod's node: pods that no other node would get either, of a DaemonSet or of the node's own
+// files, hold it up for nothing where they have nothing to lose by themselves, but a policy protects all pods, or names DaemonSets.
+func (p Policy) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
+	if !ofItsNode(pod) {
+		return p.ProtectedBy(pod, claims)
+	}
+	return p.actions(func(protect Protection) bool {
+		return Protection{BlockClaims: protect.BlockClaims}.Why(pod, claims) != ""
+	})
+}
+
+// actions of the levels whose protection is meant, strict to lax.
+func (p Policy) actions(meant func(Protection) bool) []v1alpha1.RemovalAction {
 	var actions []v1alpha1.RemovalAction
-	stateful := Protected(pod, claims) != ""
 	for level := &p; level != nil; level = level.Laxer {
-		if len(level.Names) > 0 && level.ForceDelete != v1alpha1.RemovalAllow && (stateful || level.ProtectAll) {
+		if level.guards() && meant(level.Protect) {
 			actions = append(actions, level.ForceDelete)
 		}
 	}
 	return actions
 }
 
-// HoldsNode is ProtectedBy for the removal of a pod's node: where a policy protects all pods, those that have nothing to lose by themselves
-// and that no other node would get either, of a DaemonSet or of the node's own files, hold it up for nothing.
-func (p Policy) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
-	if ofItsNode(pod) && Protected(pod, claims) == "" {
-		return nil
+// guards says whether this level protects anything.
+func (p Policy) guards() bool { return len(p.Names) > 0 && p.ForceDelete != v1alpha1.RemovalAllow }
+
+// Why is that of the protection of all levels together, and of a pod that has something to lose also where no policy guards it.
+func (p Policy) Why(pod *corev1.Pod, claims Claims) string {
+	why := Protection{}.Why(pod, claims)
+	for level := &p; level != nil && why == ""; level = level.Laxer {
+		if level.guards() {
+			why = level.Protect.Why(pod, claims)
+		}
 	}
-	return p.ProtectedBy(pod, claims)
+	return why
 }
 
 // ofItsNode says whether a pod is of its node: a replacement runs on no other.
@@ -134,18 +188,20 @@ func ofItsNode(pod *corev1.Pod) bool {
 		return true
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String()
+	return owner != nil && kindOf(owner) == daemonSet
 }
 
-// protectedBecause is Protected under the level of the policy.
+var daemonSet = appsv1.SchemeGroupVersion.WithKind("DaemonSet").GroupKind()
+
+// protectedBecause is Protection.Why under the level of the policy.
 func protectedBecause(pod *corev1.Pod, facts Facts) string {
-	why := Protected(pod, facts.Claims)
+	why := facts.Policy.Protect.Why(pod, facts.Claims)
 	switch {
 	case why != "":
 		return why
 	case facts.Policy.Unknown:
 		return "which policies guard it could not be read"
-	case !facts.Policy.ProtectAll:
+	case !facts.Policy.Protect.All:
 		return ""
 	}
 	return "the policy protects all pods"

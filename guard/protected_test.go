@@ -7,11 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/guard"
 )
 
-func TestProtected(t *testing.T) {
+func TestWhy(t *testing.T) {
 	t.Parallel()
 	const once, oncePod, many, readOnly = corev1.ReadWriteOnce, corev1.ReadWriteOncePod, corev1.ReadWriteMany, corev1.ReadOnlyMany
 	for _, tt := range []struct {
@@ -27,6 +28,22 @@ func TestProtected(t *testing.T) {
 			w.req.Pod.OwnerReferences = append([]metav1.OwnerReference{{Kind: "ConfigMap", Name: "x"}}, w.req.Pod.OwnerReferences...)
 		}}, "it is a pod of StatefulSet db"},
 		{"a ReplicaSet's", []option{ownedBy("ReplicaSet", "web")}, ""},
+		{"an operator's, which no policy names", []option{ownedByPodSet}, ""},
+		{"an operator's", []option{ownedByPodSet, owners(podSet)}, "it is a pod of StrimziPodSet kafka"},
+		{"an operator's, of another version", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "core.strimzi.io/v1" }}, "it is a pod of StrimziPodSet kafka"},
+		{"of the same kind in another group", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, ""},
+		{"of another kind in the same group", []option{ownedByPodSet, owners(schema.GroupKind{Group: podSet.Group, Kind: "Kafka"})}, ""},
+		{"an operator's that is not its controller", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].Controller = nil }}, ""},
+		{"of the core group", []option{owners(schema.GroupKind{Kind: "ReplicationController"}), ownedBy("ReplicationController", "web"), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "v1" }}, "it is a pod of ReplicationController web"},
+		{"one of several", []option{owners(schema.GroupKind{Group: "batch", Kind: "Job"}, schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}), ownedBy("ReplicaSet", "web")}, "it is a pod of ReplicaSet web"},
+		{"a StatefulSet's beside them", []option{owners(podSet)}, "it is a pod of StatefulSet db"},
+		{"a shared block device", []option{unowned, claims("data"), blockClaimed("data", many)}, ""},
+		{"a shared block device that counts as exclusive", []option{unowned, protectBlock, claims("data"), blockClaimed("data", many)}, "its claim data is a block device, which the policy takes for exclusive"},
+		{"a block device that is exclusive by itself", []option{unowned, protectBlock, claims("data"), blockClaimed("data", once)}, "its claim data is ReadWriteOnce"},
+		{"a shared file system where block devices count as exclusive", []option{unowned, protectBlock, claims("data"), claimed("data", many)}, ""},
+		{"an ephemeral block device", []option{unowned, scratchBlock(many)}, ""},
+		{"an ephemeral block device that counts as exclusive", []option{unowned, protectBlock, scratchBlock(many)}, "the claim of its volume scratch is a block device, which the policy takes for exclusive"},
+		{"an ephemeral file system where block devices count as exclusive", []option{unowned, protectBlock, scratch(many)}, ""},
 		{"ReadWriteOnce", []option{unowned, claims("data"), claimed("data", once)}, "its claim data is ReadWriteOnce"},
 		{"ReadWriteOncePod", []option{unowned, claims("data"), claimed("data", oncePod)}, "its claim data is ReadWriteOncePod"},
 		{"ReadWriteMany", []option{unowned, claims("data"), claimed("data", many)}, ""},
@@ -70,10 +87,26 @@ func TestProtected(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := dangerous(tt.options...)
-			if got := guard.Protected(w.req.Pod, w.facts.Claims); got != tt.want {
+			if got := w.facts.Policy.Protect.Why(w.req.Pod, w.facts.Claims); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// podSet is the kind of an operator's controller.
+var podSet = schema.GroupKind{Group: "core.strimzi.io", Kind: "StrimziPodSet"}
+
+func ownedByPodSet(w *world) {
+	ownedBy(podSet.Kind, "kafka")(w)
+	w.req.Pod.OwnerReferences[0].APIVersion = podSet.Group + "/v1beta2"
+}
+
+// scratchBlock is scratch, a block device.
+func scratchBlock(modes ...corev1.PersistentVolumeAccessMode) option {
+	return func(w *world) {
+		scratch(modes...)(w)
+		w.req.Pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 	}
 }
 
@@ -111,8 +144,13 @@ func TestClaimOf(t *testing.T) {
 			t.Parallel()
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(30)}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}}
 			want := guard.Claim{Modes: claim.Spec.AccessModes, Anew: tt.anew}
-			if diff := cmp.Diff(want, guard.ClaimOf(claim, &corev1.Pod{Status: tt.status})); diff != "" {
-				t.Error(diff)
+			for mode, block := range map[corev1.PersistentVolumeMode]bool{"": false, corev1.PersistentVolumeFilesystem: false, corev1.PersistentVolumeBlock: true} {
+				if claim.Spec.VolumeMode, want.Block = &mode, block; mode == "" {
+					claim.Spec.VolumeMode = nil
+				}
+				if diff := cmp.Diff(want, guard.ClaimOf(claim, &corev1.Pod{Status: tt.status})); diff != "" {
+					t.Errorf("%q: %s", mode, diff)
+				}
 			}
 		})
 	}
@@ -136,6 +174,8 @@ func TestHoldsNode(t *testing.T) {
 		"one of somebody else's DaemonSet":    {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
 		"a DaemonSet's with a claim":          {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
 		"a DaemonSet's with an unknown claim": {[]option{daemon, claims("data")}, true},
+		"a DaemonSet's that a policy names":   {[]option{daemon, owners(schema.GroupKind{Group: "apps", Kind: "DaemonSet"})}, false},
+		"a DaemonSet's with a block device":   {[]option{daemon, protectBlock, claims("data"), blockClaimed("data", corev1.ReadWriteMany)}, true},
 		"of the node's files":                 {[]option{unowned, mirror}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,6 +208,7 @@ func TestUnprotected(t *testing.T) {
 		rows = append(rows,
 			row{name: string(road) + ": unprotected", world: dangerous(on(road), ownedBy("ReplicaSet", "web")), verdict: guard.Warn, reason: "Unprotected", says: says},
 			row{name: string(road) + ": all are protected", world: dangerous(on(road), ownedBy("ReplicaSet", "web"), protectAll), verdict: guard.Deny, reason: "Unsafe", says: []string{"the policy protects all pods"}},
+			row{name: string(road) + ": an operator's", world: dangerous(on(road), ownedByPodSet, owners(podSet)), verdict: guard.Deny, reason: "Unsafe", says: []string{"it is a pod of StrimziPodSet kafka, so"}},
 			row{name: string(road) + ": a claim that is not known", world: dangerous(on(road), unowned, claims("data")), verdict: guard.Deny, reason: "Unsafe", says: []string{"the access mode of its claim data is not known"}},
 		)
 	}

@@ -106,6 +106,8 @@ type Claims map[string]Claim
 // Claim is what is known of a claim that a pod names.
 type Claim struct {
 	Modes []corev1.PersistentVolumeAccessMode
+	// Block: its volumeMode is Block.
+	Block bool
 	// Anew: it was made after the pod started, so that it is not the one whose volume the pod has: somebody has deleted that one and
 	// dropped its finalizer. It may say anything.
 	Anew bool
@@ -124,12 +126,12 @@ func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 			started = c.LastTransitionTime.Time
 		}
 	}
-	return Claim{Modes: claim.Spec.AccessModes, Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
+	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
 }
 
 // Policy is what the removal sections of the policies that hold give together. Those with one action make one level, in
 // which the strictest of each field holds; this is the strictest level, and Laxer the next one. A level is judged by
-// itself, so that a policy that only warns, or allows, lends nothing to one that denies: not its ProtectAll, nor that it
+// itself, so that a policy that only warns, or allows, lends nothing to one that denies: not what it protects, nor that it
 // allows no actors.
 type Policy struct {
 	// Names of the policies of this level. None: nothing is guarded here, unless it is Unknown.
@@ -138,8 +140,8 @@ type Policy struct {
 	Unknown bool
 	// ForceDelete of a protected pod: Deny, Warn or Allow.
 	ForceDelete v1alpha1.RemovalAction
-	// ProtectAll: every pod is protected, not only the stateful ones.
-	ProtectAll bool
+	// Protect says which pods are protected.
+	Protect Protection
 	// EvictionWithoutGrace where ForceDelete is Deny: Deny, or Raise to the pod's own grace period.
 	EvictionWithoutGrace v1alpha1.GraceAction
 	// AllowedActors are users whose removals this level does not judge.

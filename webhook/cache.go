@@ -57,7 +57,7 @@ func CacheOptions() cache.Options {
 				return &corev1.Pod{ObjectMeta: kept, Spec: corev1.PodSpec{NodeName: o.Spec.NodeName}, Status: corev1.PodStatus{Phase: o.Status.Phase}}
 			})),
 			&corev1.PersistentVolumeClaim{}: trimmed(trim(func(o *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-				return &corev1.PersistentVolumeClaim{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.PersistentVolumeClaimSpec{AccessModes: o.Spec.AccessModes}}
+				return &corev1.PersistentVolumeClaim{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.PersistentVolumeClaimSpec{AccessModes: o.Spec.AccessModes, VolumeMode: o.Spec.VolumeMode}}
 			})),
 			// Policies are kept whole: the status controller reads all of them.
 			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},

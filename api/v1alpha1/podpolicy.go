@@ -301,8 +301,8 @@ type GracePeriodSection struct {
 // +kubebuilder:validation:MinProperties=1
 type RemovalSection struct {
 	// ForceDelete says what happens to a force delete of a protected pod that is not known to be stopped. Of several
-	// policies the strictest verdict holds; protect, evictionWithoutGrace and allowedActors count among those with the same
-	// forceDelete, so that one that warns makes none stricter that denies.
+	// policies the strictest verdict holds; all other fields but zeroGrace count among those with the same forceDelete, so
+	// that one that warns makes none stricter that denies.
 	// +optional
 	// +kubebuilder:default=Deny
 	ForceDelete RemovalAction `json:"forceDelete,omitempty"`
@@ -310,6 +310,20 @@ type RemovalSection struct {
 	// +optional
 	// +kubebuilder:default=Stateful
 	Protect Protection `json:"protect,omitempty"`
+	// Owners are kinds of controllers whose pods have an identity, as those of StatefulSets have: they are protected whatever
+	// protect says. What counts is the pod's controller, of whatever version. Of several policies each adds its own.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +listMapKey=kind
+	// +kubebuilder:validation:MaxItems=32
+	Owners []ProtectedOwner `json:"owners,omitempty"`
+	// BlockClaims says which claims with volumeMode: Block are exclusive: ByAccessMode, as all others, or Exclusive, those
+	// with ReadWriteMany as well. Virtual machines that are migrated live have such claims, and one writer. Of several
+	// policies Exclusive holds.
+	// +optional
+	// +kubebuilder:default=ByAccessMode
+	BlockClaims BlockClaims `json:"blockClaims,omitempty"`
 	// ZeroGrace says what happens to a protected pod that is created with a grace period of 0, by which every plain delete
 	// would be a force delete: it is refused, raised, or left as it is with a warning.
 	// +optional
@@ -344,8 +358,34 @@ const (
 	RemovalAllow RemovalAction = "Allow"
 )
 
-// Protection says which pods are protected: Stateful (those of a StatefulSet or with a ReadWriteOnce or
-// ReadWriteOncePod claim) or All.
+// ProtectedOwner is a kind of controllers. For Strimzi's Kafka: {group: core.strimzi.io, kind: StrimziPodSet}.
+type ProtectedOwner struct {
+	// Group of the controller; empty is the core group.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$`
+	Group string `json:"group"`
+	// Kind of the controller: the pod's own, so that it is ReplicaSet for pods of a Deployment.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$`
+	Kind string `json:"kind"`
+}
+
+// BlockClaims says which claims with volumeMode: Block are exclusive: ByAccessMode (ReadWriteOnce and ReadWriteOncePod) or
+// Exclusive (all).
+//
+// +kubebuilder:validation:Enum=ByAccessMode;Exclusive
+type BlockClaims string
+
+// Which claims with volumeMode: Block are exclusive.
+const (
+	BlockClaimsByAccessMode BlockClaims = "ByAccessMode"
+	BlockClaimsExclusive    BlockClaims = "Exclusive"
+)
+
+// Protection says which pods are protected: Stateful (those of a StatefulSet or of one of owners, or with an exclusive
+// claim: ReadWriteOnce or ReadWriteOncePod, or what blockClaims says) or All.
 //
 // +kubebuilder:validation:Enum=Stateful;All
 type Protection string

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -74,6 +76,25 @@ func TestPreStopLongerThanTheMaximum(t *testing.T) {
 	err := s.Client.Create(t.Context(), newPod(ns, sleeps(0, 60), grace(90)))
 	if err == nil || !strings.Contains(err.Error(), "preStop of container main sleeps 60 s") || !strings.Contains(err.Error(), "Shorten the sleep") {
 		t.Errorf("want a refusal that says what to do, got %v", err)
+	}
+}
+
+// A ReadWriteMany block device is exclusive where the policy says so: the webhook sees the volume mode of a claim.
+func TestZeroGraceWithABlockDevice(t *testing.T) {
+	s := shared.Get(t)
+	for setting, want := range map[v1alpha1.BlockClaims]int64{v1alpha1.BlockClaimsExclusive: 30, "": 0} {
+		ns := s.Namespace(t)
+		s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{BlockClaims: setting}})
+		s.Create(t, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "disk"}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, VolumeMode: new(corev1.PersistentVolumeBlock),
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}})
+		p := newPod(ns, grace(0), func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"}}}}
+		})
+		if err := s.Client.Create(t.Context(), p, client.DryRunAll); err != nil || *p.Spec.TerminationGracePeriodSeconds != want {
+			t.Errorf("blockClaims %q: grace %v, %v; want %d", setting, *p.Spec.TerminationGracePeriodSeconds, err, want)
+		}
 	}
 }
 

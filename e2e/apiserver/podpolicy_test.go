@@ -41,6 +41,15 @@ func TestPodPolicyValidation(t *testing.T) {
 		"removal selects owners":             {"match: {ownerKinds: [Job]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
 		"removal selects by condition":       {"match: {matchConditions: [{name: a, expression: 'true'}]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
 		"removal selects namespaces":         {"match: {namespaceSelector: {matchLabels: {a: b}}}\n  removal: {forceDelete: Deny}", ""},
+		"owners":                             {`removal: {owners: [{group: core.strimzi.io, kind: StrimziPodSet}, {group: "", kind: ReplicationController}], blockClaims: Exclusive}`, ""},
+		"an owner twice":                     {`removal: {owners: [{group: a.example, kind: Set}, {group: a.example, kind: Set}]}`, "Duplicate value"},
+		"an owner without its group":         {`removal: {owners: [{kind: Set}]}`, "owners[0].group: Required value"},
+		"an owner without its kind":          {`removal: {owners: [{group: a.example}]}`, "owners[0].kind: Required value"},
+		"an owner's group with its version":  {`removal: {owners: [{group: a.example/v1, kind: Set}]}`, "owners[0].group: Invalid value"},
+		"an owner's kind that is empty":      {`removal: {owners: [{group: a.example, kind: ""}]}`, "owners[0].kind: Invalid value"},
+		"an owner's kind that is none":       {`removal: {owners: [{group: a.example, kind: Set.v1}]}`, "owners[0].kind: Invalid value"},
+		"too many owners":                    {`removal: {owners: [` + strings.TrimSuffix(manyOwners(33), ", ") + `]}`, "Too many: 33: must have at most 32 items"},
+		"unknown blockClaims":                {`removal: {blockClaims: Protect}`, "Unsupported value"},
 		"weight out of range of io":          {`node: {io: {weight: 0}}`, "should be greater than or equal to 1"},
 		"unknown memory protection":          {`node: {memory: {protection: Max}}`, "Unsupported value"},
 		"skip of what can't be skipped":      {`allowSkip: [removal]`, "Unsupported value"},
@@ -70,6 +79,14 @@ func TestPodPolicyValidation(t *testing.T) {
 			check(t, "file", tc.want, fmt.Sprint(err), err)
 		})
 	}
+}
+
+func manyOwners(n int) string {
+	var owners strings.Builder
+	for i := range n {
+		fmt.Fprintf(&owners, "{group: a.example, kind: Set%d}, ", i)
+	}
+	return owners.String()
 }
 
 func check(t *testing.T, who, want, said string, err error) {

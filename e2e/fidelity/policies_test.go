@@ -203,7 +203,12 @@ func drawEnforcement(s source) *v1alpha1.Enforcement {
 
 func drawRemoval(s source, stored bool) *v1alpha1.RemovalSection {
 	r := &v1alpha1.RemovalSection{Protect: pick(s, v1alpha1.ProtectStateful, v1alpha1.ProtectAll), ZeroGrace: pick(s, "", v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn)}
+	r.Owners = some(s, 4, v1alpha1.ProtectedOwner{Group: "apps", Kind: "ReplicaSet"}, v1alpha1.ProtectedOwner{Kind: "ReplicationController"})
+	r.BlockClaims = pick(s, "", v1alpha1.BlockClaimsByAccessMode, v1alpha1.BlockClaimsExclusive)
 	if stored {
+		if r.BlockClaims == "" {
+			r.BlockClaims = v1alpha1.BlockClaimsByAccessMode
+		}
 		r.ForceDelete, r.EvictionWithoutGrace = v1alpha1.RemovalDeny, v1alpha1.GraceDeny
 		if r.ZeroGrace == "" {
 			r.ZeroGrace = v1alpha1.ZeroGraceRaise
