@@ -149,9 +149,9 @@ func (c *Client) bound(ctx context.Context, pods []corev1.Pod) []BoundPod {
 		if graceperiod.Finished(p) {
 			continue
 		}
-		why := guard.Protection{}.Why(p, nil)
+		why := guard.AsRecorded(p).Why(p, nil)
 		if why != "" && len(guard.ClaimNames(p)) > 0 { // it may be for want of the claims' modes
-			why = guard.Protection{}.Why(p, PodFacts{Claims: c.claims(ctx, p)}.known())
+			why = guard.AsRecorded(p).Why(p, PodFacts{Claims: c.claims(ctx, p)}.known())
 		}
 		bound = append(bound, BoundPod{Namespace: p.Namespace, Name: p.Name, Why: why})
 	}

@@ -102,7 +102,7 @@ func (f PodFacts) nodeState() string {
 }
 
 func (f PodFacts) protected() string {
-	if why := (guard.Protection{}).Why(f.Pod, f.known()); why != "" {
+	if why := guard.AsRecorded(f.Pod).Why(f.Pod, f.known()); why != "" {
 		return why
 	}
 	return "by itself it is not: no StatefulSet, no exclusive claim. A policy may protect it all the same"

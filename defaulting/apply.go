@@ -9,8 +9,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // Request is one pod at creation.
@@ -46,7 +44,7 @@ const (
 
 // Change is one field of the pod that is to be changed.
 type Change struct {
-	// Section of the policy that the change follows from: priority, topologySpread, gracePeriod or node.
+	// Section of the policy that the change follows from: priority, topologySpread, gracePeriod, node or removal.
 	Section string
 	// Operation to do at Path.
 	Operation Operation
@@ -124,6 +122,7 @@ var rules = []rule{
 	{applyTopologySpread, nil},
 	{applyGracePeriod, validateGracePeriod},
 	{applyEnforcement, validateEnforcement},
+	{applyProtected, validateProtected},
 }
 
 // Apply decides what to change in a pod that is being created. A pod that the kubelet mirrors is left alone.
@@ -184,13 +183,8 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 			pod.Spec.TopologySpreadConstraints = c.Value.([]corev1.TopologySpreadConstraint)
 		case gracePath:
 			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))
-		case annotationsPath:
-			pod.Annotations = c.Value.(map[string]string)
-		case enforcementPath:
-			delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
-			if c.Operation == OperationAdd {
-				pod.Annotations[v1alpha1.AnnotationEnforcement] = c.Value.(string)
-			}
+		default:
+			patchAnnotations(pod, c)
 		}
 	}
 	return pod

@@ -77,6 +77,14 @@ func annotated(pairs ...string) podOption {
 
 func skipping(text string) podOption { return annotated(v1alpha1.AnnotationSkip, text) }
 
+// recorded is an owner whose record the pod has already, so that nothing is to be said of it.
+func recorded(owner podOption) podOption {
+	return func(p *corev1.Pod) {
+		owner(p)
+		annotated(v1alpha1.AnnotationProtected, guard.RecordOf(p))(p)
+	}
+}
+
 func enforced(text string) podOption { return annotated(v1alpha1.AnnotationEnforcement, text) }
 
 var mirrored = annotated(corev1.MirrorPodAnnotationKey, "hash")

@@ -37,7 +37,7 @@ type conditions struct {
 }
 
 // ownFields are what Podgrace writes into pods. A condition on one would make applying twice differ from once.
-var ownFields = regexp.MustCompile(`\b(?:priorityClassName|preemptionPolicy|terminationGracePeriodSeconds|topologySpreadConstraints)\b|\bspec\.\??priority\b|podgrace\.dev/enforcement`)
+var ownFields = regexp.MustCompile(`\b(?:priorityClassName|preemptionPolicy|terminationGracePeriodSeconds|topologySpreadConstraints)\b|\bspec\.\??priority\b|podgrace\.dev/(?:enforcement|protected)\b`)
 
 // withoutOwnFields returns the pod as conditions see it: without what Podgrace writes, however an expression may come to
 // read it, so that the answer is the same before and after. The copy is shallow.
@@ -45,9 +45,12 @@ func withoutOwnFields(pod *corev1.Pod) *corev1.Pod {
 	seen := *pod
 	seen.Spec.PriorityClassName, seen.Spec.Priority, seen.Spec.PreemptionPolicy = "", nil, nil
 	seen.Spec.TerminationGracePeriodSeconds, seen.Spec.TopologySpreadConstraints = nil, nil
-	if _, ok := pod.Annotations[v1alpha1.AnnotationEnforcement]; ok {
+	_, enforced := pod.Annotations[v1alpha1.AnnotationEnforcement]
+	_, recorded := pod.Annotations[v1alpha1.AnnotationProtected]
+	if enforced || recorded {
 		seen.Annotations = maps.Clone(pod.Annotations)
 		delete(seen.Annotations, v1alpha1.AnnotationEnforcement)
+		delete(seen.Annotations, v1alpha1.AnnotationProtected)
 	}
 	return &seen
 }

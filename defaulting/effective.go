@@ -58,9 +58,9 @@ func (a *allowList) permits(class string) bool {
 // removal is what the matching policies' removal sections do about a grace period of 0. The strictest of those that protect the pod
 // holds: all of them, where it has identity or exclusive storage.
 type removal struct {
-	zeroGrace []from[v1alpha1.ZeroGraceAction] // of each policy
-	ofAny     from[v1alpha1.ZeroGraceAction]   // the strictest
-	ofAll     from[v1alpha1.ZeroGraceAction]   // of those that protect all pods; not given: none does
+	policies []from[v1alpha1.ZeroGraceAction]
+	ofAny    from[v1alpha1.ZeroGraceAction] // the strictest
+	ofAll    from[v1alpha1.ZeroGraceAction] // of those that protect all pods; not given: none does
 }
 
 // zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
@@ -159,7 +159,7 @@ func (e *Effective) addRemoval(p *Policy) {
 	if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
 		zero.value = v1alpha1.ZeroGraceRaise
 	}
-	e.removal.zeroGrace = append(e.removal.zeroGrace, zero)
+	e.removal.policies = append(e.removal.policies, zero)
 	e.removal.ofAny = stricterZeroGrace(e.removal.ofAny, zero)
 	if p.protect.All {
 		e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)

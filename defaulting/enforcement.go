@@ -2,7 +2,6 @@ package defaulting
 
 import (
 	stdjson "encoding/json"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/json"
@@ -10,36 +9,15 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-const (
-	sectionNode     = "node"
-	annotationsPath = "/metadata/annotations"
-)
-
-// enforcementPath is the JSON pointer of the contract annotation; a slash in a key is written ~1 (RFC 6901).
-var enforcementPath = annotationsPath + "/" + strings.ReplaceAll(v1alpha1.AnnotationEnforcement, "/", "~1")
+const sectionNode = "node"
 
 // applyEnforcement writes the contract annotation, over whatever the user put there.
 func applyEnforcement(req Request, e *Effective, _ Facts, out *Result) {
-	have, present := req.Pod.Annotations[v1alpha1.AnnotationEnforcement]
 	if !e.node.given() {
-		if present {
-			out.change(sectionNode, OperationRemove, enforcementPath, nil, "no PodPolicy gives node settings to this pod")
-			out.warn("annotation %s is written by Podgrace only: it was removed", v1alpha1.AnnotationEnforcement)
-		}
+		out.unannotate(req.Pod, sectionNode, v1alpha1.AnnotationEnforcement, "no PodPolicy gives node settings to this pod")
 		return
 	}
-	want := encodeEnforcement(e.node.value)
-	if have == want {
-		return
-	}
-	if present {
-		out.warn("annotation %s is written by Podgrace only: it was replaced", v1alpha1.AnnotationEnforcement)
-	}
-	if len(req.Pod.Annotations) == 0 {
-		out.change(sectionNode, OperationAdd, annotationsPath, map[string]string{v1alpha1.AnnotationEnforcement: want}, "PodPolicy %s", e.node.name())
-		return
-	}
-	out.change(sectionNode, OperationAdd, enforcementPath, want, "PodPolicy %s", e.node.name())
+	out.annotate(req.Pod, sectionNode, v1alpha1.AnnotationEnforcement, from[string]{encodeEnforcement(e.node.value), e.node.policy})
 }
 
 // validateEnforcement compares values. Generations would lag between replicas.

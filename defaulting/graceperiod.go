@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
 )
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
@@ -178,8 +179,9 @@ func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
 		return zeroGrace{e.removal.ofAll, allOf(e.removal.ofAll.policy)}
 	}
 	var strictest zeroGrace
-	for _, zero := range e.removal.zeroGrace {
-		because := zero.policy.protect.Why(req.Pod, facts.Claims)
+	pod := guard.Unrecorded(req.Pod)
+	for _, zero := range e.removal.policies {
+		because := zero.policy.protect.Why(pod, facts.Claims)
 		if because == "" && zero.policy.protect.All {
 			because = allOf(zero.policy)
 		}

@@ -113,6 +113,7 @@ func TestConditionsOnOwnFields(t *testing.T) {
 		"object.spec['priority'] == 0",
 		"object.spec.?preemptionPolicy.orValue('') == 'PreemptLowerPriority'",
 		"!('podgrace.dev/enforcement' in object.metadata.?annotations.orValue({}))",
+		"!('podgrace.dev/protected' in object.metadata.?annotations.orValue({}))",
 		"!has(object.metadata.annotations)",
 	} {
 		t.Run(expression, func(t *testing.T) {
@@ -122,8 +123,8 @@ func TestConditionsOnOwnFields(t *testing.T) {
 			if err != nil {
 				return // refused, which is an answer too
 			}
-			policies := defaulting.Policies{compiled}
-			s := scenario{pod: pod(), facts: facts(classes(high), service("app", "web"))}
+			policies := append(compile(t, policy("safe", removal("", ""))), compiled)
+			s := scenario{pod: pod(ofStatefulSet), facts: facts(classes(high), service("app", "web"))}
 			first := policies.For(s.request(), "").Apply(s.request(), s.facts)
 			s.pod = patched(t, s.pod, first.Changes)
 			if second := policies.For(s.request(), "").Apply(s.request(), s.facts); len(second.Changes) > 0 {

@@ -150,6 +150,9 @@ func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
 	if rarely(t, "forged") {
 		enforced(pick(t, "enforcement text", weight500, "", "{", `{"cpu":{"weight":1}}`))(p)
 	}
+	if rarely(t, "forged record") {
+		says(pick(t, "record", "StatefulSet.apps/db", "Job.batch/x", ""))(p)
+	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "hooks") {
 		name := fmt.Sprintf("c%d", i)
 		hook := pick(t, "hook", sleep(graces.Draw(t, "sleep")), run("sleep", fmt.Sprint(graces.Draw(t, "exec"))), callHTTP)
@@ -423,7 +426,7 @@ func TestNoPatchMakesThePodInvalid(t *testing.T) {
 }
 
 // byDefaults are denials that follow from defaults, which a heavier policy may replace, or from no policy at all.
-var byDefaults = []string{"EnforcementForged", "PriorityMismatch", "PreemptionPolicyMismatch"}
+var byDefaults = []string{"EnforcementForged", "ProtectionForged", "PriorityMismatch", "PreemptionPolicyMismatch"}
 
 // TestAddingAPolicyNeverLoosensALimit, with the two exceptions that follow from the order minimum, maximum, preStop in
 // which contradicting limits win:

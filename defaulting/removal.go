@@ -55,10 +55,7 @@ func (ps Policies) removal(holds func(*Policy) bool) guard.Policy {
 // tighten adds one policy's section to the level of its action. The zero values of its fields are their defaults.
 func tighten(levels map[v1alpha1.RemovalAction]*guard.Policy, policy *Policy) {
 	r := policy.Spec.Removal
-	action := r.ForceDelete
-	if !slices.Contains(laxFirst, action) {
-		action = v1alpha1.RemovalDeny
-	}
+	action := actionOf(r)
 	p := levels[action]
 	if p == nil {
 		p = &guard.Policy{ForceDelete: action, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: slices.Clone(r.AllowedActors)}
@@ -70,6 +67,14 @@ func tighten(levels map[v1alpha1.RemovalAction]*guard.Policy, policy *Policy) {
 	}
 	p.Protect = together(p.Protect, policy.protect)
 	p.AllowedActors = slices.DeleteFunc(p.AllowedActors, func(actor string) bool { return !slices.Contains(r.AllowedActors, actor) })
+}
+
+// actionOf a section on an unsafe removal. What is not known here denies.
+func actionOf(r *v1alpha1.RemovalSection) v1alpha1.RemovalAction {
+	if !slices.Contains(laxFirst, r.ForceDelete) {
+		return v1alpha1.RemovalDeny
+	}
+	return r.ForceDelete
 }
 
 // protectionOf says which pods a section protects.

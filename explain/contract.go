@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -75,7 +74,7 @@ func contract(v *view) Contract {
 // settledNode is what today's policies would change in the contract; nil: nothing.
 func (v *view) settledNode() *defaulting.Change {
 	for i := range v.settled.Changes {
-		if c := &v.settled.Changes[i]; strings.HasPrefix(c.Path, "/metadata/annotations") {
+		if c := &v.settled.Changes[i]; c.Section == "node" {
 			return c
 		}
 	}

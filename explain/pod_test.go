@@ -294,6 +294,13 @@ func TestRemoval(t *testing.T) {
 	if r := explain.Explain(web(beside, guarded)).Removal; r.Protected != "the policies protect all pods" || !slices.Equal(r.Policies, []string{"keep", "warn"}) {
 		t.Errorf("of two policies: %+v", r)
 	}
+	record := annotated(v1alpha1.AnnotationProtected, "StatefulSet.apps/db")
+	if r := explain.Explain(web(guarded, record)).Removal; r.Protected != "it was created as a pod of StatefulSet db" || r.ForceDelete.Decision != "Deny" {
+		t.Errorf("%+v", r)
+	}
+	if r := explain.Explain(web(guarded, record, manifest)).Removal; r.Protected != "" {
+		t.Errorf("a manifest's own: %+v", r)
+	}
 	if r := explain.Explain(web(guarded, stateful, manifest)).Removal; r.ForceDelete != nil || r.None == "" || r.Protected == "" {
 		t.Errorf("a manifest can't be removed: %+v", r)
 	}

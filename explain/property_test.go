@@ -136,6 +136,7 @@ func drawPolicies(t *rapid.T) (list defaulting.Policies) {
 		}
 		if chance(t, "removal section") {
 			s.Removal = &v1alpha1.RemovalSection{ForceDelete: pick(t, "force", "", v1alpha1.RemovalAllow, v1alpha1.RemovalWarn), Protect: pick(t, "protect", "", v1alpha1.ProtectAll),
+				Owners: pick(t, "owners", nil, []v1alpha1.ProtectedOwner{{Group: "batch", Kind: "Job"}, {Group: "apps", Kind: "ReplicaSet"}}), BlockClaims: pick(t, "block claims", "", v1alpha1.BlockClaimsExclusive),
 				ZeroGrace: pick(t, "zeroGrace", "", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn), EvictionWithoutGrace: pick(t, "eviction", "", v1alpha1.GraceRaise)}
 		}
 		compiled, err := defaulting.Compile(p)

@@ -53,13 +53,17 @@ func (v *view) guardFacts() guard.Facts {
 
 // protected says why the pod is, under the policies.
 func protected(v *view, facts guard.Facts) string {
-	why := facts.Policy.Why(v.pod, facts.Claims)
+	pod := v.pod
+	if !v.created() {
+		pod = guard.Unrecorded(pod)
+	}
+	why := facts.Policy.Why(pod, facts.Claims)
 	switch {
 	case why != "":
 		return why
 	case facts.Policy.Unknown:
 		return "which policies guard it could not be read"
-	case len(facts.Policy.ProtectedBy(v.pod, facts.Claims)) > 0:
+	case len(facts.Policy.ProtectedBy(pod, facts.Claims)) > 0:
 		return "the policies protect all pods"
 	}
 	return ""

@@ -63,6 +63,7 @@ func drawUser(t *rapid.T, w *world) {
 
 func drawPod(t *rapid.T, w *world) {
 	pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), ownedByPodSet, unowned)(w)
+	pick(t, "record", func(*world) {}, func(*world) {}, record("StatefulSet.apps/db"), record("StrimziPodSet.core.strimzi.io/kafka"), record("x"))(w)
 	for _, name := range []string{"data", "logs"} {
 		if chance(t, "claim "+name) {
 			claims(name)(w)

@@ -26,12 +26,15 @@ type Protection struct {
 // Why says why running a pod twice could harm: it has an identity or exclusive storage. It is empty where it could not, also where
 // all pods are protected. A claim that is not known counts as exclusive.
 //
-// A tenant may take the owner out of a pod, and whoever deletes a StatefulSet with --cascade=orphan does. The hostname stays as it was
-// created: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
+// A tenant may take the owner out of a pod, and whoever deletes a StatefulSet with --cascade=orphan does. The record of it stays as it was
+// created, and so does the hostname: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
 // initIdentity, 1.36.3).
 func (p Protection) Why(pod *corev1.Pod, claims Claims) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && p.identifies(kindOf(owner)) {
 		return fmt.Sprintf("it is a pod of %s %s", owner.Kind, owner.Name)
+	}
+	if kind, name := recorded(pod); p.identifies(kind) {
+		return fmt.Sprintf("it was created as a pod of %s %s", kind.Kind, name)
 	}
 	if pod.Name != "" && pod.Spec.Hostname == pod.Name {
 		return "its hostname is its own name, as of a StatefulSet's pod"
@@ -153,7 +156,7 @@ func (p Policy) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalActi
 		return p.ProtectedBy(pod, claims)
 	}
 	return p.actions(func(protect Protection) bool {
-		return Protection{BlockClaims: protect.BlockClaims}.Why(pod, claims) != ""
+		return protect.elsewhere().Why(pod, claims) != ""
 	})
 }
 

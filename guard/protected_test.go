@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -58,6 +59,19 @@ func TestWhy(t *testing.T) {
 			w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 		}}, ""},
 		{"a StatefulSet's whose owner was taken out", []option{unowned, hostname("db-0")}, "its hostname is its own name, as of a StatefulSet's pod"},
+		{"a StatefulSet's by its record", []option{unowned, record("StatefulSet.apps/db")}, "it was created as a pod of StatefulSet db"},
+		{"a StatefulSet's that another has taken over", []option{ownedBy("ReplicaSet", "web"), record("StatefulSet.apps/db")}, "it was created as a pod of StatefulSet db"},
+		{"one that a StatefulSet has taken over", []option{record("StrimziPodSet.core.strimzi.io/kafka"), owners(podSet)}, "it is a pod of StatefulSet db"},
+		{"an operator's by its record", []option{unowned, owners(podSet), record("StrimziPodSet.core.strimzi.io/kafka")}, "it was created as a pod of StrimziPodSet kafka"},
+		{"an operator's by its record, which no policy names any more", []option{unowned, record("StrimziPodSet.core.strimzi.io/kafka")}, ""},
+		{"of the core group by its record", []option{unowned, owners(schema.GroupKind{Kind: "ReplicationController"}), record("ReplicationController/web")}, "it was created as a pod of ReplicationController web"},
+		{"the record of another kind", []option{unowned, owners(podSet), record("Kafka.core.strimzi.io/kafka")}, ""},
+		{"the record is read strictly: no name", []option{unowned, record("StatefulSet.apps")}, ""},
+		{"an empty name", []option{unowned, record("StatefulSet.apps/")}, ""},
+		{"a name that is none", []option{unowned, record("StatefulSet.apps/db\x1b[2J")}, ""},
+		{"a group that is none", []option{unowned, record("StatefulSet.apps v1/db")}, ""},
+		{"more behind it", []option{unowned, record("StatefulSet.apps/db/x")}, ""},
+		{"an empty record", []option{unowned, record("")}, ""},
 		{"another hostname", []option{unowned, hostname("db-1")}, ""},
 		{"a pod without a name, and so without a hostname", []option{unowned, func(w *world) { w.req.Pod.Name = "" }}, ""},
 		{"a claim that was made anew", []option{unowned, claims("data"), func(w *world) {
@@ -107,6 +121,12 @@ func scratchBlock(modes ...corev1.PersistentVolumeAccessMode) option {
 	return func(w *world) {
 		scratch(modes...)(w)
 		w.req.Pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+	}
+}
+
+func record(text string) option {
+	return func(w *world) {
+		metav1.SetMetaDataAnnotation(&w.req.Pod.ObjectMeta, v1alpha1.AnnotationProtected, text)
 	}
 }
 
@@ -168,15 +188,18 @@ func TestHoldsNode(t *testing.T) {
 		options []option
 		holds   bool
 	}{
-		"a StatefulSet's":                     {nil, true},
-		"a ReplicaSet's":                      {[]option{ownedBy("ReplicaSet", "web")}, true},
-		"a DaemonSet's":                       {[]option{daemon}, false},
-		"one of somebody else's DaemonSet":    {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
-		"a DaemonSet's with a claim":          {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
-		"a DaemonSet's with an unknown claim": {[]option{daemon, claims("data")}, true},
-		"a DaemonSet's that a policy names":   {[]option{daemon, owners(schema.GroupKind{Group: "apps", Kind: "DaemonSet"})}, false},
-		"a DaemonSet's with a block device":   {[]option{daemon, protectBlock, claims("data"), blockClaimed("data", corev1.ReadWriteMany)}, true},
-		"of the node's files":                 {[]option{unowned, mirror}, false},
+		"a StatefulSet's":                         {nil, true},
+		"a ReplicaSet's":                          {[]option{ownedBy("ReplicaSet", "web")}, true},
+		"a DaemonSet's":                           {[]option{daemon}, false},
+		"one of somebody else's DaemonSet":        {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
+		"a DaemonSet's with a claim":              {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
+		"a DaemonSet's with an unknown claim":     {[]option{daemon, claims("data")}, true},
+		"a DaemonSet's that a policy names":       {[]option{daemon, owners(schema.GroupKind{Group: "apps", Kind: "DaemonSet"})}, false},
+		"a DaemonSet's with a block device":       {[]option{daemon, protectBlock, claims("data"), blockClaimed("data", corev1.ReadWriteMany)}, true},
+		"one that took a DaemonSet for its owner": {[]option{daemon, record("StatefulSet.apps/db")}, true},
+		"the same, of an operator":                {[]option{daemon, owners(podSet), record("StrimziPodSet.core.strimzi.io/kafka")}, true},
+		"a DaemonSet's by its record":             {[]option{daemon, owners(schema.GroupKind{Group: "apps", Kind: "DaemonSet"}), record("DaemonSet.apps/agent")}, false},
+		"of the node's files":                     {[]option{unowned, mirror}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -93,10 +93,13 @@ func audit(effective *defaulting.Effective, result defaulting.Result, values []j
 	return annotations
 }
 
-// auditKey is the field's name, or enforcement for the contract annotation, whatever level of it is written.
+// auditKey is the field's name, or that of an annotation, whatever level of it is written.
 func auditKey(c defaulting.Change) string {
-	if c.Section == "node" {
+	switch c.Section {
+	case "node":
 		return "enforcement"
+	case "removal":
+		return "protected"
 	}
 	return c.Path[strings.LastIndex(c.Path, "/")+1:]
 }

@@ -62,7 +62,7 @@ func (m *Metrics) begin() {
 func denialReasons() []string {
 	return []string{
 		"EnforcementForged", "GracePeriodOutOfBounds", "PreemptionPolicyMismatch", "PriorityClassNotAllowed", "PriorityMismatch",
-		"SleepTooLong", "SpreadInfeasible", "ZeroGracePeriod",
+		"ProtectionForged", "SleepTooLong", "SpreadInfeasible", "ZeroGracePeriod",
 	}
 }
 

@@ -235,7 +235,7 @@ func updateRequest(req admission.Request, r *guard.Request) (*guard.Request, err
 		r.Road = guard.RoadFinalizer
 		// The confirmation may be what the update writes: it completes the removal that it is about.
 		if confirmation, ok := now.Annotations[guard.AnnotationConfirmForceDelete]; ok {
-			r.Pod.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: confirmation}
+			metav1.SetMetaDataAnnotation(&r.Pod.ObjectMeta, guard.AnnotationConfirmForceDelete, confirmation)
 		}
 	default:
 		return nil, nil

@@ -66,6 +66,11 @@ func halfDone(p *corev1.Pod) {
 
 func stateless(p *corev1.Pod) { p.OwnerReferences = nil }
 
+// recorded is what admission wrote when it was created.
+func recorded(p *corev1.Pod) {
+	p.Annotations = map[string]string{v1alpha1.AnnotationProtected: "StatefulSet.apps/db"}
+}
+
 // confirmed is what kubectl podgrace confirm writes, while n1 is silent.
 func confirmed(p *corev1.Pod) { confirmedAgo(0)(p) }
 
@@ -390,14 +395,17 @@ func TestFinalizerRoad(t *testing.T) {
 		request admission.Request
 		reason  string
 	}{
-		"a half-done pod gets a label":        {updated("", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
-		"pods/status of a half-done pod":      {updated("status", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
-		"pods/status takes the finalizer":     {updated("status", dbPod(halfDone, finalized), dbPod(halfDone)), "Unsafe"},
-		"pods/status ends it":                 {updated("status", dbPod(halfDone, finalized), dbPod(halfDone, ended)), "Unsafe"},
-		"an ephemeral container":              {updated("ephemeralcontainers", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
-		"a resize":                            {updated("resize", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
-		"the confirmation itself":             {updated("", dbPod(halfDone), dbPod(halfDone, confirmed)), "Confirmed"},
-		"a confirmation of another":           {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { confirmed(p); p.Annotations[guard.AnnotationConfirmForceDelete] = "pod-0" })), "Unsafe"},
+		"a half-done pod gets a label":    {updated("", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
+		"pods/status of a half-done pod":  {updated("status", dbPod(halfDone), dbPod(halfDone, labelled)), "Unsafe"},
+		"pods/status takes the finalizer": {updated("status", dbPod(halfDone, finalized), dbPod(halfDone)), "Unsafe"},
+		"pods/status ends it":             {updated("status", dbPod(halfDone, finalized), dbPod(halfDone, ended)), "Unsafe"},
+		"an ephemeral container":          {updated("ephemeralcontainers", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
+		"a resize":                        {updated("resize", dbPod(halfDone), dbPod(halfDone)), "Unsafe"},
+		"the confirmation itself":         {updated("", dbPod(halfDone), dbPod(halfDone, confirmed)), "Confirmed"},
+		"a confirmation of another":       {updated("", dbPod(halfDone), dbPod(halfDone, func(p *corev1.Pod) { confirmed(p); p.Annotations[guard.AnnotationConfirmForceDelete] = "pod-0" })), "Unsafe"},
+		"no other confirmation undoes the record": {updated("", dbPod(halfDone, stateless, recorded), dbPod(halfDone, stateless, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{guard.AnnotationConfirmForceDelete: "pod-0"}
+		})), "Unsafe"},
 		"it was confirmed before":             {updated("", dbPod(halfDone, finalized, confirmed), dbPod(halfDone, confirmed)), "Confirmed"},
 		"it was confirmed too long before":    {updated("", dbPod(halfDone, finalized, confirmedAgo(2*time.Hour)), dbPod(halfDone, confirmedAgo(2*time.Hour))), "Unsafe"},
 		"a new object can't say it finished":  {updated("", dbPod(halfDone), dbPod(halfDone, ended)), "Unsafe"},

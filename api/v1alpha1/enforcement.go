@@ -4,6 +4,9 @@ package v1alpha1
 const (
 	// AnnotationEnforcement holds the JSON of Enforcement. Admission writes it at creation and overwrites what was there.
 	AnnotationEnforcement = "podgrace.dev/enforcement"
+	// AnnotationProtected holds a pod's controller as of its creation, such as StatefulSet.apps/db, where a policy that denies protects the pod for it.
+	// Admission writes it at creation and overwrites what was there.
+	AnnotationProtected = "podgrace.dev/protected"
 	// AnnotationSkip lists, separated by commas, the sections whose defaults a pod declines.
 	AnnotationSkip = "podgrace.dev/skip"
 )

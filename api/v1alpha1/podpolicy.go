@@ -311,7 +311,8 @@ type RemovalSection struct {
 	// +kubebuilder:default=Stateful
 	Protect Protection `json:"protect,omitempty"`
 	// Owners are kinds of controllers whose pods have an identity, as those of StatefulSets have: they are protected whatever
-	// protect says. What counts is the pod's controller, of whatever version. Of several policies each adds its own.
+	// protect says. What counts is the pod's controller, of whatever version, and the one that it had when it was created
+	// (annotation podgrace.dev/protected). Of several policies each adds its own.
 	// +optional
 	// +listType=map
 	// +listMapKey=group

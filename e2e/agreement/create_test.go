@@ -39,6 +39,7 @@ type fields struct {
 	Grace        *int64
 	Constraints  []corev1.TopologySpreadConstraint
 	Enforcement  string
+	Protected    string
 	Requirements []corev1.ResourceRequirements // not changed, and defaulted alike
 }
 
@@ -46,6 +47,7 @@ func fieldsOf(p *corev1.Pod) fields {
 	f := fields{
 		Class: p.Spec.PriorityClassName, Priority: p.Spec.Priority, Preemption: p.Spec.PreemptionPolicy, Grace: p.Spec.TerminationGracePeriodSeconds,
 		Constraints: p.Spec.TopologySpreadConstraints, Enforcement: p.Annotations[v1alpha1.AnnotationEnforcement],
+		Protected: p.Annotations[v1alpha1.AnnotationProtected],
 	}
 	for _, c := range p.Spec.Containers {
 		f.Requirements = append(f.Requirements, c.Resources)

@@ -46,7 +46,7 @@ func TestIdentityIsNotEditedAway(t *testing.T) {
 				err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 				return len(pod.OwnerReferences) == 0, err
 			})
-			wantRefused(t, force(t, s, pod), "its hostname is its own name, as of a StatefulSet's pod")
+			wantRefused(t, force(t, s, pod), "it was created as a pod of StatefulSet db")
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
 			wantRefused(t, s.Client.Delete(t.Context(), node, client.DryRunAll), pod.Namespace+"/db-0")
 		})

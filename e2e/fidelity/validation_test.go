@@ -146,7 +146,7 @@ func checkSettled(t *rapid.T, c *validationCase, policies defaulting.Policies, f
 
 // judgedBySelf are the reasons by which Podgrace refuses what is not as Apply leaves it. The others are about what the
 // pod's creator chose: a class that is not allowed, a preStop that can't fit.
-var judgedBySelf = sets.New("PriorityMismatch", "PreemptionPolicyMismatch", "GracePeriodOutOfBounds", "EnforcementForged", "ZeroGracePeriod")
+var judgedBySelf = sets.New("PriorityMismatch", "PreemptionPolicyMismatch", "GracePeriodOutOfBounds", "EnforcementForged", "ProtectionForged", "ZeroGracePeriod")
 
 func checkOwnValidation(t *rapid.T, c *validationCase, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod) {
 	req := c.request(sent(t, internal))

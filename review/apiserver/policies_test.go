@@ -44,7 +44,10 @@ func statefulSet(grace string) string {
 func TestPolicies(t *testing.T) {
 	const (
 		annotation = v1alpha1.AnnotationEnforcement
-		zero       = `,"terminationGracePeriodSeconds":0`
+		record     = v1alpha1.AnnotationProtected
+		// Of the two records that the policy keeps only the one that was changed is named.
+		notTheRecord = "enforcement.podgrace.dev Forbidden: annotation podgrace.dev/protected records whose pod this was when it was created"
+		zero         = `,"terminationGracePeriodSeconds":0`
 	)
 	hasty := func(changes ...change) apiserver.Request {
 		return request(t, create, "statefulsets", append([]change{object(statefulSet(zero))}, changes...)...)
@@ -80,6 +83,12 @@ func TestPolicies(t *testing.T) {
 		"annotation by kubelet":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(kubelet))},
 		"annotation by a group":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation, own system": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("kube-system"))},
+
+		"record kept":            {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, "StatefulSet.apps/db"), phase("Failed"))))},
+		"record removed":         {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod())), want: []string{notTheRecord}},
+		"record changed":         {request: request(t, update, "pods/status", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, "Job.batch/x")))), want: []string{notTheRecord}},
+		"record of an older pod": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(record, "StatefulSet.apps/db")))), want: []string{notTheRecord}},
+		"record by kubelet":      {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod()), as(kubelet))},
 
 		"grace 0, no policy":             {request: hasty()},
 		"grace 0, a policy":              {request: hasty(params(refusing("p", nil))), want: []string{"zero-grace.podgrace.dev Forbidden: terminationGracePeriodSeconds is 0 in the template of StatefulSet db,"}},
@@ -156,7 +165,7 @@ func TestPoliciesOfABadObject(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "decode the object of Pod shop/db-0: ") {
 		t.Errorf("got %v", err)
 	}
-	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 1 {
+	if denials, _, err := policies(t).Validate(t.Context(), request(t, update, "pods", object(pod()))); err != nil || len(denials) != 2 { // each of its annotations
 		t.Errorf("an update without an old object fails closed: got %v, %v", denials, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
@@ -140,10 +141,19 @@ func sentence(r *review.Result, o review.Operation) string {
 // auditKey is the name under which webhook.audit gives the reason of a change.
 func auditKey(o review.Operation) string {
 	const annotations = "/metadata/annotations"
-	if o.Path == annotations || strings.HasPrefix(o.Path, annotations+"/") {
-		return "enforcement"
+	path := segments(o.Path)
+	last := path[len(path)-1]
+	if o.Path != annotations && !strings.HasPrefix(o.Path, annotations+"/") {
+		return last
 	}
-	return o.Path[strings.LastIndex(o.Path, "/")+1:]
+	var made map[string]json.RawMessage
+	if o.Path == annotations {
+		_ = json.Unmarshal(o.Value, &made) // what is no map has no such key
+	}
+	if _, is := made[v1alpha1.AnnotationProtected]; is || last == v1alpha1.AnnotationProtected {
+		return "protected"
+	}
+	return "enforcement"
 }
 
 // reason of a change, without the value that stands before it.

@@ -24,6 +24,7 @@ var rules = map[string]rule{
 	ruleDenied:  {"The request is refused", "The message says what to do."},
 
 	"EnforcementForged":        {"The enforcement annotation is not the policies'", "Podgrace alone writes podgrace.dev/enforcement. Remove the annotation from the manifest."},
+	"ProtectionForged":         {"The protected annotation does not name the pod's controller", "Podgrace alone writes podgrace.dev/protected. Remove the annotation from the manifest."},
 	"GracePeriodOutOfBounds":   {"The grace period is outside of the policies' limits", "Set terminationGracePeriodSeconds within gracePeriod.minSeconds and maxSeconds of the policies that match, or leave it out."},
 	"SleepTooLong":             {"A hook sleeps longer than the longest grace period", "Shorten the sleep action of preStop or postStart, or raise gracePeriod.maxSeconds of the policy."},
 	"ZeroGracePeriod":          {"Every delete of the pod would be a force delete", "With a terminationGracePeriodSeconds of 0 the pod may run twice. Set it to what the pod needs to stop."},
