@@ -47,6 +47,7 @@ func TestRemovals(t *testing.T) {
 	for name, sections := range map[string][]v1alpha1.RemovalSection{
 		"refused":     {{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll}},
 		"stateful":    {{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, EvictionWithoutGrace: v1alpha1.GraceRaise}},
+		"named":       {{Owners: []v1alpha1.ProtectedOwner{{Group: "example.org", Kind: "Set"}}, BlockClaims: v1alpha1.BlockClaimsExclusive}},
 		"warned":      {{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}},
 		"jane's":      {{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, AllowedActors: []string{jane}}},
 		"all allowed": {{ForceDelete: v1alpha1.RemovalAllow}},
@@ -61,7 +62,7 @@ func TestRemovals(t *testing.T) {
 				s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &sections[i]})
 			}
 			var pods []*corev1.Pod
-			for _, change := range []func(*corev1.Pod){bound("ready"), bound("silent"), bound("gone-" + ns), bound(""), finished, stateful, anothers} {
+			for _, change := range []func(*corev1.Pod){bound("ready"), bound("silent"), bound("gone-" + ns), bound(""), finished, stateful, operated, anothers} {
 				pods = append(pods, stored(t, s, ns, fmt.Sprintf("p-%d", len(pods)), change))
 			}
 			agree(t, s, pods)
@@ -161,6 +162,12 @@ func finished(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "ready", corev1
 func stateful(p *corev1.Pod) {
 	p.Spec.NodeName = "ready"
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
+}
+
+// operated is a pod of an operator.
+func operated(p *corev1.Pod) {
+	p.Spec.NodeName = "ready"
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Set", Name: "kafka", UID: "1", Controller: new(true)}}
 }
 
 // anothers is a pod with a claim that nobody knows.

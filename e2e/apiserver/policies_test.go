@@ -46,6 +46,41 @@ func TestEnforcementIsImmutable(t *testing.T) {
 	}
 }
 
+// So does it keep the record of a pod's controller, also where there is none.
+func TestRecordIsImmutable(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{{Group: "example.org", Kind: "Set"}}}})
+	of := func(p *corev1.Pod) { // a kind that nobody serves, or the garbage collector would miss the owner
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Set", Name: "db", UID: "1", Controller: new(true)}}
+	}
+	const record = "Set.example.org/db"
+	owned, warnings := mustCreate(t, s, newPod(ns, of, func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationProtected: "mine"}
+	}))
+	wantWarning(t, warnings, "annotation podgrace.dev/protected is written by Podgrace only: it was replaced")
+	if got := owned.Annotations[v1alpha1.AnnotationProtected]; got != record {
+		t.Errorf("recorded is %q", got)
+	}
+	free, _ := mustCreate(t, s, newPod(ns, func(p *corev1.Pod) { p.Name = "free" }))
+	patch := func(p *corev1.Pod, text string) error {
+		return s.Client.Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"podgrace.dev/protected":`+text+`}}}`)), client.DryRunAll)
+	}
+	const says = "records whose pod this was when it was created"
+	suite.Eventually(t, "the policy in force", func(context.Context) (bool, error) {
+		err := patch(owned, `"Job.batch/x"`)
+		return err != nil && strings.Contains(err.Error(), says), nil
+	})
+	for name, err := range map[string]error{"removed": patch(owned, "null"), "written later": patch(free, `"`+record+`"`)} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if err := patch(owned, `"`+record+`"`); err != nil {
+		t.Errorf("left as it is: %v", err)
+	}
+}
+
 func statefulSet(ns, name string, seconds int64) *appsv1.StatefulSet {
 	labels := map[string]string{"app": name}
 	return &appsv1.StatefulSet{
