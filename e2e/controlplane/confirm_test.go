@@ -10,10 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -196,7 +194,7 @@ func TestConfirmNode(t *testing.T) {
 		}
 	}
 
-	heartbeat(t, s, node)
+	s.Revive(t, node.Name)
 	withTaint := said
 	wantRefused(t, next(t, s, withTaint, "taint node", "--dry-run=server"), "(ready)")
 	said, code = podgrace(t, s, s.Kubeconfig, args...)
@@ -236,37 +234,13 @@ func tainted(t *testing.T, s *suite.Suite, node *corev1.Node, want ...corev1.Tai
 	})
 }
 
-// heartbeat is what a kubelet writes when it is back.
-func heartbeat(t *testing.T, s *suite.Suite, node *corev1.Node) {
-	t.Helper()
-	suite.Eventually(t, "node "+node.Name+" heard of", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-		if err := s.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionTrue, metav1.Now()
-			}
-		}
-		return true, s.Client.Status().Update(ctx, node)
-	})
-}
-
 // The node's status is written between the look and the patch.
 func TestConfirmNodeConflict(t *testing.T) {
 	s := start(t)
 	node := partition(t, s)
 	silence(t, s, node)
 	shown := node.DeepCopy()
-	heartbeat(t, s, node)
+	s.Revive(t, node.Name)
 	err := confirmClient(t, s).ConfirmNode(t.Context(), shown, guard.ConfirmOff(shown, nil))
 	if err == nil || !strings.Contains(err.Error(), "was written to meanwhile, perhaps by its kubelet: it was not confirmed") {
 		t.Errorf("got %v", err)

@@ -646,7 +646,7 @@ func TestVoidConfirmationIsNotRevived(t *testing.T) {
 	if err := taint(); err != nil {
 		t.Errorf("confirmed, and nobody owns the annotation: %v", err)
 	}
-	heartbeat(t, s, node)
+	s.Revive(t, node.Name)
 	silence(t, s, node)
 	wantRefused(t, taint(), "not ready, silent since")
 	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))

@@ -333,6 +333,32 @@ func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
 	return node
 }
 
+// Revive is what the kubelet of a silent node writes when it is back.
+func (s *Suite) Revive(t testing.TB, name string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{}
+	Eventually(t, "node "+name+" heard of", func(ctx context.Context) (bool, error) {
+		var lease coordinationv1.Lease
+		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
+			return false, err
+		}
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		if err := s.Client.Update(ctx, &lease); err != nil {
+			return false, err
+		}
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return false, err
+		}
+		for i := range node.Status.Conditions {
+			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+				c.Status, c.LastHeartbeatTime = corev1.ConditionTrue, metav1.Now()
+			}
+		}
+		return true, s.Client.Status().Update(ctx, node)
+	})
+	return node
+}
+
 // Confirmation is what kubectl podgrace confirm writes of a pod whose node answers.
 func Confirmation(pod *corev1.Pod) string { return guard.ConfirmPod(pod, guard.Node{}, time.Now()) }
 
