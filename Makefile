@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
+.PHONY: help demo test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 
 test: ## Checks and tests, all that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
 	@go run -C e2e ./tiers
+
+REQUESTS ?= 300000
+attack: ## Random attacks on the removal guard in a real control plane (REQUESTS=300000)
+	go test -C e2e ./attacks -count=1 -timeout=24h -v -attacks.requests=$(REQUESTS) $(ARGS)
 
 e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind

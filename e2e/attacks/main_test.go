@@ -1,0 +1,18 @@
+package attacks
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+var (
+	requests = flag.Int("attacks.requests", 1000, "how many requests TestWalk sends")
+	seed     = flag.Uint64("attacks.seed", 0, "what TestWalk chooses by; 0: another one each time, which is printed")
+)
+
+var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+
+func TestMain(m *testing.M) { suite.Main(m, shared) }

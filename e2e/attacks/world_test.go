@@ -1,0 +1,334 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// Nodes: of busy ones somebody renews the lease, cold ones are silent, though now and then one is back for a while.
+const (
+	busy, cold = "busy", "cold"
+	group      = "attacks.example/group"
+	perGroup   = 3
+)
+
+// repair is in allowedActors of every policy, and may confirm nodes.
+const repair = "system:serviceaccount:ops:repair"
+
+// world is the cluster and who is in it.
+type world struct {
+	*suite.Suite
+	// stateful has a policy that protects what is stateful, all one that protects all, open none. They differ from run to run.
+	stateful, all, open string
+	users               map[string]*http.Client
+	// back are the cold nodes that are back, since when.
+	back map[string]time.Time
+}
+
+func (w *world) namespaces() []string { return []string{w.stateful, w.all, w.open} }
+
+// newWorld makes nodes, namespaces, policies, users and workloads.
+func newWorld(t *testing.T, s *suite.Suite) *world {
+	t.Helper()
+	w := &world{Suite: s, users: map[string]*http.Client{}, back: map[string]time.Time{}}
+	w.stateful, w.all, w.open = s.Namespace(t), s.Namespace(t), s.Namespace(t)
+	s.Policy(t, w.stateful, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
+		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful, AllowedActors: []string{repair}}})
+	s.Policy(t, w.all, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{
+		ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{repair}}})
+	for _, ns := range w.namespaces() {
+		s.WaitServiceAccount(t, ns)
+	}
+	w.addUsers(t)
+	w.addMarks(t)
+	for i := range perGroup {
+		w.addNode(t, fmt.Sprintf("%s-%d", busy, i))
+		w.addNode(t, fmt.Sprintf("%s-%d", cold, i))
+	}
+	for _, ns := range w.namespaces() {
+		s.Create(t, w.deployment(ns))
+	}
+	return w
+}
+
+// addMarks makes what changes are read up to (watch_test.go).
+func (w *world) addMarks(t *testing.T) {
+	t.Helper()
+	w.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: marker}})
+	w.WaitServiceAccount(t, marker)
+	w.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: marker, Name: marker}, Spec: corev1.PodSpec{
+		SchedulerName: "none", Containers: []corev1.Container{{Name: "main", Image: "localhost/none:1"}}}})
+	w.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: marker}})
+	w.Create(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: marker}})
+	w.Create(t, attachment(marker, marker))
+}
+
+func attachment(name, node string) *storagev1.VolumeAttachment {
+	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.VolumeAttachmentSpec{
+		Attacher: "example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}}}
+}
+
+// addNode makes a node of the group that its name tells.
+func (w *world) addNode(t *testing.T, name string) {
+	t.Helper()
+	of := name[:len(name)-len("-0")]
+	if err := w.AddNode(t.Context(), name, map[string]string{corev1.LabelHostname: name, group: of}); err != nil {
+		t.Fatal(err)
+	}
+	if of == cold {
+		w.StopHeartbeat(name)
+		w.Silence(t, name)
+	}
+}
+
+// Users by what they may do. Impersonators are administrators who act as somebody else.
+var (
+	tenants   = []string{"edit", "admin"}
+	powerful  = []string{"operator", "remover", "root", "ghost", "gc"}
+	noders    = []string{"noder", "operator", "remover", "root"}
+	mayPod    = []string{"admin", "operator", "root"}      // confirm that a pod may run twice
+	mayNotPod = []string{"edit", "remover", "gc", "other"} // though they may patch pods
+	mayNode   = []string{"operator", "root"}               // confirm that a node is off
+	mayNotOff = []string{"noder", "remover", "edit", "gc"} // though some may patch nodes
+	evictors  = []string{"edit", "admin", "operator", "remover", "root", "ghost"}
+	removers  = slices.Concat(tenants, powerful, []string{"other"})
+)
+
+func (w *world) addUsers(t *testing.T) {
+	t.Helper()
+	scheme := w.Client.Scheme()
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(w.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(o client.Object) {
+		t.Helper()
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(context.Background(), o) })
+	}
+	remover := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-remover"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "policy", "storage.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}
+	noder := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-noder"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}}}}
+	confirmer := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "attacks-confirmer"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"pods", "nodes"}, Verbs: []string{"force-delete"}}}}
+	create(remover)
+	create(noder)
+	create(confirmer)
+	subject := func(user string) []rbacv1.Subject {
+		return []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	}
+	role := func(name string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	}
+	for user, roles := range map[string][]string{
+		"operator": {remover.Name, confirmer.Name}, "remover": {remover.Name}, "noder": {noder.Name}, repair: {remover.Name, "podgrace-confirm-node"},
+	} {
+		for _, r := range roles {
+			create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{GenerateName: "attacks-"}, RoleRef: role(r), Subjects: subject(user)})
+		}
+	}
+	for _, ns := range w.namespaces() {
+		for _, tenant := range tenants {
+			create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "attacks-"}, RoleRef: role(tenant), Subjects: subject(tenant)})
+		}
+	}
+	for _, name := range []string{"edit", "admin", "operator", "remover", "noder", repair} {
+		config, err := w.User(name)
+		w.addUser(t, name, config, err)
+	}
+	w.addUser(t, "root", w.Config, nil)
+	for i := range perGroup {
+		for _, of := range []string{busy, cold} {
+			node := fmt.Sprintf("%s-%d", of, i)
+			config, err := w.User("system:node:"+node, "system:nodes")
+			w.addUser(t, kubelet(node), config, err)
+		}
+	}
+	config, err := w.User("system:node:elsewhere", "system:nodes")
+	w.addUser(t, "other", config, err)
+	w.addUser(t, "ghost", w.impersonating("ghost", "system:nodes", "system:masters"), nil)
+	w.addUser(t, "gc", w.impersonating("system:serviceaccount:kube-system:pod-garbage-collector", "system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"), nil)
+}
+
+func kubelet(node string) string { return "kubelet of " + node }
+
+func (w *world) impersonating(user string, groups ...string) *rest.Config {
+	config := rest.CopyConfig(w.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	return config
+}
+
+func (w *world) addUser(t *testing.T, name string, config *rest.Config, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.users[name], err = rest.HTTPClientFor(config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func container() []corev1.Container {
+	return []corev1.Container{{Name: "main", Image: "localhost/none:1"}}
+}
+
+func template(app, of string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: corev1.PodSpec{
+		Containers: container(), NodeSelector: map[string]string{group: of}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}}
+}
+
+func (w *world) deployment(ns string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1.DeploymentSpec{
+		Replicas: new(int32(perGroup)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template("web", busy)}}
+}
+
+func (w *world) statefulSet(ns, of string) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: of}, Spec: appsv1.StatefulSetSpec{
+		Replicas: new(int32(perGroup)), PodManagementPolicy: appsv1.ParallelPodManagement,
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": of}}, Template: template(of, of)}}
+}
+
+// bare are the pods without a controller, with the identity that a StatefulSet gave or with a ReadWriteOnce claim, on nodes of both groups.
+func (w *world) bare() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i, of := range []string{busy, cold} {
+		host := template("host", of)
+		host.Namespace, host.Name = w.stateful, fmt.Sprintf("host-%d", i)
+		host.Spec.Hostname, host.Spec.NodeName = host.Name, fmt.Sprintf("%s-%d", of, i)
+		disk := template("disk", of)
+		disk.Namespace, disk.Name = w.stateful, fmt.Sprintf("disk-%d", i)
+		disk.Spec.NodeName = fmt.Sprintf("%s-%d", of, i)
+		disk.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: disk.Name}}}}
+		for _, p := range []corev1.PodTemplateSpec{host, disk} {
+			pods = append(pods, &corev1.Pod{ObjectMeta: p.ObjectMeta, Spec: p.Spec})
+		}
+	}
+	return pods
+}
+
+func claim(ns, name string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{mode}, StorageClassName: new(""),
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
+}
+
+// tend puts back what the walk removed, so that there is something to attack, between rounds: nobody else writes then but controllers.
+func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, on := map[string]bool{}, map[string]bool{}
+	for _, p := range m.pods {
+		names[podName(p.pod)] = true
+		on[p.pod.Spec.NodeName] = true
+	}
+	for i := range perGroup {
+		for _, of := range []string{busy, cold} {
+			name := fmt.Sprintf("%s-%d", of, i)
+			n := m.nodeOf(name)
+			switch {
+			case n.node == nil && !on[name]: // a name is used again once nothing is left of the node before
+				delete(w.back, name)
+				w.StopHeartbeat(name)
+				w.addNode(t, name)
+			case n.node != nil && outOfService(n.node) && pick(10) == 0:
+				must(client.IgnoreNotFound(w.Client.Patch(ctx, n.node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":null}}`)))))
+			}
+		}
+	}
+	w.tendCold(t, m, pick)
+	for _, ns := range w.namespaces() {
+		for _, of := range []string{busy, cold} {
+			if !names[ns+"/"+of+"-0"] || pick(10) == 0 {
+				must(client.IgnoreAlreadyExists(w.Client.Create(ctx, w.statefulSet(ns, of))))
+			}
+		}
+	}
+	for _, p := range w.bare() {
+		if !names[podName(p)] && m.nodeOf(p.Spec.NodeName).node != nil {
+			w.addBare(t, m, p)
+		}
+	}
+	if pick(2) == 0 && len(m.attachments) < 4*perGroup {
+		name := fmt.Sprintf("va-%d", time.Now().UnixNano())
+		must(w.Client.Create(ctx, attachment(name, fmt.Sprintf("%s-%d", []string{busy, cold}[pick(2)], pick(perGroup)))))
+	}
+}
+
+// tendCold lets a cold node come back now and then, and fall silent again.
+func (w *world) tendCold(t *testing.T, m *model, pick func(n int) int) {
+	t.Helper()
+	name := fmt.Sprintf("%s-%d", cold, pick(perGroup))
+	if m.nodeOf(name).node == nil {
+		return
+	}
+	since, is := w.back[name]
+	switch {
+	case !is && pick(8) == 0:
+		w.Revive(t, name)
+		w.back[name] = time.Now()
+	case is && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are told to the second
+		w.Silence(t, name)
+		delete(w.back, name)
+	}
+}
+
+// addBare makes a pod without a controller, and its claim anew, and reports it running as its kubelet would.
+func (w *world) addBare(t *testing.T, m *model, p *corev1.Pod) {
+	t.Helper()
+	ctx := t.Context()
+	exclusive := len(p.Spec.Volumes) > 0
+	if exclusive {
+		c := claim(p.Namespace, p.Name, corev1.ReadWriteOnce)
+		err := w.Client.Delete(ctx, c.DeepCopy())
+		if err == nil {
+			err = w.Client.Patch(ctx, c.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		if err := w.Client.Create(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Client.Create(ctx, p); err != nil {
+		t.Fatal(err)
+	}
+	if exclusive {
+		m.said.exclusive[p.UID] = true
+		p.Status.Phase, p.Status.StartTime = corev1.PodRunning, new(metav1.Now())
+		if err := w.Client.Status().Update(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
