@@ -2,12 +2,14 @@ package webhook
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	encodingjson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"time"
 
@@ -84,7 +86,7 @@ func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (in *intake) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) admission.Response {
+func (in *intake) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) (response admission.Response) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return badRequest("Content-Type is %q: an AdmissionReview is application/json", contentType)
 	}
@@ -95,6 +97,8 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 	}
 	defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
 	raw, uid, release, refusal := in.read(ctx, r)
+	// What can't be read or decoded is refused like what is too large.
+	defer func() { response.UID = cmp.Or(response.UID, uid) }()
 	if refusal != nil {
 		return *refusal
 	}
@@ -129,6 +133,9 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	reading.Release(size)
 	if _, is := errors.AsType[*http.MaxBytesError](err); is {
 		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, uid, nil, new(in.refuse(uid, reasonBusy, late))
 	}
 	return nil, uid, nil, new(badRequest("read the review: %w", err))
 }
@@ -167,6 +174,7 @@ const (
 	tooDear = "the object has more parts (containers, env, tolerations, terms, annotations) than Podgrace judges in the memory and the time that it has: make it smaller; " +
 		"long lists of env belong into a ConfigMap (envFrom)"
 	tooLarge = "the review of this object is larger than the 40 MiB that Podgrace reads: make the object smaller; long values of env and annotations belong into a ConfigMap"
+	late     = "Podgrace could not read the review in the time that it has: try again"
 	busy     = "Podgrace judges other reviews as large as this one: try again"
 )
 

@@ -158,6 +158,16 @@ func TestIntakeAnswersInTime(t *testing.T) {
 	}
 }
 
+// TestIntakeOfWhatCanNotBeDecoded: an API server reads objects as deep as we do, but not a review around them.
+func TestIntakeOfWhatCanNotBeDecoded(t *testing.T) {
+	_, post := serve(t, allowed)
+	for name, object := range map[string]string{"too deep": strings.Repeat(`[`, 10_000) + strings.Repeat(`]`, 10_000), "cut off": `{"a":`} {
+		if _, got := post(defaultPatience, strings.NewReader(reviewOf(object))); got.Allowed || got.UID != aUID || got.Result.Code != http.StatusBadRequest {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestIntakeOfASlowCaller: who sends half a review keeps nobody from being read, and for no longer than it says that it waits.
 func TestIntakeOfASlowCaller(t *testing.T) {
 	server, post := serve(t, allowed)
@@ -168,7 +178,7 @@ func TestIntakeOfASlowCaller(t *testing.T) {
 	defer connection.Close()
 	fmt.Fprintf(connection, "POST /?timeout=2s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", maxBody, reviewOf(`{"a":"`+strings.Repeat("x", uidWithin)))
 	text, err := io.ReadAll(connection)
-	if err != nil || !bytes.Contains(text, []byte("read the review: ")) {
+	if err != nil || !bytes.Contains(text, []byte(late)) || !bytes.Contains(text, []byte(`"uid":"`+aUID)) {
 		t.Errorf("got %s, %v", text, err)
 	}
 	if _, got := post(maxPatience, strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", maxBody/2)+`"}`))); !got.Allowed {
