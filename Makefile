@@ -26,8 +26,9 @@ test: ## Checks and tests, all that this machine can run, with a table of tiers 
 	@go run -C e2e ./tiers
 
 REQUESTS ?= 300000
-attack: ## Random attacks on the removal guard in a real control plane (REQUESTS=300000)
-	go test -C e2e ./attacks -count=1 -timeout=24h -v -attacks.requests=$(REQUESTS) $(ARGS)
+FLOOD ?= 10m
+attack: ## Random attacks on the removal guard in a real control plane (REQUESTS=300000), and a flood of large reviews (FLOOD=10m; root)
+	go test -C e2e ./attacks -count=1 -timeout=24h -v -attacks.requests=$(REQUESTS) -attacks.flood=$(FLOOD) $(ARGS)
 
 e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e tests, remove (root, Docker; ALL=1: all combinations)
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind

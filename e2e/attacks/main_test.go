@@ -3,6 +3,7 @@ package attacks
 import (
 	"flag"
 	"testing"
+	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/suite"
@@ -11,6 +12,7 @@ import (
 var (
 	requests = flag.Int("attacks.requests", 1000, "how many requests TestWalk sends")
 	seed     = flag.Uint64("attacks.seed", 0, "what TestWalk chooses by; 0: another one each time, which is printed")
+	flood    = flag.Duration("attacks.flood", 20*time.Second, "how long TestFlood floods")
 )
 
 var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
