@@ -38,7 +38,7 @@ const (
 // One who reaches the webhook's port, or who may create pods, can keep it busy with large reviews. It does not end by that, and ordinary reviews are
 // answered all the same: a guard that fails closed would stop a cluster else.
 func TestFlood(t *testing.T) {
-	s := shared.Get(t)
+	s := start(t)
 	g, err := cluster.NewMemoryCgroup(fmt.Sprintf("podgrace-flood-%d", time.Now().UnixNano()), containerMemory)
 	clustertest.Require(t, "cluster", err)
 	t.Cleanup(func() {

@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -18,3 +19,12 @@ var (
 var shared = &suite.Shared{Tier: "cluster", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
 
 func TestMain(m *testing.M) { suite.Main(m, shared) }
+
+// start returns the suite, whose cluster is always its own.
+func start(t *testing.T) *suite.Suite {
+	t.Helper()
+	if os.Getenv(suite.KubeconfigVariable) != "" {
+		t.Skip("it attacks no cluster that somebody else may need")
+	}
+	return shared.Get(t)
+}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const nodes = "/api/v1/nodes/"
+const nodesPath = "/api/v1/nodes"
 
 // spare makes a node that nothing is bound to.
 func (w *walk) spare(taints ...corev1.Taint) (*corev1.Node, request) {
@@ -18,7 +18,7 @@ func (w *walk) spare(taints ...corev1.Taint) (*corev1.Node, request) {
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("spare-%d", w.made), Labels: map[string]string{group: "spare"}},
 		Spec: corev1.NodeSpec{Taints: taints}}
 	n.Labels[corev1.LabelHostname] = n.Name
-	return n, request{who: oneOf(w, noders), method: http.MethodPost, path: "/api/v1/nodes", contentType: asJSON, body: toJSON(n), about: []string{nodeName(n.Name)}}
+	return n, request{who: oneOf(w, noders), method: http.MethodPost, path: nodesPath, contentType: asJSON, body: toJSON(n), about: []string{nodeName(n.Name)}}
 }
 
 // someNode is one of those that pods are bound to, mostly a cold one, or a spare one that the first request makes.
@@ -40,14 +40,14 @@ func (w *walk) deleteNode() []request {
 		return nil
 	}
 	who := oneOf(w, noders)
-	if w.runs(n.Name) || rs != nil {
-	} else if w.one(20) {
+	switch silent := rs == nil && !w.runs(n.Name); {
+	case silent && w.one(20):
 		who = repair
 		w.model.said.actors[n.UID] = true
-	} else if w.one(3) {
-		rs = append(rs, w.confirmOf(n)...)
+	case silent && w.one(3):
+		rs = w.confirmOf(n)
 	}
-	return append(rs, w.deleting(request{road: "delete a node", who: who, path: nodes + n.Name, about: []string{nodeName(n.Name)}}, n.UID))
+	return append(rs, w.deleting(request{road: "delete a node", who: who, path: nodesPath + "/" + n.Name, about: []string{nodeName(n.Name)}}, n.UID))
 }
 
 func (w *walk) deleteNodes() []request {
@@ -56,9 +56,9 @@ func (w *walk) deleteNodes() []request {
 		return nil
 	}
 	if rs == nil && !w.runs(n.Name) && w.one(3) {
-		rs = append(rs, w.confirmOf(n)...)
+		rs = w.confirmOf(n)
 	}
-	r := w.deleting(request{road: "delete a collection of nodes", who: oneOf(w, noders), path: "/api/v1/nodes", about: []string{nodeName(n.Name)}}, "")
+	r := w.deleting(request{road: "delete a collection of nodes", who: oneOf(w, noders), path: nodesPath, about: []string{nodeName(n.Name)}}, "")
 	if r.query == nil {
 		r.query = url.Values{}
 	}
@@ -101,7 +101,7 @@ func (w *walk) confirmOf(n *corev1.Node) []request {
 }
 
 func (w *walk) annotateNode(who string, n *corev1.Node, text string) request {
-	path := nodes + n.Name
+	path := nodesPath + "/" + n.Name
 	if who != "noder" && w.one(4) {
 		path += "/status"
 	}
@@ -122,7 +122,7 @@ func (w *walk) confirmNode() []request {
 		}
 		return w.confirmOf(n)
 	case 2: // taken back
-		return []request{mergePatch("", who, nodes+n.Name, []string{nodeName(n.Name)}, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, confirmOff))}
+		return []request{mergePatch("", who, nodesPath+"/"+n.Name, []string{nodeName(n.Name)}, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, confirmOff))}
 	case 3: // by who may, of the node as it is, but for its lease
 		return []request{w.annotateNode(oneOf(w, mayNode), n, w.offText(n)+"0")}
 	}
@@ -153,7 +153,7 @@ func (w *walk) outOfService() []request {
 		return nil
 	}
 	var rs []request
-	who, path := oneOf(w, noders), nodes+n.Name
+	who, path := oneOf(w, noders), nodesPath+"/"+n.Name
 	switch {
 	case !w.runs(n.Name) && w.one(10): // which confirms it
 		who = repair
@@ -190,13 +190,13 @@ func (w *walk) nodeFinalizer() []request {
 	who, about := oneOf(w, noders), []string{nodeName(n.Name)}
 	if n.DeletionTimestamp == nil {
 		rs = append(rs,
-			mergePatch("", who, nodes+n.Name, about, `{"metadata":{"finalizers":["attacks.example/hold"]}}`),
-			request{who: who, method: http.MethodDelete, path: nodes + n.Name, about: about})
+			mergePatch("", who, nodesPath+"/"+n.Name, about, `{"metadata":{"finalizers":["attacks.example/hold"]}}`),
+			request{who: who, method: http.MethodDelete, path: nodesPath + "/" + n.Name, about: about})
 	}
 	if n.UID != "" && !w.runs(n.Name) && w.one(4) {
 		rs = append(w.confirmOf(n), rs...)
 	}
-	last := w.patch(request{road: "finalizer of a node", who: who, path: nodes + n.Name, about: about}, n, []byte(`{"metadata":{"finalizers":null}}`), `[{"op":"remove","path":"/metadata/finalizers"}]`)
+	last := w.patch(request{road: "finalizer of a node", who: who, path: nodesPath + "/" + n.Name, about: about}, n, []byte(`{"metadata":{"finalizers":null}}`), `[{"op":"remove","path":"/metadata/finalizers"}]`)
 	if who != "noder" && w.one(3) {
 		last.path += "/status"
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // walk chooses what is sent next, by what is stored.
@@ -70,10 +67,7 @@ const (
 
 // Nobody gets round the guard: no protected pod is taken for gone without a reason that counts.
 func TestWalk(t *testing.T) {
-	if os.Getenv(suite.KubeconfigVariable) != "" {
-		t.Skip("it attacks no cluster but its own")
-	}
-	s := shared.Get(t)
+	s := start(t)
 	chosen := cmp.Or(*seed, uint64(time.Now().UnixNano()))
 	t.Logf("repeat with -attacks.seed=%d -attacks.requests=%d; what is chosen then depends also on what controllers do meanwhile", chosen, *requests)
 	w := &walk{world: newWorld(t, s), rng: rand.New(rand.NewPCG(chosen, 0)), scheme: scheme.Scheme, record: record{counts: map[string]map[outcome]int{}}} //nolint:gosec // it chooses what to try
@@ -156,9 +150,9 @@ func (w *walk) plan() [][]request {
 
 func (w *walk) send(ctx context.Context, lists [][]request) {
 	next := make(chan []request)
-	var group sync.WaitGroup
+	var all sync.WaitGroup
 	for range senders {
-		group.Go(func() {
+		all.Go(func() {
 			for list := range next {
 				for _, r := range list {
 					o, says := send(ctx, w.users[r.who], w.Config.Host, r)
@@ -171,7 +165,7 @@ func (w *walk) send(ctx context.Context, lists [][]request) {
 		next <- list
 	}
 	close(next)
-	group.Wait()
+	all.Wait()
 }
 
 // tell ends the test where the model found something.
