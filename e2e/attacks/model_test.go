@@ -34,6 +34,8 @@ type said struct {
 	actors map[types.UID]bool
 	// completed are pods whose confirmation comes with the very update that removes them: no stored state has it.
 	completed map[types.UID]bool
+	// evictions are the pods by name that were last evicted without grace at this version or later.
+	evictions map[string]uint64
 	// confirmations by who has the verb, of the object as it was then, and in time.
 	confirmations map[string]bool
 	// forged are confirmations by who has not, and who that was. One may have the text of a true one.
@@ -41,7 +43,7 @@ type said struct {
 }
 
 func newSaid() said {
-	return said{map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[string]bool{}, map[string]string{}}
+	return said{map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[string]uint64{}, map[string]bool{}, map[string]string{}}
 }
 
 // violation is a change that there is no reason for that counts.
@@ -63,6 +65,8 @@ type model struct {
 	// while a pod of it is being removed. What one object says of itself is judged and stored at one version.
 	recent uint64
 
+	// vanished are the versions at which pods last vanished, by name.
+	vanished   map[string]uint64
 	removals   map[string]int // by what and reason
 	violations []violation
 }
@@ -90,7 +94,7 @@ type nodeState struct {
 
 func newModel(guarded map[string]bool) *model {
 	return &model{said: newSaid(), guarded: guarded, pods: map[types.UID]*podState{}, nodes: map[string]*nodeState{},
-		attachments: map[types.UID]*storagev1.VolumeAttachment{}, removals: map[string]int{}}
+		attachments: map[types.UID]*storagev1.VolumeAttachment{}, removals: map[string]int{}, vanished: map[string]uint64{}}
 }
 
 func podName(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
@@ -155,6 +159,7 @@ func (m *model) pod(e event, o *corev1.Pod) {
 			m.judge("protected pod vanished", which, m.whyPod(p, o), about)
 		}
 		delete(m.pods, o.UID)
+		m.vanished[podName(o)] = e.version
 		return
 	case known && m.holds(p) && finished(o):
 		m.judge("protected pod ended", which, m.whyPod(p, o), about)
@@ -189,7 +194,15 @@ func (m *model) whyPod(p *podState, o *corev1.Pod) string {
 	case m.said.completed[o.UID] || m.isConfirmed(p, o) || p.off > m.recent:
 		return "the pod was confirmed"
 	}
-	return m.whyNode("", o.Spec.NodeName)
+	if why := m.whyNode("", o.Spec.NodeName); why != "" {
+		return why
+	}
+	// Roads that remain open (docs/removal-guard.md): what the API server judged of the pod that had the name, or of this one before it was bound.
+	evicted, is := m.said.evictions[podName(o)]
+	if p.bound > m.recent && (m.vanished[podName(o)] > m.recent || is && evicted >= m.recent) {
+		return "OPEN ROAD, just bound, by what was judged before"
+	}
+	return ""
 }
 
 // isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, that was not heard of since.

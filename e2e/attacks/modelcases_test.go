@@ -35,6 +35,7 @@ func TestModel(t *testing.T) {
 		}
 		return p
 	}
+	before := pod(func(p *corev1.Pod) { p.UID, p.Status.Phase = "p0", corev1.PodFailed })
 	says := func(text string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations[confirmForceDelete] = text }
 	}
@@ -68,6 +69,11 @@ func TestModel(t *testing.T) {
 		"another's confirmation":          {events: append(on, is(pod(says("p0/t"))), gone(pod(says("p0/t")))), say: func(s *said) { s.confirmations["p0/t"] = true }, want: pVanished},
 		"confirmed, and taken back":       {events: append(on, is(pod(says("p1/t"))), is(pod()), gone(pod())), say: func(s *said) { s.confirmations["p1/t"] = true }, recent: 6, want: pVanished},
 		"taken back that very moment":     {events: append(on, is(pod(says("p1/t"))), is(pod()), gone(pod())), say: func(s *said) { s.confirmations["p1/t"] = true }, recent: 4},
+		"its predecessor just vanished":   {events: append(on[:2:2], is(before), gone(before), is(pod()), gone(pod())), recent: 3},
+		"its predecessor vanished before": {events: append(on[:2:2], is(before), gone(before), is(pod()), gone(pod())), recent: 4, want: pVanished},
+		"evicted the moment it was bound": {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 2 }, recent: 2},
+		"evicted":                         {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 3 }, recent: 3, want: pVanished},
+		"evicted long before":             {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 1 }, recent: 2, want: pVanished},
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
 		"silent, confirmed, heard of":     {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},

@@ -119,6 +119,7 @@ func (w *walk) evict() []request {
 
 func (w *walk) eviction(p *corev1.Pod) request {
 	r := request{road: "eviction", who: oneOf(w, evictors), method: http.MethodPost, path: podPath(p, "eviction"), about: []string{podName(p)}}
+	w.model.said.evictions[podName(p)] = w.version
 	o := &policyv1.Eviction{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 		DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: w.grace()}}
 	if r.dry = w.one(6); r.dry {

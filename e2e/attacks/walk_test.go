@@ -32,6 +32,8 @@ type walk struct {
 	nodes       []*corev1.Node
 	attachments []*storagev1.VolumeAttachment
 
+	// version up to which all of this is known.
+	version         uint64
 	made, forgeries int
 	record          record
 }
@@ -85,14 +87,19 @@ func TestWalk(t *testing.T) {
 	}
 	begin := time.Now()
 	var before uint64 // the version of the round before
+	told := 0
 	// A short walk may be too short for one of the roads, so that it goes on for a while.
 	for w.record.n < *requests || len(w.untried()) > 0 && w.record.n < 3**requests {
 		w.tend(t, w.model, w.rng.IntN)
-		version := w.look(t, state)
-		w.model.recent, before = before, version
+		w.look(t, state)
+		w.model.recent, before = before, w.version
 		w.send(t.Context(), w.plan())
 		w.look(t, state)
 		w.tell(t)
+		if n := w.record.n / 10_000; n > told {
+			told = n
+			t.Logf("%d requests after %s", w.record.n, time.Since(begin).Round(time.Second))
+		}
 	}
 	t.Log(w.summary(time.Since(begin)))
 	if roads := w.untried(); len(roads) > 0 {
@@ -112,7 +119,7 @@ func (w *walk) untried() []string {
 }
 
 // look has the model judge what was stored since the last look.
-func (w *walk) look(t *testing.T, state *stored) uint64 {
+func (w *walk) look(t *testing.T, state *stored) {
 	t.Helper()
 	changes, version, err := state.until(t.Context())
 	if err != nil {
@@ -121,6 +128,7 @@ func (w *walk) look(t *testing.T, state *stored) uint64 {
 	for _, e := range changes {
 		w.model.apply(e)
 	}
+	w.version = version
 	w.pods = slices.SortedFunc(maps.Values(w.model.pods), func(a, b *podState) int { return cmp.Compare(podName(a.pod), podName(b.pod)) })
 	w.pods = slices.DeleteFunc(w.pods, func(p *podState) bool { return !slices.Contains(w.namespaces(), p.pod.Namespace) })
 	w.nodes = nil
@@ -131,7 +139,6 @@ func (w *walk) look(t *testing.T, state *stored) uint64 {
 	}
 	w.attachments = slices.SortedFunc(maps.Values(w.model.attachments), func(a, b *storagev1.VolumeAttachment) int { return cmp.Compare(a.Name, b.Name) })
 	w.attachments = slices.DeleteFunc(w.attachments, func(v *storagev1.VolumeAttachment) bool { return v.Name == marker })
-	return version
 }
 
 // plan chooses a round's requests: lists, each of which is sent in its order.
