@@ -32,10 +32,13 @@ type said struct {
 	exclusive map[types.UID]bool
 	// actors' are the objects that an actor whom all policies allow removes, or taints.
 	actors map[types.UID]bool
+	// lately are the versions at which an allowed actor last removed what has a name: another object may have it by then.
+	lately map[string]uint64
 	// completed are pods whose confirmation comes with the very update that removes them: no stored state has it.
 	completed map[types.UID]bool
-	// evictions are the pods by name that were last evicted without grace at this version or later.
-	evictions map[string]uint64
+	// confirming are the versions at which a pod was last confirmed by who has the verb: that may be the update that removes one of which a force
+	// delete is half done.
+	confirming map[types.UID]uint64
 	// confirmations by who has the verb, of the object as it was then, and in time.
 	confirmations map[string]bool
 	// forged are confirmations by who has not, and who that was. One may have the text of a true one.
@@ -43,7 +46,10 @@ type said struct {
 }
 
 func newSaid() said {
-	return said{map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[types.UID]bool{}, map[string]uint64{}, map[string]bool{}, map[string]string{}}
+	return said{
+		ended: map[types.UID]bool{}, exclusive: map[types.UID]bool{}, actors: map[types.UID]bool{}, lately: map[string]uint64{}, completed: map[types.UID]bool{},
+		confirming: map[types.UID]uint64{}, confirmations: map[string]bool{}, forged: map[string]string{},
+	}
 }
 
 // violation is a change that there is no reason for that counts.
@@ -117,7 +123,11 @@ func (m *model) apply(e event) {
 		}
 		delete(m.attachments, o.UID)
 		about := []string{nodeName(o.Spec.NodeName), "volumeattachment/" + o.Name}
-		m.judge("VolumeAttachment vanished", "VolumeAttachment "+o.Name+" of node "+o.Spec.NodeName, m.whyNode(o.UID, o.Spec.NodeName), about)
+		why := m.whyNode(o.UID, o.Spec.NodeName)
+		if why == "" && !o.Status.Attached {
+			why = "it was not attached"
+		}
+		m.judge("VolumeAttachment vanished", "VolumeAttachment "+o.Name+" of node "+o.Spec.NodeName, why, about)
 	}
 }
 
@@ -142,7 +152,7 @@ func (m *model) pod(e event, o *corev1.Pod) {
 	wasConfirmed := m.isConfirmed(p, before)
 	if text := o.Annotations[confirmForceDelete]; text != before.Annotations[confirmForceDelete] && text != "" {
 		p.epoch = m.nodeOf(o.Spec.NodeName).epoch
-		m.forgery(podName(o), text, []string{podName(o)})
+		m.forgery(podName(o), o.UID, text, []string{podName(o)})
 	}
 	if wasConfirmed && !m.isConfirmed(p, o) {
 		p.off = e.version
@@ -189,20 +199,29 @@ func (m *model) whyPod(p *podState, o *corev1.Pod) string {
 	switch {
 	case m.said.ended[o.UID]:
 		return "its kubelet said so"
-	case m.said.actors[o.UID]:
+	case m.said.actors[o.UID] || m.isRecent(m.said.lately, podName(o)):
 		return "an allowed actor"
-	case m.said.completed[o.UID] || m.isConfirmed(p, o) || p.off > m.recent:
+	case m.said.completed[o.UID] || m.isConfirming(o.UID) || m.isConfirmed(p, o) || p.off > m.recent:
 		return "the pod was confirmed"
 	}
 	if why := m.whyNode("", o.Spec.NodeName); why != "" {
 		return why
 	}
-	// Roads that remain open (docs/removal-guard.md): what the API server judged of the pod that had the name, or of this one before it was bound.
-	evicted, is := m.said.evictions[podName(o)]
-	if p.bound > m.recent && (m.vanished[podName(o)] > m.recent || is && evicted >= m.recent) {
+	// A road that remains open (docs/removal-guard.md): an update that completed the removal of the pod that had the name.
+	if p.bound > m.recent && m.vanished[podName(o)] > m.recent {
 		return "OPEN ROAD, just bound, by what was judged before"
 	}
 	return ""
+}
+
+func (m *model) isRecent(versions map[string]uint64, name string) bool {
+	v, is := versions[name]
+	return is && v >= m.recent
+}
+
+func (m *model) isConfirming(uid types.UID) bool {
+	v, is := m.said.confirming[uid]
+	return is && v >= m.recent
 }
 
 // isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, that was not heard of since.
@@ -216,7 +235,7 @@ func (m *model) isConfirmed(p *podState, o *corev1.Pod) bool {
 func (m *model) whyNode(uid types.UID, name string) string {
 	n := m.nodeOf(name)
 	switch {
-	case uid != "" && m.said.actors[uid]:
+	case uid != "" && (m.said.actors[uid] || m.isRecent(m.said.lately, nodeName(name))):
 		return "an allowed actor"
 	case m.isOff(n) || n.off > m.recent:
 		return "the node was confirmed off"
@@ -304,7 +323,7 @@ func (m *model) node(e event, o *corev1.Node) {
 	}
 	if text := o.Annotations[confirmOff]; text != before.Annotations[confirmOff] {
 		n.confirmed = n.epoch
-		m.forgery(nodeName(o.Name), text, about)
+		m.forgery(nodeName(o.Name), o.UID, text, about)
 	}
 	if wasOff && !m.isOff(n) {
 		n.off = e.version
@@ -333,9 +352,10 @@ func (m *model) held(node string) []string {
 	return held
 }
 
-// forgery is a confirmation that is stored, and of which nobody said the like who may.
-func (m *model) forgery(which, text string, about []string) {
-	if who, is := m.said.forged[text]; is && !m.said.confirmations[text] {
+// forgery is a confirmation that is stored, and of which nobody said the like who may. One of another UID, with which a patch may have created the object
+// anew, confirms nothing.
+func (m *model) forgery(which string, uid types.UID, text string, about []string) {
+	if who, is := m.said.forged[text]; is && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
 		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about})
 	}
 }

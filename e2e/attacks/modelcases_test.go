@@ -69,12 +69,15 @@ func TestModel(t *testing.T) {
 		"another's confirmation":          {events: append(on, is(pod(says("p0/t"))), gone(pod(says("p0/t")))), say: func(s *said) { s.confirmations["p0/t"] = true }, want: pVanished},
 		"confirmed, and taken back":       {events: append(on, is(pod(says("p1/t"))), is(pod()), gone(pod())), say: func(s *said) { s.confirmations["p1/t"] = true }, recent: 6, want: pVanished},
 		"taken back that very moment":     {events: append(on, is(pod(says("p1/t"))), is(pod()), gone(pod())), say: func(s *said) { s.confirmations["p1/t"] = true }, recent: 4},
+		"confirmed by what removes it":    {events: append(on, gone(pod())), say: func(s *said) { s.confirming["p1"] = 3 }, recent: 3},
+		"confirmed long before":           {events: append(on, gone(pod())), say: func(s *said) { s.confirming["p1"] = 2 }, recent: 3, want: pVanished},
+		"an actor had one of its name":    {events: append(on, gone(pod())), say: func(s *said) { s.lately["guarded/db-0"] = 3 }, recent: 3},
+		"an actor had one long before":    {events: append(on, gone(pod())), say: func(s *said) { s.lately["guarded/db-0"] = 2 }, recent: 3, want: pVanished},
+		"an actor had a Node of its name": {events: append(on, gone(node(0, corev1.ConditionTrue))), say: func(s *said) { s.lately["node/n"] = 3 }, recent: 3},
 		"its predecessor just vanished":   {events: append(on[:2:2], is(before), gone(before), is(pod()), gone(pod())), recent: 3},
 		"its predecessor vanished before": {events: append(on[:2:2], is(before), gone(before), is(pod()), gone(pod())), recent: 4, want: pVanished},
-		"evicted the moment it was bound": {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 2 }, recent: 2},
-		"evicted":                         {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 3 }, recent: 3, want: pVanished},
-		"evicted long before":             {events: append(on, gone(pod())), say: func(s *said) { s.evictions["guarded/db-0"] = 1 }, recent: 2, want: pVanished},
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
+		"forged, of another":              {events: append(on, is(pod(says("p0/f")))), say: func(s *said) { s.forged["p0/f"] = "edit" }},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
 		"silent, confirmed, heard of":     {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
 		"its Node gone":                   {events: []event{is(pod()), gone(pod())}},
@@ -90,6 +93,7 @@ func TestModel(t *testing.T) {
 		"taint, by an allowed actor":      {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
 		"made with the taint":             {events: []event{is(pod()), is(node(0, corev1.ConditionUnknown, tainted))}, want: outOf},
 		"a volume of a node that runs":    {events: append(on, is(attachmentOf("n")), gone(attachmentOf("n"))), want: "VolumeAttachment vanished"},
+		"one that is not attached":        {events: append(on, is(unattachedTo("n")), gone(unattachedTo("n")))},
 		"a volume of a node that is off":  {events: append(off, is(attachmentOf("n")), gone(attachmentOf("n"))), say: func(s *said) { s.confirmations["n1/off"] = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +121,13 @@ func TestModel(t *testing.T) {
 
 func attachmentOf(node string) *storagev1.VolumeAttachment {
 	v := attachment("v", node)
-	v.UID = "v1"
+	v.UID, v.Status.Attached = "v1", true
+	return v
+}
+
+func unattachedTo(node string) *storagev1.VolumeAttachment {
+	v := attachmentOf(node)
+	v.Status.Attached = false
 	return v
 }
 

@@ -43,7 +43,7 @@ func (w *walk) deleteNode() []request {
 	switch silent := rs == nil && !w.runs(n.Name); {
 	case silent && w.one(20):
 		who = repair
-		w.model.said.actors[n.UID] = true
+		w.model.said.actors[n.UID], w.model.said.lately[nodeName(n.Name)] = true, w.version
 	case silent && w.one(3):
 		rs = w.confirmOf(n)
 	}
@@ -157,7 +157,7 @@ func (w *walk) outOfService() []request {
 	switch {
 	case !w.runs(n.Name) && w.one(10): // which confirms it
 		who = repair
-		w.model.said.actors[n.UID] = true
+		w.model.said.actors[n.UID], w.model.said.lately[nodeName(n.Name)] = true, w.version
 		w.model.said.confirmations[w.offText(n)] = true
 	case !w.runs(n.Name) && w.one(2):
 		rs = w.confirmOf(n)

@@ -86,7 +86,7 @@ func (w *walk) deletePod() []request {
 	who := oneOf(w, removers)
 	if w.one(20) {
 		who = repair
-		w.model.said.actors[p.UID] = true
+		w.model.said.actors[p.UID], w.model.said.lately[podName(p)] = true, w.version
 	}
 	return []request{w.deleteOf(who, p)}
 }
@@ -119,7 +119,6 @@ func (w *walk) evict() []request {
 
 func (w *walk) eviction(p *corev1.Pod) request {
 	r := request{road: "eviction", who: oneOf(w, evictors), method: http.MethodPost, path: podPath(p, "eviction"), about: []string{podName(p)}}
-	w.model.said.evictions[podName(p)] = w.version
 	o := &policyv1.Eviction{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 		DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: w.grace()}}
 	if r.dry = w.one(6); r.dry {
@@ -210,7 +209,7 @@ func (w *walk) confirmationOf(p *corev1.Pod, at time.Time) string {
 // confirmed is a confirmation that counts.
 func (w *walk) confirmed(p *corev1.Pod) string {
 	text := w.confirmationOf(p, time.Now())
-	w.model.said.confirmations[text] = true
+	w.model.said.confirmations[text], w.model.said.confirming[p.UID] = true, w.version
 	return text
 }
 

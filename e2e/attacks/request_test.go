@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -138,8 +139,8 @@ func (r *record) concerning(names []string) string {
 		}
 	}
 	var text strings.Builder
-	for i := len(lines) - 1; i >= 0; i-- {
-		fmt.Fprintln(&text, lines[i])
+	for _, line := range slices.Backward(lines) {
+		fmt.Fprintln(&text, line)
 	}
 	return text.String()
 }

@@ -286,7 +286,12 @@ func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 	}
 	if pick(2) == 0 && len(m.attachments) < 4*perGroup {
 		name := fmt.Sprintf("va-%d", time.Now().UnixNano())
-		must(w.Client.Create(ctx, attachment(name, fmt.Sprintf("%s-%d", []string{busy, cold}[pick(2)], pick(perGroup)))))
+		a := attachment(name, fmt.Sprintf("%s-%d", []string{busy, cold}[pick(2)], pick(perGroup)))
+		must(w.Client.Create(ctx, a))
+		if pick(4) > 0 {
+			a.Status.Attached = true // as its driver says
+			must(w.Client.Status().Update(ctx, a))
+		}
 	}
 }
 
