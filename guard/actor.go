@@ -88,10 +88,18 @@ func attachDetachController(req Request, facts Facts) *Decision {
 	return allow("AttachDetachController")
 }
 
+// The reasons of what is not judged.
+const (
+	// NotGuarded is what no policy guards.
+	NotGuarded = "NotGuarded"
+	// AllowedActor is what a user does whom the policies name.
+	AllowedActor = "AllowedActor"
+)
+
 // unguarded allows everything where no policy has a removal section that denies or warns.
 func unguarded(_ Request, facts Facts) *Decision {
 	if !facts.Policy.Guards() {
-		return allow("NotGuarded")
+		return allow(NotGuarded)
 	}
 	return nil
 }
@@ -99,7 +107,7 @@ func unguarded(_ Request, facts Facts) *Decision {
 // allowedActor allows users that every policy of the level names.
 func allowedActor(req Request, facts Facts) *Decision {
 	if slices.Contains(facts.Policy.AllowedActors, req.User.Username) {
-		return allow("AllowedActor")
+		return allow(AllowedActor)
 	}
 	return nil
 }

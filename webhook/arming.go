@@ -38,8 +38,10 @@ const (
 	AnnotationGuard = "podgrace.dev/guard"
 	// GuardOff is the value of AnnotationGuard that has an effect.
 	GuardOff = "off"
-	// ArmingVerb and ArmingResource are the right, of the group podgrace.dev.
-	ArmingVerb, ArmingResource = "judge", "removals"
+	// ArmingVerb is the verb of the right that arms the guard.
+	ArmingVerb = "judge"
+	// ArmingResource is the resource of that right, of the group podgrace.dev.
+	ArmingResource = "removals"
 
 	// account is the webhook's service account.
 	account = "podgrace-webhook"

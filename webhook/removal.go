@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -59,11 +60,44 @@ func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) adm
 	case raised:
 		return raiseEviction(req, r.Pod, seconds)
 	case !plain:
-		return admission.Allowed("")
+		if err != nil {
+			return admission.Allowed("") // as above
+		}
+		return admission.Patched("", ofThisPod(req, *r, d, e.Now())...)
 	case err != nil:
 		return unjudged(err)
 	}
-	return e.answerRemoval(req, *r, d)
+	response := e.answerRemoval(req, *r, d)
+	response.Patches = ofThisPod(req, *r, d, e.Now())
+	return response
+}
+
+// ofThisPod keeps an eviction that removes a pod at once to the pod that was judged. The API server reads the pod after it has asked us, by its name, and
+// another may have that by then; or it is the same, and was bound to a node meanwhile (pkg/registry/core/pod/storage/eviction.go, 1.36.3). What is
+// refused, only warned about or not judged stays as it is.
+func ofThisPod(req admission.Request, r guard.Request, d guard.Decision, now time.Time) []jsonpatch.Operation {
+	var eviction policyv1.Eviction
+	if d.Verdict != guard.Allow || d.Reason == guard.NotGuarded || d.Reason == guard.AllowedActor || !graceperiod.Delete(r.Pod, r.GracePeriodSeconds, now).Force || json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction) != nil {
+		return nil
+	}
+	only := &metav1.Preconditions{}
+	if have := eviction.DeleteOptions; have != nil && have.Preconditions != nil {
+		only = have.Preconditions.DeepCopy()
+	}
+	was := *only
+	if only.UID == nil {
+		only.UID = &r.Pod.UID
+	}
+	if only.ResourceVersion == nil && r.Pod.Spec.NodeName == "" {
+		only.ResourceVersion = &r.Pod.ResourceVersion
+	}
+	if *only == was || r.Pod.UID == "" {
+		return nil
+	}
+	if eviction.DeleteOptions == nil {
+		return []jsonpatch.Operation{{Operation: "add", Path: "/deleteOptions", Value: map[string]any{"preconditions": only}}}
+	}
+	return []jsonpatch.Operation{{Operation: "add", Path: "/deleteOptions/preconditions", Value: only}}
 }
 
 // unreadEviction answers an eviction whose pod could not be read. Of a pod that is not there the API server says so itself. Else a plain

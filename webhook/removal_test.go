@@ -916,7 +916,8 @@ func TestPlainEvictions(t *testing.T) {
 			e := guardedEngine(t, holding(tc.pod))
 			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), webhook.NewEvents(events)
 			got := e.MutateEvictions(t.Context(), eviction(tc.body))
-			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
+			kept := tc.verdict == guard.Allow && tc.body == evictionBare && name != "ordinary" // what removes the pod at once, to this pod
+			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 != kept || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
 				t.Fatalf("got %+v", got)
 			}
 			if said := strings.Join(append(got.Warnings, message(got)), ""); !strings.Contains(said, tc.says) || (said == "") != (tc.verdict == guard.Allow || tc.verdict == "") {
@@ -940,6 +941,42 @@ func TestPlainEvictions(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// An eviction that removes a pod at once, and is let go, removes that one and no successor of its name, nor the same once it is bound.
+func TestEvictionIsKeptToItsPod(t *testing.T) {
+	versioned := func(p *corev1.Pod) { p.ResourceVersion = "7" }
+	nowhere := func(p *corev1.Pod) { p.Spec.NodeName = "" }
+	options := func(text string) string {
+		return strings.Replace(evictionBare, `"metadata"`, `"deleteOptions":`+text+`,"metadata"`, 1)
+	}
+	for name, tc := range map[string]struct {
+		body string
+		pod  *corev1.Pod
+		want string // deleteOptions
+	}{
+		"finished":                   {evictionV1beta1, dbPod(ended, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1"}}`},
+		"confirmed":                  {evictionV1beta1, dbPod(confirmed, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1"}}`},
+		"not bound yet":              {evictionV1beta1, dbPod(nowhere, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1","resourceVersion":"7"}}`},
+		"not bound yet, of its UID":  {evictionV1, dbPod(nowhere, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1","resourceVersion":"7"}}`},
+		"of another UID":             {options(`{"gracePeriodSeconds":0,"preconditions":{"uid":"other"}}`), dbPod(ended), `{"gracePeriodSeconds":0,"preconditions":{"uid":"other"}}`},
+		"of a version":               {options(`{"gracePeriodSeconds":0,"preconditions":{"resourceVersion":"6"}}`), dbPod(nowhere, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1","resourceVersion":"6"}}`},
+		"own grace 0, no options":    {evictionBare, dbPod(ownGrace(0), ended), `{"preconditions":{"uid":"pod-1"}}`},
+		"own grace 0, null options":  {options("null"), dbPod(ownGrace(0), ended), `{"preconditions":{"uid":"pod-1"}}`},
+		"own grace 0, other options": {options(`{"propagationPolicy":"Orphan"}`), dbPod(ownGrace(0), ended), `{"propagationPolicy":"Orphan","preconditions":{"uid":"pod-1"}}`},
+		"ordinary":                   {options(`{"gracePeriodSeconds":30}`), dbPod(versioned), `{"gracePeriodSeconds":30}`},
+		"refused":                    {evictionV1beta1, dbPod(versioned), `{"gracePeriodSeconds":0}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := guardedEngine(t, holding(tc.pod)).MutateEvictions(t.Context(), eviction(tc.body))
+			var after struct {
+				DeleteOptions json.RawMessage `json:"deleteOptions"`
+			}
+			if err := json.Unmarshal(patchedBy(t, got, []byte(tc.body)), &after); err != nil || !jsonpatch.Equal(after.DeleteOptions, []byte(tc.want)) {
+				t.Errorf("options %s, %v, want %s", after.DeleteOptions, err, tc.want)
+			}
+		})
+	}
 }
 
 // judgedEvictions is how many evictions were judged, by the metrics.
