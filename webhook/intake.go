@@ -123,14 +123,17 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	if size > smallBody {
 		reading = in.bounds.largeRead
 	}
-	if reading.Acquire(ctx, size) != nil {
+	if !reading.TryAcquire(size) && reading.Acquire(ctx, size) != nil { // which fails for want of time too, where nobody else is there
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, busy))
 	}
 	raw, err := io.ReadAll(body)
-	if err == nil {
+	if err == nil && ctx.Err() == nil {
 		return raw, uid, func() { reading.Release(size) }, nil
 	}
 	reading.Release(size)
+	if err == nil { // the last of it came too late
+		return nil, uid, nil, new(in.refuse(uid, reasonBusy, late))
+	}
 	if _, is := errors.AsType[*http.MaxBytesError](err); is {
 		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
 	}

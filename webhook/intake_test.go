@@ -186,6 +186,24 @@ func TestIntakeOfASlowCaller(t *testing.T) {
 	}
 }
 
+// TestIntakeReadAtTheLastMoment: what took all the time to be read is not said to wait for others.
+func TestIntakeReadAtTheLastMoment(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	last := strings.NewReader(reviewOf(`{}`))
+	body := io.MultiReader(last, readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", body)
+	request.Header.Set("Content-Type", "application/json")
+	(&intake{hook: &admission.Webhook{Handler: admission.HandlerFunc(allowed)}, bounds: newBounds()}).ServeHTTP(recorder, request)
+	if text := recorder.Body.String(); !strings.Contains(text, late) || !strings.Contains(text, `"uid":"`+aUID) {
+		t.Errorf("got %s", text)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // TestIntakeOfWhatIsNoReview is answered, with what is wrong.
 func TestIntakeOfWhatIsNoReview(t *testing.T) {
 	server, post := serve(t, allowed)

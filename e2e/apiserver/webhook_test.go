@@ -258,7 +258,8 @@ func TestBadInput(t *testing.T) {
 		"500 containers":         {"/mutate-pods", "application/json", reviewOf("Pod", `{"metadata":{"name":"p"},"spec":{"containers":[`+strings.Join(containers, ",")+`]}}`), true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := post(t, s, tc.path, tc.contentType, tc.body)
+			// As long as an API server waits at most: through a proxy, on a machine that is busy, it takes its time to send 8 MiB.
+			got := post(t, s, tc.path+"?timeout=30s", tc.contentType, tc.body)
 			message := ""
 			if got.Result != nil {
 				message = got.Result.Message
