@@ -74,6 +74,7 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			w.arm(t)
 			w.wantActs(t, true)
 			order := w.watchDeletions(t)
 			for _, args := range removal {
@@ -85,11 +86,19 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 			w.wantKept(t, policies)
 			w.kubectl(t, "apply", "-k", dir)
 			w.wantKept(t, policies)
+			w.arm(t)
 			w.wantActs(t, true)
 			w.kubectl(t, "delete", "--ignore-not-found", "-k", manifests+"/overlays/"+v.overlay) // policies and all
 			w.gone(t, installed)
 		})
 	}
+}
+
+// arm arms the guard, as the leader does, of which there is none here.
+func (w *world) arm(t *testing.T) {
+	t.Helper()
+	w.kubectl(t, "patch", "rolebinding", "podgrace-guard", "-n", namespace, "--type=merge",
+		"-p", `{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":"`+namespace+`"}]}`)
 }
 
 // wantActs waits until what Podgrace refuses is refused, or nothing of it: a StatefulSet without grace, by the policy and the API server
