@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,9 +66,6 @@ const (
 	GuardSwitchedOff GuardState = "Off"
 )
 
-// armed says whether the binding gives the right to anybody.
-func armed(binding *rbacv1.RoleBinding) bool { return len(binding.Subjects) > 0 }
-
 // GuardCache restricts a cache to the one RoleBinding that the webhook may watch.
 func GuardCache(namespace string) cache.ByObject {
 	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, GuardBinding)}
@@ -78,7 +77,8 @@ func GuardCache(namespace string) cache.ByObject {
 // namespace, and a person can take it away while no replica runs. It is the leader's.
 type Arming struct {
 	Client client.Client
-	// Live reads the RoleBinding: a cache may not have seen yet what was written a moment ago.
+	// Live reads the RoleBinding, and the policies before the guard is disarmed: a cache may not have seen yet what was written a moment ago, and is
+	// empty, too, where the CustomResourceDefinition is gone.
 	Live client.Reader
 	// Namespace that Podgrace runs in.
 	Namespace string
@@ -148,6 +148,9 @@ func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		a.idleSince = a.Clock.Now()
 	}
 	state, after, err := a.reach(ctx, policy)
+	if state == "" { // what it was holds: nothing disarms the guard because an API server does not answer
+		return reconcile.Result{}, err
+	}
 	a.outcome.Store(&outcome{state, there})
 	if a.Tell != nil {
 		a.Tell(state)
@@ -160,8 +163,12 @@ func (a *Arming) policies(ctx context.Context) (guard.Policy, map[types.UID]bool
 	if a.Fixed != nil {
 		return *a.Fixed, nil, nil
 	}
+	return policiesOf(ctx, a.Client)
+}
+
+func policiesOf(ctx context.Context, from client.Reader) (guard.Policy, map[types.UID]bool, error) {
 	var list v1alpha1.PodPolicyList
-	if err := a.Client.List(ctx, &list); err != nil {
+	if err := from.List(ctx, &list); err != nil {
 		return guard.Policy{}, nil, fmt.Errorf("list PodPolicies: %w", err)
 	}
 	there := map[types.UID]bool{}
@@ -171,12 +178,16 @@ func (a *Arming) policies(ctx context.Context) (guard.Policy, map[types.UID]bool
 	return inForceOf(list.Items).RemovalOfAll(), there, nil
 }
 
-// reach brings the guard into the state that it should be in, and says in which it is, and when to look again.
-func (a *Arming) reach(ctx context.Context, policy guard.Policy) (GuardState, time.Duration, error) {
+// reach brings the guard into the state that it should be in, and says in which it is, and when to look again. An empty state is not known.
+func (a *Arming) reach(ctx context.Context, policy guard.Policy) (state GuardState, after time.Duration, err error) {
 	var binding rbacv1.RoleBinding
 	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
-		return GuardWaiting, 0, fmt.Errorf("read RoleBinding %s, by which the removal guard is armed: %w", a.binding(), err)
+		if apierrors.IsNotFound(err) {
+			state = GuardWaiting
+		}
+		return state, 0, fmt.Errorf("read RoleBinding %s, by which the removal guard is armed: %w", a.binding(), err)
 	}
+	us := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: account}
 	switch {
 	case binding.Annotations[AnnotationGuard] == GuardOff:
 		return GuardSwitchedOff, 0, a.write(ctx, &binding)
@@ -184,25 +195,41 @@ func (a *Arming) reach(ctx context.Context, policy guard.Policy) (GuardState, ti
 		if rest := lull - a.Clock.Since(a.idleSince); rest > 0 {
 			return GuardIdle, rest, nil
 		}
-		return GuardIdle, 0, a.write(ctx, &binding)
-	case !armed(&binding):
+		return a.disarm(ctx, &binding)
+	case !slices.Contains(binding.Subjects, us):
 		if err := a.Answered(ctx); err != nil {
 			return GuardWaiting, 0, fmt.Errorf("the removal guard is not armed yet: %w", err)
 		}
-		if err := a.write(ctx, &binding, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: account}); err != nil {
+		if err := a.write(ctx, &binding, us); err != nil {
 			return GuardWaiting, 0, err
 		}
 	}
-	judges, err := a.Judges(ctx)
-	if err != nil || !judges {
-		return GuardWaiting, 100 * time.Millisecond, err // it has not read the binding yet
+	switch judges, err := a.Judges(ctx); {
+	case err != nil:
+		return "", 0, err
+	case !judges: // it has not read the binding yet
+		return GuardWaiting, 100 * time.Millisecond, nil
 	}
 	return GuardArmed, 0, nil
 }
 
+// disarm makes sure that there is no policy. Where that can't be read, the guard stays as it is.
+func (a *Arming) disarm(ctx context.Context, binding *rbacv1.RoleBinding) (GuardState, time.Duration, error) {
+	if a.Fixed == nil && len(binding.Subjects) > 0 {
+		policy, _, err := policiesOf(ctx, a.Live)
+		if err != nil {
+			return "", 0, fmt.Errorf("the removal guard stays armed: %w", err)
+		}
+		if policy.Guards() {
+			return GuardIdle, time.Second, nil // its event is on its way
+		}
+	}
+	return GuardIdle, 0, a.write(ctx, binding)
+}
+
 // write sets who has the right, where that is another. A conflict is tried again.
 func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subjects ...rbacv1.Subject) error {
-	if len(subjects) == 0 && !armed(binding) {
+	if len(subjects) == 0 && len(binding.Subjects) == 0 {
 		return nil
 	}
 	changed := binding.DeepCopy()

@@ -15,6 +15,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -152,6 +153,72 @@ func TestArmingOutlastsALull(t *testing.T) {
 	step(true, nil) // the lull begins anew
 	now.SetTime(now.Now().Add(10 * time.Second))
 	step(false, nil)
+}
+
+// What can't be read changes nothing: an API server that does not answer, or a CustomResourceDefinition that is gone and with it every policy.
+func TestArmingThatCanNotBeRead(t *testing.T) {
+	policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}
+	away := errors.New("away")
+	for name, tc := range map[string]struct {
+		live   interceptor.Funcs
+		judges error
+		gone   bool // the policy, for the informer
+	}{
+		"the binding": {live: interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return away
+		}}},
+		"the right":    {judges: away},
+		"the policies": {gone: true, live: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}}
+			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding, policy.DeepCopy()).Build()
+			now := testclock.NewFakePassiveClock(time.Now())
+			var judges error
+			a := &webhook.Arming{
+				Client: kube, Live: kube, Namespace: "ours", Clock: now,
+				Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, judges },
+			}
+			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil || a.For("u") != webhook.GuardArmed {
+				t.Fatalf("%s, %v", a.For("u"), err)
+			}
+			a.Live, judges = interceptor.NewClient(kube, tc.live), tc.judges
+			if tc.gone {
+				if err := kube.Delete(t.Context(), policy.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil { // the lull begins
+					t.Fatal(err)
+				}
+				now.SetTime(now.Now().Add(time.Minute))
+			}
+			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, away) {
+				t.Errorf("got %v", err)
+			}
+			if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil || len(binding.Subjects) != 1 {
+				t.Errorf("disarmed: %v, %v", binding.Subjects, err)
+			}
+			if got := a.For("u"); !tc.gone && got != webhook.GuardArmed {
+				t.Errorf("it says %s", got)
+			}
+		})
+	}
+}
+
+// The right of another account arms nothing, and is taken back.
+func TestArmingByAnotherAccount(t *testing.T) {
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ours", Name: "default"}}}
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding).Build()
+	a := &webhook.Arming{
+		Client: kube, Live: kube, Namespace: "ours", Fixed: &guard.Policy{Unknown: true},
+		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
+	}
+	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil || len(binding.Subjects) != 1 || binding.Subjects[0].Name != "podgrace-webhook" {
+		t.Errorf("got %v, %v", binding.Subjects, err)
+	}
 }
 
 // Who took the RoleBinding away has taken the guard away; it is said, and not that all is well.
