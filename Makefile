@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity build
+.PHONY: help demo test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity limits build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,11 +45,12 @@ lint: ## golangci-lint on all modules
 
 CONTROLLER_GEN := $(TOOL) controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/... crd
 
-generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the rules for the operator, and the chart's copies
+generate: ## Deepcopy and CRDs from api/, what the docs have from the code, the rules for the operator, the chart's copies and the JSON schemas
 	$(CONTROLLER_GEN) output:crd:dir=deploy/crds
 	go test ./docs -count=1 -run Fresh -update
 	cd e2e/monitoring && go test . -count=1 -run Fresh -update
 	go run ./deploy/chart deploy
+	go test ./deploy/schema -count=1 -run Fresh -update
 
 # It writes nothing, so that tests may run beside it. What else is generated is held by tests whose names say Fresh.
 verify: ## Fails where deepcopy, CRDs or a go.mod are stale
@@ -59,8 +60,9 @@ verify: ## Fails where deepcopy, CRDs or a go.mod are stale
 	go mod tidy -diff
 	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done
 
-bench: ## The webhook against a bare one that only decodes the pod; prints ratios
+bench: ## The webhook against a bare one that only decodes the pod, and a cluster of 5,000 nodes against one of 10; prints ratios
 	@go run -C e2e ./bench
+	@go run -C e2e ./bench -sizes
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
 	@go run -C e2e ./benchnode
@@ -73,3 +75,7 @@ screenshots: build ## The pictures of the README: review, its page, diff (needs 
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
 	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -rapid.checks=$(FIDELITY_CASES)
+
+LIMITS_CHECKS ?= 33334
+limits: ## 1,000,000 random pods: the compiled limits against the webhook's own decision (LIMITS_CHECKS=33334 sets of policies, 30 pods each)
+	go test ./defaulting/limits -count=1 -timeout=10h -v -run TestAgreesWithTheWebhook -rapid.checks=$(LIMITS_CHECKS)

@@ -211,8 +211,11 @@ func NextForPod(f PodFacts, j Judgement, style Style, commands Commands) string 
 // podVoid says when the confirmation of a pod ends.
 func podVoid(f PodFacts) string {
 	text := "It holds for an hour from when it was made"
-	if n := f.Node; n.State == guard.NodePresent && !n.Ready && n.Silent(f.Now) {
+	switch n := f.Node; {
+	case n.State == guard.NodePresent && !n.Ready && n.Silent(f.Now):
 		text += ", and no longer than until node " + n.Name + " is heard of"
+	case n.State == guard.NodeUnknown:
+		text += ", also when node " + f.Pod.Spec.NodeName + " is back, of which nothing is known"
 	}
 	return text + "."
 }

@@ -28,7 +28,7 @@ type Namespace struct {
 	Name string
 	// Labels of the namespace; meaningless where Unknown.
 	Labels map[string]string
-	// Unknown says that the namespace could not be looked up. Policies with a namespaceSelector then match nothing, and
+	// Unknown says that the namespace could not be looked up. Policies that select by more than its name then match nothing, and
 	// the pod's creator is warned.
 	Unknown bool
 }
@@ -73,6 +73,10 @@ type Result struct {
 	Changes  []Change
 	Warnings []Warning
 	Denials  []Denial
+	// Unjudged: whether the constraints that are given can be met was not judged.
+	Unjudged Unjudged
+	// Policies that hold for the pod, the heaviest first.
+	Policies []string
 }
 
 func (r *Result) change(section string, op Operation, path string, value any, why string, args ...any) {
@@ -90,9 +94,9 @@ func (r *Result) deny(reason, format string, args ...any) {
 	r.Denials = append(r.Denials, Denial{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// maxWarning is the length in bytes over which the API server truncates a warning
+// MaxWarning is the length in bytes over which the API server truncates a warning
 // (apiserver/pkg/admission/plugin/webhook: AdmissionResponse.warnings).
-const maxWarning = 256
+const MaxWarning = 256
 
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
 // not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3).
@@ -103,11 +107,11 @@ func Shorten(s string) Warning {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if len(s) <= maxWarning {
+	if len(s) <= MaxWarning {
 		return Warning(s)
 	}
 	const dots = "..."
-	return Warning(strings.ToValidUTF8(s[:maxWarning-len(dots)], "") + dots)
+	return Warning(strings.ToValidUTF8(s[:MaxWarning-len(dots)], "") + dots)
 }
 
 // rule is one part of the decision. Rules read the pod as it was received and change different fields, so that their
@@ -127,17 +131,17 @@ var rules = []rule{
 
 // Apply decides what to change in a pod that is being created. A pod that the kubelet mirrors is left alone.
 func (e *Effective) Apply(req Request, facts Facts) Result {
-	return e.run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.apply })
+	return e.settledAfter(req, facts).run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.apply })
 }
 
 // Validate judges the final pod: what Apply would have to change is refused or warned about, because then the mutating
 // webhook was not called or somebody changed the pod after it.
 func (e *Effective) Validate(req Request, facts Facts) Result {
-	return e.run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.validate })
+	return e.Settled(req, facts).run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.validate })
 }
 
 func (e *Effective) run(req Request, facts Facts, step func(rule) func(Request, *Effective, Facts, *Result)) Result {
-	var result Result
+	result := Result{Policies: e.Policies}
 	if e.Excluded {
 		return result
 	}
@@ -184,6 +188,10 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 		case gracePath:
 			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))
 		default:
+			if probe, is := ProbeOf(c.Path); is {
+				patchProbe(pod, probe, c.Value.(int64))
+				continue
+			}
 			patchAnnotations(pod, c)
 		}
 	}

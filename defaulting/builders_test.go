@@ -16,10 +16,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -296,6 +298,15 @@ func forOwners(kinds ...v1alpha1.OwnerKind) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) { match(s).OwnerKinds = kinds }
 }
 
+func forClasses(names ...string) policyOption {
+	return func(s *v1alpha1.PodPolicySpec) { match(s).PriorityClassNames = names }
+}
+
+// ranked is for pods of a priority from min to max; nil is no end.
+func ranked(low, high *int32) policyOption {
+	return func(s *v1alpha1.PodPolicySpec) { match(s).Priority = &v1alpha1.PriorityRange{Min: low, Max: high} }
+}
+
 // where adds CEL conditions, named c0, c1 and so on.
 func where(expressions ...string) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) {
@@ -346,23 +357,43 @@ func ownerSelects(pairs ...string) factOption {
 }
 
 func withNode(name string, pairs ...string) factOption {
+	return withTaintedNode(name, nil, pairs...)
+}
+
+func withTaintedNode(name string, taints []corev1.Taint, pairs ...string) factOption {
 	return func(f *defaulting.Facts) {
-		f.Nodes = append(f.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: pairsOf(pairs)}})
+		if f.Nodes == nil {
+			f.Nodes = topology.New()
+		}
+		f.Nodes.Set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: pairsOf(pairs)}, Spec: corev1.NodeSpec{Taints: taints}})
 	}
 }
 
-func tainted(f *defaulting.Facts) {
-	n := f.Nodes[len(f.Nodes)-1]
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})
+// dedicated is a taint.
+func dedicated(effect corev1.TaintEffect) []corev1.Taint {
+	return []corev1.Taint{{Key: "dedicated", Effect: effect}}
 }
 
-func withPod(node string, pairs ...string) factOption {
+func withPod(node string, pairs ...string) factOption { return withLabelledPod(node, pairsOf(pairs)) }
+
+func withLabelledPod(node string, has map[string]string) factOption {
 	return func(f *defaulting.Facts) {
-		f.Pods = append(f.Pods, defaulting.PodOnNode{Node: node, Labels: pairsOf(pairs)})
+		before := f.Pods
+		f.Pods = func(selector labels.Selector) (nodes []string, known bool) {
+			if before != nil {
+				nodes, _ = before(selector)
+			}
+			if selector.Matches(labels.Set(has)) {
+				nodes = append(nodes, node)
+			}
+			return nodes, true
+		}
 	}
 }
 
-func noPods(f *defaulting.Facts) { f.Pods = []defaulting.PodOnNode{} }
+func noPods(f *defaulting.Facts) {
+	f.Pods = func(labels.Selector) ([]string, bool) { return nil, true }
+}
 
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {
 	return func(f *defaulting.Facts) {

@@ -14,7 +14,7 @@ import (
 
 // Effective is what all matching policies together ask for one pod.
 type Effective struct {
-	// Policies that match, the heaviest first.
+	// Policies that match, the heaviest first; without those that select by priority until it is Settled.
 	Policies []string
 	// Excluded says that no policy may touch the pod: it is a mirror pod, or in kube-system or Podgrace's own namespace.
 	Excluded bool
@@ -32,6 +32,8 @@ type Effective struct {
 	warnings []string
 
 	needs Needs
+	// open is what Settled decides about; nil: no policy that may match selects by priority.
+	open *candidates
 }
 
 // from is a value and the policy that it comes from; the policy is nil where no policy gives the value.
@@ -66,6 +68,14 @@ type removal struct {
 // zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
 var zeroGraceStrictness = []v1alpha1.ZeroGraceAction{v1alpha1.ZeroGraceWarn, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny}
 
+// ZeroGraceOf returns what a section does about a grace period of 0. A file has no defaults of the CRD; a newer CRD may know more actions.
+func ZeroGraceOf(r *v1alpha1.RemovalSection) v1alpha1.ZeroGraceAction {
+	if !slices.Contains(zeroGraceStrictness, r.ZeroGrace) {
+		return v1alpha1.ZeroGraceRaise
+	}
+	return r.ZeroGrace
+}
+
 func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1.ZeroGraceAction] {
 	if !have.given() || slices.Index(zeroGraceStrictness, other.value) > slices.Index(zeroGraceStrictness, have.value) {
 		return other
@@ -75,40 +85,77 @@ func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1
 
 // For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
 func (ps Policies) For(req Request, ownNamespace string) *Effective {
-	e := &Effective{}
 	if isMirror(req) || req.Namespace.Name == neverMatched || ownNamespace != "" && req.Namespace.Name == ownNamespace {
-		e.Excluded = true
-		return e
+		return &Effective{Excluded: true}
 	}
 	question := &asked{Request: req}
 	defer question.done()
+	all := candidates{}
 	for _, p := range ps {
 		if p.unread.match {
 			if p.Spec.Removal != nil && p.guards(req.Namespace) {
-				e.Policies = append(e.Policies, p.Name)
-				e.addRemoval(p)
+				all.list = append(all.list, candidate{policy: p, how: matchUnread})
 			}
 			continue
 		}
-		m, err := p.match(question)
-		if err != nil {
-			e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", p.Name, err))
-		}
-		if m == matchNo {
-			continue
-		}
-		e.Policies = append(e.Policies, p.Name)
-		e.addLimits(p)
-		if m == matchYes {
-			e.addDefaults(p)
+		if m, err := p.match(question); m != matchNo {
+			all.list = append(all.list, candidate{p, m, err})
 		}
 	}
-	if req.Namespace.Unknown && slices.ContainsFunc(ps, func(p *Policy) bool { return p.namespaces != nil && !p.namespaces.Empty() }) {
-		e.warnings = append(e.warnings, fmt.Sprintf("namespace %s could not be looked up: policies with a namespaceSelector were not applied to this pod", req.Namespace.Name))
+	if ps.Undecided(req.Namespace) {
+		all.remark = fmt.Sprintf("namespace %s could not be looked up: policies that select by its labels were not applied to this pod", req.Namespace.Name)
 	}
-	e.addSkips(req.Pod)
-	e.addNeeds(req.Pod)
+	byPriority := func(c candidate) bool { return c.how != matchUnread && selectsByPriority(c.policy.Spec) }
+	e := all.together(req.Pod, func(c candidate) candidate {
+		if byPriority(c) {
+			c.how = matchNo
+		}
+		return c
+	})
+	if slices.ContainsFunc(all.list, byPriority) {
+		e.open = &all
+		for _, c := range all.list { // who gives the constraints, and whether the pod may decline them, is open as well
+			e.needs.add(req.Pod, &Effective{}, c.policy.Spec.TopologySpread)
+		}
+	}
 	return e
+}
+
+// candidates are all policies that may hold for a pod, the heaviest first.
+type candidates struct {
+	list   []candidate
+	remark string // about those that are none; empty: nothing
+}
+
+// together is what those that match ask for.
+func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate) *Effective {
+	e := &Effective{}
+	for _, c := range cs.list {
+		if c = settle(c); c.how != matchNo {
+			e.add(c)
+		}
+	}
+	if cs.remark != "" {
+		e.warnings = append(e.warnings, cs.remark)
+	}
+	e.addSkips(pod)
+	e.addNeeds(pod)
+	return e
+}
+
+func (e *Effective) add(c candidate) {
+	e.Policies = append(e.Policies, c.policy.Name)
+	if c.how == matchUnread {
+		e.addRemoval(c.policy)
+		return
+	}
+	if c.why != nil {
+		e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", c.policy.Name, c.why))
+	}
+	e.addLimits(c.policy)
+	if c.how == matchYes {
+		e.addDefaults(c.policy)
+	}
 }
 
 // Needs names the facts that Apply and Validate depend on.
@@ -155,10 +202,7 @@ func (e *Effective) addRemoval(p *Policy) {
 	if e.removal == nil {
 		e.removal = &removal{}
 	}
-	zero := from[v1alpha1.ZeroGraceAction]{r.ZeroGrace, p}
-	if !slices.Contains(zeroGraceStrictness, zero.value) { // a file has no defaults of the CRD; a newer CRD may know more actions
-		zero.value = v1alpha1.ZeroGraceRaise
-	}
+	zero := from[v1alpha1.ZeroGraceAction]{ZeroGraceOf(r), p}
 	e.removal.policies = append(e.removal.policies, zero)
 	e.removal.ofAny = stricterZeroGrace(e.removal.ofAny, zero)
 	if p.protect.All {
@@ -224,15 +268,19 @@ func (e *Effective) refuseSkip(giver *Policy, section v1alpha1.Section) {
 }
 
 func (e *Effective) addNeeds(pod *corev1.Pod) {
-	if e.spread.given() && wantsSpread(pod, e) == "" {
-		e.needs.Selectors = true
-		for _, c := range e.spread.value.Constraints {
-			hard := c.WhenUnsatisfiable == corev1.DoNotSchedule
-			e.needs.Nodes = e.needs.Nodes || hard
-			e.needs.Pods = e.needs.Pods || hard && c.MinDomains != nil && *c.MinDomains > 1
-		}
-	}
+	e.needs.add(pod, e, e.spread.value)
 	if e.removal != nil && !e.removal.allAlike() && graceperiod.Of(&pod.Spec) == 0 {
 		e.needs.Claims = len(guard.ClaimNames(pod)) > 0
+	}
+}
+
+// add names what the constraints of a section depend on; nil: none are given.
+func (n *Needs) add(pod *corev1.Pod, e *Effective, section *v1alpha1.TopologySpreadSection) {
+	if section == nil || wantsSpread(pod, e) != "" {
+		return
+	}
+	n.Selectors = true
+	for _, c := range section.Constraints {
+		n.Nodes = n.Nodes || c.WhenUnsatisfiable == corev1.DoNotSchedule
 	}
 }

@@ -1,10 +1,11 @@
 package defaulting
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -23,17 +24,13 @@ type Facts struct {
 	// StatefulSet; nil where it is of another kind or was not found.
 	OwnerSelector *metav1.LabelSelector
 	// Nodes of the cluster, with labels and taints. None at all: feasibility is not judged.
-	Nodes []*corev1.Node
-	// Pods of the pod's namespace that are bound to a node and not terminating. nil: unknown.
-	Pods []PodOnNode
+	Nodes *topology.Nodes
+	// Pods returns the node of each pod of the pod's namespace that a selector selects and that is bound to a node and not terminating. It
+	// is asked only where a constraint has fewer domains than minDomains, which is rare; the pods of a namespace may be many. nil or
+	// false: unknown.
+	Pods func(labels.Selector) (nodes []string, known bool)
 	// Claims gives the access modes of the pod's PersistentVolumeClaims by claim name. A claim that is missing is unknown.
 	Claims guard.Claims
-}
-
-// PodOnNode is a pod that is already there, as the scheduler counts it.
-type PodOnNode struct {
-	Node   string
-	Labels map[string]string
 }
 
 // GlobalDefaultOf returns the class that counts as the global default: the one with the lowest value, as the in-tree
@@ -56,10 +53,8 @@ func GlobalDefaultOf(classes map[string]*schedulingv1.PriorityClass) *scheduling
 type Needs struct {
 	// Selectors: ServiceSelectors and OwnerSelector.
 	Selectors bool
-	// Nodes.
+	// Nodes, and where it comes to that Pods.
 	Nodes bool
-	// Pods.
-	Pods bool
 	// Claims.
 	Claims bool
 }

@@ -8,18 +8,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
-	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
-// maxComparisons bounds what infeasible does: some tenths of a second. An ordinary pod needs 20 in each node for each constraint; one
-// can be written that needs 100,000.
-const maxComparisons = 20_000_000
+// maxComparisons bounds what infeasible does for a pod that asks what no pod has asked before: some hundredths of a second. An ordinary
+// pod needs 20 in each node; one can be written that needs 100,000.
+const maxComparisons = 2_000_000
+
+// Unjudged is why it was not judged whether hard constraints can be met, in one word.
+type Unjudged string
+
+// Why it was not judged.
+const (
+	// TooDear: comparing the pod with all nodes would take longer than a review may.
+	TooDear Unjudged = "TooDear"
+	// PodsUnknown: which pods are there already could not be read.
+	PodsUnknown Unjudged = "PodsUnknown"
+)
 
 // comparisons are how often infeasible compares something of the pod with something of a node.
-func comparisons(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, nodes []*corev1.Node) int {
+func comparisons(pod *corev1.Pod, nodes int) int {
 	of := len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations) + 1
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -29,9 +39,7 @@ func comparisons(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint,
 			}
 		}
 	}
-	hard := len(hardKeys(constraints, nil))
-	const passes = 4 // each constraint by itself and together, and in both the domains and then whether one node can be used
-	return of * len(nodes) * hard * passes
+	return of * nodes
 }
 
 // infeasible says which hard constraints no node can meet at this moment, by index, and why. It follows the scheduler's
@@ -40,12 +48,17 @@ func comparisons(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint,
 // than minDomains the global minimum is 0.
 //
 // One domain is not infeasible: its skew is 0 or 1 more than itself. Without a single node nothing is judged.
-func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, facts Facts) map[int]string {
-	if len(facts.Nodes) == 0 {
-		return nil
+//
+// What is not known is not judged; why not is the second result, "" where all was.
+func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, facts Facts) (problems map[int]string, unjudged Unjudged) {
+	problems = map[int]string{}
+	switch nodes := facts.Nodes.Len(); {
+	case nodes == 0:
+		return problems, ""
+	case comparisons(pod, nodes) > maxComparisons:
+		return problems, TooDear
 	}
-	problems := map[int]string{}
-	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	asks := topology.ForPod(pod)
 	judge := func(together bool) {
 		keys := hardKeys(constraints, problems)
 		for i, c := range constraints {
@@ -55,15 +68,23 @@ func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 			if !together {
 				keys = []string{c.TopologyKey}
 			}
-			domains, nodeDomain := domainsOf(pod, c, keys, affinity, facts.Nodes)
+			asked, minDomains := onNodes(c, keys), 1
+			if together {
+				minDomains = int(ptr.Deref(c.MinDomains, 1))
+			}
+			domains, usable := facts.Nodes.Domains(asks, asked, minDomains)
 			switch {
-			case len(domains) == 0 || !slices.ContainsFunc(facts.Nodes, func(n *corev1.Node) bool {
-				ok, _ := affinity.Match(n) // with nodeAffinityPolicy Ignore a domain may have no node that the pod can use
-				return ok && hasAll(n.Labels, keys) && included(pod, c, affinity, n)
-			}):
+			case !usable: // with nodeAffinityPolicy Ignore a domain may have no node that the pod can use
 				problems[i] = "no node that the pod may use has the label " + strings.Join(keys, " and ")
-			case together && facts.Pods != nil && fewDomains(pod, c, domains, nodeDomain, facts.Pods):
-				problems[i] = fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, len(domains), c.MaxSkew)
+			case domains < minDomains:
+				has, known := full(pod, c, facts, asks, asked)
+				if !known {
+					unjudged = PodsUnknown
+				}
+				if !has {
+					continue
+				}
+				problems[i] = fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, domains, c.MaxSkew)
 			}
 		}
 	}
@@ -71,7 +92,16 @@ func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 	// scheduler looks only at nodes that have all of their keys.
 	judge(false)
 	judge(true)
-	return problems
+	return problems, unjudged
+}
+
+// onNodes is what a constraint asks of nodes: nodeAffinityPolicy is Honor by default, nodeTaintsPolicy Ignore.
+func onNodes(c corev1.TopologySpreadConstraint, keys []string) topology.Constraint {
+	return topology.Constraint{
+		Key: c.TopologyKey, Keys: keys,
+		HonorAffinity: ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor,
+		HonorTaints:   ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor,
+	}
 }
 
 // hardKeys returns the keys of the hard constraints that have no problem yet.
@@ -85,44 +115,19 @@ func hardKeys(constraints []corev1.TopologySpreadConstraint, problems map[int]st
 	return keys
 }
 
-// domainsOf returns the domains that count for a constraint, and each counting node's.
-func domainsOf(pod *corev1.Pod, c corev1.TopologySpreadConstraint, keys []string, affinity nodeaffinity.RequiredNodeAffinity, nodes []*corev1.Node) (sets.Set[string], map[string]string) {
-	domains, nodeDomain := sets.New[string](), map[string]string{}
-	for _, n := range nodes {
-		if !hasAll(n.Labels, keys) || !included(pod, c, affinity, n) {
-			continue
-		}
-		domain := n.Labels[c.TopologyKey]
-		domains.Insert(domain)
-		nodeDomain[n.Name] = domain
-	}
-	return domains, nodeDomain
-}
-
-// fewDomains says whether there are fewer domains than minDomains and each has as many pods as maxSkew permits above the
-// global minimum of 0.
-func fewDomains(pod *corev1.Pod, c corev1.TopologySpreadConstraint, domains sets.Set[string], nodeDomain map[string]string, pods []PodOnNode) bool {
-	if c.MinDomains == nil || len(domains) >= int(*c.MinDomains) {
-		return false
+// full says whether each domain has as many pods as maxSkew permits above the global minimum of 0.
+func full(pod *corev1.Pod, c corev1.TopologySpreadConstraint, facts Facts, asks topology.Pod, asked topology.Constraint) (full, known bool) {
+	if facts.Pods == nil {
+		return false, false
 	}
 	selector, self := countedBy(pod, c)
-	counts := map[string]int32{}
-	for _, p := range pods {
-		if domain, ok := nodeDomain[p.Node]; ok && selector.Matches(labels.Set(p.Labels)) {
-			counts[domain]++
-		}
-	}
-	for domain := range domains {
-		if counts[domain]+self <= c.MaxSkew {
-			return false
-		}
-	}
-	return true
+	on, known := facts.Pods(selector)
+	return known && facts.Nodes.Fewest(asks, asked, slices.Values(on))+self > int(c.MaxSkew), known
 }
 
 // countedBy returns the selector as it is after the API server merged matchLabelKeys into it, and how much the pod itself
 // adds to its domain.
-func countedBy(pod *corev1.Pod, c corev1.TopologySpreadConstraint) (labels.Selector, int32) {
+func countedBy(pod *corev1.Pod, c corev1.TopologySpreadConstraint) (labels.Selector, int) {
 	merged := c.LabelSelector.DeepCopy()
 	for _, key := range c.MatchLabelKeys {
 		if value, ok := pod.Labels[key]; ok {
@@ -137,30 +142,4 @@ func countedBy(pod *corev1.Pod, c corev1.TopologySpreadConstraint) (labels.Selec
 		return selector, 1
 	}
 	return selector, 0
-}
-
-func hasAll(have map[string]string, keys []string) bool {
-	for _, key := range keys {
-		if _, ok := have[key]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// included applies nodeAffinityPolicy (default Honor) and nodeTaintsPolicy (default Ignore).
-func included(pod *corev1.Pod, c corev1.TopologySpreadConstraint, affinity nodeaffinity.RequiredNodeAffinity, node *corev1.Node) bool {
-	if c.NodeAffinityPolicy == nil || *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor {
-		// The error, about a term that can't be parsed, is ignored as the scheduler ignores it.
-		if ok, _ := affinity.Match(node); !ok {
-			return false
-		}
-	}
-	if c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor {
-		_, untolerated := schedulingcorev1.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, func(t *corev1.Taint) bool {
-			return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
-		}, true)
-		return !untolerated
-	}
-	return true
 }

@@ -18,10 +18,9 @@ func TestInfeasible(t *testing.T) {
 	ignoreAffinity := func(c *constraint) { c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore) }
 	honorAffinity := func(c *constraint) { c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) }
 	taintIs := func(effect corev1.TaintEffect) factOption {
-		return func(f *defaulting.Facts) {
-			f.Nodes[len(f.Nodes)-1].Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: effect}}
-		}
+		return withTaintedNode("n1", dedicated(effect), zone, "a")
 	}
+	tainted := taintIs(corev1.TaintEffectNoSchedule)
 	ssd := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }
 	tolerant := func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
@@ -44,11 +43,11 @@ func TestInfeasible(t *testing.T) {
 		{name: "nodeAffinityPolicy Honor: they don't", pod: pod(ssd), constraint: hard(zone, minDomains(2)), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}, want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist"},
 		{name: "nodeAffinityPolicy Honor in words", pod: pod(ssd), constraint: hard(zone, minDomains(2), honorAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", zone, "b", "disk", "ssd"), withPod("n2", "app", "web")}, want: "SpreadInfeasible: …minDomains is 2, only 1 domain(s) exist"},
 		{name: "nodeAffinityPolicy Ignore, but the only node with the label is none that the pod can use", pod: pod(ssd), constraint: hard(zone, ignoreAffinity), facts: []factOption{withNode("n1", zone, "a"), withNode("n2", "disk", "ssd")}, want: noNode},
-		{name: "taints are ignored by default", constraint: hard(zone), facts: []factOption{withNode("n1", zone, "a"), tainted}},
-		{name: "nodeTaintsPolicy Honor", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}, want: noNode},
-		{name: "nodeTaintsPolicy Honor, NoExecute", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), taintIs(corev1.TaintEffectNoExecute)}, want: noNode},
-		{name: "nodeTaintsPolicy Honor, PreferNoSchedule keeps nobody away", constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), taintIs(corev1.TaintEffectPreferNoSchedule)}},
-		{name: "nodeTaintsPolicy Honor, tolerated", pod: pod(tolerant), constraint: hard(zone, honorTaints), facts: []factOption{withNode("n1", zone, "a"), tainted}},
+		{name: "taints are ignored by default", constraint: hard(zone), facts: []factOption{tainted}},
+		{name: "nodeTaintsPolicy Honor", constraint: hard(zone, honorTaints), facts: []factOption{tainted}, want: noNode},
+		{name: "nodeTaintsPolicy Honor, NoExecute", constraint: hard(zone, honorTaints), facts: []factOption{taintIs(corev1.TaintEffectNoExecute)}, want: noNode},
+		{name: "nodeTaintsPolicy Honor, PreferNoSchedule keeps nobody away", constraint: hard(zone, honorTaints), facts: []factOption{taintIs(corev1.TaintEffectPreferNoSchedule)}},
+		{name: "nodeTaintsPolicy Honor, tolerated", pod: pod(tolerant), constraint: hard(zone, honorTaints), facts: []factOption{tainted}},
 		{name: "a node affinity that can't be parsed matches no node, as in the scheduler", pod: pod(func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Whatever"}}}},
@@ -137,8 +136,6 @@ func TestNeeds(t *testing.T) {
 		{name: "nothing for limits and classes", pod: pod(), policy: policy("p", gives("high"), maxGrace(60), removing)},
 		{name: "soft constraints: selectors", pod: pod(), policy: policy("p", spreads(soft(zone))), want: defaulting.Needs{Selectors: true}},
 		{name: "hard constraints: nodes too", pod: pod(), policy: policy("p", spreads(hard(zone))), want: defaulting.Needs{Selectors: true, Nodes: true}},
-		{name: "minDomains: pods too", pod: pod(), policy: policy("p", spreads(soft(host), hard(zone, minDomains(2)))), want: defaulting.Needs{Selectors: true, Nodes: true, Pods: true}},
-		{name: "minDomains 1 is none", pod: pod(), policy: policy("p", spreads(hard(zone, minDomains(1)))), want: defaulting.Needs{Selectors: true, Nodes: true}},
 		{name: "own constraints: nothing", pod: pod(spreadItself), policy: policy("p", spreads(hard(zone)))},
 		{name: "skipped: nothing", pod: pod(skipping("topologySpread")), policy: policy("p", spreads(hard(zone)), permitsSkip(v1alpha1.SectionTopologySpread))},
 		{name: "grace 0 with a claim: claims", pod: pod(grace(0), claims("data")), policy: policy("p", removing), want: defaulting.Needs{Claims: true}},

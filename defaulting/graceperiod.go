@@ -1,8 +1,8 @@
 package defaulting
 
 import (
+	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +33,9 @@ func applyGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	if want == 0 && zero.action() == v1alpha1.ZeroGraceWarn {
 		zero.warn(out)
 	}
-	e.remarkStops(req.Pod, want, stops, out)
+	probes := probesOf(req.Pod)
+	e.applyProbes(probes, out)
+	e.remarkStops(want, stops, probes, out)
 }
 
 // reasonWhy is why a grace period was changed.
@@ -87,19 +89,19 @@ func (w *reasonWhy) add(text string) {
 func (e *Effective) bound(value int64, stops preStops) (int64, string) {
 	low, high, why := int64(0), int64(math.MaxInt64), ""
 	if e.margin.given() && stops.known > 0 {
-		low, why = stops.known+e.margin.value, "PodPolicy "+e.margin.name()+": "+stops.describe()+" plus a margin of "+seconds(e.margin.value)
+		low, why = stops.known+e.margin.value, fmt.Sprintf(WordsMargin, e.margin.name(), stops.describe(), seconds(e.margin.value))
 	}
 	maximum := ""
 	if e.maxGrace.given() {
-		high, maximum = e.maxGrace.value, "PodPolicy "+e.maxGrace.name()+": maximum "+seconds(e.maxGrace.value)
+		high, maximum = e.maxGrace.value, fmt.Sprintf(WordsMaximum, e.maxGrace.name(), seconds(e.maxGrace.value))
 		if low > high {
-			low, why = high, maximum+", although "+stops.describe()
+			low, why = high, maximum+WordsAlthough+stops.describe()
 		}
 	}
 	if e.minGrace.given() && e.minGrace.value > low {
-		low, why = e.minGrace.value, "PodPolicy "+e.minGrace.name()+": minimum "+seconds(e.minGrace.value)
+		low, why = e.minGrace.value, fmt.Sprintf(WordsMinimum, e.minGrace.name(), seconds(e.minGrace.value))
 		if low > high {
-			high, maximum = low, maximum+", but "+why
+			high, maximum = low, maximum+WordsBut+why
 		}
 	}
 	switch {
@@ -112,7 +114,7 @@ func (e *Effective) bound(value int64, stops preStops) (int64, string) {
 }
 
 // remarkStops warns about what is not known or will not fit.
-func (e *Effective) remarkStops(pod *corev1.Pod, grace int64, stops preStops, out *Result) {
+func (e *Effective) remarkStops(grace int64, stops preStops, probes []probeGrace, out *Result) {
 	if e.margin.given() {
 		if len(stops.unknown) > 0 {
 			out.warn("preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
@@ -125,7 +127,7 @@ func (e *Effective) remarkStops(pod *corev1.Pod, grace int64, stops preStops, ou
 	if !e.managesGrace() {
 		return
 	}
-	if longer := longerProbes(pod, grace); len(longer) > 0 {
+	if longer := longerThan(grace, probes); len(longer) > 0 {
 		out.warn("container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
 	}
 }
@@ -149,14 +151,15 @@ func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	}
 	stops := stopsOf(req.Pod)
 	if e.maxGrace.given() && stops.sleep > max(e.maxGrace.value, e.minGrace.value) {
-		out.deny("SleepTooLong", "%s sleeps %s, but PodPolicy %s allows a grace period of at most %s. Shorten the sleep", stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
+		out.deny("SleepTooLong", WordsSleep, stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
 		return
 	}
-	if want, why := e.bound(have, stops); want != have {
-		out.deny("GracePeriodOutOfBounds", "terminationGracePeriodSeconds is %d but must be %d (%s). Podgrace sets that itself; it was not called, or another webhook changed the pod after it. Set it to %d, or try again", have, want, why, want)
-		return
+	want, why := e.bound(have, stops)
+	if want != have {
+		out.deny("GracePeriodOutOfBounds", WordsBounds, have, want, why, want)
 	}
-	if zero.action() == v1alpha1.ZeroGraceWarn {
+	e.validateProbes(probesOf(req.Pod), out)
+	if want == have && zero.action() == v1alpha1.ZeroGraceWarn {
 		// In the words of applyGracePeriod, so that the API server says it once: it drops a warning that it has given already
 		// (k8s.io/apiserver/pkg/endpoints/filters/warning.go AddWarning, 0.36.3). Said here too for a 0 that another webhook wrote after
 		// ours, and for when ours was not called.
@@ -192,7 +195,7 @@ func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
 	return strictest
 }
 
-func allOf(p *Policy) string { return "PodPolicy " + p.Name + " protects all pods" }
+func allOf(p *Policy) string { return fmt.Sprintf(WordsProtects, p.Name) }
 
 // allAlike says that whatever the pod is, the same becomes of it.
 func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofAny.value }
@@ -206,52 +209,64 @@ func (z zeroGrace) warn(out *Result) {
 }
 
 func (z zeroGrace) deny(out *Result) {
-	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s refuses that (%s). Set it to at least 1, better to what the pod needs to stop",
-		z.by.name(), z.because)
+	out.deny("ZeroGracePeriod", WordsZeroDenied, z.by.name(), z.because)
 }
 
 // denyUnraised is for a 0 that should be raised by now.
 func (z zeroGrace) denyUnraised(out *Result) {
-	out.deny("ZeroGracePeriod", "terminationGracePeriodSeconds is 0, so every delete of this pod would be a force delete, which may leave it running twice; PodPolicy %s has it raised (%s). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again",
-		z.by.name(), z.because)
+	out.deny("ZeroGracePeriod", WordsZeroRaised, z.by.name(), z.because)
 }
 
 // preStops is what is known about a pod's preStop hooks. The kubelet runs them all at once, those of sidecars too, before
 // anything is ordered, and takes each one's time out of its container's grace period
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, 1.36.3): the longest counts.
 type preStops struct {
-	known     int64    // seconds of the longest hook of known length
+	known     int64    // seconds that the longest hook surely takes
 	container string   // whose it is
+	longer    bool     // it may take longer
 	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period
 	sleeper   string   // which hook that is
-	unknown   []string // containers with a hook of unknown length
+	unknown   []string // containers with a hook of unknown length, and what is known of it
 }
 
 func (p preStops) describe() string {
-	return "preStop of container " + p.container + " takes " + seconds(p.known)
+	words := WordsStop
+	if p.longer {
+		words = WordsStopAtLeast
+	}
+	return fmt.Sprintf(words, p.container, seconds(p.known))
 }
 
 func stopsOf(pod *corev1.Pod) preStops {
 	var p preStops
 	for _, c := range graceperiod.Stoppable(pod) {
-		if c.Lifecycle == nil {
-			continue
-		}
-		p.addSleep(c.Lifecycle.PreStop, "preStop of container "+c.Name)
-		p.addSleep(c.Lifecycle.PostStart, "postStart of container "+c.Name)
-		if c.Lifecycle.PreStop == nil {
-			continue
-		}
-		took, known := graceperiod.PreStop(c.Lifecycle.PreStop)
-		if !known {
-			p.unknown = append(p.unknown, c.Name)
-			continue
-		}
-		if took > p.known {
-			p.known, p.container = took, c.Name
-		}
+		p.add(c)
 	}
 	return p
+}
+
+// add looks at the hooks of one more container.
+func (p *preStops) add(c *corev1.Container) {
+	if c.Lifecycle == nil {
+		return
+	}
+	p.addSleep(c.Lifecycle.PreStop, WordsPreStopOf+c.Name)
+	p.addSleep(c.Lifecycle.PostStart, WordsPostStarts+c.Name)
+	if c.Lifecycle.PreStop == nil {
+		return
+	}
+	took := graceperiod.AtLeast(c.Lifecycle.PreStop)
+	_, known := graceperiod.PreStop(c.Lifecycle.PreStop)
+	switch {
+	case known:
+	case took > 0:
+		p.unknown = append(p.unknown, c.Name+" (at least "+seconds(took)+")")
+	default:
+		p.unknown = append(p.unknown, c.Name)
+	}
+	if took > p.known {
+		p.known, p.container, p.longer = took, c.Name, !known
+	}
 }
 
 // addSleep keeps the longest sleep action (pkg/apis/core/validation/validation.go validateSleepAction, 1.36.3).
@@ -261,18 +276,4 @@ func (p *preStops) addSleep(h *corev1.LifecycleHandler, whose string) {
 	}
 }
 
-// longerProbes names the containers with a liveness or startup probe whose own grace period is longer than the pod's.
-func longerProbes(pod *corev1.Pod, grace int64) []string {
-	var names []string
-	for _, c := range graceperiod.Stoppable(pod) {
-		for _, probe := range []*corev1.Probe{c.LivenessProbe, c.StartupProbe} {
-			if probe != nil && probe.TerminationGracePeriodSeconds != nil && *probe.TerminationGracePeriodSeconds > grace {
-				names = append(names, c.Name)
-				break
-			}
-		}
-	}
-	return names
-}
-
-func seconds(n int64) string { return strconv.FormatInt(n, 10) + " s" }
+func seconds(n int64) string { return fmt.Sprintf(WordsSeconds, n) }

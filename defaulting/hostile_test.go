@@ -146,8 +146,7 @@ func TestHostileCost(t *testing.T) {
 	tolerations := func(p *corev1.Pod) { p.Spec.Tolerations = make([]corev1.Toleration, 110_000) }
 	tainting := func(f *defaulting.Facts) {
 		for i := range 1000 {
-			withNode(fmt.Sprintf("n%d", i), zone, "a", host, fmt.Sprintf("n%d", i))(f)
-			tainted(f)
+			withTaintedNode(fmt.Sprintf("n%d", i), dedicated(corev1.TaintEffectNoSchedule), zone, "a", host, fmt.Sprintf("n%d", i))(f)
 		}
 	}
 	var conditional []*v1alpha1.PodPolicy

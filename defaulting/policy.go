@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -62,6 +63,9 @@ func (p *Policy) InForce() string {
 	return "in force"
 }
 
+// Matchable says that it can be read which pods the policy is for.
+func (p *Policy) Matchable() bool { return !p.unread.match }
+
 // Policies are in the order in which they give defaults: the heaviest first, those of equal weight by name.
 type Policies []*Policy
 
@@ -89,6 +93,9 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 			c.conditions, bad = compileConditions(m.MatchConditions, path.Child("matchConditions"))
 			errs = append(errs, bad...)
 		}
+		if selectsByPriority(c.Spec) && p.Spec.Priority != nil {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "priority"), "a policy that selects by priority cannot say which class pods get or may have: whether it matches would depend on itself"))
+		}
 		c.unread.match = len(errs) > 0
 	}
 	if r := p.Spec.Removal; r != nil {
@@ -103,6 +110,29 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 		return c, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
 	}
 	return c, nil
+}
+
+// CheckNodePolicy says what can't be read of a NodePolicy. Its schema refuses nearly all of that.
+func CheckNodePolicy(p *v1alpha1.NodePolicy) error {
+	var errs field.ErrorList
+	compileSelector(p.Spec.NodeSelector, field.NewPath("spec", "nodeSelector"), &errs)
+	if err := errs.ToAggregate(); err != nil {
+		return fmt.Errorf("NodePolicy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// FieldErrors takes an error of Compile or CheckNodePolicy apart.
+func FieldErrors(err error) field.ErrorList {
+	var errs field.ErrorList
+	if all, is := errors.AsType[utilerrors.Aggregate](err); is {
+		for _, e := range all.Errors() {
+			if of, is := errors.AsType[*field.Error](e); is {
+				errs = append(errs, of)
+			}
+		}
+	}
+	return errs
 }
 
 func compileSelector(s *v1alpha1.LabelSelector, path *field.Path, errs *field.ErrorList) labels.Selector {
@@ -143,10 +173,17 @@ type Problem struct {
 
 // Problems says what in a compiled policy can't be applied in this cluster.
 func (p *Policy) Problems(facts Facts) []Problem {
-	if p.Spec.Priority == nil {
-		return nil
-	}
 	var problems []Problem
+	if m := p.Spec.Match; m != nil {
+		for _, name := range m.PriorityClassNames {
+			if _, known := facts.PriorityClasses[name]; !known {
+				problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("match.priorityClassNames has %q, a PriorityClass that does not exist: no pod has it", name)})
+			}
+		}
+	}
+	if p.Spec.Priority == nil {
+		return problems
+	}
 	names := slices.Clone(p.Spec.Priority.AllowedClassNames)
 	if name := p.Spec.Priority.ClassName; name != "" && !slices.Contains(names, name) {
 		names = append(names, name)
@@ -186,6 +223,7 @@ func (p *Policy) Remarks(all Policies) []string {
 			remarks = append(remarks, fmt.Sprintf("topologySpread does not name %s: one added constraint switches off the scheduler's own defaults, so the pods are no longer spread over it", missing))
 		}
 	}
+	remarks = append(remarks, remarkOwnerKinds(p.Spec.Match)...)
 	for _, owner := range p.protect.Owners {
 		if controller, is := makesControllers[owner]; is {
 			remarks = append(remarks, fmt.Sprintf("removal.owners names %s, which protects no pod: the pods of a %s are a %s's", owner, owner.Kind, controller))
@@ -198,6 +236,30 @@ func (p *Policy) Remarks(all Policies) []string {
 var makesControllers = map[schema.GroupKind]string{
 	{Group: appsv1.GroupName, Kind: "Deployment"}: "ReplicaSet",
 	{Group: batchv1.GroupName, Kind: "CronJob"}:   "Job",
+}
+
+// controllers are kinds of Kubernetes' own by which ownerKinds select pods.
+var controllers = []v1alpha1.OwnerKind{"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController", "Node", v1alpha1.OwnerKindNone}
+
+// remarkOwnerKinds tells of kinds that no pod has as its controller.
+func remarkOwnerKinds(m *v1alpha1.PodMatch) []string {
+	if m == nil {
+		return nil
+	}
+	var remarks []string
+	for _, kind := range m.OwnerKinds {
+		for maker, controller := range makesControllers {
+			if strings.EqualFold(string(kind), maker.Kind) {
+				remarks = append(remarks, fmt.Sprintf("match.ownerKinds names %s, which matches no pod: the pods of a %s are a %s's", kind, maker.Kind, controller))
+			}
+		}
+		for _, known := range controllers {
+			if kind != known && strings.EqualFold(string(kind), string(known)) {
+				remarks = append(remarks, fmt.Sprintf("match.ownerKinds names %s, which matches no pod: the kind is %s", kind, known))
+			}
+		}
+	}
+	return remarks
 }
 
 // missingKeys are those of the scheduler's own default constraints that a policy does not have.

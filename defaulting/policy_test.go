@@ -75,6 +75,7 @@ func TestProblems(t *testing.T) {
 		{name: "known classes", policy: policy("p", gives("high"), allows("high", "low"))},
 		{name: "unknown class", policy: policy("p", gives("gone")), want: []string{`UnknownPriorityClass: PriorityClass "gone" does not exist`}},
 		{name: "unknown classes in the list, each once and in order", policy: policy("p", gives("z"), allows("z", "low", "a")), want: []string{`UnknownPriorityClass: allowedClassNames has "a", a PriorityClass that does not exist`, `UnknownPriorityClass: PriorityClass "z" does not exist: pods keep`}},
+		{name: "unknown classes by which it selects", policy: policy("p", forClasses("low", "gone")), want: []string{`UnknownPriorityClass: match.priorityClassNames has "gone", a PriorityClass that does not exist: no pod has it`}},
 		{name: "a value of the system", policy: policy("p", gives("reserved")), want: []string{`ReservedPriorityClass: PriorityClass "reserved" has value 1000000001: values above 1000000000 are reserved`}},
 		{name: "a system class may be allowed", policy: policy("p", allows("system-node-critical", "reserved"))},
 	}
@@ -117,6 +118,13 @@ func TestRemarks(t *testing.T) {
 		{name: "owners that control no pods", policy: policy("a", removal("", ""), protects(podSets, v1alpha1.ProtectedOwner{Group: "apps", Kind: "Deployment"}, v1alpha1.ProtectedOwner{Group: "batch", Kind: "CronJob"})), want: []string{
 			"removal.owners names Deployment.apps, which protects no pod: the pods of a Deployment are a ReplicaSet's",
 			"removal.owners names CronJob.batch, which protects no pod: the pods of a CronJob are a Job's",
+		}},
+		{name: "ownerKinds that no pod has", policy: policy("a", forOwners("StatefulSet", "Deployment", "CronJob", "statefulset", "deployment", "none", "DeploymentConfig", v1alpha1.OwnerKindNone)), want: []string{
+			"match.ownerKinds names Deployment, which matches no pod: the pods of a Deployment are a ReplicaSet's",
+			"match.ownerKinds names CronJob, which matches no pod: the pods of a CronJob are a Job's",
+			"match.ownerKinds names statefulset, which matches no pod: the kind is StatefulSet",
+			"match.ownerKinds names deployment, which matches no pod: the pods of a Deployment are a ReplicaSet's",
+			"match.ownerKinds names none, which matches no pod: the kind is None",
 		}},
 		{name: "somebody else's Deployment", policy: policy("a", removal("", ""), protects(v1alpha1.ProtectedOwner{Group: "x.example", Kind: "Deployment"}))},
 	}

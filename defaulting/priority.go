@@ -1,6 +1,7 @@
 package defaulting
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,12 +22,9 @@ const highestUserPriority = int32(1000000000)
 // after us, when it refuses a pod whose priority or preemptionPolicy disagrees with its class. So name, value and
 // preemptionPolicy change together, to the class's exact values, or not at all.
 func applyPriority(req Request, e *Effective, facts Facts, out *Result) {
-	if !e.class.given() || e.skip[v1alpha1.SectionPriority] || choseClass(req.Pod, facts) {
-		return
-	}
-	class := givable(e, facts, out)
+	class := e.given(req.Pod, facts, out)
 	spec := &req.Pod.Spec
-	if class == nil || class.Name == spec.PriorityClassName {
+	if class == nil {
 		return
 	}
 	why := "the pod named no class"
@@ -43,6 +41,18 @@ func applyPriority(req Request, e *Effective, facts Facts, out *Result) {
 		// It was written from the class that the pod no longer has; the new one leaves it to the scheduler's default.
 		out.change(section, OperationRemove, "/spec/preemptionPolicy", nil, "PodPolicy %s: %s says nothing", e.class.name(), class.Name)
 	}
+}
+
+// given is the class that the pod gets in place of what it has; nil: it keeps that.
+func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *schedulingv1.PriorityClass {
+	if !e.class.given() || e.skip[v1alpha1.SectionPriority] || choseClass(pod, facts) {
+		return nil
+	}
+	class := givable(e, facts, out)
+	if class == nil || class.Name == pod.Spec.PriorityClassName {
+		return nil
+	}
+	return class
 }
 
 // choseClass says whether the pod's class is its own choice.
@@ -63,7 +73,7 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	case class.Value > highestUserPriority:
 		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
 	case !e.allowed.permits(name):
-		out.warn("PodPolicy %s would give PriorityClass %q, but PodPolicy %s does not allow it: the pod keeps the priority it has", e.class.name(), name, strings.Join(e.allowed.policies, ", "))
+		out.warn("PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
 	default:
 		return class
 	}
@@ -75,8 +85,7 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
 	spec := &req.Pod.Spec
 	if !e.allowed.permits(spec.PriorityClassName) {
-		out.deny("PriorityClassNotAllowed", "PriorityClass %q is not allowed here: PodPolicy %s allows %s. Name one of these in spec.priorityClassName, or ask the owner of the policy%s",
-			spec.PriorityClassName, strings.Join(e.allowed.policies, " and "), list(e.allowed.names), hintDefault(req.Pod, facts))
+		out.deny("PriorityClassNotAllowed", WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))
 	}
 	if spec.PriorityClassName == "" {
 		return
@@ -104,13 +113,29 @@ func hintDefault(pod *corev1.Pod, facts Facts) string {
 	if choseClass(pod, facts) || pod.Spec.PriorityClassName == "" {
 		return ""
 	}
-	return " (the class is the cluster's globalDefault, which the API server gives to pods that name none)"
+	return WordsDefault
+}
+
+// allowing is whose lists allow what is allowed, for messages.
+func allowing(policies []string) string {
+	if len(policies) == 1 {
+		return fmt.Sprintf(WordsOneAllows, policies[0])
+	}
+	return fmt.Sprintf(WordsAllAllow, strings.Join(policies, WordsAnd))
+}
+
+// policiesDo is a subject and its verb, for messages.
+func policiesDo(names []string, one, many string) string {
+	if len(names) == 1 {
+		return "PodPolicy " + names[0] + " " + one
+	}
+	return "PodPolicies " + strings.Join(names, WordsAnd) + " " + many
 }
 
 // list names what is allowed, for messages.
 func list(names []string) string {
 	if len(names) == 0 {
-		return "none (the policies' lists have nothing in common)"
+		return WordsNothing
 	}
 	sorted := slices.Sorted(slices.Values(names))
 	return strings.Join(sorted, ", ")

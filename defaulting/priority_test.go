@@ -235,7 +235,7 @@ func TestValidatePriority(t *testing.T) {
 			pod:      pod(of(high)),
 			policies: []*v1alpha1.PodPolicy{policy("a", allows("high", "low")), policy("b", allows("low", "basic"))},
 			facts:    facts(classes(high, low)),
-			denials:  []string{`PriorityClassNotAllowed: …PodPolicy a and b allows low.`},
+			denials:  []string{`PriorityClassNotAllowed: …PodPolicies a and b allow low.`},
 		},
 		{
 			name:     "lists that have nothing in common",

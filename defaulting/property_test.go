@@ -99,17 +99,19 @@ func drawFacts(t *rapid.T) defaulting.Facts {
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
 		n := fmt.Sprintf("n%d", i)
-		withNode(n)(&f)
+		var pairs []string
 		for _, key := range []string{zone, host, "rack"} {
 			if !rarely(t, "node lacks "+key) {
-				f.Nodes[i].Labels[key] = pick(t, key, "a", "b")
+				pairs = append(pairs, key, pick(t, key, "a", "b"))
 			}
 		}
+		var taints []corev1.Taint
 		if rarely(t, "taint") {
-			tainted(&f)
+			taints = dedicated(corev1.TaintEffectNoSchedule)
 		}
+		withTaintedNode(n, taints, pairs...)(&f)
 		for range rapid.IntRange(0, 3).Draw(t, "pods") {
-			f.Pods = append(f.Pods, defaulting.PodOnNode{Node: n, Labels: drawLabels(t)})
+			withLabelledPod(n, drawLabels(t))(&f)
 		}
 	}
 	if chance(t, "claim known") {
@@ -161,7 +163,27 @@ func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
 	if rarely(t, "probe") {
 		probed(rapid.String().Draw(t, "odd name"), graces.Draw(t, "probe grace"))(p)
 	}
+	drawProbes(t, p.Spec.Containers)
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].RestartPolicy != nil {
+			drawProbes(t, p.Spec.InitContainers[i:i+1])
+		}
+	}
 	return p
+}
+
+// drawProbes gives containers probes, some with a grace period of their own.
+func drawProbes(t *rapid.T, containers []corev1.Container) {
+	for i := range containers {
+		for _, probe := range []**corev1.Probe{&containers[i].LivenessProbe, &containers[i].StartupProbe} {
+			if rarely(t, "a probe") {
+				*probe = &corev1.Probe{}
+				if chance(t, "with a grace period") {
+					(*probe).TerminationGracePeriodSeconds = new(graces.Draw(t, "a probe's grace"))
+				}
+			}
+		}
+	}
 }
 
 // arrive resolves the class as the in-tree Priority plugin does, which runs before us.
@@ -197,6 +219,9 @@ func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
 	if rarely(t, "node") {
 		node(cpuWeight(rapid.Int32Range(1, 3).Draw(t, "cpu")))(s)
 	}
+	if s.Priority == nil && chance(t, "by priority") {
+		drawRank(t, s)
+	}
 	if s.Match == nil && chance(t, "removal") {
 		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, ""))(s)
 		s.Removal.Owners = drawOwners(t)
@@ -217,6 +242,24 @@ func drawPriority(t *rapid.T, s *v1alpha1.PodPolicySpec) {
 	case chance(t, "class of the list"):
 		gives(pick(t, "default class", s.Priority.AllowedClassNames...))(s)
 	}
+}
+
+// drawRank lets a policy match by the class that the pod ends with.
+func drawRank(t *rapid.T, s *v1alpha1.PodPolicySpec) {
+	if chance(t, "by name") {
+		forClasses(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 4, rapid.ID).Draw(t, "priorityClassNames")...)(s)
+		return
+	}
+	bounds := []int32{pick[int32](t, "one end", -5, 0, 10, 100, 101), pick[int32](t, "other end", 0, 11, 200, 1000)}
+	slices.Sort(bounds)
+	r := &v1alpha1.PriorityRange{Min: &bounds[0], Max: &bounds[1]}
+	switch pick(t, "open end", "none", "low", "high") {
+	case "low":
+		r.Min = nil
+	case "high":
+		r.Max = nil
+	}
+	match(s).Priority = r
 }
 
 func drawGrace(t *rapid.T, s *v1alpha1.PodPolicySpec) {
@@ -283,6 +326,44 @@ func TestApplyingTwiceEqualsOnce(t *testing.T) {
 		for _, reason := range reasons(second) {
 			if !slices.Contains(reasons(first), reason) {
 				t.Fatalf("the second call denies: %+v", second.Denials)
+			}
+		}
+	})
+}
+
+// TestTheClassThatCounts is the one that the pod ends with: the same policies hold for the first call, for a second one, whose pod has the
+// class already, and at validation; of those that select by priority it is those whose names and range have that class.
+func TestTheClassThatCounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		first := w.apply()
+		if len(first.Denials) > 0 {
+			return // there is no final pod
+		}
+		final := w.after(t, first)
+		for what, r := range map[string]defaulting.Result{"again": final.apply(), "validated": final.validate()} {
+			if diff := cmp.Diff(first.Policies, r.Policies); diff != "" {
+				t.Fatalf("%s: other policies hold (-first +then):\n%s", what, diff)
+			}
+		}
+		for _, p := range w.policies {
+			m := p.Spec.Match
+			if m == nil || m.Priority == nil && m.PriorityClassNames == nil {
+				continue
+			}
+			spec := final.pod.Spec
+			want := m.PriorityClassNames == nil || slices.Contains(m.PriorityClassNames, spec.PriorityClassName)
+			if r := m.Priority; r != nil {
+				want = want && (r.Min == nil || *spec.Priority >= *r.Min) && (r.Max == nil || *spec.Priority <= *r.Max)
+			}
+			others := *m
+			others.Priority, others.PriorityClassNames = nil, nil
+			without := policy("without")
+			without.Spec.Match = &others
+			want = want && len(compile(t, without).For(final.request(), ownNamespace).Policies) > 0
+			if holds := slices.Contains(first.Policies, p.Name); holds != want {
+				t.Fatalf("%s for class %q, priority %d: holds %v, want %v", describe(p.Spec), spec.PriorityClassName, *spec.Priority, holds, want)
 			}
 		}
 	})
@@ -355,7 +436,7 @@ func TestDefaultsNeverOverrideAChoice(t *testing.T) {
 		if own := w.pod.Spec.TopologySpreadConstraints; len(own) > 0 && !cmp.Equal(own, after.Spec.TopologySpreadConstraints) {
 			t.Fatal("own constraints were changed")
 		}
-		l := limitsOf(w.policies, w.compiled.For(w.request(), ownNamespace).Policies)
+		l := limitsOf(w.policies, applied.Policies)
 		_, known := hooksOf(w.pod)
 		within := have >= l.low && (l.high < 0 || have <= l.high) && (l.margin < 0 || known == 0 || have >= known+l.margin) && (have > 0 || !l.zero)
 		if have != 30 && within && *after.Spec.TerminationGracePeriodSeconds != have {
@@ -379,10 +460,67 @@ func TestLimitsHoldAndWarn(t *testing.T) {
 		if len(applied.Denials) > 0 {
 			return
 		}
-		l := limitsOf(w.policies, w.compiled.For(w.request(), ownNamespace).Policies)
+		l := limitsOf(w.policies, applied.Policies)
 		action, _ := hooksOf(w.pod)
 		if got < l.low || l.high >= 0 && got > max(l.high, l.low, action) {
 			t.Fatalf("grace period %d is outside of %+v", got, l)
+		}
+	})
+}
+
+// TestLimitsHoldForProbes, which move no further than they must, with a warning.
+func TestLimitsHoldForProbes(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		applied := w.apply()
+		if len(applied.Denials) > 0 {
+			return
+		}
+		after := w.after(t, applied).pod
+		l := limitsOf(w.policies, applied.Policies)
+		moved := false
+		for _, lists := range [][2][]corev1.Container{{w.pod.Spec.Containers, after.Spec.Containers}, {w.pod.Spec.InitContainers, after.Spec.InitContainers}} {
+			for i := range lists[0] {
+				one := &corev1.Pod{Spec: corev1.PodSpec{Containers: lists[0][i : i+1]}}
+				_, known := hooksOf(one)
+				low, high := l.low, l.high
+				if l.margin >= 0 && known > 0 {
+					low = max(low, known+l.margin)
+					if l.high >= 0 {
+						low = max(l.low, min(low, l.high))
+					}
+				}
+				if high >= 0 {
+					high = max(high, l.low)
+				}
+				for _, probes := range [][2]*corev1.Probe{{lists[0][i].LivenessProbe, lists[1][i].LivenessProbe}, {lists[0][i].StartupProbe, lists[1][i].StartupProbe}} {
+					if probes[0] == nil || probes[0].TerminationGracePeriodSeconds == nil {
+						if !cmp.Equal(probes[0], probes[1]) {
+							t.Fatalf("a probe without a grace period of its own was changed: %v, %v", probes[0], probes[1])
+						}
+						continue
+					}
+					have, got := *probes[0].TerminationGracePeriodSeconds, *probes[1].TerminationGracePeriodSeconds
+					want := max(have, low)
+					if high >= 0 {
+						want = min(want, high)
+					}
+					if have < 1 { // refused by the API server
+						want = have
+					}
+					if got != want {
+						t.Fatalf("a probe's grace period of %d became %d, want %d: %+v, preStop %d", have, got, want, l, known)
+					}
+					moved = moved || got != have
+				}
+			}
+		}
+		warned := slices.ContainsFunc(applied.Warnings, func(m defaulting.Warning) bool {
+			return strings.Contains(string(m), "Probe of container ") && strings.Contains(string(m), " is now ")
+		})
+		if moved != warned {
+			t.Fatalf("moved: %v, warnings %q", moved, applied.Warnings)
 		}
 	})
 }
@@ -446,7 +584,7 @@ func TestAddingAPolicyNeverLoosensALimit(t *testing.T) {
 		if len(before) == 0 || len(limitReasons(more.validate())) > 0 {
 			return
 		}
-		l := limitsOf(more.policies, more.compiled.For(more.request(), ownNamespace).Policies)
+		l := limitsOf(more.policies, more.validate().Policies)
 		_, known := hooksOf(w.pod)
 		switch {
 		case l.high >= 0 && l.low > l.high: // 1
@@ -547,7 +685,7 @@ func TestZeroOfAProtectedPodIsSaidOnce(t *testing.T) {
 			return
 		}
 		again := w.after(t, first)
-		kept := *again.pod.Spec.TerminationGracePeriodSeconds == 0 && w.guarded(w.compiled.For(w.request(), ownNamespace).Policies)
+		kept := *again.pod.Spec.TerminationGracePeriodSeconds == 0 && w.guarded(first.Policies)
 		said := zeroWarnings(first)
 		if kept != (len(said) == 1) || len(said) > 1 {
 			t.Fatalf("keeps 0: %v, said %q", kept, said)
@@ -593,7 +731,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 				}
 			}
 			for _, d := range r.Denials {
-				if d.Reason == "" || !strings.Contains(d.Message, "PodPolicy ") && !slices.Contains(byDefaults, d.Reason) {
+				if d.Reason == "" || !strings.Contains(d.Message, "PodPolic") && !slices.Contains(byDefaults, d.Reason) {
 					t.Fatalf("denial without a reason or a policy: %+v", d)
 				}
 			}

@@ -3,7 +3,6 @@ package defaulting
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -21,7 +20,8 @@ func (ps Policies) Removal(ns Namespace, ownNamespace string) guard.Policy {
 
 // guards says whether the policy's removal section, if it has one, is for the namespace.
 func (p *Policy) guards(ns Namespace) bool {
-	return p.namespaces == nil || ns.Unknown || p.unread.namespaces || p.namespaces.Matches(labels.Set(ns.Labels))
+	selected, known := p.selects(ns)
+	return selected || !known || p.unread.namespaces
 }
 
 // RemovalOfAll returns what guards nodes and volume attachments, which are of no namespace: every policy does.

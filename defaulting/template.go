@@ -3,6 +3,7 @@ package defaulting
 import (
 	"fmt"
 	"maps"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,27 +25,36 @@ type Template struct {
 	OwnerSelector *metav1.LabelSelector
 }
 
-// PodOf returns the pod that a workload's controller would create. It is nil for a workload that another controller
-// manages (a Deployment's ReplicaSet, a CronJob's Job): the one above it was judged already.
+// PodOf returns the pod that a workload's controller would create. It is nil for a Deployment's ReplicaSet and a CronJob's Job: the
+// one above it was judged already. What any other controller makes, such as an operator's StatefulSet, is judged itself: nothing above
+// it says what its pods are.
 func PodOf(workload runtime.Object) (*Template, error) {
 	switch w := workload.(type) {
 	case *appsv1.Deployment:
 		return deploymentPod(w), nil
 	case *appsv1.ReplicaSet:
+		if madeBy(w, appsv1.SchemeGroupVersion.WithKind("Deployment")) {
+			return nil, nil
+		}
 		return owned(w, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), &w.Spec.Template, w.Spec.Selector), nil
 	case *appsv1.StatefulSet:
-		return owned(w, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), &w.Spec.Template, w.Spec.Selector), nil
+		return statefulSetPod(w), nil
 	case *appsv1.DaemonSet:
-		return owned(w, appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &w.Spec.Template, nil), nil
+		t := owned(w, appsv1.SchemeGroupVersion.WithKind("DaemonSet"), &w.Spec.Template, nil)
+		t.Pod.Labels = with(t.Pod.Labels, appsv1.ControllerRevisionHashLabelKey, revisionPlaceholder)
+		return t, nil
 	case *corev1.ReplicationController:
 		if w.Spec.Template == nil {
 			return nil, fmt.Errorf("ReplicationController %s has no template", w.Name)
 		}
 		return owned(w, corev1.SchemeGroupVersion.WithKind("ReplicationController"), w.Spec.Template, &metav1.LabelSelector{MatchLabels: w.Spec.Selector}), nil
 	case *batchv1.Job:
-		return jobPod(w, &w.Spec.Template), nil
+		if madeBy(w, batchv1.SchemeGroupVersion.WithKind("CronJob")) {
+			return nil, nil
+		}
+		return jobPod(w, &w.Spec), nil
 	case *batchv1.CronJob:
-		return jobPod(w, &w.Spec.JobTemplate.Spec.Template), nil
+		return jobPod(w, &w.Spec.JobTemplate.Spec), nil
 	}
 	return nil, fmt.Errorf("%T makes no pods that Podgrace knows", workload)
 }
@@ -61,20 +71,56 @@ func deploymentPod(d *appsv1.Deployment) *Template {
 	return t
 }
 
-// jobPod adds the labels that the Job controller adds (pkg/registry/batch/job/strategy.go generateSelector, 1.36.3).
-func jobPod(o metav1.Object, template *corev1.PodTemplateSpec) *Template {
-	t := owned(o, batchv1.SchemeGroupVersion.WithKind("Job"), template, nil)
-	if t != nil {
-		t.Pod.Labels = with(t.Pod.Labels, batchv1.JobNameLabel, o.GetName())
-		t.Pod.Labels = with(t.Pod.Labels, batchv1.ControllerUidLabel, string(o.GetUID()))
+// statefulSetPod is the first pod of a StatefulSet, which is not named at random, with the labels that tell it from the others
+// (pkg/controller/statefulset/stateful_set_utils.go initIdentity and setPodRevision, 1.36.3).
+func statefulSetPod(s *appsv1.StatefulSet) *Template {
+	t := owned(s, appsv1.SchemeGroupVersion.WithKind("StatefulSet"), &s.Spec.Template, s.Spec.Selector)
+	var ordinal int32
+	if s.Spec.Ordinals != nil {
+		ordinal = s.Spec.Ordinals.Start
+	}
+	index := strconv.Itoa(int(ordinal))
+	t.Pod.Name = t.Pod.GenerateName + index
+	t.Pod.Spec.Hostname, t.Pod.Spec.Subdomain = t.Pod.Name, s.Spec.ServiceName
+	t.Pod.Labels = with(t.Pod.Labels, appsv1.StatefulSetPodNameLabel, t.Pod.Name)
+	t.Pod.Labels = with(t.Pod.Labels, appsv1.PodIndexLabel, index)
+	t.Pod.Labels = with(t.Pod.Labels, appsv1.StatefulSetRevisionLabel, revisionPlaceholder)
+	return t
+}
+
+// jobPod adds the labels that a Job's template gets (pkg/registry/batch/job/strategy.go generateSelector), and those of the first of
+// several indexed pods (pkg/controller/job/indexed_job_utils.go, 1.36.3).
+func jobPod(o metav1.Object, spec *batchv1.JobSpec) *Template {
+	t := owned(o, batchv1.SchemeGroupVersion.WithKind("Job"), &spec.Template, nil)
+	if !ptr.Deref(spec.ManualSelector, false) {
+		for _, key := range []string{batchv1.JobNameLabel, legacyJobName} {
+			t.Pod.Labels = with(t.Pod.Labels, key, o.GetName())
+		}
+		for _, key := range []string{batchv1.ControllerUidLabel, legacyControllerUID} {
+			t.Pod.Labels = with(t.Pod.Labels, key, string(o.GetUID()))
+		}
+	}
+	if ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
+		t.Pod.Labels = with(t.Pod.Labels, batchv1.JobCompletionIndexAnnotation, "0")
+		t.Pod.Annotations = with(t.Pod.Annotations, batchv1.JobCompletionIndexAnnotation, "0")
 	}
 	return t
 }
 
+// The labels of a Job's pods by the names that they had before 1.27, which they still have (pkg/apis/batch/types.go LegacyJobNameLabel
+// and LegacyControllerUidLabel, 1.36.3).
+const (
+	legacyJobName       = "job-name"
+	legacyControllerUID = "controller-uid"
+)
+
+// madeBy says whether an object's controller is of a kind, in any version.
+func madeBy(o metav1.Object, kind schema.GroupVersionKind) bool {
+	owner := metav1.GetControllerOfNoCopy(o)
+	return owner != nil && schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() == kind.GroupKind()
+}
+
 func owned(o metav1.Object, kind schema.GroupVersionKind, template *corev1.PodTemplateSpec, selector *metav1.LabelSelector) *Template {
-	if metav1.GetControllerOfNoCopy(o) != nil {
-		return nil
-	}
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.Namespace, pod.GenerateName = o.GetNamespace(), o.GetName()+"-"
 	pod.OwnerReferences = []metav1.OwnerReference{{

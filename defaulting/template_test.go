@@ -1,6 +1,7 @@
 package defaulting_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,17 @@ import (
 func TestPodOf(t *testing.T) {
 	t.Parallel()
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"}
-	managed := metav1.ObjectMeta{Namespace: "shop", Name: "web", OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "x", Controller: new(true)}}}
+	managed := func(apiVersion, kind string) metav1.ObjectMeta {
+		m := *meta.DeepCopy()
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "x", Controller: new(true)}}
+		return m
+	}
+	first := func(name, index string) map[string]string {
+		return map[string]string{"app": "web", "statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": index, "controller-revision-hash": "revision"}
+	}
+	job := map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u", "job-name": "web", "controller-uid": "u"}
+	indexed := maps.Clone(job)
+	indexed["batch.kubernetes.io/job-completion-index"] = "0"
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}, Spec: pod().Spec}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	tests := []struct {
@@ -31,13 +42,22 @@ func TestPodOf(t *testing.T) {
 		{"a Deployment's pods belong to a ReplicaSet", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{"app": "web", hash: "revision"}},
 		{"a Deployment without a selector", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{hash: "revision"}},
 		{"ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
-		{"a Deployment's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "", nil, nil},
-		{"StatefulSet", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"a Deployment's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed("apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "", nil, nil},
+		{"a Rollout's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed("argoproj.io/v1alpha1", "Rollout"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"a ReplicaSet of another group's Deployment", &appsv1.ReplicaSet{ObjectMeta: managed("example.com/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
+		{"an operator's Deployment", &appsv1.Deployment{ObjectMeta: managed("operators.coreos.com/v1alpha1", "ClusterServiceVersion"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{"app": "web", hash: "revision"}},
+		{"StatefulSet", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", first("web-0", "0"), map[string]string{"app": "web"}},
+		{"a StatefulSet that begins at 5", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, Ordinals: &appsv1.StatefulSetOrdinals{Start: 5}}}, "StatefulSet", first("web-5", "5"), map[string]string{"app": "web"}},
+		{"an operator's StatefulSet", &appsv1.StatefulSet{ObjectMeta: managed("monitoring.coreos.com/v1", "Prometheus"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", first("web-0", "0"), map[string]string{"app": "web"}},
 		{"ReplicationController", &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"app": "web"}, Template: &template}}, "ReplicationController", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
-		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, "DaemonSet", map[string]string{"app": "web"}, nil},
-		{"Job", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}}, "Job", map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u"}, nil},
-		{"a CronJob's Job", &batchv1.Job{ObjectMeta: managed, Spec: batchv1.JobSpec{Template: template}}, "", nil, nil},
-		{"CronJob", &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}, "Job", map[string]string{"app": "web", "batch.kubernetes.io/job-name": "web", "batch.kubernetes.io/controller-uid": "u"}, nil},
+		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, "DaemonSet", map[string]string{"app": "web", "controller-revision-hash": "revision"}, nil},
+		{"an operator's DaemonSet", &appsv1.DaemonSet{ObjectMeta: managed("operator.tigera.io/v1", "Installation"), Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}, "DaemonSet", map[string]string{"app": "web", "controller-revision-hash": "revision"}, nil},
+		{"Job", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template}}, "Job", job, nil},
+		{"an indexed Job", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template, CompletionMode: ptr.To(batchv1.IndexedCompletion)}}, "Job", indexed, nil},
+		{"a Job with a selector of its own", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: template, ManualSelector: new(true)}}, "Job", map[string]string{"app": "web"}, nil},
+		{"a TaskRun's Job", &batchv1.Job{ObjectMeta: managed("tekton.dev/v1", "TaskRun"), Spec: batchv1.JobSpec{Template: template}}, "Job", job, nil},
+		{"a CronJob's Job", &batchv1.Job{ObjectMeta: managed("batch/v1", "CronJob"), Spec: batchv1.JobSpec{Template: template}}, "", nil, nil},
+		{"CronJob", &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}, "Job", job, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +79,9 @@ func TestPodOf(t *testing.T) {
 			if owner := metav1.GetControllerOf(got.Pod); owner == nil || owner.Kind != tt.owner || got.Pod.Namespace != "shop" || got.Pod.GenerateName == "" {
 				t.Errorf("owner %+v of pod %s/%s", owner, got.Pod.Namespace, got.Pod.GenerateName)
 			}
-			if diff := cmp.Diff(template.Spec, got.Pod.Spec); diff != "" {
+			spec := got.Pod.Spec.DeepCopy()
+			spec.Hostname = "" // a StatefulSet's pod has one
+			if diff := cmp.Diff(template.Spec, *spec); diff != "" {
 				t.Errorf("spec: %s", diff)
 			}
 			var selects map[string]string

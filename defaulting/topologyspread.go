@@ -23,16 +23,51 @@ func applyTopologySpread(req Request, e *Effective, facts Facts, out *Result) {
 		return
 	}
 	constraints := build(req.Pod, section, selector)
-	if n := comparisons(req.Pod, constraints, facts.Nodes); n > maxComparisons {
-		out.warn("PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), n)
-	} else if problems := infeasible(req.Pod, constraints, facts); len(problems) > 0 {
-		constraints = onInfeasible(e, constraints, problems, out)
+	warnOfOwnLabels(req.Pod, e, constraints, out)
+	if slices.ContainsFunc(constraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
+		var problems map[int]string
+		problems, out.Unjudged = infeasible(req.Pod, constraints, facts)
+		if out.Unjudged == TooDear {
+			out.warn("PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), comparisons(req.Pod, facts.Nodes.Len()))
+		}
+		if len(problems) > 0 {
+			constraints = onInfeasible(e, constraints, problems, out)
+		}
 	}
 	if len(out.Denials) > 0 {
 		return
 	}
 	out.change(string(v1alpha1.SectionTopologySpread), OperationAdd, "/spec/topologySpreadConstraints", constraints,
 		"PodPolicy %s: the pod has no constraints; selector %s", e.spread.name(), metav1.FormatLabelSelector(selector))
+}
+
+// ownLabels are those of which each pod of a StatefulSet has a value of its own (pkg/controller/statefulset/stateful_set_utils.go
+// updateIdentity, 1.36.3).
+var ownLabels = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel}
+
+// warnOfOwnLabels says which constraints count the pod by itself, so that nothing is spread. The scheduler derives no better selector
+// where a Service is for one pod of a StatefulSet.
+func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.TopologySpreadConstraint, out *Result) {
+	var said []string
+	for _, c := range constraints {
+		for _, key := range ownLabels {
+			if !slices.Contains(said, key) && wantsValue(pod, c, key) {
+				said = append(said, key)
+				out.warn("PodPolicy %s: the topology spread constraints spread nothing: they count only the pods with this pod's own %s, which a Service that selects it, its controller or matchLabelKeys name", e.spread.name(), key)
+			}
+		}
+	}
+}
+
+// wantsValue says whether a constraint counts only pods with one value of a label.
+func wantsValue(pod *corev1.Pod, c corev1.TopologySpreadConstraint, key string) bool {
+	if _, has := pod.Labels[key]; has && slices.Contains(c.MatchLabelKeys, key) {
+		return true
+	}
+	_, wants := c.LabelSelector.MatchLabels[key]
+	return wants || slices.ContainsFunc(c.LabelSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Key == key && r.Operator == metav1.LabelSelectorOpIn && len(r.Values) == 1
+	})
 }
 
 // wantsSpread returns why a pod gets no constraints, or nothing if it does.

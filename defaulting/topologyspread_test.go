@@ -4,9 +4,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 )
 
 // Parts of the constraints as they are written into the patch.
@@ -196,6 +198,52 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 			policies: one(policy("web", spreads(soft(zone)), infeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
+		},
+	})
+}
+
+// A selector with a label of which each pod has its own value counts that pod alone: what looks like a spread is none.
+func TestApplyTopologySpreadOfOnePod(t *testing.T) {
+	t.Parallel()
+	const name, index = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
+	first := []podOption{ofStatefulSet, labelled("app", "web"), labelled(name, "db-0"), labelled(index, "0")}
+	owner := func(f *defaulting.Facts) {
+		f.OwnerSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	}
+	listing := func(key string, operator metav1.LabelSelectorOperator, values ...string) factOption {
+		return func(f *defaulting.Facts) {
+			f.OwnerSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+		}
+	}
+	nothing := func(key string) []string {
+		return []string{"PodPolicy web: the topology spread constraints spread nothing: …" + key}
+	}
+	byName := `"labelSelector":{"matchLabels":{"app":"web","statefulset.kubernetes.io/pod-name":"db-0"}}`
+	testApply(t, []scenario{
+		{
+			name: "a Service for each pod, by its name", pod: pod(first...), policies: one(policy("web", spreads(soft(zone), soft(host)))), facts: facts(owner, service(name, "db-0")),
+			changes: []string{addSpread + `[` + softZone + byName + `},` + softHost + byName + `}]`}, warnings: nothing(name),
+		},
+		{
+			name: "a Service for each pod, by its index", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(owner, service(index, "0")),
+			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","apps.kubernetes.io/pod-index":"0"}}}]`}, warnings: nothing(index),
+		},
+		{
+			name: "matchLabelKeys", pod: pod(first...), policies: one(policy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`}, warnings: nothing(index),
+		},
+		{
+			name: "matchLabelKeys that the pod does not have", pod: pod(ofStatefulSet), policies: one(policy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`},
+		},
+		{
+			name: "an expression with one value", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpIn, "db-0")),
+			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"In","values":["db-0"]}]}}]`},
+			warnings: nothing(name),
+		},
+		{
+			name: "an expression that more than one pod meets", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpExists)),
+			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"Exists"}]}}]`},
 		},
 	})
 }

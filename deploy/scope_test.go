@@ -105,8 +105,9 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 // secrets, CustomResourceDefinitions and webhook configurations, by which Podgrace is repaired or removed.
 var judged = []string{
 	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/binding", "bindings",
-	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs",
-	"nodes", "nodes/status", "storage.k8s.io/volumeattachments",
+	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs", "replicationcontrollers",
+	"scheduling.k8s.io/podgroups", "scheduling.k8s.io/workloads",
+	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies",
 }
 
 // judgedOfOurs are those that our own programs alone are held up by.
@@ -185,6 +186,10 @@ var clusterScoped = map[string]string{
 	"volume-attachment.removal.podgrace.dev DELETE volumeattachments": "no-controller",
 	"detach.removal.podgrace.dev DELETE volumeattachments":            "controller",
 	"answers.podgrace.dev CREATE selfsubjectreviews":                  "webhook",
+	"policies.validate.podgrace.dev CREATE podpolicies":               "spec-changed",
+	"policies.validate.podgrace.dev UPDATE podpolicies":               "spec-changed",
+	"policies.validate.podgrace.dev CREATE nodepolicies":              "spec-changed",
+	"policies.validate.podgrace.dev UPDATE nodepolicies":              "spec-changed",
 	"confirm-off.podgrace.dev UPDATE nodes":                           "confirms",
 	"confirm-off.podgrace.dev UPDATE nodes/status":                    "confirms",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",

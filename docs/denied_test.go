@@ -75,6 +75,8 @@ func messages(t *testing.T) (first string, all []string) {
 		{guard.Request{Road: guard.RoadEviction, Pod: db(func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(0)) })}, facts(silent)},
 		{guard.Request{Road: guard.RoadEviction, Pod: db(func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &forced, new(int64(0)) })}, facts(ready)},
 		{guard.Request{Road: guard.RoadNode}, bound},
+		{guard.Request{Road: guard.RoadNode, HeldFrom: now.Add(time.Minute)}, bound},
+		{guard.Request{Road: guard.RoadNode, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &forced}}}, bound},
 		{guard.Request{Road: guard.RoadOutOfService}, facts(silent)},
 		{guard.Request{Road: guard.RoadVolumeAttachment, VolumeAttachment: &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "node-7"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}}, facts(silent)},
 		{force(db()), unreadable},
@@ -213,16 +215,29 @@ func creationMessages(t *testing.T) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var parsed []*ast.File
+	constants := map[string]ast.Expr{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			if format := denial(n); format != "" {
+		parsed = append(parsed, f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, is := n.(*ast.ValueSpec); is && len(spec.Names) == len(spec.Values) {
+				for i, name := range spec.Names {
+					constants[name.Name] = spec.Values[i]
+				}
+			}
+			return true
+		})
+	}
+	for _, f := range parsed {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if format := denial(n, constants); format != "" {
 				all = append(all, verb.ReplaceAllString(format, "..."))
 			}
 			return true
@@ -234,8 +249,9 @@ func creationMessages(t *testing.T) (all []string) {
 	return all
 }
 
-// denial returns the format of a call of Result.deny, whose second argument it is; empty for all else.
-func denial(n ast.Node) string {
+// denial returns the format of a call of Result.deny, whose second argument it is, by itself or as a constant of the package; empty for all
+// else.
+func denial(n ast.Node, constants map[string]ast.Expr) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) < 2 {
 		return ""
@@ -243,7 +259,11 @@ func denial(n ast.Node) string {
 	if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "deny" {
 		return ""
 	}
-	format, ok := call.Args[1].(*ast.BasicLit)
+	argument := call.Args[1]
+	if name, is := argument.(*ast.Ident); is {
+		argument = constants[name.Name]
+	}
+	format, ok := argument.(*ast.BasicLit)
 	if !ok {
 		return "a refusal whose format is no literal" // which no row explains
 	}

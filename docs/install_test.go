@@ -26,7 +26,7 @@ var whileAway = map[string]struct {
 	"finalizer":         {"updates that complete one", []string{"not-by-its-kubelet", "completes-a-force-delete", "may-run", "not-confirmed"}},
 	"status":            {"statuses that say such a pod has ended", []string{"not-by-its-kubelet", "ends", "scheduled", "not-confirmed"}},
 	"eviction":          {"evictions with a grace period of 0, whatever the pod", []string{"without-grace"}},
-	"node":              {"every DELETE of a Node without finalizers, and the removal of the last finalizer of one that is being deleted,", []string{"removes", "not-confirmed-off"}},
+	"node":              {"every DELETE of a Node, also one that would only begin its drain (Karpenter's), and the removal of the last finalizer of one that is being deleted,", []string{"removes", "not-confirmed-off"}},
 	"out-of-service":    {"the out-of-service taint, where the node was not confirmed to be off", []string{"taint-added", "not-confirmed-off"}},
 	"volume-attachment": {"DELETEs of VolumeAttachments that are attached, but for the attach-detach controller's", []string{"no-controller", "attached"}},
 	"enforcer":          {"With any policy or none, in every namespace: deletes and evictions by the node enforcers", []string{"enforcer"}},

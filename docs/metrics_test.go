@@ -143,6 +143,7 @@ var others = []struct {
 	{metric{"controller_runtime_reconcile_errors_total", "Failures of the leader's controllers, each of which is tried again.", counter, []string{"controller"}}, "webhook"},
 	{metric{"leader_election_master_status", "1 for the replica that leads, with the name podgrace-webhook.", gauge, []string{"name"}}, "webhook"},
 	{metric{"apiserver_admission_webhook_fail_open_count", "Requests that were let through unasked, because the webhook could not be reached in time.", counter, []string{"name", "type"}}, "API server"},
+	{metric{"apiserver_validating_admission_policy_check_total", "Requests by what ValidatingAdmissionPolicies did with them, `limits.podgrace.dev` among them.", counter, []string{"enforcement_action", "error_type", "policy", "policy_binding"}}, "API server"},
 	{metric{"apiserver_admission_webhook_rejection_count", "Requests that were refused; error_type calling_webhook_error: because the webhook could not be reached in time.", counter, []string{"name", "type", "operation", "error_type", "rejection_code"}}, "API server"},
 	{metric{"kube_daemonset_status_desired_number_scheduled", "Nodes that should run a pod of the DaemonSet.", gauge, []string{"namespace", "daemonset"}}, "kube-state-metrics"},
 	{metric{"kube_daemonset_status_number_ready", "Nodes that run one that is ready.", gauge, []string{"namespace", "daemonset"}}, "kube-state-metrics"},

@@ -147,7 +147,10 @@ func pitfalls(pod *corev1.Pod, g Grace) (out []string) {
 			continue
 		}
 		took, known := graceperiod.PreStop(c.Lifecycle.PreStop)
+		least := graceperiod.AtLeast(c.Lifecycle.PreStop)
 		switch {
+		case !known && least >= g.Seconds && least > 0:
+			out = append(out, fmt.Sprintf("preStop of %s takes at least %s, the whole grace period of %s: it is cut off, and %s are left after SIGTERM", c.Name, seconds(least), seconds(g.Seconds), seconds(graceperiod.ContainerFloor)))
 		case !known:
 			unknown = append(unknown, c.Name)
 		case took >= g.Seconds:

@@ -80,6 +80,6 @@ func Needs(in Input) defaulting.Needs {
 	anew := in.Policies.For(v.asking(v.anew()), in.OwnNamespace).Needs()
 	return defaulting.Needs{
 		Selectors: needs.Selectors || anew.Selectors, Nodes: needs.Nodes || anew.Nodes,
-		Pods: needs.Pods || anew.Pods, Claims: true, // the guard asks for them
+		Claims: true, // the guard asks for them
 	}
 }

@@ -154,6 +154,10 @@ func TestPolicies(t *testing.T) {
 		"namespace unknown": {v1alpha1.PodMatch{NamespaceSelector: labelled("team", "web")}, []option{func(in *explain.Input) { in.Namespace.Unknown = true }}, explain.MatchNo, "namespace shop is not known"},
 		"labels":            {v1alpha1.PodMatch{NamespaceSelector: labelled("team", "web"), PodSelector: labelled("app", "db")}, nil, explain.MatchNo, "its labels are not app=db"},
 		"owner":             {v1alpha1.PodMatch{OwnerKinds: []v1alpha1.OwnerKind{"Job", "None"}}, []option{owned("ReplicaSet")}, explain.MatchNo, "ReplicaSet is not among ownerKinds Job, None"},
+		"class":             {v1alpha1.PodMatch{PriorityClassNames: []string{"low", "high"}}, nil, explain.MatchNo, "its PriorityClass, none, is not among priorityClassNames low, high"},
+		"its class":         {v1alpha1.PodMatch{PriorityClassNames: []string{"low", "high"}}, []option{ranked("high", 9)}, explain.MatchYes, ""},
+		"priority":          {v1alpha1.PodMatch{Priority: &v1alpha1.PriorityRange{Min: new(int32(1)), Max: new(int32(5))}}, []option{ranked("high", 9)}, explain.MatchNo, "its priority of 9 is outside of priority min 1 max 5"},
+		"its priority":      {v1alpha1.PodMatch{Priority: &v1alpha1.PriorityRange{Min: new(int32(9))}}, []option{ranked("high", 9)}, explain.MatchYes, ""},
 		"condition":         {v1alpha1.PodMatch{MatchConditions: conditions("true", "false")}, nil, explain.MatchNo, "match condition c1 is false"},
 		"condition fails":   {v1alpha1.PodMatch{MatchConditions: conditions("object.metadata.annotations['a'] == 'b'")}, nil, explain.MatchLimits, "its limits hold for this pod, its defaults do not"},
 		"creator":           {v1alpha1.PodMatch{MatchConditions: conditions("request.userInfo.username == 'ci'")}, []option{func(in *explain.Input) { in.Creator = authenticationv1.UserInfo{Username: "ci"} }}, explain.MatchYes, ""},
@@ -209,6 +213,11 @@ func TestContractAndToday(t *testing.T) {
 		"grace": {[]option{policy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
 			s.GracePeriod = &v1alpha1.GracePeriodSection{MinSeconds: new(int64(40))}
 		})}, "", "grace period: made anew it would get 40 s"},
+		"a probe's grace": {[]option{policy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
+			s.GracePeriod = &v1alpha1.GracePeriodSection{MaxSeconds: new(int64(40))}
+		}), edit(func(p *corev1.Pod) {
+			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: new(int64(90))}
+		})}, "", "grace period of containers.0.livenessProbe: made anew it would get 40 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := explain.Explain(web(tc.in...))

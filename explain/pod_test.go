@@ -95,9 +95,10 @@ func TestGrace(t *testing.T) {
 		"deleting": {[]option{edit(func(p *corev1.Pod) {
 			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now}, new(int64(7))
 		})}, explain.OriginCluster, []string{"being deleted already, with 7 s"}},
-		"hook takes all":  {[]option{stopping(sleeps(30))}, explain.OriginCluster, []string{"preStop of app takes 30 s, the whole grace period of 30 s"}},
-		"hook takes most": {[]option{stopping(sleeps(29))}, explain.OriginCluster, []string{"leaves no more than 2 s"}},
-		"hook unknown":    {[]option{stopping(calls)}, explain.OriginCluster, []string{"how long preStop of app takes is not known"}},
+		"hook takes all":                          {[]option{stopping(sleeps(30))}, explain.OriginCluster, []string{"preStop of app takes 30 s, the whole grace period of 30 s"}},
+		"hook takes most":                         {[]option{stopping(sleeps(29))}, explain.OriginCluster, []string{"leaves no more than 2 s"}},
+		"hook begins with a sleep that takes all": {[]option{stopping(hook(corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "sleep 1m && quit"}}}))}, explain.OriginCluster, []string{"preStop of app takes at least 60 s, the whole grace period of 30 s"}},
+		"hook unknown":                            {[]option{stopping(calls)}, explain.OriginCluster, []string{"how long preStop of app takes is not known"}},
 		"longer probe": {[]option{edit(func(p *corev1.Pod) {
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: new(int64(90))}
 		})}, explain.OriginCluster, []string{"A failed liveness probe gives app 90 s, longer than a delete"}},

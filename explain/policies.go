@@ -8,6 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -109,7 +110,7 @@ func (v *view) probe(p *defaulting.Policy) defaulting.Result {
 	pod := v.pod.DeepCopy()
 	delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
 	request := v.asking(pod)
-	return defaulting.Policies{&marked}.For(request, v.in.OwnNamespace).Apply(request, defaulting.Facts{})
+	return defaulting.Policies{&marked}.For(request, v.in.OwnNamespace).Settled(request, v.in.Facts).Apply(request, v.in.Facts)
 }
 
 // refusal says which part of a policy's match the pod does not meet, by asking for one part at a time.
@@ -119,7 +120,7 @@ func (v *view) refusal(p *defaulting.Policy) string {
 		return "not known"
 	}
 	switch {
-	case m.NamespaceSelector != nil && v.in.Namespace.Unknown:
+	case p.Undecided(v.in.Namespace):
 		return fmt.Sprintf("its namespaceSelector is %s, and namespace %s is not known", m.NamespaceSelector.String(), v.in.Namespace.Name)
 	case m.NamespaceSelector != nil && !v.meets(v1alpha1.PodMatch{NamespaceSelector: m.NamespaceSelector}):
 		return fmt.Sprintf("namespace %s is not %s (namespaceSelector)", v.in.Namespace.Name, m.NamespaceSelector.String())
@@ -127,6 +128,9 @@ func (v *view) refusal(p *defaulting.Policy) string {
 		return fmt.Sprintf("its labels are not %s (podSelector)", m.PodSelector.String())
 	case len(m.OwnerKinds) > 0 && !v.meets(v1alpha1.PodMatch{OwnerKinds: m.OwnerKinds}):
 		return fmt.Sprintf("%s is not among ownerKinds %s", ownerKind(v.pod), join(m.OwnerKinds, ", "))
+	}
+	if why := v.rankRefusal(m); why != "" {
+		return why
 	}
 	for _, c := range m.MatchConditions {
 		if !v.meets(v1alpha1.PodMatch{MatchConditions: []admissionregistrationv1.MatchCondition{c}}) {
@@ -136,9 +140,27 @@ func (v *view) refusal(p *defaulting.Policy) string {
 	return "not known"
 }
 
+// rankRefusal is refusal for the class that the pod has.
+func (v *view) rankRefusal(m *v1alpha1.PodMatch) string {
+	switch r := m.Priority; {
+	case len(m.PriorityClassNames) > 0 && !slices.Contains(m.PriorityClassNames, v.pod.Spec.PriorityClassName):
+		return fmt.Sprintf("its PriorityClass, %s, is not among priorityClassNames %s", or(v.pod.Spec.PriorityClassName, "none"), strings.Join(m.PriorityClassNames, ", "))
+	case r != nil && !v.meets(v1alpha1.PodMatch{Priority: r}):
+		ends := "priority"
+		if r.Min != nil {
+			ends += fmt.Sprintf(" min %d", *r.Min)
+		}
+		if r.Max != nil {
+			ends += fmt.Sprintf(" max %d", *r.Max)
+		}
+		return fmt.Sprintf("its priority of %d is outside of %s", ptr.Deref(v.pod.Spec.Priority, 0), ends)
+	}
+	return ""
+}
+
 func (v *view) meets(m v1alpha1.PodMatch) bool {
 	p, err := defaulting.Compile(&v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Match: &m}})
-	return err != nil || len(defaulting.Policies{p}.For(v.asking(v.pod), v.in.OwnNamespace).Policies) > 0
+	return err != nil || len(defaulting.Policies{p}.For(v.asking(v.pod), v.in.OwnNamespace).Settled(v.asking(v.pod), v.in.Facts).Policies) > 0
 }
 
 func ownerKind(pod *corev1.Pod) string {

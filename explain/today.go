@@ -73,6 +73,9 @@ func (v *view) difference(c defaulting.Change) string {
 	case strings.HasPrefix(c.Path, "/metadata/annotations"):
 		return v.contractDifference(c)
 	}
+	if probe, is := defaulting.ProbeOf(c.Path); is {
+		return fmt.Sprintf("grace period of %s: made anew it would get %v s (%s)", probe, c.Value, c.Why)
+	}
 	return ""
 }
 

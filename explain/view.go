@@ -40,10 +40,10 @@ func newView(in Input) *view {
 	case in.Facts.Partial:
 		v.note("not all of the cluster's PriorityClasses are known")
 	}
-	if in.Namespace.Unknown {
-		v.note("namespace %s could not be looked up: policies with a namespaceSelector are left out, but for removals, where they hold", in.Namespace.Name)
+	if in.Namespace.Unknown && v.doubtful() {
+		v.note("namespace %s could not be looked up: policies that select by its labels are left out, but for removals, where they hold", in.Namespace.Name)
 	}
-	v.effective = v.in.Policies.For(v.asking(v.pod), in.OwnNamespace)
+	v.effective = v.in.Policies.For(v.asking(v.pod), in.OwnNamespace).Settled(v.asking(v.pod), in.Facts)
 	v.settled = v.effective.Apply(v.asking(v.pod), in.Facts)
 	for _, p := range v.in.Policies {
 		if slices.Contains(v.effective.Policies, p.Name) {
@@ -144,9 +144,7 @@ func (v *view) nobody(what string) string {
 
 // doubtful says whether a policy may be for the pod of which that can't be told.
 func (v *view) doubtful() bool {
-	return v.in.PoliciesUnknown || v.in.Namespace.Unknown && slices.ContainsFunc(v.in.Policies, func(p *defaulting.Policy) bool {
-		return p.Spec.Match != nil && p.Spec.Match.NamespaceSelector != nil
-	})
+	return v.in.PoliciesUnknown || v.in.Policies.Undecided(v.in.Namespace)
 }
 
 // chosen is the source of what no policy is known to have given. A policy that is no more may have given what an existing pod has.

@@ -182,6 +182,9 @@ func halfDone(w *world) { terminating(new(int64(0)))(w) }
 // held has a finalizer.
 func held(w *world) { w.req.Pod.Finalizers = []string{"example.com/hold"} }
 
+// holdsFrom: the Node that is deleted has finalizers, which are sure to hold it from then on.
+func holdsFrom(at time.Time) option { return func(w *world) { w.req.HeldFrom = at } }
+
 func ready(w *world) { w.facts.Node.Ready, w.facts.Node.Heartbeat = true, now.Add(-5*time.Second) }
 
 func confirmedOff(w *world) { w.facts.Node.ConfirmedOff = true }

@@ -76,6 +76,14 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	return node
 }
 
+// heldNode lets a DELETE of a Node pass that only begins its drain. Whoever takes the last finalizer away removes it.
+func heldNode(req Request, now time.Time) *Decision {
+	if !req.HeldFrom.IsZero() && !now.Before(req.HeldFrom) {
+		return allow("Held")
+	}
+	return nil
+}
+
 func (n *Node) heard(at time.Time) {
 	if at.After(n.Heartbeat) {
 		n.Heartbeat = at

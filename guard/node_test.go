@@ -234,6 +234,11 @@ func TestNodeRoads(t *testing.T) {
 		{name: "delete: its pods could not be listed", world: dangerous(on(guard.RoadNode), unlisted), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: its state could not be read", world: dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: no policy", world: dangerous(on(guard.RoadNode), policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
+		{name: "delete: held by finalizers", world: dangerous(on(guard.RoadNode), ready, holdsFrom(now.Add(-time.Hour))), verdict: guard.Allow, reason: "Held"},
+		{name: "delete: held for just long enough", world: dangerous(on(guard.RoadNode), holdsFrom(now)), verdict: guard.Allow, reason: "Held"},
+		{name: "delete: held for not long enough", world: dangerous(on(guard.RoadNode), ready, holdsFrom(now.Add(time.Nanosecond))), verdict: guard.Deny, reason: "Unsafe"},
+		{name: "delete: held for not long enough, but confirmed off", world: dangerous(on(guard.RoadNode), confirmedOff, holdsFrom(now.Add(time.Minute))), verdict: guard.Allow, reason: "NodeStopped"},
+		{name: "taint: finalizers hold no pod", world: dangerous(on(guard.RoadOutOfService), ready, holdsFrom(now.Add(-time.Hour))), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: a pod's confirmation says nothing of the node", world: dangerous(confirmedAgo(0), on(guard.RoadNode)), verdict: guard.Deny, reason: "Unsafe"},
 
 		{name: "taint: ready", world: dangerous(on(guard.RoadOutOfService), ready), verdict: guard.Deny, reason: "Unsafe"},

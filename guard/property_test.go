@@ -43,6 +43,9 @@ func drawWorld(t *rapid.T) world {
 	}
 	on(pick(t, "road", allRoads...))(&w)
 	drawUser(t, &w)
+	if chance(t, "held") {
+		holdsFrom(pick(t, "held from", now.Add(-time.Hour), now, now.Add(time.Second)))(&w)
+	}
 	if w.req.Pod != nil {
 		drawRemoval(t, &w)
 	}
@@ -442,7 +445,7 @@ func TestByItselfNeedsNoFacts(t *testing.T) {
 		}
 		d := guard.ByItself(w.req, w.facts.Now)
 		if d == nil {
-			if got := w.decide(); slices.Contains([]string{"NotForced", "NeverScheduled", "Finished", "OwnKubelet", "EnforcerOfAnotherNode"}, got.Reason) {
+			if got := w.decide(); slices.Contains([]string{"NotForced", "NeverScheduled", "Finished", "OwnKubelet", "EnforcerOfAnotherNode", "Held"}, got.Reason) {
 				t.Fatalf("facts were asked for: %+v", got)
 			}
 			return

@@ -185,13 +185,29 @@ func (p Policy) Why(pod *corev1.Pod, claims Claims) string {
 	return why
 }
 
-// ofItsNode says whether a pod is of its node: a replacement runs on no other.
+// ofItsNode says whether a pod is of its node: a replacement runs on no other. Who may edit owners can make a DaemonSet adopt any pod; the field by which
+// the DaemonSet controller ties its own to a node nobody can change (pkg/controller/daemon/util/daemonset_util.go
+// ReplaceDaemonSetPodNodeNameNodeAffinity, 1.36.3).
 func ofItsNode(pod *corev1.Pod) bool {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return true
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && kindOf(owner) == daemonSet
+	return owner != nil && kindOf(owner) == daemonSet && tied(pod)
+}
+
+// tied says whether a pod can run on the node that it is bound to and on no other.
+func tied(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	return len(terms) > 0 && !slices.ContainsFunc(terms, func(t corev1.NodeSelectorTerm) bool {
+		return !slices.ContainsFunc(t.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == metav1.ObjectNameField && r.Operator == corev1.NodeSelectorOpIn && slices.Equal(r.Values, []string{pod.Spec.NodeName})
+		})
+	})
 }
 
 var daemonSet = appsv1.SchemeGroupVersion.WithKind("DaemonSet").GroupKind()

@@ -176,22 +176,39 @@ func TestClaimOf(t *testing.T) {
 	}
 }
 
+// tiedTo is the affinity that the DaemonSet controller writes, for one node.
+func tiedTo(nodes ...string) option {
+	return func(w *world) {
+		w.req.Pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}},
+		}}}
+	}
+}
+
 // TestHoldsNode: what no other node would get holds no node, unless it has something to lose.
 func TestHoldsNode(t *testing.T) {
 	t.Parallel()
 	daemon := func(w *world) {
 		ownedBy("DaemonSet", "agent")(w)
 		w.req.Pod.OwnerReferences[0].APIVersion = "apps/v1"
+		tiedTo(w.req.Pod.Spec.NodeName)(w)
 	}
 	mirror := func(w *world) { w.req.Pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
 	for name, tt := range map[string]struct {
 		options []option
 		holds   bool
 	}{
-		"a StatefulSet's":                         {nil, true},
-		"a ReplicaSet's":                          {[]option{ownedBy("ReplicaSet", "web")}, true},
-		"a DaemonSet's":                           {[]option{daemon}, false},
-		"one of somebody else's DaemonSet":        {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
+		"a StatefulSet's":                   {nil, true},
+		"a ReplicaSet's":                    {[]option{ownedBy("ReplicaSet", "web")}, true},
+		"a DaemonSet's":                     {[]option{daemon}, false},
+		"one of somebody else's DaemonSet":  {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
+		"one that a DaemonSet adopted":      {[]option{daemon, func(w *world) { w.req.Pod.Spec.Affinity = nil }}, true},
+		"one adopted, tied to another node": {[]option{daemon, tiedTo("n2")}, true},
+		"one adopted, tied to two":          {[]option{daemon, tiedTo("n1", "n2")}, true},
+		"one adopted, tied by one of two terms": {[]option{daemon, func(w *world) {
+			required := w.req.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{})
+		}}, true},
 		"a DaemonSet's with a claim":              {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
 		"a DaemonSet's with an unknown claim":     {[]option{daemon, claims("data")}, true},
 		"a DaemonSet's that a policy names":       {[]option{daemon, owners(schema.GroupKind{Group: "apps", Kind: "DaemonSet"})}, false},

@@ -62,6 +62,8 @@ func throughKubelet(req Request) string {
 		return "it is being deleted already: wait until its kubelet has stopped it"
 	case req.Road == RoadStatus || req.Road == RoadFinalizer:
 		return "wait until its kubelet has stopped it"
+	case req.Road == RoadDelete && p.DeletionTimestamp != nil:
+		return fmt.Sprintf("it is being deleted already: wait until its kubelet has stopped it; what holds that up: kubectl describe pod -n %s %s", p.Namespace, p.Name)
 	case evictedByOwnGrace(req):
 		return fmt.Sprintf("its own grace period is 0, give it one: kubectl drain --grace-period=%d, or gracePeriodSeconds in the eviction's deleteOptions", graceperiod.Unset)
 	case req.Road == RoadEviction:
@@ -89,6 +91,9 @@ func refuseNode(req Request, facts Facts) *Decision {
 	why := "the taint makes Kubernetes force-delete its pods and detach its volumes"
 	if req.Road == RoadNode {
 		why = "without the Node object its pods are force-deleted: " + boundNames(facts)
+		if req.Node != nil && req.Node.DeletionTimestamp != nil {
+			why = "it is being deleted, and this takes its last finalizer away; " + why
+		}
 	}
 	var ways []string
 	switch {
@@ -97,9 +102,18 @@ func refuseNode(req Request, facts Facts) *Decision {
 	case n.State == NodeGone && req.Road == RoadOutOfService: // it is being created
 		ways = []string{"create it without the taint"}
 	case n.Ready || !n.Silent(facts.Now):
-		ways = []string{"drain it first, stop its kubelet and wait until it is silent"}
+		ways = []string{"drain it: kubectl drain " + n.Name + " --ignore-daemonsets"}
+		if req.Road == RoadNode {
+			ways[0] += "; the DELETE passes once nothing protected is bound to it"
+		}
+		if !n.Ready {
+			ways = append(ways, "or wait until it is back, or silent")
+		}
 	default:
 		ways = []string{"wait until it is back, or fenced"}
+	}
+	if !req.HeldFrom.IsZero() {
+		ways = slices.Insert(ways, 0, fmt.Sprintf("its finalizers are too new to be sure to hold it: delete it again after %s, which then only begins its drain", req.HeldFrom.UTC().Format(clock)))
 	}
 	if n.State == NodePresent {
 		ways = append(ways, "once it is known to be off: kubectl podgrace confirm node/"+n.Name)
@@ -128,6 +142,9 @@ func volumeOf(req Request) string {
 	return "of " + req.VolumeAttachment.Name
 }
 
+// WaysOn is between what may happen and what to do, in the message of a refusal.
+const WaysOn = ". Ways on: "
+
 // Unsafe is the reason of a refusal that no rule averted.
 const Unsafe = "Unsafe"
 
@@ -137,7 +154,7 @@ func refuse(facts Facts, subject, why string, ways []string) *Decision {
 	if facts.Policy.Unknown {
 		by = "the policies could not be read"
 	}
-	message := oneLine("%s: %s. Ways on: %s. (%s)", subject, why, strings.Join(ways, "; "), by)
+	message := oneLine("%s: %s"+WaysOn+"%s. (%s)", subject, why, strings.Join(ways, "; "), by)
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
 		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message}
 	}
@@ -159,10 +176,25 @@ func whereabouts(name string, facts Facts) string {
 	case !n.Silent(facts.Now):
 		return fmt.Sprintf("%s (not ready, but heard of at %s)", name, n.Heartbeat.UTC().Format(clock))
 	}
-	return fmt.Sprintf("%s (not ready, silent since %s, %s ago)", name, n.Heartbeat.UTC().Format(clock), facts.Now.Sub(n.Heartbeat).Round(time.Second))
+	return fmt.Sprintf("%s (not ready, silent since %s ago)", name, since(n.Heartbeat, facts.Now))
 }
 
-const clock = "15:04:05 UTC"
+const (
+	clock = "15:04:05 UTC"
+	day   = 24 * time.Hour
+)
+
+// since is a moment and how long it is ago. Of more than a day nobody counts the hours.
+func since(then, now time.Time) string {
+	ago := now.Sub(then).Round(time.Second)
+	switch {
+	case ago < day:
+		return fmt.Sprintf("%s, %s", then.UTC().Format(clock), ago)
+	case ago < 2*day:
+		return then.UTC().Format("2006-01-02 "+clock) + ", a day"
+	}
+	return fmt.Sprintf("%s, %d days", then.UTC().Format("2006-01-02 "+clock), ago/day)
+}
 
 // oneLine formats a message for a terminal. Names of owners and claims are a tenant's to choose and need not be names: what could move the
 // cursor, start a line or turn the reading direction round is taken out.

@@ -41,7 +41,7 @@ func TestRefusal(t *testing.T) {
 		deny("status, ready", dangerous(on(guard.RoadStatus), ready), "wait until its kubelet has stopped it", "!--force"),
 		deny("finalizer, ready", dangerous(on(guard.RoadFinalizer), ready), "wait until its kubelet has stopped it", "!--force"),
 		deny("finalizer, ready, a negative grace stored", dangerous(on(guard.RoadFinalizer), terminating(new(int64(-1))), ready), "wait until its kubelet has stopped it", "!already", "!kubectl delete"),
-		deny("forced while its kubelet is stopping it", dangerous(terminating(new(int64(30))), ready), "kubectl delete pod -n shop db-0, without --force", "!already"),
+		deny("forced while its kubelet is stopping it", dangerous(terminating(new(int64(30))), ready), "it is being deleted already: wait until its kubelet has stopped it; what holds that up: kubectl describe pod -n shop db-0", "!without --force"),
 		deny("own grace 0: there was no --force to leave out", dangerous(ready, noGrace, ownGrace(0)), "!without --force", "kubectl delete pod -n shop db-0 --grace-period=30"),
 		deny("half-done: its plain delete is what was refused", dangerous(ready, noGrace, halfDone), "!without --force", "it is being deleted already: wait until its kubelet has stopped it"),
 		deny("eviction, ready: nobody typed --force", dangerous(on(guard.RoadEviction), ready), "!without --force", "evict or drain without --grace-period=0"),
@@ -78,16 +78,22 @@ func TestRefusalOfNodes(t *testing.T) {
 		return row{name, w, guard.Deny, "Unsafe", append(says, "(PodPolicy guarded)")}
 	}
 	testRows(t, []row{
-		deny("delete, ready", dangerous(on(guard.RoadNode), ready), confirmNode, "pods may still run on node n1 (ready)", "without the Node object its pods are force-deleted: shop/db-0.", "drain it first, stop its kubelet and wait until it is silent"),
-		deny("delete, ready, although long not heard of: our clock may be ahead", dangerous(on(guard.RoadNode), ready, heardOf(now.Add(-10*time.Minute))), "node n1 (ready)", "drain it first", "!is back"),
+		deny("delete, ready", dangerous(on(guard.RoadNode), ready), confirmNode, "pods may still run on node n1 (ready)", "without the Node object its pods are force-deleted: shop/db-0.", "Ways on: drain it: kubectl drain n1 --ignore-daemonsets; the DELETE passes once nothing protected is bound to it; once"),
+		deny("the last finalizer of one that is being deleted", dangerous(on(guard.RoadNode), ready, func(w *world) {
+			w.req.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
+		}),
+			": it is being deleted, and this takes its last finalizer away; without the Node object its pods are force-deleted: shop/db-0."),
+		deny("delete, ready, although long not heard of: our clock may be ahead", dangerous(on(guard.RoadNode), ready, heardOf(now.Add(-10*time.Minute))), "node n1 (ready)", "drain it", "!is back"),
 		deny("delete, its state could not be read", dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), "pods may still run on node n1 (whose state could not be read)", "try again", "!is back", "!silent"),
-		deny("delete, not ready, but not silent", dangerous(on(guard.RoadNode), heardOf(now.Add(-5*time.Second))), "node n1 (not ready, but heard of at 11:59:55 UTC)", "stop its kubelet and wait until it is silent", confirmNode),
+		deny("delete, not ready, but not silent", dangerous(on(guard.RoadNode), heardOf(now.Add(-5*time.Second))), "node n1 (not ready, but heard of at 11:59:55 UTC)", "nothing protected is bound to it; or wait until it is back, or silent; once", confirmNode),
+		deny("delete, held by new finalizers", dangerous(on(guard.RoadNode), ready, holdsFrom(now.Add(time.Minute))),
+			"Ways on: its finalizers are too new to be sure to hold it: delete it again after 12:01:00 UTC, which then only begins its drain; drain it: kubectl drain n1", confirmNode),
 		deny("delete, silent", dangerous(on(guard.RoadNode)), confirmNode, "pods may still run on node "+silent, "shop/db-0", "wait until it is back, or fenced"),
 		deny("delete, many pods: five are named", dangerous(on(guard.RoadNode), bound(9)), "shop/db-0, shop/db-1, shop/db-2, shop/db-3, shop/db-4, 4 more.", "!db-5"),
 		deny("delete, six pods: one is not named", dangerous(on(guard.RoadNode), bound(6)), "shop/db-4, 1 more.", "!db-5"),
 		deny("delete, five pods", dangerous(on(guard.RoadNode), bound(5)), "shop/db-3, shop/db-4.", "!more"),
 		deny("delete, pods that could not be listed", dangerous(on(guard.RoadNode), unlisted), "which they are could not be read"),
-		deny("taint, ready", dangerous(on(guard.RoadOutOfService), ready), confirmNode, "pods may still run on node n1 (ready)", "the taint makes Kubernetes force-delete its pods and detach its volumes", "drain it first"),
+		deny("taint, ready", dangerous(on(guard.RoadOutOfService), ready), confirmNode, "pods may still run on node n1 (ready)", "the taint makes Kubernetes force-delete its pods and detach its volumes", "Ways on: drain it: kubectl drain n1 --ignore-daemonsets; once"),
 		deny("taint, silent", dangerous(on(guard.RoadOutOfService)), confirmNode, "pods may still run on node "+silent, "wait until it is back, or fenced"),
 		deny("taint of a Node that is created", dangerous(on(guard.RoadOutOfService), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "Ways on: create it without the taint."),
 		deny("delete of a Node that is gone meanwhile", dangerous(on(guard.RoadNode), nodeIs(guard.NodeGone)), "n1 (which has no Node object any more)", "!without the taint"),

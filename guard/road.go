@@ -48,6 +48,10 @@ type Request struct {
 	Phase corev1.PodPhase
 	// Node as stored, for the roads of nodes. What a request is about is read from the object alone: that of a collection has no name.
 	Node *corev1.Node
+	// HeldFrom is when finalizers will have held the Node for longer than a request can take, for a DELETE of it; zero: none hold it. The store
+	// deletes what was read without finalizers although some were added since, and asks no more than whether the new object may be deleted
+	// (k8s.io/apiserver/pkg/storage/etcd3/store.go conditionalDelete, 0.36.3): only old ones are sure to hold it.
+	HeldFrom time.Time
 	// VolumeAttachment as stored, for its road.
 	VolumeAttachment *storagev1.VolumeAttachment
 }
@@ -282,7 +286,7 @@ var roads = map[Road]struct {
 	RoadEviction:         {podByItself, podRules},
 	RoadStatus:           {podByItself, podRules},
 	RoadFinalizer:        {podByItself, podRules},
-	RoadNode:             {nil, []rule{unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode}},
+	RoadNode:             {[]func(Request, time.Time) *Decision{heldNode}, []rule{unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode}},
 	RoadOutOfService:     {nil, []rule{unguarded, allowedActor, nodeStopped, refuseNode}},
 	RoadVolumeAttachment: {nil, []rule{unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment}},
 }

@@ -22,18 +22,22 @@ const much = uint64(1) << 60
 type diskStage struct {
 	*stage
 	says map[string]statsv1alpha1.FsStats // by the pod's name
+	// volumeless are pods whose volumes the kubelet has not found yet.
+	volumeless map[string]bool
 }
 
 func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	t.Helper()
 	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: v1alpha1.ThresholdValue(fmt.Sprint(much / 2))}}}
-	s := &diskStage{newStage(t, full, pods...), map[string]statsv1alpha1.FsStats{}}
+	s := &diskStage{stage: newStage(t, full, pods...), says: map[string]statsv1alpha1.FsStats{}}
 	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		var all statsv1alpha1.Summary
 		for name, fs := range s.says {
-			all.Pods = append(all.Pods, statsv1alpha1.PodStats{
-				PodRef: statsv1alpha1.PodReference{Name: name, UID: "uid-" + name}, EphemeralStorage: &fs, VolumeStats: []statsv1alpha1.VolumeStats{{Name: "v", FsStats: fs}},
-			})
+			p := statsv1alpha1.PodStats{PodRef: statsv1alpha1.PodReference{Name: name, UID: "uid-" + name}, EphemeralStorage: &fs}
+			if !s.volumeless[name] {
+				p.VolumeStats = []statsv1alpha1.VolumeStats{{Name: "v", FsStats: fs}}
+			}
+			all.Pods = append(all.Pods, p)
 		}
 		if err := json.NewEncoder(w).Encode(all); err != nil {
 			t.Error(err)
@@ -127,6 +131,25 @@ func TestEvictorWaitsRatherThanTakeAnother(t *testing.T) {
 	s.measured(hog, much/3, time.Minute)
 	s.wait(20 * time.Second)
 	s.want("before it is measured anew")
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("measured", "hog")
+}
+
+// Who fills the disk has just begun, and the kubelet knows nothing of his volume yet: nobody goes in his place.
+func TestEvictorWaitsForANewVolume(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	hog.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	s := newDiskStage(t, small, hog)
+	hog.Status.StartTime = new(metav1.NewTime(s.clock.Now().Add(-10 * time.Second)))
+	s.volumeless = map[string]bool{"hog": true}
+	for range 10 {
+		s.measured(small, 1<<20, 0)
+		s.measured(hog, 1<<20, 0)
+		s.wait(2 * time.Second)
+	}
+	s.want("before its volume is measured")
+	s.volumeless = nil
 	s.measured(hog, much, 0)
 	s.wait(4 * time.Second)
 	s.want("measured", "hog")

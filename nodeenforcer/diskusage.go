@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
@@ -58,27 +60,26 @@ func sameDisk(a, b string) (bool, error) {
 // (pkg/kubelet/eviction/helpers.go buildSignalToRankFunc, 1.36.3) it is all of the pod's ephemeral storage where nodefs and imagefs
 // are one; else imagefs has the writable layers, and nodefs logs and volumes. Volumes in memory and claims are in neither
 // (pkg/kubelet/stats/helper.go calcEphemeralStorage).
-func (d *diskUsage) of(pod types.UID, signal v1alpha1.EvictionSignal) (used int64, at time.Time, known bool) {
-	stats, found := d.pods[pod]
-	if !found || stats.EphemeralStorage == nil {
-		return 0, d.at, false
-	}
+func (d *diskUsage) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, known bool) {
+	stats, found := d.pods[pod.UID]
 	inodes := signal == v1alpha1.SignalNodeFsInodesFree || signal == v1alpha1.SignalImageFsInodesFree
 	images := signal == v1alpha1.SignalImageFsAvailable || signal == v1alpha1.SignalImageFsInodesFree
-	layers, at := int64(0), d.at
+	at = d.at
+	if d.one || images {
+		at = d.layersAt(pod, stats.Containers, at)
+	}
+	if d.one || !images {
+		at = d.volumesAt(pod, stats.VolumeStats, at)
+	}
+	if !found || stats.EphemeralStorage == nil {
+		return 0, at, false
+	}
+	layers := int64(0)
 	for i := range stats.Containers {
-		if fs := stats.Containers[i].Rootfs; fs != nil && (d.one || images) {
-			at = earlier(at, fs)
-		}
 		layers += amountOf(stats.Containers[i].Rootfs, inodes)
 	}
 	if images && !d.one {
 		return layers, at, true
-	}
-	for i := range stats.VolumeStats {
-		if stats.VolumeStats[i].PVCRef == nil {
-			at = earlier(at, &stats.VolumeStats[i].FsStats)
-		}
 	}
 	all := amountOf(stats.EphemeralStorage, inodes)
 	if d.one {
@@ -87,9 +88,61 @@ func (d *diskUsage) of(pod types.UID, signal v1alpha1.EvictionSignal) (used int6
 	return max(0, all-layers), at, true
 }
 
-func earlier(at time.Time, fs *statsv1alpha1.FsStats) time.Time {
-	if !fs.Time.IsZero() && fs.Time.Time.Before(at) {
-		return fs.Time.Time
+// layersAt is when the oldest measurement of the writable layers is from, or at if that is earlier.
+func (d *diskUsage) layersAt(pod *corev1.Pod, containers []statsv1alpha1.ContainerStats, at time.Time) time.Time {
+	measured := map[string]bool{}
+	for i := range containers {
+		if fs := containers[i].Rootfs; fs != nil && !fs.Time.IsZero() {
+			measured[containers[i].Name] = true
+			at = earlier(at, fs.Time)
+		}
+	}
+	for _, all := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for i := range all {
+			if running := all[i].State.Running; running != nil && !measured[all[i].Name] {
+				at = d.missing(at, running.StartedAt)
+			}
+		}
+	}
+	return at
+}
+
+// volumesAt is when the oldest measurement of the volumes that are on the disk is from, or at if that is earlier.
+func (d *diskUsage) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeStats, at time.Time) time.Time {
+	measured := map[string]bool{}
+	for i := range volumes {
+		measured[volumes[i].Name] = true
+		if volumes[i].PVCRef == nil {
+			at = earlier(at, volumes[i].Time)
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; onDisk(v) && !measured[v.Name] && pod.Status.StartTime != nil {
+			at = d.missing(at, *pod.Status.StartTime)
+		}
+	}
+	return at
+}
+
+// onDisk says whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
+// the ConfigMaps as well, which nobody can fill).
+func onDisk(v *corev1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
+}
+
+// missing takes what the kubelet has not measured yet for measured when it began: it was empty. It finds the volumes of a new pod
+// after a period of its own, and says nothing of them until then (pkg/kubelet/server/stats/fs_resource_analyzer.go,
+// updateCachedPodVolumeStats, 1.36.3). What it should have measured long ago it never will.
+func (d *diskUsage) missing(at time.Time, began metav1.Time) time.Time {
+	if d.at.Sub(began.Time) > diskStatsAge {
+		return at
+	}
+	return earlier(at, began)
+}
+
+func earlier(at time.Time, t metav1.Time) time.Time {
+	if !t.IsZero() && t.Time.Before(at) {
+		return t.Time
 	}
 	return at
 }

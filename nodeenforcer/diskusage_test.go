@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
@@ -52,7 +53,7 @@ func TestDiskUsage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &diskUsage{at: longAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{"1": podStats()}}
-			used, at, known := d.of("1", tc.signal)
+			used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, tc.signal)
 			if used != tc.used || !known || longAgo.Sub(at) != tc.age {
 				t.Errorf("got %d, %s old, %v", used, longAgo.Sub(at), known)
 			}
@@ -66,14 +67,66 @@ func TestDiskUsageNotKnown(t *testing.T) {
 	less := statsv1alpha1.PodStats{EphemeralStorage: fsStats(1, 0, 0), Containers: []statsv1alpha1.ContainerStats{{Rootfs: fsStats(2, 0, 0)}}}
 	d := &diskUsage{at: longAgo, pods: map[types.UID]statsv1alpha1.PodStats{"started": started, "odd": odd, "less": less, "empty": {EphemeralStorage: &statsv1alpha1.FsStats{}}}}
 	for _, uid := range []types.UID{"other", "started"} {
-		if used, _, known := d.of(uid, v1alpha1.SignalNodeFsAvailable); known {
+		if used, _, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); known {
 			t.Errorf("%s uses %d", uid, used)
 		}
 	}
 	for _, uid := range []types.UID{"odd", "less", "empty"} {
-		if used, at, known := d.of(uid, v1alpha1.SignalNodeFsAvailable); used != 0 || !known || !at.Equal(longAgo) {
+		if used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); used != 0 || !known || !at.Equal(longAgo) {
 			t.Errorf("%s: %d at %s, %v", uid, used, at, known)
 		}
+	}
+}
+
+// What the kubelet has not measured yet counts as measured when it began, unless that is so long ago that it never will.
+func TestDiskUsageNotMeasuredYet(t *testing.T) {
+	began := func(ago time.Duration) metav1.Time { return metav1.NewTime(longAgo.Add(-ago)) }
+	pod := func(pod, container time.Duration) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{UID: "1"},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+				{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			}},
+			Status: corev1.PodStatus{
+				StartTime: new(began(pod)),
+				ContainerStatuses: []corev1.ContainerStatus{
+					{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began(container)}}},
+					{Name: "waits", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}},
+				},
+			},
+		}
+	}
+	layer := []statsv1alpha1.ContainerStats{{Name: "c", Rootfs: fsStats(1, 1, 3*time.Second)}}
+	volume := []statsv1alpha1.VolumeStats{{Name: "v", FsStats: *fsStats(1, 1, 4*time.Second)}}
+	sum := fsStats(2, 2, 0)
+	for _, tc := range []struct {
+		name  string
+		pod   *corev1.Pod
+		stats *statsv1alpha1.PodStats
+		one   bool
+		age   time.Duration
+	}{
+		{"all is measured", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{Containers: layer, VolumeStats: volume, EphemeralStorage: sum}, true, 4 * time.Second},
+		{"no volume", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{Containers: layer, EphemeralStorage: sum}, true, 20 * time.Second},
+		{"no volume, two disks", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{Containers: layer, EphemeralStorage: sum}, false, 20 * time.Second},
+		{"no layer", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{VolumeStats: volume, EphemeralStorage: sum}, true, 10 * time.Second},
+		{"a layer without a time", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{Containers: []statsv1alpha1.ContainerStats{{Name: "c", Rootfs: &statsv1alpha1.FsStats{}}}, VolumeStats: volume, EphemeralStorage: sum}, true, 10 * time.Second},
+		{"no layer, which is on the other disk", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{VolumeStats: volume, EphemeralStorage: sum}, false, 4 * time.Second},
+		{"no sum", pod(20*time.Second, 10*time.Second), &statsv1alpha1.PodStats{}, true, 20 * time.Second},
+		{"not known", pod(20*time.Second, 10*time.Second), nil, true, 20 * time.Second},
+		{"for long", pod(time.Hour, time.Hour), nil, true, 0},
+		{"started again", pod(time.Hour, 10*time.Second), nil, true, 10 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := &diskUsage{at: longAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+			if tc.stats != nil {
+				d.pods["1"] = *tc.stats
+			}
+			if _, at, known := d.of(tc.pod, v1alpha1.SignalNodeFsInodesFree); longAgo.Sub(at) != tc.age || known != (tc.stats != nil && tc.stats.EphemeralStorage != nil) {
+				t.Errorf("got %s old, %v", longAgo.Sub(at), known)
+			}
+		})
 	}
 }
 

@@ -353,7 +353,7 @@ func (e *Evictor) candidates(ctx context.Context, state State, signal v1alpha1.E
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: e.Clock.Now(), Usage: map[v1alpha1.EvictionSignal]int64{}}
 		if disks != nil {
-			used, at, known := disks.of(p.UID, signal)
+			used, at, known := disks.of(p, signal)
 			if c.MeasuredAt = at; known {
 				c.Usage[signal] = used
 			}

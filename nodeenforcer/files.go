@@ -11,40 +11,65 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/podgrace/podgrace/defaulting"
 )
 
 // maxFileSize is how much of a file with pods is read: 500 pods as kubectl prints them are about 10 MiB.
 const maxFileSize = 256 << 20
 
-// ReadPods reads the pods of a file: YAML or JSON, one document or many, Pods or lists of them, as kubectl prints them. Objects
-// of other kinds are counted. Those that name another node are left out.
+// ReadPods reads the pods of a file: YAML or JSON, one document or many, Pods or lists of them, as kubectl prints them. Of a workload
+// there is one pod, under the workload's name, as its controller would create it. Objects of other kinds are counted. Pods that name
+// another node are left out.
 //
 // A manifest that was never in a cluster is planned as if it ran: namespace and name stand for its UID, a container's name for its id,
-// and a request that is not set is the limit, as the API server would have it.
+// and a request that is not set is the limit, as the API server would have it. All of its containers have their place in the plan,
+// those that run before the others too.
 func ReadPods(file, nodeName string) (pods []*corev1.Pod, others int, err error) {
 	objects, err := readObjects(file)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, o := range objects {
-		p, isPod := o.(*corev1.Pod)
+		p, kind := podOf(o)
 		switch {
-		case !isPod:
+		case p == nil:
 			others++
 		case nodeName == "" || p.Spec.NodeName == "" || p.Spec.NodeName == nodeName:
-			pods = append(pods, asIfItRan(p))
+			pods = append(pods, asIfItRan(p, kind))
 		}
 	}
 	if err := uniqueUIDs(file, pods); err != nil {
 		return nil, 0, err
 	}
 	return pods, others, nil
+}
+
+// podOf is a pod itself, or the one of a workload and its kind; nil: there is none, or that of its controller is.
+func podOf(o runtime.Object) (p *corev1.Pod, kind string) {
+	if p, is := o.(*corev1.Pod); is {
+		return p, ""
+	}
+	workload, is := o.(metav1.Object)
+	if !is {
+		return nil, ""
+	}
+	template, err := defaulting.PodOf(o)
+	if err != nil || template == nil {
+		return nil, ""
+	}
+	template.Pod.Name = workload.GetName()
+	return template.Pod, o.GetObjectKind().GroupVersionKind().Kind
 }
 
 // ReadNode reads the one Node of a file.
@@ -73,8 +98,10 @@ func readObjects(file string) ([]runtime.Object, error) {
 	}
 	defer f.Close()
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
 	}
 	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
 	documents := yaml.NewYAMLReader(bufio.NewReader(io.LimitReader(f, maxFileSize+1)))
@@ -134,7 +161,8 @@ func decode(decoder runtime.Decoder, text []byte) ([]runtime.Object, error) {
 	return []runtime.Object{o}, nil
 }
 
-func asIfItRan(p *corev1.Pod) *corev1.Pod {
+// asIfItRan makes a manifest a pod that runs. The kind is that of its workload, if it is of one: a pod and workloads may share a name.
+func asIfItRan(p *corev1.Pod, kind string) *corev1.Pod {
 	p = p.DeepCopy()
 	if p.Namespace == "" {
 		p.Namespace = corev1.NamespaceDefault
@@ -148,11 +176,12 @@ func asIfItRan(p *corev1.Pod) *corev1.Pod {
 		return p
 	}
 	p.UID = nameAsUID(p.Namespace, p.Name)
+	if kind != "" {
+		p.UID = nameAsUID(p.Namespace, strings.ToLower(kind)+"."+p.Name)
+	}
 	p.Status.Phase = corev1.PodRunning
 	for _, c := range p.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, running(c.Name))
-		}
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, running(c.Name))
 	}
 	for _, c := range p.Spec.Containers {
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, running(c.Name))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -33,7 +34,7 @@ spec:
 func TestReadPods(t *testing.T) {
 	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop","uid":"1"}},{"apiVersion":"v1","kind":"Service"}]}`
 	podList := `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"c","uid":"2"}},{"metadata":{"name":"d","uid":"3"},"spec":{"nodeName":"other"}}]}`
-	text := "---\n" + podYAML + "---\n# nothing\n---\nkind: Deployment\napiVersion: apps/v1\n---\r\n" + list + "\n---\n" + podList
+	text := "---\n" + podYAML + "---\n# nothing\n---\nkind: ConfigMap\napiVersion: v1\n---\r\n" + list + "\n---\n" + podList
 	pods, others, err := ReadPods(file(t, text), "node-1")
 	if err != nil || others != 2 || len(pods) != 3 {
 		t.Fatalf("got %d pods, %d others, %v", len(pods), others, err)
@@ -42,7 +43,7 @@ func TestReadPods(t *testing.T) {
 	if a.Namespace != "default" || a.UID == "" || a.Status.Phase != corev1.PodRunning {
 		t.Errorf("a manifest is not planned as if it ran: %+v", a.ObjectMeta)
 	}
-	if len(a.Status.InitContainerStatuses) != 1 || a.Status.InitContainerStatuses[0].Name != "proxy" || len(a.Status.ContainerStatuses) != 1 {
+	if len(a.Status.InitContainerStatuses) != 2 || a.Status.InitContainerStatuses[1].Name != "proxy" || len(a.Status.ContainerStatuses) != 1 {
 		t.Errorf("the containers that would run are %v, %v", a.Status.InitContainerStatuses, a.Status.ContainerStatuses)
 	}
 	if r := a.Spec.Containers[0].Resources.Requests; r.Memory().String() != "1Gi" || r.Cpu().String() != "100m" {
@@ -50,6 +51,38 @@ func TestReadPods(t *testing.T) {
 	}
 	if b := pods[1]; b.UID != "1" || b.Status.Phase != "" {
 		t.Errorf("a pod of a cluster was changed: %+v", b)
+	}
+}
+
+// A workload has one pod in the plan, with all of its containers; what another workload makes has none of its own.
+func TestReadPodsOfWorkloads(t *testing.T) {
+	const template = "template: {metadata: {labels: {a: b}}, spec: {initContainers: [{name: i}], containers: [{name: c, resources: {limits: {memory: 1Gi}}}]}}"
+	text := ""
+	for _, workload := range []string{
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: c}]}",
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, uid: u}\nspec: {replicas: 2, " + template + "}",
+		"apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web-1, namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u, controller: true}]}\nspec: {" + template + "}",
+		"apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web, namespace: shop}\nspec: {" + template + "}",
+		"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: log}\nspec: {" + template + "}",
+		"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: night}\nspec: {jobTemplate: {spec: {" + template + "}}}",
+		"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: old}\nspec: {}",
+	} {
+		text += workload + "\n---\n"
+	}
+	pods, others, err := ReadPods(file(t, text), "node-1")
+	if err != nil || others != 2 {
+		t.Fatalf("%d others, %v", others, err)
+	}
+	var got []string
+	for _, p := range pods {
+		got = append(got, p.Namespace+"/"+p.Name+" "+string(p.UID))
+		if p.Status.Phase != corev1.PodRunning || len(p.Status.ContainerStatuses) != len(p.Spec.Containers) || len(p.Status.InitContainerStatuses) != len(p.Spec.InitContainers) {
+			t.Errorf("%s is not planned as if it ran: %+v", p.Name, p.Status)
+		}
+	}
+	want := []string{"shop/web shop.web", "shop/web shop.deployment.web", "shop/web shop.statefulset.web", "default/log default.daemonset.log", "default/night default.cronjob.night"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -19,7 +19,9 @@ func TestSlimPod(t *testing.T) {
 	p := runs1("a", "cpu=1")
 	p.ManagedFields = make([]metav1.ManagedFieldsEntry, 1)
 	p.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "secret", v1alpha1.AnnotationEnforcement: "{}"}
-	p.Spec.Volumes = make([]corev1.Volume, 1)
+	disk := corev1.Volume{Name: "disk", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
+	memory := corev1.Volume{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "none"}, disk, memory}
 	p.Spec.InitContainers = []corev1.Container{full}
 	p.Spec.Containers = append(p.Spec.Containers, full)
 	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon(full)}}
@@ -32,6 +34,7 @@ func TestSlimPod(t *testing.T) {
 	slim := corev1.Container{Name: "c", Image: "i"}
 	want := runs1("a", "cpu=1")
 	want.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: "{}"}
+	want.Spec.Volumes = []corev1.Volume{disk}
 	want.Spec.InitContainers = []corev1.Container{slim}
 	want.Spec.Containers = append(want.Spec.Containers, slim)
 	want.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon(slim)}}

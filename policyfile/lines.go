@@ -3,7 +3,6 @@ package policyfile
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -18,27 +17,21 @@ type lines struct {
 }
 
 // wrap makes an error that names the line of the field, or of the nearest thing around it that is there.
-func (l lines) wrap(path *field.Path, format string, args ...any) error {
+func (l lines) wrap(path *field.Path, format string, args ...any) *Error {
 	return &Error{File: l.file, Line: l.find(path.String()), Message: fmt.Sprintf(format, args...)}
 }
 
-// unknownField is what a strict decoder says: unknown field "spec.weigth", or duplicate field.
-var unknownField = regexp.MustCompile(`field "([^"]+)"`)
-
-func (l lines) unknown(err error) error {
-	path := ""
-	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		path = m[1]
+// body is what the document holds.
+func (l lines) body() *yaml.Node {
+	if l.root.Kind == yaml.DocumentNode && len(l.root.Content) > 0 {
+		return l.root.Content[0]
 	}
-	return &Error{File: l.file, Line: l.find(path), Message: err.Error()}
+	return l.root
 }
 
 // find walks a path such as spec.topologySpread.constraints[1].maxSkew.
 func (l lines) find(path string) int {
-	node := l.root
-	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
-		node = node.Content[0]
-	}
+	node := l.body()
 	line := node.Line
 	for _, step := range steps(path) {
 		for node.Kind == yaml.AliasNode {

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/policyfile/folder"
 )
 
 // maxSize is how much of a file is read. A real policy is a few KiB.
@@ -65,19 +67,28 @@ func Errors(err error) []*Error {
 	return nil
 }
 
-// Load reads every PodPolicy of the named files and folders (their .yaml, .yml and .json files, not those of folders in
-// them). Documents of other kinds are passed over; a list, as kubectl get -o yaml prints it, is read item by item. All that is wrong
+// Load reads every PodPolicy of the named files and folders (their .yaml, .yml and .json files, and those of the folders
+// in them). Documents of other kinds are passed over; a list, as kubectl get -o yaml prints it, is read item by item. All that is wrong
 // is reported at once, joined.
 func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) {
-	from, err := read(paths)
+	from, err := read(paths, nil)
 	policies, wrong := load(podPolicies, from, false)
 	return policies, errors.Join(err, wrong)
 }
 
 // Require is Load for a person who says by these paths which policies hold: one that has no PodPolicy is wrong, too, and so is
 // a NodePolicy beside them that the API server would refuse.
-func Require(paths ...string) ([]*v1alpha1.PodPolicy, error) {
-	from, err := read(paths)
+func Require(paths ...string) ([]*v1alpha1.PodPolicy, error) { return RequireWith(nil, paths...) }
+
+// File is a file that was read already, such as one of a commit.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// RequireWith is Require where some paths stand for files that were read already.
+func RequireWith(known map[string][]File, paths ...string) ([]*v1alpha1.PodPolicy, error) {
+	from, err := read(paths, known)
 	policies, wrong := load(podPolicies, from, true)
 	_, besides := load(nodePolicies, from, false)
 	var errs []error
@@ -103,14 +114,14 @@ func ParseNodePolicies(name string, text []byte) ([]*v1alpha1.NodePolicy, error)
 
 // LoadNodePolicies reads every NodePolicy, as Load does PodPolicies.
 func LoadNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
-	from, err := read(paths)
+	from, err := read(paths, nil)
 	policies, wrong := load(nodePolicies, from, false)
 	return policies, errors.Join(err, wrong)
 }
 
 // RequireNodePolicies is LoadNodePolicies, and a path that has none is wrong, too.
 func RequireNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
-	from, err := read(paths)
+	from, err := read(paths, nil)
 	policies, wrong := load(nodePolicies, from, true)
 	return policies, errors.Join(err, wrong)
 }
@@ -135,29 +146,28 @@ var (
 	}
 	nodePolicies = kind[v1alpha1.NodePolicy, *v1alpha1.NodePolicy]{
 		name: "NodePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.NodePolicyCRD) }),
-		check: func(p *v1alpha1.NodePolicy) error {
-			_, err := p.Spec.NodeSelector.AsSelector()
-			return err
-		},
+		check: defaulting.CheckNodePolicy,
 	}
 )
 
 // given is a path with the files that it stands for.
 type given struct {
 	path  string
-	files []file
-}
-
-type file struct {
-	name string
-	text []byte
+	files []File
 }
 
 // read reads each file once: what is no regular file, such as a pipe, can't be read again.
-func read(paths []string) ([]given, error) {
+func read(paths []string, known map[string][]File) ([]given, error) {
 	var all []given
 	var errs []error
 	for _, path := range paths {
+		if files, is := known[path]; is {
+			all = append(all, given{path, files})
+			for _, f := range files {
+				errs = append(errs, unfit(f.Name, f.Text))
+			}
+			continue
+		}
 		names, err := expand(path)
 		g := given{path: path}
 		errs = append(errs, err)
@@ -167,7 +177,7 @@ func read(paths []string) ([]given, error) {
 				errs = append(errs, err)
 				continue
 			}
-			g.files = append(g.files, file{name, text})
+			g.files = append(g.files, File{name, text})
 		}
 		all = append(all, g)
 	}
@@ -182,16 +192,16 @@ func load[T any, P object[T]](k kind[T, P], from []given, required bool) ([]P, e
 		fine := true
 		there := 0
 		for _, f := range g.files {
-			found, err := parse(k, f.name, f.text)
+			found, err := parse(k, f.Name, f.Text)
 			errs = append(errs, err)
 			fine = fine && err == nil
 			there += len(found)
 			for _, p := range found {
 				if first, twice := seen[p.GetName()]; twice {
-					errs = append(errs, &Error{File: f.name, Message: fmt.Sprintf("%s %s is in %s already", k.name, p.GetName(), first)})
+					errs = append(errs, &Error{File: f.Name, Message: fmt.Sprintf("%s %s is in %s already", k.name, p.GetName(), first)})
 					continue
 				}
-				seen[p.GetName()] = f.name
+				seen[p.GetName()] = f.Name
 				policies = append(policies, p)
 			}
 		}
@@ -202,6 +212,13 @@ func load[T any, P object[T]](k kind[T, P], from []given, required bool) ([]P, e
 	return policies, errors.Join(errs...)
 }
 
+// endings of the files that are read from a folder.
+var endings = []string{".yaml", ".yml", ".json"}
+
+// IsRead says whether a file of a folder is read, by its name.
+func IsRead(name string) bool { return slices.Contains(endings, filepath.Ext(name)) }
+
+// expand returns the files that a path stands for, even with an error.
 func expand(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -210,20 +227,20 @@ func expand(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, unread(path, err)
-	}
 	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(path, e.Name()))
+	var errs []error
+	found, _ := folder.Walk(path, endings, func(name string, err error) bool {
+		if err != nil {
+			errs = append(errs, unread(name, err))
+		} else {
+			files = append(files, name)
 		}
+		return true
+	})
+	if !found {
+		return nil, &Error{File: path, Message: "no .yaml, .yml or .json file in this folder", NoPolicies: true}
 	}
-	if len(files) == 0 {
-		return nil, &Error{File: path, Message: "no .yaml, .yml or .json file in this folder; folders in it are not read", NoPolicies: true}
-	}
-	return files, nil
+	return files, errors.Join(errs...)
 }
 
 // unread is the error without the path, which the Error has.
@@ -244,13 +261,18 @@ func readFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, unread(name, err)
 	}
-	if len(text) > maxSize {
-		return nil, &Error{File: name, Message: fmt.Sprintf("larger than %d MiB", maxSize>>20), NoPolicies: true}
+	return text, unfit(name, text)
+}
+
+// unfit is why a file is not one with policies, before it is looked into.
+func unfit(name string, text []byte) error {
+	switch {
+	case len(text) > maxSize:
+		return &Error{File: name, Message: fmt.Sprintf("larger than %d MiB", maxSize>>20), NoPolicies: true}
+	case binary(text):
+		return &Error{File: name, Message: "not text in UTF-8: neither YAML nor JSON", NoPolicies: true}
 	}
-	if binary(text) {
-		return nil, &Error{File: name, Message: "not text in UTF-8: neither YAML nor JSON", NoPolicies: true}
-	}
-	return text, nil
+	return nil
 }
 
 // binary says whether a file is neither text in UTF-8 nor, as YAML allows, text in UTF-16.
@@ -305,6 +327,9 @@ func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml
 	at := lines{file: name, root: document}
 	var object map[string]any
 	if err := document.Decode(&object); err != nil {
+		if at.body().Kind != yaml.MappingNode { // which yaml says in the words of Go
+			return nil, at.wrap(nil, "not an object")
+		}
 		return nil, at.wrap(nil, "not an object: %v", err)
 	}
 	if object["kind"] != k.name {
@@ -325,23 +350,10 @@ func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
 		return nil, at.wrap(nil, "%v", err)
 	}
-	r.applyDefaults(object)
-	var errs []error
-	for _, e := range append(checkName(nameOf(object)), r.check(object)...) {
-		errs = append(errs, at.wrap(fieldOf(e), "%s", e.Error()))
+	if err := r.refuse(at, object); err != nil {
+		return nil, err
 	}
 	p := P(new(T))
-	strict, err := json.UnmarshalStrict(raw, p)
-	if err != nil && len(errs) == 0 {
-		errs = append(errs, at.wrap(nil, "%v", err))
-	}
-	for _, e := range strict {
-		errs = append(errs, at.unknown(e))
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	p = P(new(T))
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, p); err != nil {
 		return nil, at.wrap(nil, "%v", err)
 	}
@@ -349,6 +361,30 @@ func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml
 		return nil, at.wrap(nil, "%v", err)
 	}
 	return p, nil
+}
+
+// refuse says all that is wrong with an object, after which it has the schema's defaults and no fields that the schema does not know.
+func (r *rules) refuse(at lines, object map[string]any) error {
+	unknown, wrong := r.metadata(object)
+	r.applyDefaults(object)
+	wrong = slices.Concat(checkName(nameOf(object)), wrong, r.check(object))
+	var errs []*Error
+	for _, e := range wrong { // whose values the next step may change
+		errs = append(errs, at.wrap(fieldOf(e), "%s", e.Error()))
+	}
+	for _, path := range append(unknown, r.prune(object)...) {
+		if !below(path, wrong) {
+			errs = append(errs, at.wrap(field.NewPath(path), "unknown field %q", path))
+		}
+	}
+	slices.SortFunc(errs, func(a, b *Error) int { // those of a schema come in any order
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
+	})
+	var joined []error
+	for _, e := range errs {
+		joined = append(joined, e)
+	}
+	return errors.Join(joined...)
 }
 
 func nameOf(object map[string]any) string {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/podgrace/podgrace/policyfile"
 )
 
@@ -35,6 +37,53 @@ func TestParseRefuses(t *testing.T) {
 			policies, err := policyfile.Parse("p.yaml", []byte(tc.text))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %d policies, error %v, want %q", len(policies), err, tc.want)
+			}
+		})
+	}
+}
+
+// All that is wrong with a policy is said at once: who mends one thing should not meet the next.
+func TestParseSaysAll(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want []string
+	}{
+		"a type and typos": {head + "spec:\n  gracePeriod: {minSecond: 40, defaultSeconds: '40'}\n  prioritty: {className: x}\n", []string{
+			`p.yaml:5: spec.gracePeriod.defaultSeconds: Invalid value: "string": spec.gracePeriod.defaultSeconds in body must be of type integer: "string"`,
+			`p.yaml:5: unknown field "spec.gracePeriod.minSecond"`,
+			`p.yaml:6: unknown field "spec.prioritty"`,
+		}},
+		"types, a value and a typo": {head + "spec:\n  weight: heavy\n  removal:\n    protect: Some\n    forceDelte: Deny\n  topologySpread: [zone]\n", []string{
+			`p.yaml:5: spec.weight: Invalid value: "string": spec.weight in body must be of type integer: "string"`,
+			`p.yaml:7: spec.removal.protect: Unsupported value: "Some": supported values: "Stateful", "All"`,
+			`p.yaml:8: unknown field "spec.removal.forceDelte"`,
+			`p.yaml:9: spec.topologySpread: Invalid value: "array": spec.topologySpread in body must be of type object: "array"`,
+		}},
+		"what is below another type": {head + "spec:\n  removal: {protect: {much: true}}\n  topologySpread: [{topologyKey: zone}]\n", []string{
+			`p.yaml:5: spec.removal.protect: Invalid value: "object": spec.removal.protect in body must be of type string: "object"`,
+			`p.yaml:5: spec.removal.protect: Unsupported value: {"much":true}: supported values: "Stateful", "All"`,
+			`p.yaml:6: spec.topologySpread: Invalid value: "array": spec.topologySpread in body must be of type object: "array"`,
+		}},
+		"metadata": {strings.Replace(head, "name: web", "name: web, lables: {a: b}, labels: {a: 1}, annotations: text", 1) + "spec:\n  weigth: 3\n", []string{
+			`p.yaml:3: metadata.annotations: Invalid value: "text": this field of an object's metadata is of another type`,
+			`p.yaml:3: metadata.labels: Invalid value: {"a":1}: this field of an object's metadata is of another type`,
+			`p.yaml:3: unknown field "metadata.lables"`,
+			`p.yaml:5: unknown field "spec.weigth"`,
+		}},
+		"all of it": {strings.Replace(head, "{name: web}", "web", 1) + "spec: none\n", []string{
+			`p.yaml:3: metadata.name: Required value`,
+			`p.yaml:3: metadata: Invalid value: "string": metadata in body must be of type object: "string"`,
+			`p.yaml:4: spec: Invalid value: "string": spec in body must be of type object: "string"`,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := policyfile.Parse("p.yaml", []byte(tc.text))
+			var got []string
+			for _, e := range policyfile.Errors(err) {
+				got = append(got, e.Error())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
@@ -139,6 +188,36 @@ func TestRequire(t *testing.T) {
 	}
 	if policies, err := policyfile.RequireNodePolicies("node.yaml"); err != nil || len(policies) != 1 {
 		t.Errorf("got %v, %v", policies, err)
+	}
+}
+
+// A repository has a folder for each team: a review by half of the policies would mislead.
+func TestLoadFoldersInFolders(t *testing.T) {
+	dir := t.TempDir()
+	named := func(name string) string { return strings.Replace(head, "name: web", "name: "+name, 1) + "spec: {}\n" }
+	for name, text := range map[string]string{
+		"base.yaml": named("base"), "team-a/n.yaml": named("n"), "team-b/.more/deep/o.yml": named("o"), "tests/suite.yaml": "kind: PolicySuite\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policies, err := policyfile.Require(dir)
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.Name)
+	}
+	if err != nil || strings.Join(names, " ") != "base n o" {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "team-a", "typo.yaml"), []byte(head+"spec: {x: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policyfile.Require(dir); err == nil || !strings.Contains(err.Error(), "team-a/typo.yaml:4") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -3,6 +3,9 @@ package policyfile
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -10,6 +13,8 @@ import (
 	schemacel "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	schemadefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	structuralmeta "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/apis/cel"
@@ -46,6 +51,36 @@ func newRules(definition []byte) (*rules, error) {
 
 // applyDefaults writes the schema's defaults into the object.
 func (r *rules) applyDefaults(object map[string]any) { schemadefaulting.Default(object, r.structural) }
+
+// prune takes away the fields that the schema does not have, and returns their paths. Unlike a decoder it goes on where a value is of another type.
+func (r *rules) prune(object map[string]any) []string {
+	return pruning.PruneWithOptions(object, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+}
+
+// metadata says what no object's metadata may have, field by field: the decoder stops at the first of another type.
+func (r *rules) metadata(object map[string]any) (unknown []string, errs field.ErrorList) {
+	given, is := object["metadata"].(map[string]any)
+	if !is {
+		return nil, nil // the name is missing, which is said
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		alone := map[string]any{"metadata": map[string]any{name: given[name]}}
+		wrong, more := structuralmeta.CoerceWithOptions(nil, alone, r.structural, true, structuralmeta.CoerceOptions{ReturnUnknownFieldPaths: true})
+		unknown = append(unknown, more...)
+		if wrong != nil {
+			errs = append(errs, field.TypeInvalid(field.NewPath("metadata", name), given[name], "this field of an object's metadata is of another type"))
+		}
+	}
+	return unknown, errs
+}
+
+// below says whether a path is within a field that is of another type: that it has no such field need not be said then.
+func below(path string, errs field.ErrorList) bool {
+	return slices.ContainsFunc(errs, func(e *field.Error) bool {
+		rest, is := strings.CutPrefix(path, e.Field)
+		return is && e.Type == field.ErrorTypeTypeInvalid && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
+	})
+}
 
 // check says all that the API server would refuse.
 func (r *rules) check(object map[string]any) field.ErrorList {

@@ -13,6 +13,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -26,6 +28,7 @@ import (
 func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	switch o.(type) {
 	case *corev1.Pod, *corev1.ReplicationController, *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job, *batchv1.CronJob:
+	case *unstructured.Unstructured: // a custom workload
 	default:
 		return nil, nil
 	}
@@ -40,7 +43,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	if pod, is := o.(*corev1.Pod); is {
 		return pod, nil
 	}
-	template, err := defaulting.PodOf(o)
+	template, err := s.templateOf(o)
 	if err != nil || template == nil {
 		return nil, err
 	}
@@ -53,6 +56,13 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	s.view.madeUp = append(s.view.madeUp, controllerLike(owner, o.GetNamespace(), template.OwnerSelector))
 	s.creator = controllerUser(owner)
 	return template.Pod, nil
+}
+
+func (s *step) templateOf(o client.Object) (*defaulting.Template, error) {
+	if u, is := o.(*unstructured.Unstructured); is {
+		return s.State.customPod(u)
+	}
+	return defaulting.PodOf(o)
 }
 
 // controllerLike is an owner with the selector that its pods' constraints follow.
@@ -75,7 +85,11 @@ var controllerUsers = map[string]string{
 	"Job": "job-controller", "ReplicationController": "replication-controller",
 }
 
+// controllerUser is nobody in particular for a controller that is not Kubernetes' own.
 func controllerUser(owner *metav1.OwnerReference) authenticationv1.UserInfo {
+	if group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group; !builtin(group) || controllerUsers[owner.Kind] == "" {
+		return authenticationv1.UserInfo{}
+	}
 	return authenticationv1.UserInfo{
 		Username: "system:serviceaccount:kube-system:" + controllerUsers[owner.Kind],
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
@@ -135,11 +149,7 @@ func (s *step) mutate(ctx context.Context, handlers *webhook.Engine, req *admiss
 			return false, err
 		}
 		classes := s.State.classes()
-		if err := defaulting.ResolvePriority(pod, classes); err != nil {
-			s.deny("Priority", "the API server's own Priority plugin refuses it: "+err.Error())
-			return false, nil
-		}
-		if req.Object.Raw, err = encodePod(pod); err != nil {
+		if goesOn, err := s.resolvePriority(req, pod, classes); err != nil || !goesOn {
 			return false, err
 		}
 		if pass == 0 {
@@ -156,6 +166,16 @@ func (s *step) mutate(ctx context.Context, handlers *webhook.Engine, req *admiss
 		}
 	}
 	return true, nil
+}
+
+// resolvePriority is the in-tree Priority plugin; false: it refuses the pod.
+func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes defaulting.Facts) (goesOn bool, err error) {
+	if err := defaulting.ResolvePriority(pod, classes); err != nil {
+		s.deny("Priority", "the API server's own Priority plugin refuses it: "+err.Error())
+		return false, nil
+	}
+	req.Object.Raw, err = encodePod(pod)
+	return err == nil, err
 }
 
 // missClasses notes the PriorityClasses that are not known: the pod's own, or else those that its policies give.

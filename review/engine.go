@@ -87,12 +87,12 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
 // none of Podgrace's. The error is about the document.
 func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Result, *input.Error) {
-	if d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/") {
+	if isRecorded(d) {
 		return e.recorded(ctx, d)
 	}
-	o, err := e.State.decode(d.APIVersion, d.Kind, d.JSON)
+	o, err := e.State.manifest(d)
 	if err != nil {
-		return nil, &input.Error{File: d.File, Line: d.Line, Message: err.Error()}
+		return nil, d.Wrong(err)
 	}
 	if o == nil {
 		return nil, nil
@@ -105,7 +105,7 @@ func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Re
 	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r}
 	judged, err := s.object(ctx, o)
 	if err != nil {
-		return nil, &input.Error{File: d.File, Line: d.Line, Message: err.Error()}
+		return nil, d.Wrong(err)
 	}
 	if !judged {
 		return nil, nil
@@ -170,24 +170,40 @@ func (s *step) unknown() []string {
 	}
 	for _, what := range s.view.missed {
 		switch {
-		case strings.HasPrefix(what, "Namespace ") && !selectNamespaces(s.Policies.Policies()):
+		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(defaulting.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
 		case what == "Node "+someNode:
 			matters = append(matters, "the Node that it runs on")
 		default:
 			matters = append(matters, what)
 		}
 	}
-	spread := func(o Operation) bool { return o.Path == "/spec/topologySpreadConstraints" }
-	if s.view.services && slices.ContainsFunc(s.result.Patch, spread) {
-		matters = append(matters, "Services of Namespace "+s.result.Resource.Namespace)
-	}
-	return matters
+	return append(matters, s.unknownForSpread()...)
 }
 
-func selectNamespaces(policies defaulting.Policies) bool {
-	return slices.ContainsFunc(policies, func(p *defaulting.Policy) bool {
-		return p.Spec.Match != nil && p.Spec.Match.NamespaceSelector != nil
-	})
+// unknownForSpread is what constraints that a policy gives depend on: their selector on Services, and whether hard ones can be met on Nodes and,
+// for minDomains, on what runs there.
+func (s *step) unknownForSpread() []string {
+	var matters []string
+	if s.view.noneOf(&corev1.Service{}) && s.result.Decision == Allowed && s.servicesMatter() {
+		matters = append(matters, "Services of Namespace "+s.result.Resource.Namespace)
+	}
+	i := slices.IndexFunc(s.result.Patch, func(o Operation) bool { return o.Path == "/spec/topologySpreadConstraints" })
+	if i < 0 {
+		return matters
+	}
+	var constraints []corev1.TopologySpreadConstraint
+	if err := json.Unmarshal(s.result.Patch[i].Value, &constraints); err != nil {
+		panic(err) // it was marshalled from these
+	}
+	hard := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }
+	domains := func(c corev1.TopologySpreadConstraint) bool { return hard(c) && c.MinDomains != nil }
+	switch {
+	case s.view.noneOf(&corev1.Node{}) && slices.ContainsFunc(constraints, hard):
+		matters = append(matters, "Nodes")
+	case s.view.noneOf(&corev1.Pod{}) && slices.ContainsFunc(constraints, domains):
+		matters = append(matters, "Pods of Namespace "+s.result.Resource.Namespace)
+	}
+	return matters
 }
 
 // take adds what a handler answered, and says whether it allows the request.

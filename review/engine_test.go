@@ -149,7 +149,7 @@ func TestCreation(t *testing.T) {
 			says:  "is now 20, not 10",
 		},
 		"services are unknown": {
-			engine: engineOf(t, web, shop, high), object: deployment,
+			engine: engineOf(t, web, shop, high), object: strings.Replace(deployment, "labels: {app: web}", "labels: {app: web, tier: front}", 1),
 			want: Result{Decision: Allowed, Via: ViaTemplate, Policies: []string{"web"}, Unknown: []string{"Services of Namespace shop"}},
 		},
 		"the class is unknown": {
@@ -262,7 +262,7 @@ func TestRemovalByNobody(t *testing.T) {
 // A pod that is there already is asked about as it is, and one of a ReplicaSet that a Deployment manages is not asked about twice.
 func TestOthers(t *testing.T) {
 	e := engineOf(t, web, shop, high)
-	managed := `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: web-1, namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u, controller: true}]}, spec: {template: {spec: {containers: []}}}}`
+	managed := `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: web-1, namespace: shop, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u, controller: true}]}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c}]}}}}`
 	for name, text := range map[string]string{"a Service": service, "a ReplicaSet of a Deployment": managed, "an unknown kind": `{apiVersion: example.com/v1, kind: Thing, metadata: {name: t}}`} {
 		if r := mustReview(t, e, text, Question{}); r != nil {
 			t.Errorf("%s: %+v", name, r)

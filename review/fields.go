@@ -1,6 +1,7 @@
 package review
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,15 +17,19 @@ func (s *State) UnknownFields(documents []*input.Document) []*input.Error {
 	var errs []*input.Error
 	for _, d := range documents {
 		o, err := s.empty(d.APIVersion, d.Kind)
-		if err != nil || o == nil || d.Kind == "PodPolicy" || d.Kind == "NodePolicy" {
-			continue // policies are checked where they are loaded
+		if err != nil || o == nil || isPolicy(d) {
+			continue // which is checked where it is loaded
 		}
 		strict, err := json.UnmarshalStrict(d.JSON, o)
 		if err != nil || stored(o) {
 			continue // what can't be decoded is told by the review
 		}
 		for _, e := range strict {
-			errs = append(errs, &input.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("%s %s: %v", d.Kind, d.Name, e)})
+			wrong := d.Wrong(fmt.Errorf("%s %s: %w", d.Kind, d.Name, e))
+			if of, is := errors.AsType[json.FieldError](e); is {
+				wrong.Field = of.FieldPath()
+			}
+			errs = append(errs, wrong)
 		}
 	}
 	return errs

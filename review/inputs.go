@@ -13,13 +13,16 @@ import (
 type Inputs struct {
 	Files     int
 	Documents []*input.Document
+	LeftOut   []input.LeftOut
 	Errors    []*input.Error
+	// Listed are the kinds of which there was a typed list.
+	Listed []input.Listed
 }
 
 // Read reads all documents of the paths.
 func Read(r *input.Reader, paths ...string) Inputs {
 	var in Inputs
-	before := r.Files
+	before, left := r.Files, len(r.LeftOut)
 	for d, err := range r.Read(paths...) {
 		if err != nil {
 			in.Errors = append(in.Errors, err)
@@ -27,7 +30,8 @@ func Read(r *input.Reader, paths ...string) Inputs {
 			in.Documents = append(in.Documents, d)
 		}
 	}
-	in.Files = r.Files - before
+	in.Files, in.LeftOut = r.Files-before, r.LeftOut[left:]
+	in.Listed = r.Listed
 	return in
 }
 
@@ -35,7 +39,7 @@ func Read(r *input.Reader, paths ...string) Inputs {
 const chunk = 64
 
 // All judges documents on all processors. The results are in the documents' order; other counts those that are no business of
-// Podgrace's. progress is told how many were done, from several goroutines; it may be nil.
+// Podgrace's, as far as that is known (State.Count counts the others). progress is told how many were done, from several goroutines; it may be nil.
 func (e *Engine) All(ctx context.Context, documents []*input.Document, q Question, progress func(done int)) (results []Result, other int, errs []*input.Error, err error) {
 	found, wrong := make([]*Result, len(documents)), make([]*input.Error, len(documents))
 	var workers errgroup.Group
@@ -64,7 +68,7 @@ func (e *Engine) All(ctx context.Context, documents []*input.Document, q Questio
 			errs = append(errs, wrong[i])
 		case found[i] != nil:
 			results = append(results, *found[i])
-		default:
+		case e.State.NotKnown(documents[i]) == "":
 			other++
 		}
 	}

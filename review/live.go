@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,7 +48,9 @@ func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Obj
 	}
 	return pages(ctx, reader, list, kinds[0].Kind, func(o runtime.Object) error {
 		if c, is := o.(client.Object); is {
-			if _, is := c.(*corev1.Node); !is { // by whose record one knows when it was confirmed to be off
+			switch c.(type) {
+			case *corev1.Node, *coordinationv1.Lease: // who wrote them when are signs of life (guard.NodeOf)
+			default:
 				c.SetManagedFields(nil)
 			}
 			s.Set(c)

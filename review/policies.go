@@ -30,7 +30,7 @@ func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*input.Document) ([
 	whole, alone := map[string]bool{}, map[string]bool{} // files whose policies are read all at once, and one by one
 	for _, d := range documents {
 		file := d.Kind + " " + d.File
-		if d.Kind != "PodPolicy" && d.Kind != "NodePolicy" || whole[file] {
+		if !isPolicy(d) || whole[file] {
 			continue
 		}
 		var found []*v1alpha1.PodPolicy
@@ -57,14 +57,16 @@ func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*input.Document) ([
 	return policies, unique(errs)
 }
 
+func isPolicy(d *input.Document) bool { return d.Kind == "PodPolicy" || d.Kind == "NodePolicy" }
+
 // maxReread in bytes is how large a file of policies may be. A cluster's dump is larger.
 const maxReread = 4 << 20
 
 // policiesOfFile reads a document's file again, by its own text, so that errors name the line of a field. False: it can't be, as
-// standard input and other pipes can't, or is no YAML as a whole.
+// standard input and other pipes can't and what was rendered, or is no YAML as a whole.
 func policiesOfFile(d *input.Document) ([]*v1alpha1.PodPolicy, []*input.Error, bool) {
 	info, err := os.Stat(d.File)
-	if d.File == stdin || err != nil || !info.Mode().IsRegular() || info.Size() > maxReread {
+	if d.File == stdin || d.Rendered || err != nil || !info.Mode().IsRegular() || info.Size() > maxReread {
 		return nil, nil, false
 	}
 	text, err := os.ReadFile(d.File)

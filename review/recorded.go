@@ -13,6 +13,11 @@ import (
 	"github.com/podgrace/podgrace/review/input"
 )
 
+// isRecorded says whether a document is a request that the API server sent.
+func isRecorded(d *input.Document) bool {
+	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
+}
+
 // recorded judges an AdmissionReview as it is: the request is the API server's, so that its own defaults are there already.
 func (e *Engine) recorded(ctx context.Context, d *input.Document) (*Result, *input.Error) {
 	var review admissionv1.AdmissionReview
@@ -29,7 +34,7 @@ func (e *Engine) recorded(ctx context.Context, d *input.Document) (*Result, *inp
 	}
 	s := &step{Engine: e, view: &view{State: e.State}, question: Question{User: req.UserInfo}, result: r}
 	if err := s.admit(ctx, &admission.Request{AdmissionRequest: *req}); err != nil {
-		return nil, &input.Error{File: d.File, Line: d.Line, Message: err.Error()}
+		return nil, d.Wrong(err)
 	}
 	return s.done(), nil
 }

@@ -100,8 +100,10 @@ type Summary struct {
 	Warned  int `json:"warned"`
 	Changed int `json:"changed"`
 	Unknown int `json:"unknown"`
-	// Other are objects that are no pods and make none.
+	// Other are objects that are no pods and make none, or are made by a Deployment or CronJob.
 	Other int `json:"other"`
+	// NotKnown are objects that were not judged since it is not known whether they make pods, by kind and group.
+	NotKnown NotKnown `json:"notKnown,omitempty"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
 	// NoPolicies: not one PodPolicy was known, so that none judged anything.
@@ -115,6 +117,12 @@ type Report struct {
 	Summary    Summary        `json:"summary"`
 	Results    []Result       `json:"results"`
 	Errors     []*input.Error `json:"errors,omitempty"`
+	// Remarks on the policies; they change no exit code.
+	Remarks []Remark `json:"remarks,omitempty"`
+	// Repeated objects were judged at each of their places.
+	Repeated []Repeated `json:"repeated,omitempty"`
+	// LeftOut is what was found in folders and was not read.
+	LeftOut []input.LeftOut `json:"leftOut,omitempty"`
 }
 
 // NewReport counts. Results are in the order of the input.

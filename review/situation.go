@@ -19,7 +19,7 @@ import (
 
 // Situation is a document's pod and what is known around it, to be explained. It is nil for an object that is no pod and makes none.
 func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (*explain.Input, error) {
-	o, err := e.State.decode(d.APIVersion, d.Kind, d.JSON)
+	o, err := e.State.manifest(d)
 	if o == nil || err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (
 	if err := Situate(ctx, s.handlers(), s.view, &in); err != nil {
 		return nil, err
 	}
-	in.SelectorsUnknown = s.view.services
+	in.SelectorsUnknown = s.view.noneOf(&corev1.Service{})
 	return &in, nil
 }
 

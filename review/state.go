@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -30,6 +32,7 @@ type State struct {
 	scheme   *runtime.Scheme
 	kinds    map[reflect.Type]toolscache.Indexer
 	complete map[reflect.Type]bool
+	custom   map[schema.GroupKind]custom
 }
 
 // stateKinds are the kinds that decisions read.
@@ -43,7 +46,7 @@ func stateKinds() []client.Object {
 // NewState knows what every cluster has: the PriorityClasses of the system (pkg/apis/scheduling/v1/helpers.go
 // SystemPriorityClasses, 1.36.3).
 func NewState() *State {
-	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}}
+	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown()}
 	for _, kind := range stateKinds() {
 		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
@@ -65,28 +68,39 @@ func (s *State) Set(o client.Object) {
 // Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.
 func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] = true }
 
-// Add puts a document into the state if it is of a kind that decisions read. A namespaced object that names no namespace is put
-// into the given one.
+// Add puts a document into the state if it is of a kind that decisions read, with the defaults that the API server would have set. A
+// namespaced object that names no namespace is put into the given one, or else into default, where a workload that names none goes. The
+// error says what is wrong with the document, or that there is no such kind.
 func (s *State) Add(d *input.Document, namespace string) error {
 	o, err := s.empty(d.APIVersion, d.Kind)
-	if err != nil || o == nil || s.kinds[reflect.TypeOf(o)] == nil {
+	switch {
+	case err != nil:
 		return err
+	case o == nil:
+		return s.misnamed(d)
+	case s.kinds[reflect.TypeOf(o)] == nil:
+		return nil
 	}
 	if o, err = s.decode(d.APIVersion, d.Kind, d.JSON); err != nil {
 		return err
 	}
-	switch o.(type) {
-	case *corev1.Namespace, *schedulingv1.PriorityClass, *corev1.Node:
-	default:
-		if o.GetNamespace() == "" {
-			o.SetNamespace(namespace)
-		}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(namespaceOf(o, namespace))
 	}
-	if class, is := o.(*schedulingv1.PriorityClass); is && class.PreemptionPolicy == nil {
-		class.PreemptionPolicy = new(corev1.PreemptLowerPriority) // the scheme's default (pkg/apis/scheduling/v1/defaults.go, 1.36.3)
-	}
+	apiserver.Default(o)
 	s.Set(o)
 	return nil
+}
+
+// namespaceOf an object that names none.
+func namespaceOf(o client.Object, given string) string {
+	switch o.(type) {
+	case *corev1.Namespace, *schedulingv1.PriorityClass, *corev1.Node:
+		return ""
+	case *coordinationv1.Lease: // the only ones that decisions read are the heartbeats of nodes
+		return corev1.NamespaceNodeLease
+	}
+	return cmp.Or(given, metav1.NamespaceDefault)
 }
 
 // decode returns nil for a kind that the webhook's scheme does not have.
@@ -96,7 +110,10 @@ func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, erro
 		return nil, err
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
-		return nil, fmt.Errorf("decode the %s: %w", kind, err)
+		return nil, fmt.Errorf("decode the %s: %w", kind, input.Plainly(raw, func(raw []byte) error {
+			empty, _ := s.empty(apiVersion, kind)
+			return json.UnmarshalCaseSensitivePreserveInts(raw, empty)
+		}, err))
 	}
 	return o, nil
 }
@@ -151,9 +168,12 @@ type view struct {
 	madeUp []client.Object
 	missed []string
 	seen   map[string]bool
-	// services were asked for, and there are none that are known: a constraint's selector follows from them.
-	services bool
+	// none are known of these kinds, all of which were asked for: what follows from them may be otherwise.
+	none map[reflect.Type]bool
 }
+
+// noneOf says whether all objects of a kind were asked for and not one is known.
+func (v *view) noneOf(kind client.Object) bool { return v.none[reflect.TypeOf(kind)] }
 
 // miss notes what is not known, once.
 func (v *view) miss(what string) {
@@ -229,9 +249,13 @@ func (v *view) List(_ context.Context, list client.ObjectList, options ...client
 
 // Indexer is for webhook.Lookup, which reads what it needs all of without copying.
 func (v *view) Indexer(kind client.Object) toolscache.Indexer {
-	indexer := v.kinds[reflect.TypeOf(kind)]
-	if _, is := kind.(*corev1.Service); is && len(indexer.ListKeys()) == 0 && !v.complete[reflect.TypeOf(kind)] {
-		v.services = true
+	t := reflect.TypeOf(kind)
+	indexer := v.kinds[t]
+	if len(indexer.ListKeys()) == 0 && !v.complete[t] {
+		if v.none == nil {
+			v.none = map[reflect.Type]bool{}
+		}
+		v.none[t] = true
 	}
 	return indexer
 }

@@ -17,11 +17,11 @@ import (
 
 // answer writes a decision as the API server wants it. The patch holds just the changes: fields that this version of
 // Kubernetes' types does not know survive, and so do the arrays of others.
-func answer(effective *defaulting.Effective, result defaulting.Result) admission.Response {
+func answer(result defaulting.Result) admission.Response {
 	values := encode(result.Changes)
 	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Allowed:          len(result.Denials) == 0,
-		AuditAnnotations: audit(effective, result, values),
+		AuditAnnotations: audit(result, values),
 	}}
 	for _, w := range result.Warnings {
 		response.Warnings = append(response.Warnings, string(w))
@@ -75,10 +75,10 @@ const maxAuditValue = 200
 
 // audit says in the API server's audit log what was decided and why. The API server puts the webhook's name before each
 // key.
-func audit(effective *defaulting.Effective, result defaulting.Result, values []json.RawMessage) map[string]string {
+func audit(result defaulting.Result, values []json.RawMessage) map[string]string {
 	annotations := map[string]string{}
-	if len(effective.Policies) > 0 {
-		annotations["policies"] = strings.Join(effective.Policies, ",")
+	if len(result.Policies) > 0 {
+		annotations["policies"] = strings.Join(result.Policies, ",")
 	}
 	for i, c := range result.Changes {
 		annotations[auditKey(c)] = auditValue(c, values[i]) + " (" + c.Why + ")"
@@ -93,8 +93,11 @@ func audit(effective *defaulting.Effective, result defaulting.Result, values []j
 	return annotations
 }
 
-// auditKey is the field's name, or that of an annotation, whatever level of it is written.
+// auditKey is the field's name, that of an annotation, whatever level of it is written, or that of a probe whose grace period it is.
 func auditKey(c defaulting.Change) string {
+	if probe, is := defaulting.ProbeOf(c.Path); is {
+		return probe
+	}
 	switch c.Section {
 	case "node":
 		return "enforcement"

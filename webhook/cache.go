@@ -13,8 +13,8 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims
-// are many and rarely needed: their informers start with the first decision that needs them.
+// watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims are many and rarely
+// needed: no informer has them.
 func watched() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &corev1.Node{},
@@ -22,7 +22,7 @@ func watched() []client.Object {
 	}
 }
 
-// CacheOptions keep of each kind only what decisions read, and hand out the stored objects themselves: nobody in this
+// CacheOptions keep of each kind only what decisions read, of those that are many not even their type, and hand out the stored objects themselves: nobody in this
 // package changes one.
 func CacheOptions() cache.Options {
 	trimmed := func(trim func(any) (any, error)) cache.ByObject {
@@ -33,31 +33,17 @@ func CacheOptions() cache.Options {
 			&corev1.Namespace{}: trimmed(trim(func(o *corev1.Namespace) *corev1.Namespace {
 				return &corev1.Namespace{ObjectMeta: withLabels(o.ObjectMeta)}
 			})),
-			&corev1.Service{}: trimmed(trim(func(o *corev1.Service) *corev1.Service {
-				return &corev1.Service{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
-			})),
-			&corev1.ReplicationController{}: trimmed(trim(func(o *corev1.ReplicationController) *corev1.ReplicationController {
-				return &corev1.ReplicationController{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
-			})),
-			&appsv1.ReplicaSet{}: trimmed(trim(func(o *appsv1.ReplicaSet) *appsv1.ReplicaSet {
-				return &appsv1.ReplicaSet{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
-			})),
-			&appsv1.StatefulSet{}: trimmed(trim(func(o *appsv1.StatefulSet) *appsv1.StatefulSet {
-				return &appsv1.StatefulSet{ObjectMeta: identity(o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
-			})),
+			&corev1.Service{}:               trimmed(trim(keep[*corev1.Service])),
+			&corev1.ReplicationController{}: trimmed(trim(keep[*corev1.ReplicationController])),
+			&appsv1.ReplicaSet{}:            trimmed(trim(keep[*appsv1.ReplicaSet])),
+			&appsv1.StatefulSet{}:           trimmed(trim(keep[*appsv1.StatefulSet])),
 			&schedulingv1.PriorityClass{}: trimmed(trim(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 				return &schedulingv1.PriorityClass{ObjectMeta: identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
 			})),
 			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
-				return &corev1.Node{ObjectMeta: withLabels(o.ObjectMeta), Spec: corev1.NodeSpec{Taints: o.Spec.Taints}}
-			})),
-			&corev1.Pod{}: trimmed(trim(func(o *corev1.Pod) *corev1.Pod {
-				kept := withLabels(o.ObjectMeta)
-				kept.DeletionTimestamp = o.DeletionTimestamp
-				return &corev1.Pod{ObjectMeta: kept, Spec: corev1.PodSpec{NodeName: o.Spec.NodeName}, Status: corev1.PodStatus{Phase: o.Status.Phase}}
-			})),
-			&corev1.PersistentVolumeClaim{}: trimmed(trim(func(o *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
-				return &corev1.PersistentVolumeClaim{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.PersistentVolumeClaimSpec{AccessModes: o.Spec.AccessModes, VolumeMode: o.Spec.VolumeMode}}
+				meta := withLabels(o.ObjectMeta)
+				meta.Finalizers = o.Finalizers
+				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}}
 			})),
 			// Policies are kept whole: the status controller reads all of them.
 			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},
@@ -67,9 +53,9 @@ func CacheOptions() cache.Options {
 }
 
 // trim is an informer's transform for one kind. What it does not know, such as a tombstone, passes as it is.
-func trim[T any](keep func(*T) *T) func(any) (any, error) {
+func trim[T, K any](keep func(T) K) func(any) (any, error) {
 	return func(in any) (any, error) {
-		if o, ok := in.(*T); ok {
+		if o, ok := in.(T); ok {
 			return keep(o), nil
 		}
 		return in, nil
@@ -81,9 +67,9 @@ func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
 }
 
 func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
-	kept := identity(m)
-	kept.Labels = m.Labels
-	return kept
+	labelled := identity(m)
+	labelled.Labels = shared(m.Labels)
+	return labelled
 }
 
 // kindOf names an object's kind for messages.

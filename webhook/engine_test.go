@@ -114,6 +114,7 @@ func TestNotReady(t *testing.T) {
 # TYPE podgrace_reviews_missed_total counter
 podgrace_reviews_missed_total{path="/mutate-evictions"} 0
 podgrace_reviews_missed_total{path="/mutate-pods"} 1
+podgrace_reviews_missed_total{path="/validate-pod-groups"} 0
 podgrace_reviews_missed_total{path="/validate-pods"} 1
 podgrace_reviews_missed_total{path="/validate-workloads"} 1
 `
@@ -217,6 +218,42 @@ func TestRequestsThatAreNotForUs(t *testing.T) {
 				t.Errorf("got allowed %v, %q", got.Allowed, said)
 			}
 		})
+	}
+}
+
+// Whoever applies a workload is warned about what its pods will meet, of each kind that makes pods; what can't be read is said.
+func TestWorkloadsAreForeseen(t *testing.T) {
+	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
+	const template = `"template":{"metadata":{},"spec":{"containers":[{"name":"a"}],"terminationGracePeriodSeconds":5}}`
+	for kind, object := range map[metav1.GroupVersionKind]string{
+		{Group: "apps", Version: "v1", Kind: "Deployment"}:  `{"spec":{` + template + `}}`,
+		{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:  `{"spec":{` + template + `}}`,
+		{Group: "apps", Version: "v1", Kind: "StatefulSet"}: `{"spec":{` + template + `}}`,
+		{Group: "apps", Version: "v1", Kind: "DaemonSet"}:   `{"spec":{` + template + `}}`,
+		{Group: "batch", Version: "v1", Kind: "Job"}:        `{"spec":{` + template + `}}`,
+		{Group: "batch", Version: "v1", Kind: "CronJob"}:    `{"spec":{"jobTemplate":{"spec":{` + template + `}}}}`,
+		{Version: "v1", Kind: "ReplicationController"}:      `{"spec":{` + template + `}}`,
+	} {
+		got := e.ValidateWorkloads(t.Context(), review(kind, object))
+		if want := "terminationGracePeriodSeconds is now 60, not 5: PodPolicy p: minimum 60 s"; !got.Allowed || len(got.Warnings) != 1 || got.Warnings[0] != want {
+			t.Errorf("%s: %v, %q", kind.Kind, got.Allowed, got.Warnings)
+		}
+	}
+	got := e.ValidateWorkloads(t.Context(), review(metav1.GroupVersionKind{Version: "v1", Kind: "ReplicationController"}, `{"spec":{}}`))
+	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "this workload was not checked: ") {
+		t.Errorf("without a template: %+v", got)
+	}
+}
+
+// Each probe's grace period has a name of its own in the audit log, beside the pod's.
+func TestAuditOfProbes(t *testing.T) {
+	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
+	probe := `{"terminationGracePeriodSeconds":7}`
+	got := e.MutatePods(t.Context(), review(pods, `{"metadata":{},"spec":{"containers":[{"name":"a","livenessProbe":`+probe+`,"startupProbe":`+probe+`}],"terminationGracePeriodSeconds":5}}`))
+	const why = "60 (PodPolicy p: minimum 60 s)"
+	want := map[string]string{"policies": "p", "terminationGracePeriodSeconds": why, "containers.0.livenessProbe": why, "containers.0.startupProbe": why}
+	if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -3,14 +3,12 @@ package webhook
 import (
 	"fmt"
 	"strings"
-	"sync"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/guard"
@@ -29,9 +27,8 @@ type Events struct {
 	// refusals of all namespaces.
 	refusals *rate.Limiter
 
-	mu sync.Mutex
 	// limits of namespaces and reasons.
-	limits *lru.Cache
+	limits *limiters
 }
 
 // The limits of Events of a replica: of one reason in one namespace, and of refusals in all.
@@ -40,8 +37,6 @@ const (
 	eventsBurst       = 20
 	refusalsPerSecond = 10
 	refusalsBurst     = 200
-	// maxLimits is how many namespaces and reasons are remembered. Who has more begins anew with some.
-	maxLimits = 4096
 )
 
 // maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
@@ -55,20 +50,12 @@ const (
 
 // NewEvents limits a recorder.
 func NewEvents(recorder Recorder) *Events {
-	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: lru.New(maxLimits)}
+	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: newLimiters(eventsPerSecond, eventsBurst)}
 }
 
 // allow says whether one more is within the limits.
 func (e *Events) allow(namespace, reason string) bool {
-	key := namespace + "/" + reason
-	e.mu.Lock()
-	limit, known := e.limits.Get(key)
-	if !known {
-		limit = rate.NewLimiter(eventsPerSecond, eventsBurst)
-		e.limits.Add(key, limit)
-	}
-	e.mu.Unlock()
-	return limit.(*rate.Limiter).Allow() && (reason != removalRefused || e.refusals.Allow())
+	return e.limits.allow(namespace+"/"+reason) && (reason != removalRefused || e.refusals.Allow())
 }
 
 func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decision) {
@@ -103,5 +90,5 @@ func regarding(r guard.Request) runtime.Object {
 	case r.VolumeAttachment != nil:
 		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: identity(r.VolumeAttachment.ObjectMeta)}
 	}
-	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: r.Node.Name}}
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
 }

@@ -90,6 +90,8 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return badRequest("Content-Type is %q: an AdmissionReview is application/json", contentType)
 	}
+	// An API server that writes a large object, and a machine that decodes one, may be short of time themselves.
+	half := time.Now().Add(patience(r) / 2)
 	// Who sends a review slowly must not keep others from being read.
 	deadline, _ := ctx.Deadline()
 	if err := connection.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) { // a recorder, which has all of it
@@ -102,8 +104,51 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 	if refusal != nil {
 		return *refusal
 	}
+	weight := weigh(raw)
+	if weight > maxWeight {
+		release()
+		return in.refuse(uid, reasonTooDear, tooDear)
+	}
+	if len(raw) > smallBody || weight > smallWeight {
+		ctx, cancel := context.WithDeadline(ctx, half)
+		defer cancel()
+		return in.judgeLarge(ctx, raw, weight, release)
+	}
 	defer release()
-	return in.judge(ctx, raw, uid)
+	if in.bounds.smallWork.Acquire(ctx, weight) != nil {
+		return in.refuse(uid, reasonBusy, busy)
+	}
+	defer in.bounds.smallWork.Release(weight)
+	return in.judge(ctx, raw)
+}
+
+// judgeLarge judges a review while the context lasts. What was not decided then is refused, whatever still holds it up: a later
+// answer is none. (A small review costs little, so that it is not to blame for a decision that lacks something.)
+func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, release func()) admission.Response {
+	if in.bounds.largeWork.Acquire(ctx, weight) != nil {
+		release()
+		return in.refuse("", reasonBusy, busy)
+	}
+	answered := make(chan admission.Response, 1)
+	go func() {
+		defer release()
+		defer in.bounds.largeWork.Release(weight)
+		// As the handler does for itself (admission.Webhook.RecoverPanic): here is no server that would.
+		defer func() {
+			if r := recover(); r != nil {
+				answered <- admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v", r))
+			}
+		}()
+		answered <- in.judge(ctx, raw)
+	}()
+	select {
+	case response := <-answered:
+		if ctx.Err() == nil {
+			return response
+		}
+	case <-ctx.Done():
+	}
+	return in.refuse("", reasonTooDear, tooDear)
 }
 
 // read returns a review as it was sent, and its UID. The caller releases its share of what is read at a time when it is done with it.
@@ -143,21 +188,8 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	return nil, uid, nil, new(badRequest("read the review: %w", err))
 }
 
-// judge decodes a review and hands it to the handler, if there is memory and time for that.
-func (in *intake) judge(ctx context.Context, raw []byte, uid types.UID) admission.Response {
-	weight := weigh(raw)
-	if weight > maxWeight {
-		return in.refuse(uid, reasonTooDear, tooDear)
-	}
-	large := len(raw) > smallBody || weight > smallWeight
-	working := in.bounds.smallWork
-	if large {
-		working = in.bounds.largeWork
-	}
-	if working.Acquire(ctx, weight) != nil {
-		return in.refuse(uid, reasonBusy, busy)
-	}
-	defer working.Release(weight)
+// judge decodes a review and hands it to the handler.
+func (in *intake) judge(ctx context.Context, raw []byte) admission.Response {
 	var review admissionv1.AdmissionReview
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
 		return badRequest("decode the review: %w", err)
@@ -165,12 +197,7 @@ func (in *intake) judge(ctx context.Context, raw []byte, uid types.UID) admissio
 	if review.Request == nil {
 		return badRequest("there is no request in it: is this an AdmissionReview?")
 	}
-	response := in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
-	if large && ctx.Err() != nil {
-		// What was decided may lack what there was no time for. A small review costs little, so that it is not to blame for that.
-		return in.refuse(review.Request.UID, reasonTooDear, tooDear)
-	}
-	return response
+	return in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
 }
 
 const (

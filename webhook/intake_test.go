@@ -158,6 +158,36 @@ func TestIntakeAnswersInTime(t *testing.T) {
 	}
 }
 
+// TestIntakeWaitsForNoLargeReview: it is refused in half the caller's patience, also where what judges it heeds nothing.
+func TestIntakeWaitsForNoLargeReview(t *testing.T) {
+	end := make(chan struct{})
+	_, post := serve(t, func(context.Context, admission.Request) admission.Response {
+		<-end
+		return admission.Allowed("")
+	})
+	large := reviewOf(`{"a":"` + strings.Repeat("x", smallBody) + `"}`)
+	if _, got := post(answering+20*time.Millisecond, strings.NewReader(large)); got.Allowed || got.UID != aUID || got.Result.Reason != reasonTooDear {
+		t.Errorf("got %+v", got)
+	}
+	close(end)
+	// What it took is given back when it ends.
+	if _, got := post(maxPatience, strings.NewReader(large)); !got.Allowed {
+		t.Errorf("the next one: %+v", got)
+	}
+}
+
+// A large review that makes the decision panic is answered, and the process goes on.
+func TestIntakeOfWhatPanics(t *testing.T) {
+	in := &intake{hook: (&admission.Webhook{Handler: admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { panic("here") })}).WithRecoverPanic(false), bounds: newBounds()}
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`)))
+	request.Header.Set("Content-Type", "application/json")
+	in.ServeHTTP(recorder, request)
+	if text := recorder.Body.String(); !strings.Contains(text, "panic: here") || !strings.Contains(text, `"uid":"`+aUID) {
+		t.Errorf("got %s", text)
+	}
+}
+
 // TestIntakeOfWhatCanNotBeDecoded: an API server reads objects as deep as we do, but not a review around them.
 func TestIntakeOfWhatCanNotBeDecoded(t *testing.T) {
 	_, post := serve(t, allowed)

@@ -3,17 +3,22 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -24,15 +29,16 @@ type Lookup struct {
 	// Live reads from the API server what no informer has yet: a namespace or a controller that was made a moment ago,
 	// whose first pods come before the informer's event. nil: such an object is unknown.
 	Live client.Reader
+	// Reads limit what creations of pods read live. nil: nothing does, nobody else waits.
+	Reads *Reads
+	// Nodes of the cluster. nil: the readers'.
+	Nodes *topology.Nodes
 	// Partial: what the readers do not have is unknown, and not absent.
 	Partial bool
 }
 
 // liveTimeout bounds a live read. The whole review has a few seconds.
 const liveTimeout = time.Second
-
-// informerTimeout bounds the wait for an informer that starts with the first decision that needs it.
-const informerTimeout = 2 * time.Second
 
 // current reads from the API server alone, where there is one: an informer may be behind, or its watch broken, and keeps only a part of
 // an object's metadata.
@@ -71,9 +77,7 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 		if facts.Nodes, err = l.nodes(ctx); err != nil {
 			return facts, err
 		}
-	}
-	if needs.Pods {
-		facts.Pods = l.pods(ctx, namespace)
+		facts.Pods = func(selector labels.Selector) ([]string, bool) { return l.pods(ctx, namespace, selector) }
 	}
 	if needs.Claims {
 		facts.Claims = l.claims(ctx, namespace, pod)
@@ -94,18 +98,24 @@ func (l *Lookup) priorityClasses(ctx context.Context) (map[string]*schedulingv1.
 }
 
 func (l *Lookup) serviceSelectors(ctx context.Context, namespace string) ([]map[string]string, error) {
-	services, err := stored(ctx, l.Informers, &corev1.Service{}, namespace, &corev1.ServiceList{})
+	services, err := stored[client.Object](ctx, l.Informers, &corev1.Service{}, namespace, &corev1.ServiceList{})
 	if err != nil {
 		return nil, fmt.Errorf("list Services of %s: %w", namespace, err)
 	}
 	selectors := make([]map[string]string, 0, len(services))
 	for _, s := range services {
-		// A nil selector selects nothing (endpoints made by hand); an empty one can't be stored.
-		if len(s.Spec.Selector) > 0 {
-			selectors = append(selectors, s.Spec.Selector)
+		if selector := selectorOf(s); selector != nil {
+			selectors = append(selectors, selector.MatchLabels)
 		}
 	}
 	return selectors, nil
+}
+
+// owners are the kinds of controllers from which the scheduler derives a selector, empty.
+var owners = map[string]func() client.Object{
+	"ReplicaSet":            func() client.Object { return &appsv1.ReplicaSet{} },
+	"StatefulSet":           func() client.Object { return &appsv1.StatefulSet{} },
+	"ReplicationController": func() client.Object { return &corev1.ReplicationController{} },
 }
 
 // ownerSelector returns the selector of a pod's controller, or nil where there is none or it can't be read.
@@ -113,64 +123,106 @@ func (l *Lookup) ownerSelector(ctx context.Context, namespace string, owner *met
 	if owner == nil || !defaulting.OwnerHasSelector(owner) {
 		return nil
 	}
-	key := types.NamespacedName{Namespace: namespace, Name: owner.Name}
-	switch owner.Kind {
-	case "ReplicaSet":
-		var o appsv1.ReplicaSet
-		if err := l.get(ctx, key, &o); err == nil {
-			return o.Spec.Selector
+	o, key := owners[owner.Kind](), types.NamespacedName{Namespace: namespace, Name: owner.Name}
+	if l.Reads == nil {
+		if err := l.get(ctx, key, o); err != nil {
+			return nil
 		}
-	case "StatefulSet":
-		var o appsv1.StatefulSet
-		if err := l.get(ctx, key, &o); err == nil {
-			return o.Spec.Selector
-		}
-	case "ReplicationController":
-		var o corev1.ReplicationController
-		if err := l.get(ctx, key, &o); err == nil {
-			return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
-		}
+		return selectorOf(o)
 	}
-	return nil
+	if selector, err := l.keptSelector(ctx, key, o); selector != nil || err != nil {
+		return selector
+	}
+	if err := l.Reads.owner(ctx, key, owner.UID, o); err != nil {
+		return nil
+	}
+	return selectorOf(o)
 }
 
-func (l *Lookup) nodes(ctx context.Context) ([]*corev1.Node, error) {
+// keptSelector returns what the informer knows of an owner's selector; nil: it does not know the owner, or expects it to have no pods.
+func (l *Lookup) keptSelector(ctx context.Context, key types.NamespacedName, kind client.Object) (*metav1.LabelSelector, error) {
+	indexer, err := indexerOf(ctx, l.Informers, kind)
+	if err != nil {
+		return nil, err
+	}
+	if indexer == nil {
+		if err := l.Informers.Get(ctx, key, kind); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return selectorOf(kind), nil
+	}
+	object, _, err := indexer.GetByKey(key.String())
+	if err != nil {
+		return nil, fmt.Errorf("read the informer: %w", err)
+	}
+	return selectorOf(object), nil
+}
+
+func (l *Lookup) nodes(ctx context.Context) (*topology.Nodes, error) {
+	if l.Nodes != nil {
+		return l.Nodes, nil
+	}
 	nodes, err := stored(ctx, l.Informers, &corev1.Node{}, "", &corev1.NodeList{})
 	if err != nil {
 		return nil, fmt.Errorf("list Nodes: %w", err)
 	}
-	return nodes, nil
+	return topology.New(nodes...), nil
 }
 
-// pods returns the pods that the scheduler counts, or nil where they are not known.
-func (l *Lookup) pods(ctx context.Context, namespace string) []defaulting.PodOnNode {
-	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
-	defer cancel()
+// pods returns the node of each pod that the scheduler counts, and whether they are known.
+func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Selector) ([]string, bool) {
+	if l.Reads != nil {
+		nodes, err := l.Reads.pods(ctx, namespace, selector)
+		return nodes, err == nil
+	}
 	pods, err := stored(ctx, l.Informers, &corev1.Pod{}, namespace, &corev1.PodList{})
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	counted := make([]defaulting.PodOnNode, 0, len(pods))
+	nodes := make([]string, 0, len(pods))
 	for _, p := range pods {
-		if p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
-			counted = append(counted, defaulting.PodOnNode{Node: p.Spec.NodeName, Labels: p.Labels})
+		if counts(p) && selector.Matches(labels.Set(p.Labels)) {
+			nodes = append(nodes, p.Spec.NodeName)
 		}
 	}
-	return counted
+	return nodes, true
 }
 
 // claims returns what is known of the pod's claims. One that can't be read is left out: unknown.
 func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) guard.Claims {
-	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	claims := guard.Claims{}
-	for _, name := range guard.ClaimNames(pod) {
-		var claim corev1.PersistentVolumeClaim
-		if err := l.get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
-			claims[name] = guard.ClaimOf(&claim, pod)
-		}
+	var mu sync.Mutex
+	var reads errgroup.Group
+	reads.SetLimit(claimReads)
+	names := guard.ClaimNames(pod)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		reads.Go(func() error {
+			var claim corev1.PersistentVolumeClaim
+			if err := l.claim(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				claims[name] = guard.ClaimOf(&claim, pod)
+			}
+			return nil
+		})
 	}
+	_ = reads.Wait() // what could not be read is unknown
 	return claims
+}
+
+// claimReads is how many claims of a pod are read at once. A pod with hundreds of volumes must not draw a review out: while it lasts another
+// pod can take the place of the one that is judged.
+const claimReads = 16
+
+// claim reads a claim live: they are many and rarely needed, so that no informer has them.
+func (l *Lookup) claim(ctx context.Context, key types.NamespacedName, into *corev1.PersistentVolumeClaim) error {
+	if l.Reads != nil {
+		return l.Reads.get(ctx, key, into)
+	}
+	return l.get(ctx, key, into)
 }
 
 // get reads from the informer, and live where the informer does not have the object.

@@ -16,6 +16,7 @@ type Metrics struct {
 	removals *prometheus.CounterVec
 	missed   *prometheus.CounterVec
 	refused  *prometheus.CounterVec
+	unjudged *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -39,16 +40,22 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_reviews_refused_total", Help: "Requests that this replica refused without judging their object, by the path that was asked and the reason: the review was too large, would have taken too much memory or time, or others as large were judged. Dry runs are counted.",
 		}, []string{"path", "reason"}),
+		unjudged: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_spread_unjudged_total", Help: "Pods of which it was not judged whether their hard topology spread constraints can be met, by the reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.",
+		}, []string{"reason"}),
 	}
 	m.begin()
-	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, inForce{policies})
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, m.unjudged, inForce{policies})
 	return m
 }
 
 // begin has the series that alerts look at there from the start, so that the first event is an increase.
 func (m *Metrics) begin() {
-	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads, PathMutateEvictions} {
+	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads, PathValidatePodGroups, PathMutateEvictions} {
 		m.missed.WithLabelValues(path)
+	}
+	for _, reason := range []defaulting.Unjudged{defaulting.TooDear, defaulting.PodsUnknown} {
+		m.unjudged.WithLabelValues(string(reason))
 	}
 	for _, reason := range denialReasons() {
 		m.denials.WithLabelValues(reason)
@@ -128,6 +135,9 @@ func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
 			m.changes.WithLabelValues(c.Section).Inc()
 		}
 		last = c.Section
+	}
+	if result.Unjudged != "" {
+		m.unjudged.WithLabelValues(string(result.Unjudged)).Inc()
 	}
 	m.warnings.Add(float64(len(result.Warnings)))
 	for _, d := range result.Denials {

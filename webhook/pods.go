@@ -35,6 +35,8 @@ type Engine struct {
 	Offline bool
 	// Fences gives receipts of fences. nil: nobody fences here.
 	Fences Fences
+	// Holds knows since when Nodes have been held by finalizers. nil: for ever, where nobody races with a review.
+	Holds *Holds
 	// Events may be nil.
 	Events *Events
 	// Metrics may be nil.
@@ -77,7 +79,7 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	}
 	result := decide(effective, request, facts)
 	e.Metrics.decided(req, result)
-	return answer(effective, result)
+	return answer(result)
 }
 
 // decodePod returns the pod of a request that is for us, or the answer to one that is not.

@@ -74,10 +74,10 @@ func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) adm
 
 // ofThisPod keeps an eviction that removes a pod at once to the pod that was judged. The API server reads the pod after it has asked us, by its name, and
 // another may have that by then; or it is the same, and was bound to a node meanwhile (pkg/registry/core/pod/storage/eviction.go, 1.36.3). What is
-// refused, only warned about or not judged stays as it is.
+// refused, only warned about by the policies, not guarded or not judged stays as it is.
 func ofThisPod(req admission.Request, r guard.Request, d guard.Decision, now time.Time) []jsonpatch.Operation {
 	var eviction policyv1.Eviction
-	if d.Verdict != guard.Allow || d.Reason == guard.NotGuarded || d.Reason == guard.AllowedActor || !graceperiod.Delete(r.Pod, r.GracePeriodSeconds, now).Force || json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction) != nil {
+	if d.Verdict == guard.Deny || d.Reason == guard.Unsafe || d.Reason == guard.NotGuarded || d.Reason == guard.AllowedActor || !graceperiod.Delete(r.Pod, r.GracePeriodSeconds, now).Force || json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction) != nil {
 		return nil
 	}
 	only := &metav1.Preconditions{}
@@ -213,9 +213,7 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 		if err := decodeNode(req.OldObject.Raw, "old object", &r.Node); err != nil {
 			return nil, err
 		}
-		if len(r.Node.Finalizers) > 0 { // it stays until the last of them is taken away
-			return nil, nil
-		}
+		r.HeldFrom = e.heldFrom(ctx, r.Node)
 		return r, nil
 	case "CREATE nodes/":
 		r.Road = guard.RoadOutOfService
@@ -350,8 +348,31 @@ func removalAnswer(r guard.Request, d guard.Decision) admission.Response {
 	case guard.Deny:
 		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(d.Reason), Message: d.Message}
 	case guard.Warn:
-		response.Warnings = []string{string(defaulting.Shorten(d.Message))}
+		response.Warnings = warnings(d.Message)
 	case guard.Allow:
 	}
 	return response
+}
+
+// warnings tells what may happen, and then what to do, in as many as it takes: the API server cuts each that is long.
+func warnings(message string) []string {
+	var all []string
+	what, ways, told := strings.Cut(message, guard.WaysOn)
+	if told {
+		ways = strings.TrimPrefix(guard.WaysOn, ". ") + ways
+		what += "."
+	}
+	for _, part := range []string{what, ways} {
+		for part != "" {
+			fits := part
+			if len(part) > defaulting.MaxWarning {
+				if end := strings.LastIndex(part[:defaulting.MaxWarning], "; "); end > 0 {
+					fits = part[:end+len("; ")]
+				}
+			}
+			part = part[len(fits):]
+			all = append(all, string(defaulting.Shorten(strings.TrimSpace(fits))))
+		}
+	}
+	return all
 }

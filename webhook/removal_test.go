@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -247,6 +249,9 @@ func changedNode(changes ...nodeChange) *corev1.Node {
 // held is a Node that somebody drains before it goes, draining one that is to go, and goes nothing of that.
 func held(n *corev1.Node) { n.Finalizers = []string{"karpenter.sh/termination"} }
 
+// adopted has a finalizer that the DELETE itself takes away.
+func adopted(n *corev1.Node) { n.Finalizers = []string{"orphan"} }
+
 func draining(n *corev1.Node) {
 	n.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	n.Finalizers = []string{"karpenter.sh/termination", "example.org/hold"}
@@ -308,6 +313,7 @@ func TestRemovalRoads(t *testing.T) {
 		"Node DELETECOLLECTION":                    {removal(admissionv1.Delete, "nodes", "", "", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
 		"out-of-service taint, without a name":     {taint(false, true, unnamed), "out-of-service", []string{"pods may still run on node " + onSilentNode, "kubectl podgrace confirm node/n1"}},
 		"VolumeAttachment DELETECOLLECTION":        {removal(admissionv1.Delete, "volumeattachments", "", "", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
+		"DELETE of a Node that holds nobody":       {removal(admissionv1.Delete, "nodes", "", "n1", old(changedNode(adopted))), "node", []string{"pods may still run on node " + onSilentNode}},
 		"Node DELETE":                              {removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0", "kubectl podgrace confirm node/n1"}},
 		"the last finalizer of a Node":             {drained("", draining, goes), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0"}},
 		"the last finalizer, by its status":        {drained("status", draining, goes), "node", []string{"pods may still run on node " + onSilentNode, "shop/db-0"}},
@@ -342,7 +348,7 @@ func TestRemovalRoads(t *testing.T) {
 					t.Errorf("%s: got %+v", why, allowed)
 				}
 			}
-			if warned := served(t, guardedEngine(t, live, warning), webhook.PathValidateRemoval, tc.request); !warned.Allowed || len(warned.Warnings) != 1 || !strings.Contains(warned.Warnings[0], "n1 (not ready") {
+			if warned := served(t, guardedEngine(t, live, warning), webhook.PathValidateRemoval, tc.request); !warned.Allowed || strings.Join(warned.Warnings, " ") != got.Result.Message || slices.ContainsFunc(warned.Warnings, func(w string) bool { return len(w) > defaulting.MaxWarning }) {
 				t.Errorf("Warn: got %+v", warned)
 			}
 		})
@@ -369,7 +375,7 @@ func TestOrdinaryRemovals(t *testing.T) {
 		"one of two finalizers":                    {updated("", dbPod(halfDone, finalizers("x/y", "x/z")), dbPod(halfDone, finalizers("x/z"))), ""},
 		"a Job's finalizer":                        {updated("", dbPod(halfDone, ended, finalizers("batch.kubernetes.io/job-tracking")), dbPod(halfDone, ended)), "Finished"},
 		"another taint":                            {taint(false, false), ""},
-		"a Node with a finalizer":                  {removal(admissionv1.Delete, "nodes", "", "n1", old(changedNode(held))), ""},
+		"a Node with a finalizer":                  {removal(admissionv1.Delete, "nodes", "", "n1", old(changedNode(held))), "Held"},
 		"one of two finalizers of a Node":          {drained("", draining, held), ""},
 		"a finalizer of a Node that stays":         {drained("", held, goes), ""},
 		"status of a Node":                         {drained("status", goes, goes), ""},
@@ -750,7 +756,7 @@ func TestNodeRoad(t *testing.T) {
 	t.Run("forceDelete: Warn there", func(t *testing.T) {
 		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try"))), strict, lax, warning)
 		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
-		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "its pods are force-deleted: try/db-0") {
+		if !got.Allowed || !strings.Contains(strings.Join(got.Warnings, " "), "its pods are force-deleted: try/db-0") {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -770,6 +776,37 @@ func TestNodeRoad(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// A pod that is bound to the node while the pods of it are looked at is seen, and one that comes with each look holds it.
+func TestBoundWhileTheNodeIsJudged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		every   bool
+		allowed bool
+		says    string
+	}{
+		"once":   {false, false, "shop/late-1"},
+		"always": {true, false, "which they are could not be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			looks := 0
+			live := interceptor.NewClient(silentCluster(dbPod(stateless)), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				if pods, is := list.(*corev1.PodList); is {
+					if looks++; looks == 2 || tc.every {
+						late := dbPod()
+						late.Name, late.UID = fmt.Sprintf("late-%d", looks-1), types.UID(fmt.Sprint(looks))
+						pods.Items = append(pods.Items, *late)
+					}
+				}
+				return err
+			}})
+			got := guardedEngine(t, live).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
 }
 
 // A policy that warns beside one that denies: what that one refuses, raises and lets pass stays, and the rest is warned about.
@@ -792,7 +829,7 @@ func TestWarningBesideDenying(t *testing.T) {
 			switch {
 			case tc.says == "" && (got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)")):
 				t.Errorf("got %+v", got)
-			case tc.says != "" && (!got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], tc.says)):
+			case tc.says != "" && (!got.Allowed || !strings.Contains(strings.Join(got.Warnings, " "), tc.says)):
 				t.Errorf("got %+v", got)
 			}
 		})
@@ -916,7 +953,7 @@ func TestPlainEvictions(t *testing.T) {
 			e := guardedEngine(t, holding(tc.pod))
 			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), webhook.NewEvents(events)
 			got := e.MutateEvictions(t.Context(), eviction(tc.body))
-			kept := tc.verdict == guard.Allow && tc.body == evictionBare && name != "ordinary" // what removes the pod at once, to this pod
+			kept := tc.verdict != guard.Deny && tc.verdict != "" && tc.body == evictionBare && name != "ordinary" // what removes the pod at once, to this pod
 			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 != kept || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
 				t.Fatalf("got %+v", got)
 			}
@@ -965,6 +1002,7 @@ func TestEvictionIsKeptToItsPod(t *testing.T) {
 		"own grace 0, null options":  {options("null"), dbPod(ownGrace(0), ended), `{"preconditions":{"uid":"pod-1"}}`},
 		"own grace 0, other options": {options(`{"propagationPolicy":"Orphan"}`), dbPod(ownGrace(0), ended), `{"propagationPolicy":"Orphan","preconditions":{"uid":"pod-1"}}`},
 		"ordinary":                   {options(`{"gracePeriodSeconds":30}`), dbPod(versioned), `{"gracePeriodSeconds":30}`},
+		"unprotected":                {evictionV1beta1, dbPod(stateless, versioned), `{"gracePeriodSeconds":0,"preconditions":{"uid":"pod-1"}}`},
 		"refused":                    {evictionV1beta1, dbPod(versioned), `{"gracePeriodSeconds":0}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -1060,6 +1098,7 @@ podgrace_reviews_missed_total{path="/mutate-evictions"} %d
 podgrace_reviews_missed_total{path="/mutate-pods"} 0
 podgrace_reviews_missed_total{path="/validate-pods"} 0
 podgrace_reviews_missed_total{path="/validate-workloads"} 0
+podgrace_reviews_missed_total{path="/validate-pod-groups"} 0
 `, missed)), "podgrace_reviews_missed_total"); diff != nil {
 				t.Error(diff)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,24 +97,41 @@ func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Requ
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.
 func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies) (protected map[v1alpha1.RemovalAction][]*corev1.Pod, known bool) {
-	pods, err := e.Lookup.podsOn(ctx, node)
-	if err != nil {
-		return nil, false
-	}
 	protected = map[v1alpha1.RemovalAction][]*corev1.Pod{}
 	lookup, guarding := e.Lookup.current(), map[string]guard.Policy{}
+	seen := map[types.UID]bool{}
+	for looked := 1; ; looked++ {
+		pods, err := e.Lookup.podsOn(ctx, node)
+		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return seen[p.UID] || graceperiod.Finished(&p) })
+		switch {
+		case err != nil || looked > looks && len(pods) > 0:
+			return nil, false
+		case looked > 1 && len(pods) == 0:
+			return protected, true
+		}
+		for i := range pods {
+			seen[pods[i].UID] = true
+		}
+		if !e.addProtected(ctx, protected, pods, policies, lookup, guarding) {
+			return nil, false
+		}
+	}
+}
+
+// looks is how often the pods of a node are listed: one can be bound to it while the claims of the others are read.
+const looks = 3
+
+// addProtected adds those that are protected. It is false where there was not enough time.
+func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies defaulting.Policies, lookup *Lookup, guarding map[string]guard.Policy) bool {
 	for i := range pods {
 		p := &pods[i]
-		if graceperiod.Finished(p) {
-			continue
-		}
 		policy, known := guarding[p.Namespace]
 		if !known {
 			policy = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
 			guarding[p.Namespace] = policy
 		}
 		if ctx.Err() != nil {
-			return nil, false
+			return false
 		}
 		if len(policy.Names) == 0 {
 			continue
@@ -122,7 +140,7 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 			protected[action] = append(protected[action], p)
 		}
 	}
-	return protected, true
+	return true
 }
 
 // errOffline is for reads where there is no API server to ask.
@@ -197,7 +215,7 @@ func (l *Lookup) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) 
 	if l.Live == nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", node, errOffline)
 	}
-	ctx, cancel := context.WithTimeout(ctx, informerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	var list corev1.PodList
 	if err := l.Live.List(ctx, &list, client.MatchingFields{"spec.nodeName": node}); err != nil {

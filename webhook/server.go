@@ -19,6 +19,8 @@ const (
 	PathValidatePods      = "/validate-pods"
 	PathValidateWorkloads = "/validate-workloads"
 	PathValidateRemoval   = "/validate-removal"
+	PathValidatePolicies  = "/validate-policies"
+	PathValidatePodGroups = "/validate-pod-groups"
 	PathMutateEvictions   = "/mutate-evictions"
 	PathMutateNodes       = "/mutate-nodes"
 	PathAnswers           = "/answers"
@@ -34,6 +36,8 @@ func (e *Engine) Register(mux interface {
 		PathValidatePods:      e.ValidatePods,
 		PathValidateWorkloads: e.ValidateWorkloads,
 		PathValidateRemoval:   e.ValidateRemoval,
+		PathValidatePolicies:  e.ValidatePolicies,
+		PathValidatePodGroups: e.ValidatePodGroups,
 		PathMutateEvictions:   e.MutateEvictions,
 		PathMutateNodes:       e.MutateNodes,
 		PathAnswers:           e.Answers,
@@ -57,14 +61,14 @@ func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
 // for them, and turns ready.
 type Readiness struct {
 	Cache cache.Cache
-	// Policies says whether the policies that exist have been compiled.
-	Policies func() bool
+	// Followed says whether what is kept by events knows what existed: the policies, compiled, and the nodes.
+	Followed func() bool
 
 	ready atomic.Bool
 }
 
 // Ready is for Engine.
-func (r *Readiness) Ready() bool { return r.ready.Load() && r.Policies() }
+func (r *Readiness) Ready() bool { return r.ready.Load() && r.Followed() }
 
 // Check is for /readyz.
 func (r *Readiness) Check(*http.Request) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,6 +38,8 @@ type PolicyStatus struct {
 	Live client.Reader
 	// Guard returns the state of the removal guard for a policy.
 	Guard func(types.UID) GuardState
+	// Limits returns what the API server judges by itself of a policy at a generation (Limits.Condition). nil: nothing is said of it.
+	Limits func(policy types.UID, generation int64) (condition *metav1.Condition, known bool)
 }
 
 // SetUp adds the controller to the manager. What is said of one policy depends on the others (equal weights) and on the
@@ -49,6 +52,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
 		Watches(&rbacv1.RoleBinding{}, all). // by which the guard is armed
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all).
 		Complete(s)
 	if err != nil {
 		return fmt.Errorf("set up the status controller: %w", err)
@@ -73,6 +77,9 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	var errs []error
 	var again time.Duration
 	for i, status := range s.statuses(list.Items, facts) {
+		if !s.tellCompiled(&list.Items[i], &status) {
+			again = time.Second
+		}
 		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c.Reason == v1alpha1.ReasonGuardWaiting {
 			again = time.Second
 		}
@@ -84,6 +91,18 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
+}
+
+// tellCompiled says in a status what the API server judges by itself. It returns false where that is not known yet.
+func (s *PolicyStatus) tellCompiled(p *v1alpha1.PodPolicy, status *v1alpha1.PodPolicyStatus) bool {
+	if s.Limits == nil {
+		return true
+	}
+	condition, known := s.Limits(p.UID, p.Generation)
+	if known {
+		setCompiled(status, condition)
+	}
+	return known
 }
 
 // unknownFields are fields of policies that the API server has stored and this program would drop without a word.

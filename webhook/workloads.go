@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -73,6 +74,8 @@ func newWorkload(group, kind string) runtime.Object {
 		return &batchv1.Job{}
 	case "batch/CronJob":
 		return &batchv1.CronJob{}
+	case "/ReplicationController":
+		return &corev1.ReplicationController{}
 	}
 	return nil
 }

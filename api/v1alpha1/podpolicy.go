@@ -17,6 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Grace",type=string,JSONPath=`.status.summary.gracePeriod`
 // +kubebuilder:printcolumn:name="Removal",type=string,JSONPath=`.status.summary.removal`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Compiled",type=string,JSONPath=`.status.conditions[?(@.type=="Compiled")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type PodPolicy struct {
@@ -43,7 +44,8 @@ type PodPolicyList struct {
 
 // PodPolicySpec is what a policy asks for. A section that is absent is not decided by this policy.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.removal) || !has(self.match) || (!has(self.match.podSelector) && !has(self.match.ownerKinds) && !has(self.match.matchConditions))",message="a policy with removal may select by namespaceSelector only: a tenant must not be able to relabel a pod out of it",fieldPath=".match"
+// +kubebuilder:validation:XValidation:rule="!has(self.removal) || !has(self.match) || (!has(self.match.podSelector) && !has(self.match.ownerKinds) && !has(self.match.matchConditions) && !has(self.match.priorityClassNames) && !has(self.match.priority))",message="a policy with removal may select by namespaceSelector only: a tenant must not be able to relabel a pod out of it",fieldPath=".match"
+// +kubebuilder:validation:XValidation:rule="!has(self.priority) || !has(self.match) || (!has(self.match.priorityClassNames) && !has(self.match.priority))",message="a policy that selects by priority cannot say which class pods get or may have: whether it matches would depend on itself",fieldPath=".priority"
 type PodPolicySpec struct {
 	// Match says which pods the policy is for. Empty or absent: every pod. Pods of kube-system and of Podgrace's own
 	// namespace are never matched.
@@ -67,7 +69,7 @@ type PodPolicySpec struct {
 	// TopologySpread gives topology spread constraints to pods that have none.
 	// +optional
 	TopologySpread *TopologySpreadSection `json:"topologySpread,omitempty"`
-	// GracePeriod says how long the pods get to stop.
+	// GracePeriod says how long the pods get to stop. Its limits hold for a livenessProbe's or startupProbe's own grace period, too.
 	// +optional
 	GracePeriod *GracePeriodSection `json:"gracePeriod,omitempty"`
 	// Node is what the node enforcer keeps for the pods.
@@ -105,6 +107,18 @@ type PodMatch struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	OwnerKinds []OwnerKind `json:"ownerKinds,omitempty"`
+	// PriorityClassNames selects by the PriorityClass that the pod has when it is created: its own choice, or what a policy or the
+	// cluster's globalDefault gives. Such a policy can't have a section priority itself, and neither can one with priority here.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	PriorityClassNames []string `json:"priorityClassNames,omitempty"`
+	// Priority selects by the value of that class; it is 0 for a pod without one.
+	// +optional
+	Priority *PriorityRange `json:"priority,omitempty"`
 	// MatchConditions are CEL expressions as in Kubernetes' own webhook configurations, with the variables object (the
 	// pod), namespaceObject (the name and labels of its namespace) and request (with namespace, operation, dryRun and
 	// userInfo). What Podgrace itself writes (class, priority, constraints, grace period) can't be asked about. All must be
@@ -125,6 +139,19 @@ type OwnerKind string
 
 // OwnerKindNone matches pods without a controller.
 const OwnerKindNone OwnerKind = "None"
+
+// PriorityRange selects pods by their priority, both ends included.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.min) || !has(self.max) || self.min <= self.max",message="min must not be above max",fieldPath=".min"
+type PriorityRange struct {
+	// Min is the lowest priority that is selected.
+	// +optional
+	Min *int32 `json:"min,omitempty"`
+	// Max is the highest.
+	// +optional
+	Max *int32 `json:"max,omitempty"`
+}
 
 // PrioritySection ranks pods by PriorityClass.
 //
@@ -288,8 +315,8 @@ type GracePeriodSection struct {
 	// +kubebuilder:validation:Maximum=604800
 	MaxSeconds *int64 `json:"maxSeconds,omitempty"`
 	// PreStopMarginSeconds is a limit: what must be left of the grace period after the longest preStop hook. Known hooks are
-	// the sleep action and an exec of exactly "sleep N"; others are warned about. Of several policies the highest holds, up to
-	// the maximum.
+	// the sleep action and an exec of exactly "sleep N"; others are warned about, and one that begins with a sleep counts as no less.
+	// Of several policies the highest holds, up to the maximum.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=86400
@@ -429,7 +456,9 @@ type PodPolicyStatus struct {
 	// Summary tells at a glance what the policy does.
 	// +optional
 	Summary PolicySummary `json:"summary,omitempty"`
-	// Conditions: Ready is False while a part of the policy can't be applied; the message names it.
+	// Conditions: Ready is False while a part of the policy can't be applied; the message names it. Compiled says by its reason
+	// whether the API server judges the limits on pods by itself, so that they hold while the webhook is away: Full, Partly or
+	// No; the message says which it does not, and why. A policy without such limits has no such condition.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -456,9 +485,10 @@ type PolicySummary struct {
 	Removal string `json:"removal,omitempty"`
 }
 
-// The condition type and reasons of a PodPolicy.
+// The condition types and reasons of a PodPolicy.
 const (
-	ConditionReady = "Ready"
+	ConditionReady    = "Ready"
+	ConditionCompiled = "Compiled"
 
 	ReasonValid                 = "Valid"
 	ReasonInvalidSpec           = "InvalidSpec"
@@ -466,4 +496,8 @@ const (
 	ReasonReservedPriorityClass = "ReservedPriorityClass"
 	ReasonGuardWaiting          = "GuardWaiting"
 	ReasonGuardOff              = "GuardOff"
+
+	ReasonFull   = "Full"
+	ReasonPartly = "Partly"
+	ReasonNo     = "No"
 )

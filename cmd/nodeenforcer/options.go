@@ -63,7 +63,7 @@ func (o *options) addShared(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeletCA, "kubelet-ca", o.kubeletCA, "CA file of the kubelet's serving certificate; empty: it is not verified")
 	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of asking it")
 	f.StringVar(&o.mode, "mode", o.mode, "Observe, Tune or Repair, whatever the policy says; empty: as the policy says")
-	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them")
+	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them; for plan also with workloads")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
 }
 

@@ -30,7 +30,8 @@ func newPlan() *cobra.Command {
 		Long: `plan prints the tree of cgroups that pods, node and NodePolicy ask for: QoS class, what was promised, the limit, what is used,
 and every file that holds something else than it should. It writes nothing.
 
-With --pods-from and --node it needs no API server, and with --cgroup-version no node either.`,
+With --pods-from and --node it needs no API server, and with --cgroup-version no node either. Of a workload in such a file it plans
+one pod, as its controller would create it, under the workload's name.`,
 		Example: `  # On the node itself, compared with its cgroups
   nodeenforcer plan --node-name worker-1
 
@@ -91,10 +92,13 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (nodeenforcer.St
 		o.nodeName = s.Node.Name
 	}
 	if o.podsFrom != podsFromAPI {
-		if s.Pods, _, err = nodeenforcer.ReadPods(o.podsFrom, o.nodeName); err != nil {
+		var others int
+		if s.Pods, others, err = nodeenforcer.ReadPods(o.podsFrom, o.nodeName); err != nil {
 			return s, err
 		}
-		s.From = o.podsFrom
+		if s.From = o.podsFrom; others > 0 {
+			s.From += fmt.Sprintf(" (objects that make no pods: %d)", others)
+		}
 		if s.Node == nil {
 			if s.Node, err = nodeenforcer.LocalNode(o.nodeName, o.procRoot); err != nil {
 				return s, err

@@ -137,7 +137,22 @@ func TestPlanWithoutNode(t *testing.T) {
 	}
 }
 
-// A whole node's pods, of which each has a container, a sidecar and an init container that has ended.
+// Workloads are what people have in files: none of them is passed over without a word.
+func TestPlanOfWorkloads(t *testing.T) {
+	unpack(t)
+	text := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  replicas: 3\n  template:\n    spec: {initContainers: [{name: setup}], containers: [{name: c}]}\n---\napiVersion: v1\nkind: Service\n"
+	if err := os.WriteFile("workloads.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := call(t, "plan", "--pods-from=workloads.yaml", "--node=node.yaml", "--cgroup-version=2")
+	for _, says := range []string{"1 pod from workloads.yaml (objects that make no pods: 1)\n", "shop/web  BestEffort", "  setup ", "  c "} {
+		if code != 0 || !strings.Contains(out, says) {
+			t.Errorf("exit %d, without %q: %s%s", code, says, out, log)
+		}
+	}
+}
+
+// A whole node's pods, of which each has a container, a sidecar and an init container: each has its values when it runs.
 func TestPlanOf500Pods(t *testing.T) {
 	unpack(t)
 	writePods(t, 500)
@@ -149,7 +164,7 @@ func TestPlanOf500Pods(t *testing.T) {
 		Cgroups   []struct{ Level string }
 		Processes []struct{}
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Cgroups) != 3+3*500 || len(got.Processes) != 2*500 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Cgroups) != 3+4*500 || len(got.Processes) != 3*500 {
 		t.Errorf("%d cgroups, %d processes, %v", len(got.Cgroups), len(got.Processes), err)
 	}
 }

@@ -23,7 +23,9 @@ warnings come and go, and whether force deletes, and evictions with a grace
 period of 0, are still let through.
 
 --from and --to are files and folders with PodPolicies; "none" stands for no
-policies. Where a cluster is named by --kubeconfig, --context or --server, its own
+policies. --from may be a branch, tag or commit of the repository at hand, for what
+--to was there; git::REPOSITORY//PATH@REF is a path of any commit on this machine.
+Where a cluster is named by --kubeconfig, --context or --server, its own
 policies are taken without --from, and without -f its own workloads and pods.
 
 A policy reaches new pods only. Pods that run already are therefore judged for
@@ -38,8 +40,7 @@ Exit codes: 0 nothing changes, as --fail-on says
               where --from or --to can't be read or has no PodPolicy`
 
 const diffExample = `  # What does this branch do to the manifests?
-  git worktree add ../base main
-  %[1]s diff --from ../base/examples/stateful --to examples/stateful -f examples/stateful
+  %[1]s diff --from main --to examples/stateful -f examples/stateful
 
   # Would it refuse anything in production, or forbid a removal?
   %[1]s diff --to examples/stateful --context production --fail-on deny
@@ -88,10 +89,12 @@ func newDiff(t terminal, name string) *cobra.Command {
 
 // AddFlags declares the flags.
 func (o *diffOptions) AddFlags(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.from, "from", nil, "file or folder with the PodPolicies before, or none; may be repeated (default: the cluster's)")
+	f.StringArrayVar(&o.from, "from", nil, "file or folder with the PodPolicies before, or none, or a branch, tag or commit of this repository, for --to as it was there; may be repeated (default: the cluster's)")
 	f.StringArrayVar(&o.to, "to", nil, "file or folder with the PodPolicies after, or none; may be repeated")
 	f.StringArrayVarP(&o.inputs.paths, "filename", "f", nil, "file, folder or - (stdin) with manifests, or a cluster's dump; may be repeated (default: the cluster's workloads and pods)")
+	o.inputs.addReading(f)
 	f.StringArrayVar(&o.inputs.statePaths, "state", nil, "file or folder with more objects of the cluster; may be repeated")
+	o.inputs.templates.AddFlag(f)
 	o.inputs.kube.AddFlags(f)
 	f.StringVar(&o.user, "as", "", "user who is supposed to create, delete and evict")
 	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
@@ -177,7 +180,7 @@ type diffReader struct {
 
 func (r *diffReader) read(ctx context.Context) error {
 	var wrongFrom, wrongTo error
-	r.before, wrongFrom = r.policies("--from", r.from)
+	r.before, wrongFrom = r.policies("--from", atRef(r.from, r.to))
 	r.after, wrongTo = r.policies("--to", r.to)
 	if err := errors.Join(wrongFrom, wrongTo); err != nil {
 		return err
@@ -185,15 +188,20 @@ func (r *diffReader) read(ctx context.Context) error {
 	manifests, further := r.inputs.read(r.terminal)
 	r.documents, r.files = manifests.Documents, manifests.Files
 	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
+	tellLeftOut(r.terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
 	r.state = review.NewState()
 	if r.inputs.live {
 		if err := r.cluster(ctx); err != nil {
 			return err
 		}
 	}
+	if err := r.inputs.templates.set(r.state); err != nil {
+		return err
+	}
+	r.state.Listed(manifests.Listed)
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := r.state.Add(d, r.inputs.namespace); err != nil {
-			r.errors = append(r.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
+			r.errors = append(r.errors, d.Wrong(err))
 		}
 	}
 	return nil
@@ -234,8 +242,17 @@ func (r *diffReader) cluster(ctx context.Context) error {
 }
 
 // dump makes documents of the cluster's own objects. A kind that can't be read is among the errors: it was not compared.
-func (r *diffReader) dump(ctx context.Context, reader client.Reader) {
-	for _, kind := range dumped {
+func (r *diffReader) dump(ctx context.Context, reader client.Client) {
+	var kinds []dumpKind
+	for _, custom := range r.inputs.templates.kinds() {
+		kind, err := customKind(reader.RESTMapper(), custom)
+		if err != nil {
+			r.errors = append(r.errors, &input.Error{File: clusterFile, Message: err.Error()})
+			continue
+		}
+		kinds = append(kinds, kind)
+	}
+	for _, kind := range append(kinds, dumped...) {
 		documents, err := listDocuments(ctx, reader, kind)
 		if err != nil {
 			r.errors = append(r.errors, &input.Error{File: clusterFile, Message: err.Error()})

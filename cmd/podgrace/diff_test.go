@@ -104,8 +104,9 @@ func cluster(t *testing.T) (kubeconfig string) {
 		"/apis/apps/v1/deployments more":          `{"items":[{"metadata":{"namespace":"shop","name":"api"},"spec":{"selector":{"matchLabels":{"app":"api"}},"template":{"metadata":{"labels":{"app":"api"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
 		"/api/v1/pods":                            `{"items":[{"metadata":{"namespace":"shop","name":"web-abc-1","labels":{"app":"web","pod-template-hash":"abc"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-abc","uid":"u","controller":true}]},"spec":{"nodeName":"n1","priority":0,"terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}]}`,
 		"/apis/podgrace.dev/v1alpha1/podpolicies": `{"items":[{"metadata":{"name":"p"},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true}}}]}`,
-		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis": `{"kind":"APIGroupList","groups":[]}`,
+		"/apis/apps.example.com/v1/clonesets":     `{"items":[{"apiVersion":"apps.example.com/v1","kind":"CloneSet","metadata":{"namespace":"shop","name":"own"},"spec":{"template":{"metadata":{"labels":{"app":"own"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
+		"/api":                                    `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":                                   `{"kind":"APIGroupList","groups":[{"name":"apps.example.com","versions":[{"groupVersion":"apps.example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps.example.com/v1","version":"v1"}}]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -138,6 +139,7 @@ func resources(path string) string {
 		"/apis/scheduling.k8s.io/v1":   "priorityclasses PriorityClass",
 		"/apis/coordination.k8s.io/v1": "leases Lease",
 		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy",
+		"/apis/apps.example.com/v1":    "clonesets CloneSet",
 	}
 	listed, is := kinds[path]
 	if !is {
@@ -170,5 +172,21 @@ func TestDiffOfACluster(t *testing.T) {
 	}
 	if len(d.Running) != 1 || d.Running[0].Owner.String() != "Deployment shop/web" || string(d.Running[0].Fields[0].To) != "45" {
 		t.Errorf("%+v", d.Running)
+	}
+}
+
+// Custom workloads are the cluster's, too, where a flag says what they are; one that the cluster does not have is told.
+func TestDiffOfCustomWorkloadsOfACluster(t *testing.T) {
+	_, out := runsDiff(t, "", "--to", "testdata/diff/new.yaml", "--kubeconfig", cluster(t), "-o", "json",
+		"--template", "CloneSet.apps.example.com=spec.template", "--template", "CloneSte.apps.example.com=spec.template")
+	var d impact.Diff
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err, out)
+	}
+	if d.Summary.Workloads != 3 || d.Workloads[0].Resource.Kind != "CloneSet" || string(d.Workloads[0].Changes[0].Fields[0].To) != "45" {
+		t.Errorf("%+v %+v", d.Summary, d.Workloads)
+	}
+	if len(d.Errors) != 2 || !strings.Contains(d.Errors[0].Message, "--template CloneSte.apps.example.com: no matches for kind") {
+		t.Errorf("%+v", d.Errors)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
@@ -38,6 +39,17 @@ var dumped = []dumpKind{
 	{corev1.SchemeGroupVersion.WithKind("ReplicationController"), &corev1.ReplicationControllerList{}},
 	{corev1.SchemeGroupVersion.WithKind("Node"), &corev1.NodeList{}},
 	{corev1.SchemeGroupVersion.WithKind("Pod"), &corev1.PodList{}},
+}
+
+// customKind is one of --template, in the version that the cluster prefers.
+func customKind(mapper meta.RESTMapper, kind schema.GroupKind) (dumpKind, error) {
+	mapping, err := mapper.RESTMapping(kind)
+	if err != nil {
+		return dumpKind{}, fmt.Errorf("--template %s: %w", kind, err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+	return dumpKind{mapping.GroupVersionKind, list}, nil
 }
 
 // listDocuments lists all objects of a kind, page by page, as documents.

@@ -188,7 +188,17 @@ func (o *explainOptions) means(d *input.Document) bool {
 	if !qualified {
 		kind, name = "", o.name
 	}
-	return (kind == "" || strings.EqualFold(kind, d.Kind)) && (name == "" || name == d.Name)
+	return (kind == "" || kindIs(kind, d.Kind)) && (name == "" || name == d.Name)
+}
+
+// shortKinds are kubectl's names for kinds that make pods.
+var shortKinds = map[string]string{
+	"po": "Pod", "deploy": "Deployment", "sts": "StatefulSet", "ds": "DaemonSet", "rs": "ReplicaSet", "rc": "ReplicationController", "cj": "CronJob",
+}
+
+// kindIs takes a kind as kubectl does: in any case, in the plural, by its short name.
+func kindIs(typed, kind string) bool {
+	return strings.EqualFold(typed, kind) || strings.EqualFold(typed, kind+"s") || shortKinds[strings.ToLower(typed)] == kind
 }
 
 func (o *explainOptions) choose(found []*input.Document) error {
@@ -200,7 +210,11 @@ func (o *explainOptions) choose(found []*input.Document) error {
 	}
 	var names []string
 	for _, d := range found[:min(len(found), 10)] {
-		names = append(names, d.Kind+"/"+d.Name)
+		place := ""
+		if d.Line > 0 {
+			place = fmt.Sprintf(":%d", d.Line)
+		}
+		names = append(names, fmt.Sprintf("%s/%s (%s%s)", d.Kind, d.Name, d.File, place))
 	}
 	return fmt.Errorf("which one? There are %s", strings.Join(names, ", "))
 }

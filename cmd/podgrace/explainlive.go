@@ -66,7 +66,11 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 // podPolicies are those of the files, or of the cluster.
 func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
 	if len(o.inputs.policies) > 0 {
-		policies, err := policyfile.Require(o.inputs.policies...)
+		known, err := gitFiles("--policy", o.inputs.policies)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		policies, err := policyfile.RequireWith(known, o.inputs.policies...)
 		if wrong := wrongPath("--policy", err); wrong != nil {
 			return nil, wrong
 		}

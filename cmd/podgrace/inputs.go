@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -15,14 +18,19 @@ import (
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/version"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 // inputOptions are where manifests, policies and state come from.
 type inputOptions struct {
-	kube                        *genericclioptions.ConfigFlags
-	paths, policies, statePaths []string
+	kube                                 *genericclioptions.ConfigFlags
+	paths, policies, statePaths, exclude []string
+	render                               []string
+
+	// templates are where custom workloads have the template of their pods.
+	templates templateFlag
 
 	namespace string
 	// live: a cluster was named.
@@ -46,13 +54,21 @@ func newInputOptions() inputOptions {
 // AddFlags declares the flags.
 func (o *inputOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.paths, "filename", "f", nil, "file, folder or - (stdin) with manifests; may be repeated")
+	o.addReading(f)
 	o.addState(f)
+}
+
+// addReading declares how -f and --state are read.
+func (o *inputOptions) addReading(f *pflag.FlagSet) {
+	f.StringArrayVar(&o.exclude, "exclude", nil, "files and folders of -f and --state to leave out, by a pattern as in .gitignore, such as testdata/ or '*-values.yaml'; may be repeated ("+input.IgnoreFile+" in a folder has such patterns, too)")
+	f.StringSliceVar(&o.render, "render", nil, "render folders with a Chart.yaml by the helm on the PATH, and those with a kustomization.yaml as kubectl does: helm, kustomize or helm,kustomize (default: name the ones that are left out)")
 }
 
 // addState declares the flags of policies and state.
 func (o *inputOptions) addState(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.policies, "policy", nil, "file or folder with PodPolicies; may be repeated")
+	f.StringArrayVar(&o.policies, "policy", nil, "file or folder with PodPolicies, also of a commit: git::REPOSITORY//PATH@REF; may be repeated")
 	f.StringArrayVar(&o.statePaths, "state", nil, "file or folder with more objects of the cluster; may be repeated")
+	o.templates.AddFlag(f)
 	o.kube.AddFlags(f)
 }
 
@@ -82,7 +98,22 @@ func (o *inputOptions) Validate() error {
 
 // validatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.
 func (o *inputOptions) validatePaths() error {
-	return errors.Join(noEmptyPath("-f", o.paths), noEmptyPath("--policy", o.policies), noEmptyPath("--state", o.statePaths))
+	return errors.Join(noEmptyPath("-f", o.paths), noEmptyPath("--policy", o.policies), noEmptyPath("--state", o.statePaths), o.validateReading())
+}
+
+func (o *inputOptions) validateReading() error {
+	if err := input.ValidatePatterns(o.exclude...); err != nil {
+		return fmt.Errorf("--exclude: %w", err)
+	}
+	for _, by := range o.render {
+		if by != input.RenderHelm && by != input.RenderKustomize {
+			return fmt.Errorf("--render %s: it is %s or %s", by, input.RenderHelm, input.RenderKustomize)
+		}
+	}
+	if _, err := exec.LookPath("helm"); err != nil && slices.Contains(o.render, input.RenderHelm) {
+		return fmt.Errorf("--render %s: %w", input.RenderHelm, err)
+	}
+	return nil
 }
 
 func noEmptyPath(flag string, paths []string) error {
@@ -97,9 +128,12 @@ type loaded struct {
 	engine    *review.Engine
 	documents []*input.Document
 	files     int
+	leftOut   []input.LeftOut
 	errors    []*input.Error
 	// noPolicies: not one PodPolicy is known.
 	noPolicies bool
+	// ofCluster: the policies are the cluster's, which remarks on them itself.
+	ofCluster bool
 }
 
 // load reads all there is. What is wrong with a document or a policy is in the errors; the rest is used.
@@ -109,7 +143,7 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 		return nil, err
 	}
 	manifests, further := o.read(t)
-	l := &loaded{documents: manifests.Documents, files: manifests.Files, errors: append(manifests.Errors, further.Errors...)}
+	l := &loaded{documents: manifests.Documents, files: manifests.Files, leftOut: append(manifests.LeftOut, further.LeftOut...), errors: append(manifests.Errors, further.Errors...)}
 	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, further.Documents))
 	wrong = append(wrong, among...)
 	l.errors = append(l.errors, wrong...)
@@ -117,15 +151,20 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 		if policies, err = o.clusterPolicies(ctx); err != nil {
 			return nil, err
 		}
+		l.ofCluster = true
 	}
 	state, err := o.state(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	if err := o.templates.set(state); err != nil {
+		return nil, err
+	}
+	state.Listed(manifests.Listed)
 	l.noPolicies = len(policies) == 0
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := state.Add(d, o.namespace); err != nil {
-			l.errors = append(l.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
+			l.errors = append(l.errors, d.Wrong(err))
 		}
 	}
 	if l.engine, err = review.NewEngine(state, policies...); err != nil {
@@ -140,7 +179,11 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 // requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without
 // them would mislead. What is wrong within a file is among the others.
 func requirePolicies(flag string, paths []string) ([]*v1alpha1.PodPolicy, []*input.Error, error) {
-	policies, err := policyfile.Require(paths...)
+	known, err := gitFiles(flag, paths)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	policies, err := policyfile.RequireWith(known, paths...)
 	wrong := review.PolicyErrors(err)
 	return policies, wrong, wrongPath(flag, err)
 }
@@ -165,28 +208,50 @@ func wrongPath(flag string, err error) error {
 // read returns the documents of -f and of --state. That there are none is an error where it may be that a command before this
 // one in a pipe has failed, and where nothing at all would be judged.
 func (o *inputOptions) read(t terminal) (manifests, further review.Inputs) {
-	reader := &input.Reader{Stdin: t.In}
+	reader := &input.Reader{Stdin: t.In, Exclude: o.exclude, Render: o.render, Namespace: o.namespace}
 	manifests, further = readEach(reader, o.paths), readEach(reader, o.statePaths)
 	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.paths) > 0 && reader.Lists == 0 {
 		for _, path := range o.paths {
-			manifests.Errors = append(manifests.Errors, &input.Error{File: path, Message: "there is no document in it"})
+			manifests.Errors = append(manifests.Errors, &input.Error{File: path, Message: strings.Join(append([]string{"there is no document in it"}, input.LeftOutInWords(manifests.LeftOut)...), "; ")})
 		}
 	}
+	manifests.Listed = reader.Listed
 	return manifests, further
 }
 
 func readEach(reader *input.Reader, paths []string) review.Inputs {
 	var all review.Inputs
+	known := map[string]bool{} // files of the paths before: who names one twice, or with its folder, means it once
 	for _, path := range paths {
 		lists := reader.Lists
 		in := review.Read(reader, path)
-		if path == "-" && len(in.Documents) == 0 && len(in.Errors) == 0 && reader.Lists == lists {
+		there := len(in.Documents) > 0
+		in.Documents = slices.DeleteFunc(in.Documents, func(d *input.Document) bool { return known[absolute(d.File)] })
+		for _, d := range in.Documents {
+			known[absolute(d.File)] = true
+		}
+		if path == "-" && !there && len(in.Errors) == 0 && reader.Lists == lists {
 			in.Errors = append(in.Errors, &input.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
 		}
 		all.Files += in.Files
-		all.Documents, all.Errors = append(all.Documents, in.Documents...), append(all.Errors, in.Errors...)
+		all.Documents, all.LeftOut, all.Errors = append(all.Documents, in.Documents...), append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...)
 	}
 	return all
+}
+
+// absolute is a path by which a file is known, however it was named.
+func absolute(file string) string {
+	if path, err := filepath.Abs(file); err == nil && file != "-" {
+		return path
+	}
+	return file
+}
+
+// tellLeftOut says what was found in folders and was not read.
+func tellLeftOut(t terminal, left []input.LeftOut) {
+	for _, sentence := range input.LeftOutInWords(left) {
+		fmt.Fprintln(t.Err, safe.Visible("left out: "+sentence))
+	}
 }
 
 // state is that of the cluster that was named, or what every cluster has.
@@ -218,7 +283,7 @@ func (o *inputOptions) clusterPolicies(ctx context.Context) ([]*v1alpha1.PodPoli
 	return policies, nil
 }
 
-func (o *inputOptions) reader() (client.Reader, error) {
+func (o *inputOptions) reader() (client.Client, error) {
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {
 		return nil, usageError{fmt.Errorf("read the kubeconfig: %w", err)}

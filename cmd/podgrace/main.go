@@ -6,17 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
+// Signals keep their meaning: Ctrl-C and SIGTERM end the program wherever it is. Nothing here needs an orderly end (files are
+// replaced as a whole, what a cluster is asked for is one request), and a handler would only be heard between two reads: never
+// where a terminal or a pipe is waited for.
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := command(ctx, newTerminal(), os.Args)
-	stop()
-	os.Exit(code)
+	os.Exit(command(context.Background(), newTerminal(), os.Args))
 }
 
 // errNo ends with exit code 1 and without a word: all was said.

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/report"
+	"github.com/podgrace/podgrace/version"
 )
 
 const reviewLong = `Review manifests as the cluster's API server and Podgrace's webhooks would: what
@@ -20,12 +21,17 @@ changes, what is warned about, what is refused, and by which policy.
 
 -f takes files, folders and - for stdin: manifests as kubectl, Helm and kustomize
 write them, lists, and AdmissionReviews as the API server sends them. A workload
-is judged by the pod that its controller would create.
+is judged by the pod that its controller would create, a custom one by the template
+that --template names (an Argo Rollout's and a Knative Service's are known). What of
+a folder is no manifest, or is named by --exclude or a .podgraceignore, is left out,
+and counted; charts and kustomizations in it are named, or rendered by --render.
 
 What a decision depends on (Namespaces, PriorityClasses, Services, Nodes ...) is
 found among the manifests and in --state, or, where a cluster is named by
 --kubeconfig, --context or --server, in that cluster. What is found nowhere is
-unknown: it is said, and a removal that needs it is refused.
+unknown where it could make a difference: it is said with what to give, --fail-on
+unknown fails on it, and a removal that needs it is refused. That there are no
+Services is said by an empty list: {apiVersion: v1, kind: ServiceList, items: []}.
 
 PodPolicies among the manifests count beside those of --policy. Of a cluster its
 own are taken where no other is given. Without any, the report says so. NodePolicies
@@ -43,8 +49,14 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   # The same, where manifests, policies and what is known of the cluster are apart
   %[1]s review -f examples/stateful/workloads.yaml --policy examples/stateful --state examples/stateful
 
+  # All of a repository but what its tests need
+  %[1]s review -f . --exclude tests/ --exclude '*-values.yaml'
+
   # A Helm chart, for a comment on the pull request
   helm template podgrace deploy/chart/podgrace | %[1]s review -f - --policy examples/stateful -o markdown
+
+  # For a person, and for code scanning
+  %[1]s review -f examples/production-web -o text -o sarif=podgrace.sarif
 
   # Would this user's force delete be refused, with what the cluster knows?
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
@@ -52,20 +64,14 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
 type reviewOptions struct {
 	inputs inputOptions
 	ask    askOptions
-	format report.Format
-	failOn string
-	all    bool
+	out    outputs
+	failOn []string
+	// details and all of text.
+	details, all bool
 }
 
-// What --fail-on can be.
-const (
-	failOnDeny  = "deny"
-	failOnWarn  = "warn"
-	failOnNever = "never"
-)
-
 func newReview(t terminal, name string) *cobra.Command {
-	o := &reviewOptions{inputs: newInputOptions()}
+	o := &reviewOptions{inputs: newInputOptions(), out: newOutputs()}
 	cmd := &cobra.Command{
 		Use:                   "review -f PATH... [--policy PATH...] [--state PATH...]",
 		DisableFlagsInUseLine: true,
@@ -82,7 +88,7 @@ func newReview(t terminal, name string) *cobra.Command {
 	}
 	o.AddFlags(cmd.Flags())
 	complete(cmd, "output", formats()...)
-	complete(cmd, "fail-on", failOnDeny, failOnWarn, failOnNever)
+	complete(cmd, "fail-on", failOnReview...)
 	complete(cmd, "operation", "create", "delete", "evict")
 	return cmd
 }
@@ -91,10 +97,10 @@ func newReview(t terminal, name string) *cobra.Command {
 func (o *reviewOptions) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	o.ask.AddFlags(f)
-	o.format = report.FormatText
-	f.VarP(&o.format, "output", "o", "one of "+strings.Join(formats(), ", "))
-	f.StringVar(&o.failOn, "fail-on", failOnDeny, "exit with 1 on: deny, warn (warnings too), never")
-	f.BoolVar(&o.all, "all", false, "text: also what the policies leave as it is")
+	f.VarP(&o.out, "output", "o", "one of "+strings.Join(formats(), ", ")+"; with =FILE into a file; may be repeated")
+	f.StringSliceVar(&o.failOn, "fail-on", []string{failOnDeny}, "exit with 1 on: deny, warn (warnings too), unknown (too, where not all that matters is known), never; warn,unknown is both")
+	f.BoolVarP(&o.details, "details", "v", false, "text: each result by itself, with a diff of its pod and the reason of each change")
+	f.BoolVar(&o.all, "all", false, "text, table: also what the policies leave as it is, and all that would be left out")
 }
 
 // Complete reads what the flags name.
@@ -104,10 +110,7 @@ func (o *reviewOptions) Complete(f *pflag.FlagSet) error {
 
 // Validate says what is wrong with the options.
 func (o *reviewOptions) Validate() error {
-	if !slices.Contains([]string{failOnDeny, failOnWarn, failOnNever}, o.failOn) {
-		return fmt.Errorf("--fail-on %s: it is deny, warn or never", o.failOn)
-	}
-	return o.inputs.Validate()
+	return errors.Join(validateFailOn(o.failOn), o.out.Validate(), o.inputs.Validate())
 }
 
 func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
@@ -116,17 +119,33 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 		return err
 	}
 	loaded.errors = append(loaded.errors, loaded.engine.State.UnknownFields(loaded.documents)...)
-	loaded.engine.Lean = !slices.Contains([]report.Format{report.FormatText, report.FormatMarkdown, report.FormatHTML}, o.format)
+	loaded.engine.Lean = !o.out.needPods()
 	bar := newProgress(t, "reviewing", len(loaded.documents))
 	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.add)
 	bar.done()
 	if err != nil {
 		return err
 	}
-	r := review.NewReport(loaded.files, other, results, append(loaded.errors, wrong...))
-	r.Summary.NoPolicies = loaded.noPolicies
-	if err := report.Write(t.Out, o.format, r, report.Options{Color: t.Style.Color, Width: t.Style.Width, All: o.all, Dir: workingDirectory()}); err != nil {
+	r := review.NewReport(loaded.files, other, results, input.Locate(append(loaded.errors, wrong...)))
+	r.Summary.NoPolicies, r.LeftOut = loaded.noPolicies, loaded.leftOut
+	r.Summary.NotKnown = loaded.engine.State.Count(loaded.documents)
+	if !loaded.ofCluster {
+		r.Remarks = loaded.engine.Remarks(results)
+	}
+	r.Repeated = review.RepeatedIn(results, loaded.documents)
+	if !o.out.has(report.FormatJSON) {
+		for _, remark := range report.Remarks(r) {
+			fmt.Fprintln(t.Err, remark)
+		}
+	}
+	options := report.Options{
+		Color: t.Style.Color, Width: t.Style.Width, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
+	}
+	if err := o.out.write(t.Out, r, options); err != nil {
 		return err
+	}
+	if !o.out.has(report.FormatText, report.FormatMarkdown, report.FormatHTML, report.FormatJSON) { // the others have no place for it
+		tellLeftOut(t, r.LeftOut)
 	}
 	return o.verdict(r)
 }
@@ -136,7 +155,7 @@ func (o *reviewOptions) verdict(r *review.Report) error {
 	switch {
 	case r.Summary.Errors > 0:
 		return errBadInput
-	case o.failOn != failOnNever && r.Summary.Denied > 0, o.failOn == failOnWarn && r.Summary.Warned > 0:
+	case found(&r.Summary, o.failOn):
 		return errNo
 	}
 	return nil

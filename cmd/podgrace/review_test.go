@@ -3,14 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/review/report"
 )
 
 // tree is what the commands of these tests are run over.
@@ -24,6 +30,13 @@ spec:
   priority: {className: high, allowedClassNames: [high]}
   gracePeriod: {minSeconds: 20}
   removal: {protect: All}
+-- odd/policy.yaml --
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: odd}
+spec:
+  weight: -1
+  match: {ownerKinds: [Deployment]}
 -- typo/policy.yaml --
 apiVersion: podgrace.dev/v1alpha1
 kind: PodPolicy
@@ -78,6 +91,35 @@ apiVersion: podgrace.dev/v1alpha1
 kind: PodPolicy
 metadata: {name: all}
 spec: {}
+-- mistyped/all.yaml --
+# Each of another type.
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: many
+  selector: {matchLabels: {app: web}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec:
+  ports:
+  - port: http
+---
+apiVersion: podgrace.dev/v1alpha1
+kind: PodPolicy
+metadata: {name: other}
+spec:
+  weight: heavy
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: shop}
+spec:
+  containers:
+  - name: c
+    imagge: web
 -- broken/half.json --
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "half"
 -- broken/cyclic.yaml --
@@ -125,13 +167,17 @@ func TestReview(t *testing.T) {
 		code        int
 		says        []string
 	}{
-		"warned":                   {"", "review -f deploy" + whole, 0, []string{"WARNED", "Deployment shop/web", "deploy/web.yaml:2", "is now 20, not 10", "+   terminationGracePeriodSeconds: 20", "Reviewed 2 in 2 files", "1 other object"}},
+		"warned":                   {"", "review -f deploy" + whole, 0, []string{"WARNED", "Deployment shop/web", "deploy/web.yaml:2", "is now 20, not 10", "terminationGracePeriodSeconds  10 → 20", "Reviewed 2 in 2 files", "1 other object"}},
+		"in detail":                {"", "review -f deploy -v" + whole, 0, []string{"WARNED", "+   terminationGracePeriodSeconds: 20", "# PodPolicy web: minimum 20 s"}},
+		"as a table":               {"", "review -f deploy -o table" + whole, 0, []string{"RESULT", "WARNED  Deployment shop/web  deploy/web.yaml:2   terminationGracePeriodSeconds is now 20"}},
 		"warnings count":           {"", "review -f deploy --fail-on warn" + whole, 1, []string{"WARNED"}},
+		"a policy for none":        {"{apiVersion: v1, kind: Namespace, metadata: {name: other}}", "review -f deploy/calm.yaml -f - --policy policies", 0, []string{"PodPolicy web: it is for none of what was reviewed"}},
+		"policies for none":        {"{apiVersion: v1, kind: Namespace, metadata: {name: other}}", "review -f deploy/calm.yaml -f - --policy policies --policy odd -o markdown", 0, []string{"PodPolicy web, odd: it is for none of what was reviewed", "PodPolicy odd: match.ownerKinds names Deployment, which matches no pod: the pods of a Deployment are a ReplicaSet's"}},
 		"denied":                   {"", "review -f denied" + whole, 1, []string{"DENIED", "PriorityClassNotAllowed"}},
 		"denied, never mind":       {"", "review -f denied --fail-on never" + whole, 0, []string{"DENIED"}},
 		"policies beside":          {"", "review -f denied -f policies -f cluster", 1, []string{"DENIED"}},
 		"the same policy twice":    {"", "review -f denied -f policies" + whole, 1, []string{"DENIED"}},
-		"no policies":              {"", "review -f deploy", 0, []string{"Reviewed 2", "No PodPolicy is known"}},
+		"no policies":              {"", "review -f deploy", 0, []string{"Reviewed 2 in 2 files: 2 judged by none.", "No PodPolicy is known"}},
 		"empty stdin":              {"", "review -f -", 2, []string{"ERROR    stdin", "has the command before it failed?"}},
 		"empty stdin and a policy": {"", "review -f -" + whole, 2, []string{"ERROR    stdin", "has the command before it failed?"}},
 		"empty stdin beside files": {"", "review -f - -f deploy" + whole, 2, []string{"ERROR    stdin", "Reviewed 2"}},
@@ -148,7 +194,7 @@ func TestReview(t *testing.T) {
 		"all":                      {"", "review -f deploy --all" + whole, 0, []string{"Pod other/calm"}},
 		"stdin":                    {"{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {priorityClassName: system-node-critical}}", "review -f -" + whole, 1, []string{"DENIED", "Pod shop/p"}},
 		"namespace":                {"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {priorityClassName: system-node-critical}}", "review -n shop -f -" + whole, 1, []string{"Pod shop/p"}},
-		"unknown namespace":        {"", "review -f deploy --policy policies", 0, []string{"not known: Namespace shop"}},
+		"unknown namespace":        {"", "review -f deploy --policy policies", 0, []string{"not known: Namespace other, Namespace shop", "to be given with --state: the Namespace"}},
 		"what if":                  {"", "review -f deploy/web.yaml --operation delete --grace-period 0 --as jane" + whole, 1, []string{"delete Deployment shop/web as jane", "may still run"}},
 		"what if, with grace":      {"", "review -f deploy/web.yaml --operation delete --all" + whole, 0, []string{"OK"}},
 		"what if evicted":          {"", "review -f deploy/web.yaml --operation evict --grace-period 0" + whole, 1, []string{"may still run"}},
@@ -162,7 +208,7 @@ func TestReview(t *testing.T) {
 		"no such operation":        {"", "review -f deploy --operation drop", 2, []string{"create, delete or evict"}},
 		"grace of a creation":      {"", "review -f deploy --grace-period 0", 2, []string{"--grace-period goes with"}},
 		"group of nobody":          {"", "review -f deploy --as-group g", 2, []string{"--as-group goes with --as"}},
-		"no such --fail-on":        {"", "review -f deploy --fail-on maybe", 2, []string{"deny, warn or never"}},
+		"no such --fail-on":        {"", "review -f deploy --fail-on maybe", 2, []string{"deny, warn, unknown or never"}},
 		"a cluster that is away":   {"", "review -f deploy --context c", 1, []string{"the cluster's can't be read"}},
 		"no such kubeconfig":       {"", "review -f deploy --kubeconfig nowhere", 2, []string{"read the kubeconfig"}},
 		"explained":                {"", "explain web -f deploy" + whole, 0, []string{"of ReplicaSet web-revision", "high, 1000", "20 s"}},
@@ -195,6 +241,82 @@ func TestReview(t *testing.T) {
 				t.Logf("%s\n%s", out, complaints)
 			}
 		})
+	}
+}
+
+// What is wrong with a field is said once, at its line.
+func TestErrorsNameTheLineOfTheField(t *testing.T) {
+	inTree(t)
+	want := []string{
+		`mistyped/all.yaml:20: spec.weight: Invalid value: "string": spec.weight in body must be of type integer: "string"`,
+		"mistyped/all.yaml:14: decode the Service: spec.ports[0].port is a text, not a whole number",
+		`mistyped/all.yaml:28: Pod p: unknown field "spec.containers[0].imagge"`,
+		"mistyped/all.yaml:6: decode the Deployment: spec.replicas is a text, not a whole number",
+	}
+	_, out, _ := typed(t, "", "review -f mistyped -o json"+whole)
+	var r review.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range r.Errors {
+		got = append(got, e.Error())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("review (-want +got)\n%s", diff)
+	}
+	_, out, _ = typed(t, "", "diff --from none --to policies -f mistyped -o json --state cluster")
+	var d impact.Diff
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	for _, e := range d.Errors {
+		got = append(got, e.Error())
+	}
+	if diff := cmp.Diff([]string{want[1], want[3]}, got); diff != "" {
+		t.Errorf("diff (-want +got)\n%s", diff)
+	}
+}
+
+// A file that several paths lead to is read once; an object of two files is judged twice, and that is said.
+func TestTheSameObjectTwice(t *testing.T) {
+	inTree(t)
+	if err := os.WriteFile("list.json", []byte(`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}},{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"-f deploy -f ./deploy/calm.yaml -f deploy":       "2",
+		"-f list.json -f list.json":                       "2", // both are at line 1
+		"-f deploy/calm.yaml -f -":                        "2 judged more than once, since it is in the input more than once: Pod other/calm (deploy/calm.yaml:1, stdin:1)\n",
+		"-f deploy/calm.yaml -f denied --state deploy":    "2",
+		"-f deploy/calm.yaml -f deploy --operation evict": "2",
+	} {
+		_, out, complaints := typed(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: calm, namespace: other}\n", "review -o json=report.json -o markdown "+args+whole)
+		raw, err := os.ReadFile("report.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r review.Report
+		if err := json.Unmarshal(raw, &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(fmt.Sprint(len(r.Results), " ", strings.Join(report.Remarks(&r), "; "))); got != strings.TrimSpace(want) {
+			t.Errorf("%s: %s, want %s\n%s%s", args, got, want, out, complaints)
+		}
+	}
+	if _, _, complaints := typed(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: calm, namespace: other}\n", "review -f deploy/calm.yaml -f -"+whole); !strings.Contains(complaints, "judged more than once") {
+		t.Errorf("stderr: %q", complaints)
+	}
+}
+
+// The page says when it was made, by a clock.
+func TestThePageHasADate(t *testing.T) {
+	inTree(t)
+	var out bytes.Buffer
+	at := terminal{Out: &out, Err: &out, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))}
+	if code := command(t.Context(), at, strings.Fields("podgrace review -f deploy -o html"+whole)); code != 0 || !strings.Contains(out.String(), "1 May 2026, 12:30 UTC") {
+		t.Errorf("exit %d: %s", code, out.String())
 	}
 }
 

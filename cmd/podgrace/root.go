@@ -18,9 +18,9 @@ func newRoot(t terminal, name string) *cobra.Command {
 		Version:       version.Of(version.CommandLine).String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(root *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q; see %s --help", args[0], name)}
+				return usageError{fmt.Errorf("unknown command %q%s; see %s --help", args[0], meant(root, args[0]), name)}
 			}
 			return nil
 		},
@@ -37,8 +37,17 @@ func newRoot(t terminal, name string) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newConfirm(t, name), newVersion())
+	root.AddCommand(newReview(t, name), newTest(t, name), newDiff(t, name), newExplain(t, name), newCompile(t, name), newConfirm(t, name), newVersion())
 	return root
+}
+
+// meant are the commands that may have been meant.
+func meant(root *cobra.Command, typed string) string {
+	root.SuggestionsMinimumDistance = 2
+	if names := root.SuggestionsFor(typed); len(names) > 0 {
+		return fmt.Sprintf(" (%s?)", strings.Join(names, ", "))
+	}
+	return ""
 }
 
 // noArgs refuses what stands without a flag.

@@ -4,8 +4,10 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/term"
+	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/confirm"
 )
@@ -17,6 +19,15 @@ type terminal struct {
 	// Asks: somebody can be asked. Watches: somebody sees Err as it is written.
 	Asks, Watches bool
 	Style         confirm.Style
+	// Clock is nil for the real one.
+	Clock clock.PassiveClock
+}
+
+func (t terminal) now() time.Time {
+	if t.Clock == nil {
+		return time.Now()
+	}
+	return t.Clock.Now()
 }
 
 func newTerminal() terminal {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/suite"
 )
 
@@ -43,6 +44,8 @@ type testOptions struct {
 	format  string
 	update  bool
 	verbose bool
+
+	templates templateFlag
 
 	only *regexp.Regexp
 }
@@ -78,6 +81,7 @@ func (o *testOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.run, "run", "", "only cases whose SUITE/CASE matches this regular expression")
 	f.StringVarP(&o.format, "output", "o", suite.Formats()[0], "one of "+strings.Join(suite.Formats(), ", "))
 	f.BoolVar(&o.update, "update", false, "write what happens into the cases that fail or expect nothing")
+	o.templates.AddFlag(f)
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "table: also what happened in each case")
 }
 
@@ -95,9 +99,21 @@ func (o *testOptions) Complete() (err error) {
 	return nil
 }
 
+// newState knows what the flags say. What is wrong with them was said before.
+func (o *testOptions) newState() *review.State {
+	state := review.NewState()
+	if err := o.templates.set(state); err != nil {
+		panic(err)
+	}
+	return state
+}
+
 func runTest(ctx context.Context, t terminal, o *testOptions, paths []string) error {
 	suites, wrong := suite.Load(paths...)
-	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update}
+	if err := o.templates.set(review.NewState()); err != nil {
+		return err
+	}
+	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update, NewState: o.newState}
 	total := runner.Selected(suites)
 	if total == 0 && len(wrong) == 0 {
 		return usageError{fmt.Errorf("no case matches --run %s", o.run)}

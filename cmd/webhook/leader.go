@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -19,11 +20,12 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors and the arming of the guard. A manager ends when it
+// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard. A manager ends when it
 // loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
 // leader's controllers have a manager of their own, which is started anew.
 type leader struct {
@@ -33,7 +35,9 @@ type leader struct {
 	clock   clock.Clock
 	// fromFiles is what guards by policies from files; nil: those of the cluster do.
 	fromFiles *guard.Policy
-	guard     *webhook.GuardMetric
+	// limitsFromFiles are the policies from files; nil: those of the cluster are in force.
+	limitsFromFiles defaulting.Policies
+	guard           *webhook.GuardMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -82,6 +86,8 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
 	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = webhook.GuardCache(o.namespace)
+	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = webhook.LimitsCache()
+	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = webhook.LimitsCache()
 	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
 		Scheme:                        webhook.NewScheme(),
 		Logger:                        l.log,
@@ -100,11 +106,12 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
 		Answered: webhook.Answered(l.config), Judges: webhook.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	errs := []error{arming.SetUp(mgr)}
+	limits := &webhook.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles}
+	errs := []error{arming.SetUp(mgr), limits.SetUp(mgr)}
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Guard: arming.For}).SetUp(mgr),
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
 			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

@@ -88,6 +88,7 @@ func TestOptions(t *testing.T) {
 		"leaves too short":      {[]string{"--leaf-duration=1s"}, "--leaf-duration: 1s is less than 10s"},
 		"CA too short":          {[]string{"--ca-duration=24h"}, "--ca-duration: 24h0m0s is less than"},
 		"unknown flag":          {[]string{"--polcy=x"}, "unknown flag"},
+		"no time for requests":  {[]string{"--api-server-request-timeout=0s"}, "--api-server-request-timeout: 0s is no time"},
 		"all that is wrong":     {[]string{"--port=-1", "--cert-mode=x"}, "--cert-mode"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // The ways to get a serving certificate.
@@ -37,7 +38,11 @@ type options struct {
 	namespace   string
 	dnsNames    []string
 	leaderElect bool
-	verbosity   int
+	// compileLimits has the leader write limits into the API server.
+	compileLimits bool
+	verbosity     int
+	// requestTimeout is the API servers'.
+	requestTimeout time.Duration
 
 	shutdownDelay time.Duration
 	// memoryLimit of the container, in bytes; 0: not known.
@@ -45,7 +50,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: webhook.RequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -69,6 +74,8 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
+	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
+	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
 }
@@ -127,20 +134,26 @@ func (o *options) Validate(args []string) error {
 	if slices.Contains(o.clientNames, "") {
 		errs = append(errs, errors.New("--client-allowed-names: a name is empty"))
 	}
+	if o.requestTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("--api-server-request-timeout: %s is no time that a request can take", o.requestTimeout))
+	}
+	return errors.Join(append(errs, o.validateCertificate())...)
+}
+
+// validateCertificate says all that is wrong with how the serving certificate is to be got.
+func (o *options) validateCertificate() error {
 	switch o.certMode {
 	case certModeSelfManaged:
+		err := o.timing.Validate()
 		if o.certDir != "" {
-			errs = append(errs, errors.New("--cert-dir is for --cert-mode=files"))
+			err = errors.Join(errors.New("--cert-dir is for --cert-mode=files"), err)
 		}
-		if err := o.timing.Validate(); err != nil {
-			errs = append(errs, err)
-		}
+		return err
 	case certModeFiles:
 		if o.certDir == "" {
-			errs = append(errs, errors.New("--cert-mode=files needs --cert-dir"))
+			return errors.New("--cert-mode=files needs --cert-dir")
 		}
-	default:
-		errs = append(errs, fmt.Errorf("--cert-mode: %q is neither self-managed nor files", o.certMode))
+		return nil
 	}
-	return errors.Join(errs...)
+	return fmt.Errorf("--cert-mode: %q is neither self-managed nor files", o.certMode)
 }

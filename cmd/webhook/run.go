@@ -158,17 +158,23 @@ func policySource(o *options) string {
 
 // setUp adds everything that runs to the manager.
 func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, end *drain, log logr.Logger) error {
-	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader()}
 	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
 		return err
 	}
-	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Policies: synced}
+	holds := &webhook.Holds{RequestTimeout: o.requestTimeout}
+	nodes, nodesSynced, err := webhook.WatchNodes(ctx, mgr.GetCache(), holds)
+	if err != nil {
+		return err
+	}
+	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: webhook.NewReads(mgr.GetAPIReader()), Nodes: nodes}
+	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Followed: func() bool { return synced() && nodesSynced() }}
 	engine := &webhook.Engine{
 		Policies:  store,
 		Lookup:    lookup,
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
+		Holds:     holds,
 		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
 		Metrics:   webhook.NewMetrics(metrics.Registry, store),
 	}
@@ -202,7 +208,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	}
 	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: webhook.NewGuardMetric(metrics.Registry)}
 	if len(o.policies) > 0 {
-		leads.fromFiles = new(store.Policies().RemovalOfAll())
+		leads.fromFiles, leads.limitsFromFiles = new(store.Policies().RemovalOfAll()), store.Policies()
 	}
 	return errors.Join(append(errs, mgr.Add(leads))...)
 }

@@ -25,6 +25,7 @@ func TestProgramWithACluster(t *testing.T) {
 		GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))},
 		Removal:     &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll},
 	})
+	s.Policy(t, s.Namespace(t), v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(1))}}) // for none of it
 	stored(t, s, ns, "p", bound("of-the-cli"))
 	podgrace := build(t)
 	kubeconfig, err := s.KubeconfigFor("cli", masters)
@@ -38,7 +39,7 @@ func TestProgramWithACluster(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		"review":  {manifest, []string{"review", "-f", "-"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
+		"review":  {manifest, []string{"review", "-f", "-", "--details"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
 		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
 		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
 	} {
@@ -51,6 +52,9 @@ func TestProgramWithACluster(t *testing.T) {
 				if !strings.Contains(out, words) {
 					t.Errorf("does not say %q", words)
 				}
+			}
+			if strings.Contains(out, "it is for none of what was reviewed") {
+				t.Error("remarks on others' policies of the cluster")
 			}
 			if t.Failed() {
 				t.Log(out)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review/impact"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // The whole answer of podgrace diff about a live cluster, whose policies it compares with a file: nothing is missing, and nothing is there
@@ -33,6 +34,13 @@ func TestDiffWithACluster(t *testing.T) {
 	stays := s.Policy(t, elsewhere, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))}, Removal: removal})
 	stored(t, s, ns, "p", bound("of-the-diff"))
 	stored(t, s, elsewhere, "p", bound("of-the-diff"))
+	// No policy is for these: nothing about them is to be told.
+	for _, class := range []string{"system-node-critical", "system-cluster-critical"} {
+		stored(t, s, metav1.NamespaceSystem, "of-the-diff-"+class, func(p *corev1.Pod) {
+			bound("of-the-diff")(p)
+			p.Spec.PriorityClassName, p.Spec.TerminationGracePeriodSeconds = class, new(int64(50))
+		})
+	}
 	for name, grace := range map[string]int64{"api": 30, "slow": 90, "web": 30} {
 		s.Create(t, stopped(ns, name, grace))
 	}
@@ -113,7 +121,7 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
 			}
 		}
 		want = append(want, "running Pod "+ns+"/p, [p] of 1: spec.terminationGracePeriodSeconds 45 → 60")
-		if diff := cmp.Diff(want, ours(told(t, d, changes.Name))); diff != "" {
+		if diff := cmp.Diff(want, ours(said(t, d, changes.Name))); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		kinds := map[impact.Kind]int{impact.Changed: 2, impact.WarnedOtherwise: 2, impact.ForceDeleteAllowed: 4, impact.EvictionAllowed: 4}
@@ -126,7 +134,7 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
 			t.Errorf("got %q, want %q", got, want)
 		}
 		d := readDiff(t, diff(t, 0, same, "-o", "json"))
-		if got := ours(told(t, d, "")); len(got) > 0 || alone && d.Summary.Affected+d.Summary.RunningDifferent+len(d.Summary.Kinds)+d.Summary.Errors > 0 {
+		if got := ours(said(t, d, "")); len(got) > 0 || alone && d.Summary.Affected+d.Summary.RunningDifferent+len(d.Summary.Kinds)+d.Summary.Errors > 0 {
 			t.Errorf("told %q, and the summary is %+v", got, d.Summary)
 		}
 	})
@@ -182,10 +190,10 @@ func readDiff(t *testing.T, text string) *impact.Diff {
 	return d
 }
 
-// told is a line for each change. The words of a refusal are the guard's; here they must be of this object and this policy.
-func told(t *testing.T, d *impact.Diff, policy string) (lines []string) {
+// said is a line for each change. The words of a refusal are the guard's; here they must be of this object and this policy.
+func said(t *testing.T, d *impact.Diff, policy string) (lines []string) {
 	t.Helper()
-	fields := func(all []impact.Field) (text string) {
+	fields := func(all []told.Field) (text string) {
 		for _, f := range all {
 			text += fmt.Sprintf(" %s %s → %s", f.Path, f.From, f.To)
 		}

@@ -1,9 +1,12 @@
 package agreement
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,23 +123,30 @@ func timeless(a answer) answer {
 }
 
 // remove asks the API server, which removes nothing.
-func remove(t *testing.T, s *suite.Suite, p *corev1.Pod, q review.Question) answer {
+func remove(t *testing.T, s *suite.Suite, p *corev1.Pod, q review.Question) (a answer) {
 	t.Helper()
 	c, warnings := as(t, s, jane, masters)
 	dry := []string{metav1.DryRunAll}
-	var err error
-	if q.Operation == review.OperationEvict {
-		err = c.SubResource("eviction").Create(t.Context(), p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry}}, client.DryRunAll)
-	} else {
-		err = c.Delete(t.Context(), p.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry})
-	}
-	a := answer{Warnings: sorted(warnings.Take())}
-	switch {
-	case apierrors.IsForbidden(err) || apierrors.ReasonForError(err) == "Unsafe":
-		a.Refusal = refusal(err)
-	case err != nil:
-		t.Fatalf("%s of %s: %v", q.Operation, p.Name, err)
-	}
+	// An eviction that the webhook can't judge in time goes on, and its warning says so, as the answer does where a node could not be
+	// read in time: on a slow machine that is no answer yet.
+	suite.Eventually(t, "a judgement", func(ctx context.Context) (bool, error) {
+		var err error
+		if q.Operation == review.OperationEvict {
+			err = c.SubResource("eviction").Create(ctx, p.DeepCopy(), &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry}}, client.DryRunAll)
+		} else {
+			err = c.Delete(ctx, p.DeepCopy(), &client.DeleteOptions{GracePeriodSeconds: q.GracePeriodSeconds, DryRun: dry})
+		}
+		a = answer{Warnings: sorted(warnings.Take())}
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.ReasonForError(err) == "Unsafe":
+			a.Refusal = refusal(err)
+		case err != nil:
+			t.Fatalf("%s of %s: %v", q.Operation, p.Name, err)
+		}
+		return !slices.ContainsFunc(append(a.Warnings, a.Refusal), func(w string) bool {
+			return strings.Contains(w, "was not judged") || strings.Contains(w, "could not be read")
+		}), nil
+	})
 	return a
 }
 

@@ -54,6 +54,42 @@ func TestThirtyCountsAsUnset(t *testing.T) {
 	}
 }
 
+// A failed probe stops its container with the probe's own grace period, if it has one: the limits hold for that too. Of a probe without
+// one the API server writes nothing.
+func TestGraceOfProbes(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	s.Policy(t, ns, gives(v1alpha1.GracePeriodSection{MinSeconds: new(int64(10)), MaxSeconds: new(int64(60)), PreStopMarginSeconds: new(int64(5))}))
+	probe := func(seconds int64) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}, TerminationGracePeriodSeconds: &seconds}
+	}
+	p, warnings := mustCreate(t, s, newPod(ns, func(p *corev1.Pod) {
+		main := &p.Spec.Containers[0]
+		main.LivenessProbe, main.StartupProbe = probe(3), probe(600)
+		plain := probe(1)
+		plain.TerminationGracePeriodSeconds = nil
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "plain", Image: main.Image, LivenessProbe: plain})
+		p.Spec.InitContainers = []corev1.Container{{
+			Name: "mesh", Image: main.Image, RestartPolicy: new(corev1.ContainerRestartPolicyAlways), LivenessProbe: probe(12),
+			Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 20}}},
+		}}
+	}))
+	wantWarning(t, warnings, "terminationGracePeriodSeconds of livenessProbe of container mesh is now 25, not 12: ")
+	wantWarning(t, warnings, "; and 2 other probes' likewise")
+	main := p.Spec.Containers[0]
+	for what, tc := range map[string]struct {
+		probe *corev1.Probe
+		want  int64
+	}{"liveness": {main.LivenessProbe, 10}, "startup": {main.StartupProbe, 60}, "sidecar": {p.Spec.InitContainers[0].LivenessProbe, 25}} {
+		if got := *tc.probe.TerminationGracePeriodSeconds; got != tc.want {
+			t.Errorf("%s: got %d s, want %d s", what, got, tc.want)
+		}
+	}
+	if got := p.Spec.Containers[1].LivenessProbe.TerminationGracePeriodSeconds; got != nil {
+		t.Errorf("a probe without a grace period of its own got %d s", *got)
+	}
+}
+
 // The API server refuses a preStop sleep that is longer than the grace period, but only after the webhooks.
 func TestPreStopLongerThanGrace(t *testing.T) {
 	s := shared.Get(t)

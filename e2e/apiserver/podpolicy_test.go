@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,18 @@ func TestPodPolicyValidation(t *testing.T) {
 		"removal selects pods":               {"match: {podSelector: {matchLabels: {a: b}}}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
 		"removal selects owners":             {"match: {ownerKinds: [Job]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
 		"removal selects by condition":       {"match: {matchConditions: [{name: a, expression: 'true'}]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"removal selects by class":           {"match: {priorityClassNames: [a]}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"removal selects by priority":        {"match: {priority: {max: 0}}\n  removal: {forceDelete: Deny}", "a policy with removal may select by namespaceSelector only"},
+		"a class by class":                   {"match: {priorityClassNames: [a]}\n  priority: {className: b}", "a policy that selects by priority cannot say which class pods get or may have"},
+		"allowed classes by priority":        {"match: {priority: {min: 5}}\n  priority: {allowedClassNames: [b]}", "a policy that selects by priority cannot say which class pods get or may have"},
+		"a grace period by class":            {"match: {priorityClassNames: [a, b], priority: {min: -2147483648, max: 2000001000}}\n  gracePeriod: {maxSeconds: 20}", ""},
+		"a range of one":                     {"match: {priority: {min: 5, max: 5}}", ""},
+		"a range the wrong way round":        {"match: {priority: {min: 6, max: 5}}", "min must not be above max"},
+		"a range of nothing":                 {"match: {priority: {}}", "should have at least 1 propert"},
+		"a priority that is none":            {"match: {priority: {max: 2147483648}}", "spec.match.priority.max"},
+		"no class names":                     {"match: {priorityClassNames: []}", "should have at least 1 items"},
+		"a class name twice":                 {"match: {priorityClassNames: [a, a]}", "Duplicate value"},
+		"an empty class name":                {"match: {priorityClassNames: [\"\"]}", "priorityClassNames[0]: Invalid value"},
 		"removal selects namespaces":         {"match: {namespaceSelector: {matchLabels: {a: b}}}\n  removal: {forceDelete: Deny}", ""},
 		"owners":                             {`removal: {owners: [{group: core.strimzi.io, kind: StrimziPodSet}, {group: "", kind: ReplicationController}], blockClaims: Exclusive}`, ""},
 		"an owner twice":                     {`removal: {owners: [{group: a.example, kind: Set}, {group: a.example, kind: Set}]}`, "Duplicate value"},
@@ -127,10 +140,10 @@ spec:
 	suite.Eventually(t, "the columns filled", func(ctx context.Context) (bool, error) {
 		var err error
 		got, _, err = s.Kubectl(ctx, "get", "podpolicies", "columns")
-		return strings.Contains(got, "False"), err
+		return strings.Contains(got, "False") && strings.Contains(got, "Full"), err
 	})
-	want := regexp.MustCompile(`^NAME +WEIGHT +PRIORITY +SPREAD +GRACE +REMOVAL +READY +AGE
-columns +7 +none-such of none-such +zone!,hostname +45s in 10..300s preStop\+5s +Deny All +False +[0-9]+s
+	want := regexp.MustCompile(`^NAME +WEIGHT +PRIORITY +SPREAD +GRACE +REMOVAL +READY +COMPILED +AGE
+columns +7 +none-such of none-such +zone!,hostname +45s in 10..300s preStop\+5s +Deny All +False +Full +[0-9]+s
 $`)
 	if !want.MatchString(got) {
 		t.Errorf("got:\n%s", got)
@@ -170,7 +183,66 @@ func TestEqualWeights(t *testing.T) {
 	}
 }
 
-// What only compiling can see shows in the status, and the policy is not in force.
+// A policy that can't work is refused when it is applied, with the field and the reason; the schema does not see why. What its status would
+// only remark is a warning.
+func TestPolicyThatCantWorkIsRefused(t *testing.T) {
+	s := shared.Get(t)
+	long := strings.Repeat("a", 260) + "/b"
+	for name, tc := range map[string]struct{ kind, spec, want string }{
+		"CEL":                  {"PodPolicy", `{match: {matchConditions: [{name: a, expression: "true"}, {name: b, expression: object.metadata.nam ==}]}}`, "spec.match.matchConditions[1].expression: Invalid value"},
+		"a field of ours":      {"PodPolicy", `{match: {matchConditions: [{name: a, expression: "has(object.spec.priorityClassName)"}]}}`, "priorityClassName is written by Podgrace"},
+		"a selector":           {"PodPolicy", `{match: {podSelector: {matchExpressions: [{key: ` + long + `, operator: Exists}]}}}`, "spec.match.podSelector: Invalid value"},
+		"a NodePolicy's nodes": {"NodePolicy", `{nodeSelector: {matchExpressions: [{key: ` + long + `, operator: Exists}]}}`, "spec.nodeSelector: Invalid value"},
+		"a NodePolicy":         {"NodePolicy", `{nodeSelector: {matchLabels: {a: b}}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "policy.yaml")
+			text := "apiVersion: podgrace.dev/v1alpha1\nkind: " + tc.kind + "\nmetadata: {name: cant-work}\nspec: " + tc.spec + "\n"
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, stderr, err := s.Kubectl(t.Context(), "apply", "--dry-run=server", "-f", file)
+			check(t, "API server", tc.want, fmt.Sprint(err, stderr), err)
+			if tc.kind == "PodPolicy" {
+				_, err = policyfile.Load(file)
+			} else {
+				_, err = policyfile.LoadNodePolicies(file)
+			}
+			check(t, "file", tc.want, fmt.Sprint(err), err)
+		})
+	}
+	kube, warnings := s.Warned(t, "")
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "remarked"}, Spec: v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "none-such"}}}
+	if err := kube.Create(t.Context(), p, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if got := warnings.Take(); !slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, `PriorityClass "none-such" does not exist`) }) {
+		t.Errorf("warned %q", got)
+	}
+}
+
+// One that was stored while nobody looked, or by an earlier version, can be labelled and mended, but not changed into another that can't work.
+func TestStoredPolicyThatCantWork(t *testing.T) {
+	s := shared.Get(t)
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "broken-"}, Spec: v1alpha1.PodPolicySpec{Match: &v1alpha1.PodMatch{MatchConditions: conditionsOf("object.metadata.nam ==")}}}
+	s.UncheckedPolicies(t, func() { s.Create(t, p) })
+	change := func(do func(*v1alpha1.PodPolicy)) error {
+		changed := p.DeepCopy()
+		do(changed)
+		return s.Client.Patch(t.Context(), changed, client.MergeFrom(p), client.DryRunAll)
+	}
+	if err := change(func(p *v1alpha1.PodPolicy) { p.Labels = map[string]string{"seen": "true"} }); err != nil {
+		t.Errorf("labelled: %v", err)
+	}
+	if err := change(func(p *v1alpha1.PodPolicy) { p.Spec.Match = nil }); err != nil {
+		t.Errorf("mended: %v", err)
+	}
+	if err := change(func(p *v1alpha1.PodPolicy) { p.Spec.Weight = 7 }); err == nil || !strings.Contains(err.Error(), "spec.match.matchConditions[0].expression") {
+		t.Errorf("changed: %v", err)
+	}
+}
+
+// What only compiling can see shows in the status as well, and the policy is not in force.
 func TestPolicyThatDoesNotCompile(t *testing.T) {
 	s := shared.Get(t)
 	for name, match := range map[string]*v1alpha1.PodMatch{
@@ -178,7 +250,7 @@ func TestPolicyThatDoesNotCompile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "broken-"}, Spec: v1alpha1.PodPolicySpec{Match: match}}
-			s.Create(t, p)
+			s.UncheckedPolicies(t, func() { s.Create(t, p) })
 			suite.Eventually(t, "Ready=False", func(ctx context.Context) (bool, error) {
 				err := s.Client.Get(ctx, client.ObjectKeyFromObject(p), p)
 				return len(p.Status.Conditions) == 1 && p.Status.Conditions[0].Status == metav1.ConditionFalse &&

@@ -103,6 +103,41 @@ func globalDefault(t *testing.T) {
 	}
 }
 
+// A policy is chosen by the class that the pod ends with. Where another policy gives it, the API server calls the webhook a second time, with a
+// pod that has it; the two calls and the validation agree.
+func TestPolicyByPriority(t *testing.T) {
+	s := shared.Get(t)
+	ns := s.Namespace(t)
+	newClass(t, s, "by-priority-low", -7)
+	newClass(t, s, "by-priority-high", 7000)
+	s.Policy(t, ns, givesClass("by-priority-low"))
+	by := func(m v1alpha1.PodMatch, g v1alpha1.GracePeriodSection) {
+		s.Policy(t, ns, v1alpha1.PodPolicySpec{Match: &m, GracePeriod: &g})
+	}
+	by(v1alpha1.PodMatch{Priority: &v1alpha1.PriorityRange{Max: new(int32(0))}}, v1alpha1.GracePeriodSection{MaxSeconds: new(int64(20))})
+	by(v1alpha1.PodMatch{PriorityClassNames: []string{"by-priority-high"}}, v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(90))})
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		class  string
+		grace  int64
+	}{
+		"given":             {func(*corev1.Pod) {}, "by-priority-low", 20},
+		"chosen":            {class("by-priority-low"), "by-priority-low", 20},
+		"another":           {class("by-priority-high"), "by-priority-high", 90},
+		"declined, so none": {func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationSkip: "priority"} }, "", 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPod(ns, tc.change)
+			if err := s.Client.Create(t.Context(), p, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if got := *p.Spec.TerminationGracePeriodSeconds; p.Spec.PriorityClassName != tc.class || got != tc.grace {
+				t.Errorf("got class %q and %d s, want %q and %d s", p.Spec.PriorityClassName, got, tc.class, tc.grace)
+			}
+		})
+	}
+}
+
 // A class that does not exist never breaks the creation of pods: it shows as a warning and in the status, until it exists.
 func TestUnknownClass(t *testing.T) {
 	s := shared.Get(t)

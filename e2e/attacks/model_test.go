@@ -3,6 +3,7 @@ package attacks
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,7 @@ func newSaid() said {
 type violation struct {
 	what  string
 	about []string // names as in request.about
+	past  string   // what was stored last of these
 }
 
 // model holds what is stored against the reasons that count.
@@ -75,6 +77,8 @@ type model struct {
 	vanished   map[string]uint64
 	removals   map[string]int // by what and reason
 	violations []violation
+	// history is what was stored of each object, in short, by the name under which requests are about it.
+	history map[string][]string
 }
 
 type podState struct {
@@ -100,7 +104,7 @@ type nodeState struct {
 
 func newModel(guarded map[string]bool) *model {
 	return &model{said: newSaid(), guarded: guarded, pods: map[types.UID]*podState{}, nodes: map[string]*nodeState{},
-		attachments: map[types.UID]*storagev1.VolumeAttachment{}, removals: map[string]int{}, vanished: map[string]uint64{}}
+		attachments: map[types.UID]*storagev1.VolumeAttachment{}, removals: map[string]int{}, vanished: map[string]uint64{}, history: map[string][]string{}}
 }
 
 func podName(p *corev1.Pod) string { return p.Namespace + "/" + p.Name }
@@ -109,6 +113,7 @@ func nodeName(name string) string { return "node/" + name }
 
 // apply takes the next change, in the order of versions.
 func (m *model) apply(e event) {
+	m.remember(e)
 	switch o := e.object.(type) {
 	case *corev1.Pod:
 		m.pod(e, o)
@@ -131,12 +136,54 @@ func (m *model) apply(e event) {
 	}
 }
 
+// past is what was stored last of what a violation is about.
+func (m *model) past(about []string) string {
+	var all []string
+	for _, name := range about {
+		all = append(all, m.history[name]...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// versionsKept is how many versions of an object are told.
+const versionsKept = 12
+
+// remember keeps what of a version decides.
+func (m *model) remember(e event) {
+	var name, says string
+	switch o := e.object.(type) {
+	case *corev1.Pod:
+		name, says = podName(o), fmt.Sprintf("on %q, %s, %s", o.Spec.NodeName, o.Status.Phase, o.Annotations[confirmForceDelete])
+	case *corev1.Node:
+		c := readyCondition(o)
+		name, says = nodeName(o.Name), fmt.Sprintf("ready %s, heartbeat %s, out of service %t, %s", c.Status, c.LastHeartbeatTime.UTC().Format(time.RFC3339), outOfService(o), o.Annotations[confirmOff])
+	case *coordinationv1.Lease:
+		name, says = nodeName(o.Name), "its lease"
+		if o.Spec.RenewTime != nil {
+			says += ", renewed " + o.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro)
+		}
+	default:
+		return
+	}
+	state, meta := "stored", e.object.(metav1.Object)
+	switch {
+	case e.deleted:
+		state = "DELETED"
+	case meta.GetDeletionTimestamp() != nil:
+		state = "to go"
+	}
+	m.history[name] = append(m.history[name], fmt.Sprintf("%d %s %s, UID %s, finalizers %v: %s", e.version, name, state, meta.GetUID(), meta.GetFinalizers(), says))
+	if n := len(m.history[name]); n > versionsKept {
+		m.history[name] = m.history[name][n-versionsKept:]
+	}
+}
+
 // nodeIsGone is the reason of what a Node had that vanished; that of the Node itself is judged when it vanishes.
 const nodeIsGone = "its Node is gone"
 
 func (m *model) judge(what, which, why string, about []string) {
 	if why == "" {
-		m.violations = append(m.violations, violation{fmt.Sprintf("%s without a reason that counts: %s", what, which), about})
+		m.violations = append(m.violations, violation{fmt.Sprintf("%s without a reason that counts: %s", what, which), about, m.past(about)})
 		why = "NONE"
 	}
 	m.removals[what+": "+why]++
@@ -356,6 +403,6 @@ func (m *model) held(node string) []string {
 // anew, confirms nothing.
 func (m *model) forgery(which string, uid types.UID, text string, about []string) {
 	if who, is := m.said.forged[text]; is && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
-		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about})
+		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about, m.past(about)})
 	}
 }

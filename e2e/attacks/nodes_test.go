@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,22 +177,37 @@ func (w *walk) outOfService() []request {
 	return append(rs, w.dryly(r))
 }
 
-// nodeFinalizer begins the removal of a node that a finalizer holds, and takes the finalizer away. No busy one: nothing would end that.
+// nodeFinalizer begins the removal of a node that a finalizer holds, and takes the finalizer away. Only an old one is sure to hold it, and those
+// of garbage collection never are. No busy one is held by another: nothing would end that.
 func (w *walk) nodeFinalizer() []request {
 	n, rs := w.nodeOfGroup(cold), []request(nil)
-	if w.one(5) {
+	finalizer := oneOf(w, []string{"attacks.example/hold", "attacks.example/hold", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents})
+	if !strings.Contains(finalizer, "/") && w.one(2) {
+		n = w.nodeOfGroup(busy)
+	}
+	switch goes := w.nodeWhere(func(n *corev1.Node) bool { return n.Labels[group] == cold && n.DeletionTimestamp != nil }); {
+	case w.one(5):
 		var r request
 		n, r = w.spare()
 		rs = append(rs, r)
+	case goes != nil && w.one(2):
+		n = goes
 	}
 	if n == nil {
 		return nil
 	}
 	who, about := oneOf(w, noders), []string{nodeName(n.Name)}
 	if n.DeletionTimestamp == nil {
-		rs = append(rs,
-			mergePatch("", who, nodesPath+"/"+n.Name, about, `{"metadata":{"finalizers":["attacks.example/hold"]}}`),
-			request{who: who, method: http.MethodDelete, path: nodesPath + "/" + n.Name, about: about})
+		if len(n.Finalizers) == 0 {
+			rs = append(rs, mergePatch("", who, nodesPath+"/"+n.Name, about, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, finalizer)))
+			if n.UID != "" && !w.one(4) {
+				return rs // until it is old
+			}
+		}
+		rs = append(rs, w.deleting(request{who: oneOf(w, noders), path: nodesPath + "/" + n.Name, about: about}, ""))
+		if n.UID != "" && !w.one(4) {
+			return rs // to be drained, as far as anybody knows
+		}
 	}
 	if n.UID != "" && !w.runs(n.Name) && w.one(4) {
 		rs = append(w.confirmOf(n), rs...)

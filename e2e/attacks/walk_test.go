@@ -182,7 +182,7 @@ func (w *walk) tell(t *testing.T) {
 		return
 	}
 	for _, v := range w.model.violations {
-		t.Errorf("%s\nThe last requests that may have to do with it (number, who, what, and what became of it):\n%s", v.what, w.record.concerning(v.about))
+		t.Errorf("%s\nWhat was stored last (version, object, and what of it decides):\n%s\nThe last requests that may have to do with it (number, who, what, and what became of it):\n%s", v.what, v.past, w.record.concerning(v.about))
 	}
 	t.FailNow()
 }

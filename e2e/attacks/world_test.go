@@ -39,6 +39,7 @@ type world struct {
 	// stateful has a policy that protects what is stateful, all one that protects all, open none. They differ from run to run.
 	stateful, all, open string
 	users               map[string]*http.Client
+	actor               client.Client // repair
 	// back are the cold nodes that are back, since when.
 	back map[string]time.Time
 }
@@ -58,6 +59,7 @@ func newWorld(t *testing.T, s *suite.Suite) *world {
 		s.WaitServiceAccount(t, ns)
 	}
 	w.addUsers(t)
+	w.actor, _ = s.Warned(t, repair)
 	w.addMarks(t)
 	for i := range perGroup {
 		w.addNode(t, fmt.Sprintf("%s-%d", busy, i))
@@ -92,6 +94,12 @@ func (w *world) addNode(t *testing.T, name string) {
 	of := name[:len(name)-len("-0")]
 	if err := w.AddNode(t.Context(), name, map[string]string{corev1.LabelHostname: name, group: of}); err != nil {
 		t.Fatal(err)
+	}
+	if name == cold+"-0" { // from the beginning, so that there is one whose finalizer is old
+		hold := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["attacks.example/hold"]}}`))
+		if err := w.Client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, hold); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if of == cold {
 		w.StopHeartbeat(name)
@@ -238,6 +246,9 @@ func claim(ns, name string, mode corev1.PersistentVolumeAccessMode) *corev1.Pers
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 }
 
+// isShell says whether a Node is none of those that the walk made: a server-side apply made it anew, with nothing but its name.
+func isShell(n *corev1.Node) bool { return n.Labels[group] == "" }
+
 // tend puts back what the walk removed, so that there is something to attack, between rounds: nobody else writes then but controllers.
 func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 	t.Helper()
@@ -266,6 +277,9 @@ func (w *world) tend(t *testing.T, m *model, pick func(n int) int) {
 				delete(w.back, name)
 				w.StopHeartbeat(name)
 				w.addNode(t, name)
+			case n.node != nil && isShell(n.node): // or nobody would make the real one any more; pods and the lease of the node before may hold it
+				m.said.actors[n.node.UID] = true
+				must(client.IgnoreNotFound(w.actor.Delete(ctx, n.node.DeepCopy())))
 			case n.node != nil && outOfService(n.node) && pick(10) == 0:
 				must(client.IgnoreNotFound(w.Client.Patch(ctx, n.node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":null}}`)))))
 			}

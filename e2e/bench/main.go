@@ -28,6 +28,7 @@ type options struct {
 	rounds      int
 	duration    time.Duration
 	concurrency int
+	sizes       bool
 }
 
 // AddFlags declares the flags with their defaults.
@@ -35,6 +36,7 @@ func (o *options) AddFlags(f *flag.FlagSet) {
 	f.IntVar(&o.rounds, "rounds", 12, "rounds of each side; the first is not counted")
 	f.DurationVar(&o.duration, "duration", 3*time.Second, "how long one side has in one round")
 	f.IntVar(&o.concurrency, "concurrency", 8, "requests in flight")
+	f.BoolVar(&o.sizes, "sizes", false, "compare a small cluster with a large one, instead of Podgrace with a bare webhook")
 }
 
 // Validate says all that is wrong with the options.
@@ -75,6 +77,9 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	reviews, err := recorded()
 	if err != nil {
 		return err
+	}
+	if o.sizes {
+		return compareSizes(ctx, o, reviews, out, progress)
 	}
 	c, err := cluster.Start(ctx, cluster.Options{Log: progress})
 	if err != nil {

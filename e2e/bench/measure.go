@@ -35,7 +35,7 @@ func measure(ctx context.Context, o options, podgrace, bare *side, reviews []rev
 		} else {
 			result.podgrace, result.bare = append(result.podgrace, done[podgrace]), append(result.bare, done[bare])
 		}
-		fmt.Fprintf(progress, "round %d of %d: podgrace %.0f/s, bare %.0f/s%s\n", i+1, o.rounds, done[podgrace].perSecond, done[bare].perSecond, note)
+		fmt.Fprintf(progress, "round %d of %d: %s: %.0f/s, %s: %.0f/s%s\n", i+1, o.rounds, podgrace.name, done[podgrace].perSecond, bare.name, done[bare].perSecond, note)
 	}
 	for s, m := range map[*side]*memory{podgrace: &result.podgraceMemory, bare: &result.bareMemory} {
 		var err error

@@ -72,18 +72,31 @@ func parseMemory(status []byte) (memory, error) {
 	return m, nil
 }
 
-// allocations reads the Go runtime's counters.
-func (s *side) allocations(ctx context.Context) (size, objects float64, err error) {
+// metrics reads what a server tells of itself.
+func (s *side) metrics(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.metricsURL, nil)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the metrics of %s: %w", s.name, err)
+		return "", fmt.Errorf("read the metrics of %s: %w", s.name, err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read the metrics of %s: %w", s.name, err)
+		return "", fmt.Errorf("read the metrics of %s: %w", s.name, err)
 	}
 	defer response.Body.Close()
-	if size, objects, err = parseAllocations(response.Body); err != nil {
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", fmt.Errorf("read the metrics of %s: %w", s.name, err)
+	}
+	return string(text), nil
+}
+
+// allocations reads the Go runtime's counters.
+func (s *side) allocations(ctx context.Context) (size, objects float64, err error) {
+	text, err := s.metrics(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if size, objects, err = parseAllocations(strings.NewReader(text)); err != nil {
 		return 0, 0, fmt.Errorf("read the metrics of %s: %w", s.name, err)
 	}
 	return size, objects, nil

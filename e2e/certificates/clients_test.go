@@ -197,6 +197,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 	})
 	w, err := podgrace.Install(ctx, c, podgrace.Options{Log: os.Stderr, Args: []string{
 		"--client-ca-file=" + filepath.Join(proxy.dir, "front-proxy-ca.crt"), "--client-allowed-names=front-proxy-client", "--dns-names=" + service,
+		"--compile-limits=false", // the webhook itself is to refuse
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -291,3 +291,6 @@ func closeAll(files []*os.File) {
 		_ = file.Close()
 	}
 }
+
+// EtcdURL is where etcd serves, without TLS: for benchmarks that store more objects than an API server takes in reasonable time.
+func (c *Cluster) EtcdURL() string { return c.env.ControlPlane.Etcd.URL.String() }

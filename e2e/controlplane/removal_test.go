@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	installation "github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -374,7 +375,7 @@ func TestNodeDeleteAndOutOfService(t *testing.T) {
 		return s.Client.DeleteAllOf(t.Context(), &corev1.Node{}, client.MatchingLabels{"e2e": node.Name}, client.DryRunAll)
 	}
 
-	wantRefused(t, taint(), "pods may still run on node "+node.Name+" (ready)", "drain it first")
+	wantRefused(t, taint(), "pods may still run on node "+node.Name+" (ready)", "drain it: kubectl drain "+node.Name)
 	wantRefused(t, remove(), ns+"/db-0", "kubectl podgrace confirm node/"+node.Name)
 	wantRefused(t, removeAll(), ns+"/db-0", "kubectl podgrace confirm node/"+node.Name)
 	silence(t, s, node)
@@ -721,11 +722,9 @@ func TestConfirmedForceDeleteOfAJobsPodEnds(t *testing.T) {
 	told(t, s, ns, pod.Name, "finalizer by system:serviceaccount:kube-system:job-controller allowed: it was confirmed that the pod may run twice")
 }
 
-// The DELETE of a Node with a finalizer only begins its drain, as Karpenter does: it goes through, and whoever takes the last finalizer away,
-// by whichever resource, is judged, because the Node goes then.
-func TestNodeWithFinalizer(t *testing.T) {
-	s := start(t)
-	node := partition(t, s)
+// protectedOn binds the pod of a StatefulSet to a node of its own.
+func protectedOn(t *testing.T, s *suite.Suite, node *corev1.Node) *corev1.Pod {
+	t.Helper()
 	ns := s.Namespace(t)
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}})
 	pinned := template("db", func(p *corev1.PodSpec) {
@@ -734,7 +733,56 @@ func TestNodeWithFinalizer(t *testing.T) {
 	s.Create(t, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}, Spec: appsv1.StatefulSetSpec{
 		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, Template: pinned,
 	}})
-	pod := &bound(t, s, ns, 1)[0]
+	return &bound(t, s, ns, 1)[0]
+}
+
+// Finalizers that a DELETE takes away itself, and those that come while a DELETE is on its way, hold no Node: the store goes on with what it
+// read before them.
+func TestDeleteOfANodeThatNothingHolds(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	pod := protectedOn(t, s, node)
+	remover := as(t, s, "node-remover")
+	hold := func(ctx context.Context, finalizers string) error {
+		return remover.Patch(ctx, node.DeepCopy(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"finalizers":%s}}`, finalizers)))
+	}
+	for _, finalizers := range []string{`["orphan"]`, `["foregroundDeletion"]`} {
+		if err := hold(t.Context(), finalizers); err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
+			wantRefused(t, remover.Delete(t.Context(), node.DeepCopy(), client.PropagationPolicy(policy)), "pods may still run on node "+node.Name, pod.Namespace+"/"+pod.Name)
+		}
+		wantRefused(t, remover.DeleteAllOf(t.Context(), &corev1.Node{}, client.MatchingLabels{"e2e": node.Name}, client.PropagationPolicy(metav1.DeletePropagationBackground)), pod.Name)
+	}
+	for range 50 {
+		if err := hold(t.Context(), "null"); err != nil {
+			t.Fatal(err)
+		}
+		added := make(chan error)
+		go func() { added <- hold(context.Background(), `["example.org/hold"]`) }()
+		wantRefused(t, remover.Delete(t.Context(), node.DeepCopy()), "pods may still run on node "+node.Name)
+		if err := <-added; err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRefused(t, remover.Delete(t.Context(), node.DeepCopy()), "its finalizers are too new to be sure to hold it")
+	now := &corev1.Node{}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(node), now); err != nil || now.UID != node.UID || now.DeletionTimestamp != nil {
+		t.Errorf("the Node should be there as before: %+v %v", now.ObjectMeta, err)
+	}
+	if err := hold(t.Context(), "null"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The DELETE of a Node that a finalizer has held for longer than a request takes only begins its drain, as Karpenter does: it goes through, and
+// whoever takes the last finalizer away, by whichever resource, is judged, because the Node goes then.
+func TestNodeWithFinalizer(t *testing.T) {
+	s := start(t)
+	node := partition(t, s)
+	pod := protectedOn(t, s, node)
+	ns := pod.Namespace
 	karpenter := as(t, s, "system:serviceaccount:kube-system:karpenter")
 	patch := func(text string) error {
 		return karpenter.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
@@ -742,8 +790,16 @@ func TestNodeWithFinalizer(t *testing.T) {
 	if err := patch(`{"metadata":{"finalizers":["karpenter.sh/termination","example.org/hold"]}}`); err != nil {
 		t.Fatal(err)
 	}
-	if err := karpenter.Delete(t.Context(), node.DeepCopy()); err != nil {
-		t.Fatalf("the DELETE that begins a drain: %v", err)
+	begun := time.Now()
+	suite.EventuallyWithin(t, 2*time.Minute, "the DELETE that begins a drain", func(ctx context.Context) (bool, error) {
+		err := karpenter.Delete(ctx, node.DeepCopy())
+		if err != nil && !strings.Contains(err.Error(), "its finalizers are too new to be sure to hold it") {
+			t.Error(err)
+		}
+		return err == nil, err
+	})
+	if took := time.Since(begun); took < installation.RequestTimeout {
+		t.Errorf("it went through after %s", took)
 	}
 	if err := karpenter.DeleteAllOf(t.Context(), &corev1.Node{}, client.MatchingLabels{"e2e": node.Name}); err != nil {
 		t.Errorf("once more, as a collection: %v", err)

@@ -28,7 +28,7 @@ func TestPolicyFromBeforeTheSchema(t *testing.T) {
 	if err := s.Client.Create(t.Context(), p.DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), `spec.match.namespaceSelector.matchExpressions[0].operator: Unsupported value: "in"`) {
 		t.Fatalf("the schema lets it pass: %v", err)
 	}
-	underTheOldSchema(t, s, func() { s.Create(t, p) })
+	s.UncheckedPolicies(t, func() { underTheOldSchema(t, s, func() { s.Create(t, p) }) })
 	s.WaitInForce(t, p)
 
 	pod := protected(t, s, ns)

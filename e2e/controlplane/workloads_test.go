@@ -189,6 +189,9 @@ func TestWorkloadWarnings(t *testing.T) {
 		"short for hook":   {deployment(ns, "short", 0, preStop("25")), "is now 35, not 30: PodPolicy"},
 		"unknown for hook": {&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hook"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "hook"}}, Template: template("hook", preStop("drain"))}}, "how long it takes is not known"},
 		"CronJob":          {&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cron"}, Spec: batchv1.CronJobSpec{Schedule: "@yearly", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: jobTemplate()}}}}, "its controller is a Job, for which the policy has no ownerRules"},
+		"ReplicationController": {&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "rc"}, Spec: corev1.ReplicationControllerSpec{
+			Replicas: new(int32(0)), Selector: map[string]string{"app": "rc"}, Template: new(template("rc", preStop("25"))),
+		}}, "is now 35, not 30: PodPolicy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := kube.Create(t.Context(), tc.object); err != nil {

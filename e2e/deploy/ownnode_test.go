@@ -178,7 +178,7 @@ func TestEnforcerWritesItsOwnOnly(t *testing.T) {
 		{node, true, `{"status":{"addresses":[{"type":"InternalIP","address":"10.1.1.1"}]}}`},
 		{node, true, `{"status":{"nodeInfo":{"bootID":"b"}}}`},
 		{node, true, `{"status":{"volumesInUse":["v"]}}`},
-		{pod, true, `{"metadata":{"annotations":{"podgrace.dev/confirm-force-delete":"x"}}}`},
+		{pod, true, `{"metadata":{"annotations":{"a":"b"}}}`}, // a confirmation is refused by another policy too, and the API server names either
 		{pod, true, `{"metadata":{"labels":{"a":"b"}}}`},
 		{pod, true, `{"metadata":{"finalizers":null}}`},
 		{pod, true, `{"status":{"phase":"Failed"}}`},

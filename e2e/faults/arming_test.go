@@ -37,10 +37,12 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 
 	a.start(t)
 	a.ready(t, policy, metav1.ConditionTrue, v1alpha1.ReasonValid)
+	a.saysArmed(t, "podgrace-webhook")
 	a.stop(t)
 	a.refuses(t) // from the moment that the status says so
 
 	a.patchBinding(t, switchOff(t))
+	a.saysArmed(t, "")
 	a.lets(t, "switched off")
 	a.applyAgain(t)
 	a.start(t)
@@ -77,13 +79,29 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 // switchOff is the patch that operations.md says to type.
 func switchOff(t *testing.T) string {
 	t.Helper()
+	return operations(t, `kubectl -n podgrace-system patch rolebinding podgrace-guard --type=merge -p '(.*)'`)
+}
+
+// saysArmed asks what operations.md says to ask.
+func (a *armory) saysArmed(t *testing.T, want string) {
+	t.Helper()
+	path := operations(t, `kubectl -n podgrace-system get rolebinding podgrace-guard -o (jsonpath=\S+) `)
+	out, complaints, err := a.Kubectl(t.Context(), "-n", "podgrace-system", "get", "rolebinding", "podgrace-guard", "-o", strings.ReplaceAll(path, "'", ""))
+	if err != nil || strings.TrimSpace(out) != want {
+		t.Errorf("whether it is armed: %q, want %q (%v %s)", out, want, err, complaints)
+	}
+}
+
+// operations is what a line of operations.md has in a command's brackets.
+func operations(t *testing.T, command string) string {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`(?m)^kubectl -n podgrace-system patch rolebinding podgrace-guard --type=merge -p '(.*)'`).FindSubmatch(text)
+	found := regexp.MustCompile(`(?m)^` + command).FindSubmatch(text)
 	if found == nil {
-		t.Fatal("operations.md does not say how to switch the guard off")
+		t.Fatalf("operations.md does not have %s", command)
 	}
 	return string(found[1])
 }

@@ -1,8 +1,14 @@
 package faults
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,6 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,11 +123,37 @@ func (g *ground) stopEtcd(t *testing.T) (began time.Time, resume func()) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Error(err)
 	}
+	// Its threads stop when they run next: until all have, one of them may still answer.
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return stopped(pid) }); err != nil {
+		t.Errorf("etcd was not stopped: %v", err)
+	}
 	return time.Now(), sync.OnceFunc(func() {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// stopped says whether all threads of a process are.
+func stopped(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // it has ended
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		// The name, in parentheses, may have any character; the state follows it (proc_pid_stat(5)).
+		if _, after, found := bytes.Cut(stat[bytes.LastIndexByte(stat, ')'):], []byte(") ")); !found || after[0] != 'T' {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
 }
 
 // withoutEtcd tries, all at once, a force delete of each pod, which must not go through, and ordinary work, which fails.

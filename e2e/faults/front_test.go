@@ -138,6 +138,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if review.Request.Kind.Kind == "PodPolicy" { // which a choice may make, while it has the lock; these tests are about removals
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
+		return
+	}
 	f.mu.Lock()
 	to := f.choose(review.Request)
 	f.mu.Unlock()

@@ -25,6 +25,7 @@
 //	matchlabels   the selectors after matchLabelKeys are those that the pod strategy makes
 //	priority      a pod gets the priority that the in-tree plugin gives it, or is refused as there
 //	calls         it asks the paths that the API server's dispatcher of webhooks would, and refuses what that refuses without a call
+//	export        a state from its export, as it was written, and without namespaces is reviewed with the same words as from the cluster
 //	policies      an admission policy refuses what the API server's own plugin refuses, with the same words
 //
 // A case is drawn by pgregory.net/rapid, which shrinks one that disagrees. 10,000 cases a property are the default; ask

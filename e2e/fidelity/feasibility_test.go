@@ -24,6 +24,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
 type feasibilityCase struct {
@@ -157,7 +158,7 @@ type judgement struct {
 
 // judge asks Podgrace with each of the three actions. They must rest on the same judgement.
 func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
-	facts := defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}, Nodes: c.Nodes, Pods: counted(c.Neighbours), OwnerSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}}
+	facts := defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}, Nodes: topology.New(c.Nodes...), Pods: counted(c.Neighbours), OwnerSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}}
 	apply := func(action v1alpha1.InfeasibleAction) defaulting.Result {
 		policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{TopologySpread: c.Spread.DeepCopy()}}
 		policy.Spec.TopologySpread.OnInfeasible = action

@@ -5,8 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podgrace/podgrace/defaulting"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 const rackKey = "example.org/rack"
@@ -36,11 +35,11 @@ func drawNodes(s source) []*corev1.Node {
 
 // drawNeighbours makes pods on the nodes, also such as the scheduler must not count: terminating, or of another
 // namespace.
-func drawNeighbours(s source, nodes []*corev1.Node, labels map[string]string) []*corev1.Pod {
+func drawNeighbours(s source, nodes []*corev1.Node, alike map[string]string) []*corev1.Pod {
 	count := s.below(10)
 	pods := make([]*corev1.Pod, 0, count)
 	for i := range count {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("neighbour%d", i), UID: "1", Labels: labels}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("neighbour%d", i), UID: "1", Labels: alike}}
 		p.Spec.NodeName = pick(s, nodes...).Name
 		switch s.below(8) {
 		case 7:
@@ -56,14 +55,16 @@ func drawNeighbours(s source, nodes []*corev1.Node, labels map[string]string) []
 }
 
 // counted are the neighbours as Facts wants them.
-func counted(neighbours []*corev1.Pod) []defaulting.PodOnNode {
-	pods := make([]defaulting.PodOnNode, 0, len(neighbours))
-	for _, p := range neighbours {
-		if p.Namespace == namespace && p.DeletionTimestamp == nil {
-			pods = append(pods, defaulting.PodOnNode{Node: p.Spec.NodeName, Labels: p.Labels})
+func counted(neighbours []*corev1.Pod) func(labels.Selector) ([]string, bool) {
+	return func(selector labels.Selector) ([]string, bool) {
+		var nodes []string
+		for _, p := range neighbours {
+			if p.Namespace == namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
+				nodes = append(nodes, p.Spec.NodeName)
+			}
 		}
+		return nodes, true
 	}
-	return pods
 }
 
 func addNodeAffinity(s source, spec *corev1.PodSpec) {

@@ -26,7 +26,8 @@ func drawDecoded(s source) runtime.Object {
 		func() runtime.Object { return &corev1.Pod{} }, func() runtime.Object { return &corev1.Pod{} },
 		func() runtime.Object { return &appsv1.Deployment{} }, func() runtime.Object { return &appsv1.ReplicaSet{} },
 		func() runtime.Object { return &appsv1.StatefulSet{} }, func() runtime.Object { return &appsv1.DaemonSet{} },
-		func() runtime.Object { return &batchv1.Job{} }, func() runtime.Object { return &batchv1.CronJob{} })()
+		func() runtime.Object { return &batchv1.Job{} }, func() runtime.Object { return &batchv1.CronJob{} },
+		func() runtime.Object { return &corev1.ReplicationController{} })()
 	if pod, is := object.(*corev1.Pod); is && s.chance(5) {
 		*pod = *drawPod(s)
 		enrich(s, pod)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
 type validationCase struct {
@@ -45,7 +46,7 @@ var validationCases = drawn(func(s source) *validationCase {
 })
 
 func (c *validationCase) facts() defaulting.Facts {
-	facts := defaulting.Facts{PriorityClasses: c.Classes, GlobalDefault: defaulting.GlobalDefaultOf(c.Classes), Nodes: c.Nodes, Claims: claims}
+	facts := defaulting.Facts{PriorityClasses: c.Classes, GlobalDefault: defaulting.GlobalDefaultOf(c.Classes), Nodes: topology.New(c.Nodes...), Claims: claims}
 	c.Owned.addFacts(c.Pod, &facts)
 	if c.Neighbours != nil {
 		facts.Pods = counted(c.Neighbours)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/admission/metrics"
+	policymetrics "k8s.io/apiserver/pkg/admission/plugin/policy/validating/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -12,6 +13,7 @@ import (
 func TestMetricsOfTheAPIServer(t *testing.T) {
 	metrics.Metrics.ObserveWebhookFailOpen(t.Context(), "x", "admit")
 	metrics.Metrics.ObserveWebhookRejection(t.Context(), "x", "validating", "DELETE", metrics.WebhookRejectionCallingWebhookError, 0)
+	policymetrics.Metrics.ObserveRejection(t.Context(), 0, "x", "y", policymetrics.ValidationNoError)
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ func TestMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	var html bytes.Buffer
-	if err := report.HTML(&html, r); err != nil {
+	if err := report.Write(&html, report.FormatHTML, r, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	p := open(t, r, "")

@@ -54,7 +54,7 @@ var desktop = Look{Width: 1280, Height: 900}
 func open(t *testing.T, r *review.Report, hash string) *tab {
 	t.Helper()
 	var html bytes.Buffer
-	if err := report.HTML(&html, r); err != nil {
+	if err := report.Write(&html, report.FormatHTML, r, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	page := openHTML(t, html.Bytes(), hash)

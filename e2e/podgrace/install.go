@@ -41,6 +41,9 @@ type Webhook struct {
 	child *cluster.Process
 }
 
+// RequestTimeout is what the webhook is told of requests: that none takes longer. The API server's own is a minute, as everywhere.
+const RequestTimeout = 10 * time.Second
+
 // Options of an installation.
 type Options struct {
 	// Args are more flags for the webhook.
@@ -111,6 +114,7 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 	args := append([]string{
 		"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--dns-names", "localhost",
 		"--port", ports[0], "--health-port", ports[1], "--metrics-port", ports[2], "--shutdown-delay", "0s",
+		"--api-server-request-timeout", RequestTimeout.String(),
 	}, options.Args...)
 	if w.child, err = cluster.StartProcess("webhook", w.LogPath, program, args...); err != nil {
 		return nil, err

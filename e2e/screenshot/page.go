@@ -31,7 +31,7 @@ func pageOf(file string) ([]byte, error) {
 		return nil, err
 	}
 	var html bytes.Buffer
-	if err := report.HTML(&html, sample); err != nil {
+	if err := report.Write(&html, report.FormatHTML, sample, report.Options{}); err != nil {
 		return nil, err
 	}
 	return html.Bytes(), nil

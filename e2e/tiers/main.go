@@ -63,7 +63,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		chosen[i].root = root
 	}
 	rows := schedule{requireAll: o.requireAll, cores: o.cores, run: o.run, out: out}.all(ctx, chosen)
-	fmt.Fprintf(out, "\n%s\n%s\n%s\n", table(rows), slowest(rows, 10), closing(rows))
+	fmt.Fprintf(out, "\n%s\n%s\n%s%s\n", table(rows), slowest(rows, 10), failures(rows), closing(rows))
 	return verdict(rows)
 }
 

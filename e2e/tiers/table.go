@@ -25,6 +25,7 @@ type row struct {
 	cpu                     time.Duration // of the processes that ended; 0: not known
 	note                    string
 	tests                   []timed
+	failures                []failure
 }
 
 // timed is a test and its own time, without its subtests'.
@@ -35,7 +36,7 @@ type timed struct {
 
 // judge turns counts into a result. A failed tier has at least one failure: go test can fail without a test.
 func judge(r row, counted *tally, err error, requireAll bool) row {
-	r.result, r.passed, r.failed, r.skipped, r.cpu, r.tests = ok, counted.passed, counted.failed, counted.skipped, counted.cpu, counted.times()
+	r.result, r.passed, r.failed, r.skipped, r.cpu, r.tests, r.failures = ok, counted.passed, counted.failed, counted.skipped, counted.cpu, counted.times(), counted.blamed()
 	switch {
 	case err != nil && r.failed == 0:
 		r.failed, r.note = 1, firstLine(err.Error())
@@ -122,6 +123,30 @@ func slowest(rows []row, n int) string {
 	_ = w.Flush() // a strings.Builder does not fail
 	return text.String()
 }
+
+// failures lists what failed, each with the first that it said; it is empty where nothing did. It stands near the end, where
+// somebody sees it who has only the last lines of a log.
+func failures(rows []row) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		for i, f := range r.failures {
+			if i == maxFailures {
+				fmt.Fprintf(w, "%d more\t%s\t\n", len(r.failures)-i, r.tier)
+				break
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.key, r.tier, f.said)
+		}
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	if text.Len() == 0 {
+		return ""
+	}
+	return "FAILED TESTS\n" + text.String() + "\n"
+}
+
+// maxFailures is how many of a tier are listed.
+const maxFailures = 10
 
 // closing is the line that other programs read.
 func closing(rows []row) string {

@@ -81,6 +81,36 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// Who has only the last lines of a log sees what failed.
+func TestFailures(t *testing.T) {
+	counted := newTally()
+	err := readEvents(strings.NewReader(`{"Action":"output","Package":"x/p","Test":"A/b","Output":"=== RUN   A/b\n"}
+{"Action":"output","Package":"x/p","Test":"A/b","Output":"    p_test.go:7: got\t1\n"}
+{"Action":"output","Package":"x/p","Test":"A/b","Output":"--- FAIL: A/b (0.1s)\n"}
+{"Action":"fail","Package":"x/p","Test":"A/b"}
+{"Action":"output","Package":"x/p","Test":"A","Output":"--- FAIL: A (0.1s)\n"}
+{"Action":"fail","Package":"x/p","Test":"A"}
+{"Action":"fail","Package":"x/p"}
+{"Action":"output","Package":"x/q","Output":"panic: timed out\n"}
+{"Action":"fail","Package":"x/q"}`), func(e event) { counted.add(e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"FAILED TESTS",
+		"p A/b                unit  p_test.go:7: got 1",
+		"q outside its tests  unit  panic: timed out",
+		"", "",
+	}, "\n")
+	rows := []row{judge(row{tier: "unit"}, counted, errFailed, false), {tier: "node", result: ok}}
+	if got := failures(rows); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := failures(rows[1:]); got != "" {
+		t.Errorf("nothing failed: got %q", got)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	all, err := choose(tiers, nil)
 	if err != nil || len(all) != len(tiers) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // event is a line of go test -json, as go doc test2json has it.
@@ -24,7 +25,8 @@ type event struct {
 type tally struct {
 	passed, failed, skipped int
 	output                  map[testKey]*strings.Builder
-	failedIn                map[string]int   // tests by package
+	failedIn                map[string]int // tests by package
+	failures                []failure
 	began                   map[testKey]bool // and has not ended
 	took                    map[testKey]time.Duration
 	cpu                     time.Duration // of all processes
@@ -35,6 +37,33 @@ type testKey struct{ pkg, test string }
 
 func (k testKey) String() string {
 	return path.Base(k.pkg) + " " + cmp.Or(k.test, "outside its tests")
+}
+
+// failure is a test that failed, and the first that it said.
+type failure struct {
+	key  testKey
+	said string
+}
+
+// said is the first line of an output that is not go test's own, as it fits in a table.
+func said(output string) string {
+	for line := range strings.Lines(output) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "--- ") {
+			return string([]rune(line)[:min(utf8.RuneCountInString(line), 200)])
+		}
+	}
+	return ""
+}
+
+// blamed leaves out the tests that failed by a subtest of theirs alone, as far as one can tell: those that said nothing themselves.
+func (t *tally) blamed() []failure {
+	failedWithin := map[testKey]bool{}
+	for _, f := range t.failures {
+		if f.key.test != "" {
+			failedWithin[f.key.parent()] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(t.failures), func(f failure) bool { return f.said == "" && failedWithin[f.key] })
 }
 
 // parent is what a test is part of: another test, or its package.
@@ -139,6 +168,7 @@ func (t *tally) endTest(e event) string {
 	case "fail":
 		t.failed++
 		t.failedIn[e.Package]++
+		t.failures = append(t.failures, failure{key, said(text)})
 		return text
 	}
 	return ""
@@ -156,7 +186,8 @@ func (t *tally) endPackage(e event) string {
 		}
 		return fmt.Sprintf("ok    %s  %.1fs\n", e.Package, e.Elapsed)
 	}
-	if t.failedIn[e.Package] == 0 {
+	outside := t.failedIn[e.Package] == 0
+	if outside {
 		t.failed++
 	}
 	for key, kept := range t.output {
@@ -164,6 +195,9 @@ func (t *tally) endPackage(e event) string {
 			text.WriteString(kept.String())
 			delete(t.output, key)
 		}
+	}
+	if outside {
+		t.failures = append(t.failures, failure{testKey{e.Package, ""}, said(text.String())})
 	}
 	return fmt.Sprintf("%sFAIL  %s  %.1fs\n", text.String(), e.Package, e.Elapsed)
 }

@@ -44,21 +44,23 @@ func (l lab) resetting(unit string, gone bool) *cgroup.Systemd {
 // Two enforcers write to one cgroup: what systemd resets under one is not what the other puts back.
 func TestSystemdTwoWriters(t *testing.T) {
 	l := newLab(t, cgroup.Version2, "a.scope", map[string]string{"memory.low": "0", "memory.high": "max", "memory.oom.group": "1"})
-	var both sync.WaitGroup
-	for writer := range 2 {
-		tree := l.resetting("a.scope", false)
-		both.Go(func() {
-			defer tree.Close()
-			for i := range 100 {
+	trees := []*cgroup.Systemd{l.resetting("a.scope", false), l.resetting("a.scope", false)}
+	for i := range 100 {
+		var both sync.WaitGroup // begin together each time: nobody writes so often that the other would never have his turn
+		for writer, tree := range trees {
+			both.Go(func() {
 				if _, err := tree.Write(t.Context(), "/a.scope", []cgroup.File{{Name: "memory.low", Value: strconv.Itoa(4096 * (1 + 2*i + writer))}}); err != nil {
 					t.Error(err)
 				}
-			}
-		})
+			})
+		}
+		both.Wait()
+		if got := l.get(t, "a.scope", "memory.oom.group"); got != "1" {
+			t.Fatalf("memory.oom.group is %q", got)
+		}
 	}
-	both.Wait()
-	if got := l.get(t, "a.scope", "memory.oom.group"); got != "1" {
-		t.Errorf("memory.oom.group is %q", got)
+	for _, tree := range trees {
+		tree.Close()
 	}
 }
 

@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -39,18 +40,20 @@ type change func(*apiserver.Request)
 func request(t testing.TB, operation admissionv1.Operation, resource string, changes ...change) apiserver.Request {
 	t.Helper()
 	known := map[string]struct{ group, version, kind, resource, sub string }{
-		"pods":              {"", "v1", "Pod", "pods", ""},
-		"pods/status":       {"", "v1", "Pod", "pods", "status"},
-		"pods/resize":       {"", "v1", "Pod", "pods", "resize"},
-		"pods/binding":      {"", "v1", "Binding", "pods", "binding"},
-		"pods/eviction":     {"policy", "v1", "Eviction", "pods", "eviction"},
-		"evictions of old":  {"policy", "v1beta1", "Eviction", "pods", "eviction"},
-		"nodes":             {"", "v1", "Node", "nodes", ""},
-		"volumeattachments": {"storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", ""},
-		"deployments":       {"apps", "v1", "Deployment", "deployments", ""},
-		"old deployments":   {"apps", "v1beta2", "Deployment", "deployments", ""},
-		"statefulsets":      {"apps", "v1", "StatefulSet", "statefulsets", ""},
-		"configmaps":        {"", "v1", "ConfigMap", "configmaps", ""},
+		"pods":                   {"", "v1", "Pod", "pods", ""},
+		"pods/status":            {"", "v1", "Pod", "pods", "status"},
+		"pods/resize":            {"", "v1", "Pod", "pods", "resize"},
+		"pods/binding":           {"", "v1", "Binding", "pods", "binding"},
+		"pods/eviction":          {"policy", "v1", "Eviction", "pods", "eviction"},
+		"evictions of old":       {"policy", "v1beta1", "Eviction", "pods", "eviction"},
+		"nodes":                  {"", "v1", "Node", "nodes", ""},
+		"volumeattachments":      {"storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments", ""},
+		"deployments":            {"apps", "v1", "Deployment", "deployments", ""},
+		"old deployments":        {"apps", "v1beta2", "Deployment", "deployments", ""},
+		"replicationcontrollers": {"", "v1", "ReplicationController", "replicationcontrollers", ""},
+		"podpolicies":            {"podgrace.dev", "v1alpha1", "PodPolicy", "podpolicies", ""},
+		"statefulsets":           {"apps", "v1", "StatefulSet", "statefulsets", ""},
+		"configmaps":             {"", "v1", "ConfigMap", "configmaps", ""},
 	}[resource]
 	if known.kind == "" {
 		t.Fatalf("no resource %s", resource)
@@ -70,7 +73,7 @@ func request(t testing.TB, operation admissionv1.Operation, resource string, cha
 	if known.version != "v1" && known.resource != "pods" {
 		r.Resource.Version = known.version
 	}
-	if known.resource == "nodes" || known.resource == "volumeattachments" {
+	if slices.Contains([]string{"nodes", "volumeattachments", "podpolicies"}, known.resource) {
 		r.AdmissionRequest.Namespace, r.Namespace = "", nil
 	}
 	for _, c := range changes {

@@ -22,6 +22,8 @@ func Default(obj runtime.Object) {
 	case *appsv1.Deployment:
 		defaultDeployment(&o.Spec)
 		defaultPodSpec(&o.Spec.Template.Spec)
+	case *corev1.ReplicationController:
+		defaultReplicationController(o)
 	case *appsv1.ReplicaSet:
 		unset(&o.Spec.Replicas, 1)
 		defaultPodSpec(&o.Spec.Template.Spec)
@@ -95,6 +97,23 @@ func defaultDeployment(spec *appsv1.DeploymentSpec) {
 	}
 	unset(&spec.RevisionHistoryLimit, 10)
 	unset(&spec.ProgressDeadlineSeconds, 600)
+}
+
+// defaultReplicationController: its selector may be left out, which no other workload's may.
+func defaultReplicationController(rc *corev1.ReplicationController) {
+	unset(&rc.Spec.Replicas, 1)
+	if rc.Spec.Template == nil {
+		return
+	}
+	if labels := rc.Spec.Template.Labels; labels != nil {
+		if len(rc.Spec.Selector) == 0 {
+			rc.Spec.Selector = labels
+		}
+		if len(rc.Labels) == 0 {
+			rc.Labels = labels
+		}
+	}
+	defaultPodSpec(&rc.Spec.Template.Spec)
 }
 
 func defaultDaemonSet(spec *appsv1.DaemonSetSpec) {

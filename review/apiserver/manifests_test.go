@@ -33,7 +33,7 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 			text := strings.Replace(tc.in, tc.from, tc.to, 1)
 			var err error
 			if strings.HasPrefix(tc.in, policies[:30]) && tc.from != "" {
-				_, err = readPolicies([]byte(text))
+				_, err = ReadPolicies([]byte(text))
 			} else {
 				_, err = readWebhooks([]byte(text), guard.Policy{})
 			}
@@ -78,7 +78,7 @@ func TestEverythingCompiles(t *testing.T) {
 		"variable":        {"namespaceObject.metadata.?labels.orValue({})", "nothing"},
 		"message":         {"'terminationGracePeriodSeconds is 0 in", "1 + 'terminationGracePeriodSeconds is 0 in"},
 	} {
-		bad, err := readPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])))
+		bad, err := ReadPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])))
 		if err != nil {
 			t.Fatal(err)
 		}

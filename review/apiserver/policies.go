@@ -44,9 +44,10 @@ type Denial struct {
 }
 
 // NewPolicies reads the policies.
-func NewPolicies() (*Policies, error) { return readPolicies(deploy.AdmissionPolicies) }
+func NewPolicies() (*Policies, error) { return ReadPolicies(deploy.AdmissionPolicies) }
 
-func readPolicies(text []byte) (*Policies, error) {
+// ReadPolicies reads other policies, and their bindings, from YAML documents.
+func ReadPolicies(text []byte) (*Policies, error) {
 	objects, err := manifests(text)
 	if err != nil {
 		return nil, fmt.Errorf("admission policies: %w", err)

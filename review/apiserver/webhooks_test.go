@@ -123,7 +123,7 @@ func TestCalls(t *testing.T) {
 		"node deleted, never heard of":     {request: request(t, remove, "nodes", oldObject(neverHeardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node deleted, heard of since":     {request: request(t, remove, "nodes", oldObject(heardOf)), validating: []string{webhook.PathValidateRemoval}},
 		"node created out of service":      {request: request(t, create, "nodes", object(outOfService)), validating: []string{webhook.PathValidateRemoval}},
-		"node with a finalizer deleted":    {request: request(t, remove, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/b"]},"spec":{}}`))},
+		"node with a finalizer deleted":    {request: request(t, remove, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/b"]},"spec":{}}`)), validating: []string{webhook.PathValidateRemoval}},
 		"its last finalizer goes":          {request: request(t, update, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","deletionTimestamp":"2026-01-01T10:00:00Z","finalizers":["a/b"]},"spec":{}}`), object(plainNode)), validating: []string{webhook.PathValidateRemoval}},
 		"one of two goes":                  {request: request(t, update, "nodes", oldObject(`{"metadata":{"name":"n1","uid":"n","deletionTimestamp":"2026-01-01T10:00:00Z","finalizers":["a/b","a/c"]},"spec":{}}`), object(`{"metadata":{"name":"n1","uid":"n","finalizers":["a/c"]},"spec":{}}`))},
 		"node created":                     {request: request(t, create, "nodes", object(plainNode))},
@@ -140,6 +140,11 @@ func TestCalls(t *testing.T) {
 		"Deployment of an old version":  {request: request(t, create, "old deployments", object(deployment)), validating: []string{webhook.PathValidateWorkloads}},
 		"Deployment scaled":             {request: request(t, update, "deployments", oldObject(deployment), object(scaled))},
 		"Deployment with another image": {request: request(t, update, "deployments", oldObject(deployment), object(newImage)), validating: []string{webhook.PathValidateWorkloads}},
+		"ReplicationController applied": {request: request(t, create, "replicationcontrollers", object(deployment)), validating: []string{webhook.PathValidateWorkloads}},
+		"ReplicationController scaled":  {request: request(t, update, "replicationcontrollers", oldObject(deployment), object(scaled))},
+		"policy applied":                {request: request(t, create, "podpolicies", object(`{"apiVersion":"podgrace.dev/v1alpha1","kind":"PodPolicy","metadata":{"name":"p"},"spec":{}}`)), validating: []string{webhook.PathValidatePolicies}},
+		"policy changed":                {request: request(t, update, "podpolicies", oldObject(`{"apiVersion":"podgrace.dev/v1alpha1","kind":"PodPolicy","metadata":{"name":"p"},"spec":{}}`), object(`{"apiVersion":"podgrace.dev/v1alpha1","kind":"PodPolicy","metadata":{"name":"p"},"spec":{"weight":1}}`)), validating: []string{webhook.PathValidatePolicies}},
+		"policy labelled":               {request: request(t, update, "podpolicies", oldObject(`{"apiVersion":"podgrace.dev/v1alpha1","kind":"PodPolicy","metadata":{"name":"p"},"spec":{}}`), object(`{"apiVersion":"podgrace.dev/v1alpha1","kind":"PodPolicy","metadata":{"name":"p","labels":{"a":"b"}},"spec":{}}`))},
 		"made by a controller":          {request: request(t, create, "deployments", object(owned))},
 	} {
 		t.Run(name, func(t *testing.T) {

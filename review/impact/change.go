@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // creationChanges compares two answers to a creation, or to a recorded request.
@@ -35,11 +36,11 @@ func refusal(r *review.Result) string {
 }
 
 // resultFields compares the pods; of a request without one, the patches.
-func resultFields(from, to *review.Result) []Field {
+func resultFields(from, to *review.Result) []told.Field {
 	if from.After != nil && to.After != nil {
-		return fieldsOf(from.After, to.After)
+		return told.Fields(from.After, to.After)
 	}
-	return compareTrees(patched(from.Patch), patched(to.Patch))
+	return told.FieldsOfTrees(patched(from.Patch), patched(to.Patch))
 }
 
 func patched(patch []review.Operation) map[string]any {

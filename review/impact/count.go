@@ -7,16 +7,22 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // diff puts together what was found.
 func (j *judge) diff() *Diff {
 	d := newDiff()
 	unknown := map[string]int{}
+	var strange []*input.Document
 	for _, i := range j.items.list {
 		if i.wrong != nil {
 			d.Errors = append(d.Errors, i.wrong)
 			continue
+		}
+		if !i.judged && !i.runs {
+			strange = append(strange, i.document)
 		}
 		d.Summary.count(i)
 		for _, what := range i.unknown {
@@ -28,6 +34,10 @@ func (j *judge) diff() *Diff {
 				Request: i.request, User: i.user, Changes: i.changes, Unknown: i.unknown,
 			})
 		}
+	}
+	d.Summary.NotKnown = j.To.State.Count(strange)
+	for _, n := range d.Summary.NotKnown {
+		d.Summary.Other -= n
 	}
 	d.Running = j.items.differing()
 	d.Summary.Errors = len(d.Errors)
@@ -77,7 +87,7 @@ func (all *items) differing() []Running {
 			continue
 		}
 		owner := all.owner(i)
-		name := fmt.Sprintf("%s\x00%s\x00%s", owner, signature(i.differs.fields), i.differs.refused)
+		name := fmt.Sprintf("%s\x00%s\x00%s", owner, told.Likeness(i.differs.fields), i.differs.refused)
 		at, is := index[name]
 		if !is {
 			at = len(found)

@@ -1,11 +1,10 @@
 package impact
 
 import (
-	"encoding/json"
-
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // Kind is a kind of change.
@@ -102,15 +101,6 @@ const (
 	Denied    Verdict = "Denied"
 )
 
-// Field is a field of a pod that differs. Its path is as people write it: spec.terminationGracePeriodSeconds,
-// spec.topologySpreadConstraints[topology.kubernetes.io/zone].maxSkew,
-// metadata.annotations[podgrace.dev/enforcement].oom.rank. From or To is absent where the field is.
-type Field struct {
-	Path string          `json:"path"`
-	From json.RawMessage `json:"from,omitempty"`
-	To   json.RawMessage `json:"to,omitempty"`
-}
-
 // Change is one change of one workload.
 type Change struct {
 	Kind Kind `json:"kind"`
@@ -118,7 +108,7 @@ type Change struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Fields of Changed, by path.
-	Fields []Field `json:"fields,omitempty"`
+	Fields []told.Field `json:"fields,omitempty"`
 	// Reason in one word and Message of what refuses or warns, the new one where there is one, else the old one. Of a refusal the message is in
 	// From or To.
 	Reason  string `json:"reason,omitempty"`
@@ -145,7 +135,7 @@ type Running struct {
 	Pods []string `json:"pods"`
 	Of   int      `json:"of"`
 	// Fields: From is what the pods have, To what they would get.
-	Fields []Field `json:"fields,omitempty"`
+	Fields []told.Field `json:"fields,omitempty"`
 	// Refused is why they would not be created at all.
 	Refused string `json:"refused,omitempty"`
 }
@@ -172,6 +162,8 @@ type Summary struct {
 	Denying int `json:"denying"`
 	// Other are objects that are no pods and make none, or are made by others that were judged.
 	Other int `json:"other"`
+	// NotKnown are objects that were not judged since it is not known whether they make pods, by kind and group.
+	NotKnown review.NotKnown `json:"notKnown,omitempty"`
 	// Errors are what could not be read.
 	Errors int `json:"errors"`
 	// NoPolicies: neither side has a PodPolicy.
@@ -200,6 +192,6 @@ func newDiff() *Diff {
 
 // AddErrors adds what else could not be read.
 func (d *Diff) AddErrors(errs ...*input.Error) {
-	d.Errors = append(errs, d.Errors...)
+	d.Errors = input.Locate(append(errs, d.Errors...))
 	d.Summary.Errors = len(d.Errors)
 }

@@ -6,7 +6,7 @@
 // compared with what the new policies would give it today, since a policy reaches new pods only. Nodes and VolumeAttachments are asked
 // for their deletion; an AdmissionReview asks its own question.
 //
-//	judge.go    asks the engines                    fields.go   what differs in two pods
+//	judge.go    asks the engines                    count.go    what it comes to
 //	change.go   two answers in, changes out         running.go  pods that run, beside what they would get
 //	group.go    workloads that change alike         write.go    as text, JSON, Markdown
 package impact

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // group is workloads that change alike. Workloads is in input order.
@@ -40,15 +42,7 @@ func groups(workloads []Workload) []*group {
 
 // likeness is what two changes of one kind must share to be told as one. Messages of removals name the pod, and the reason says enough.
 func (c *Change) likeness() string {
-	return strings.Join([]string{c.Reason, c.From, c.To, signature(c.Fields)}, "\x00")
-}
-
-func signature(fields []Field) string {
-	var text strings.Builder
-	for _, f := range fields {
-		fmt.Fprintf(&text, "%s\x00%s\x00%s\x00", f.Path, f.value(f.From), f.value(f.To))
-	}
-	return text.String()
+	return strings.Join([]string{c.Reason, c.From, c.To, told.Likeness(c.Fields)}, "\x00")
 }
 
 // kind is the most urgent one.
@@ -74,7 +68,7 @@ func runningGroups(running []Running) []*runningGroup {
 	index := map[string]*runningGroup{}
 	for i := range running {
 		r := &running[i]
-		name := signature(r.Fields) + "\x00" + r.Refused
+		name := told.Likeness(r.Fields) + "\x00" + r.Refused
 		g := index[name]
 		if g == nil {
 			g = &runningGroup{}

@@ -9,24 +9,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/told"
 )
 
-// told is what a Diff says, a line for each change.
-func told(d *Diff) []string {
+// said is what a Diff says, a line for each change.
+func said(d *Diff) []string {
 	var all []string
 	for _, w := range d.Workloads {
 		for i := range w.Changes {
 			c := &w.Changes[i]
 			for _, l := range c.lines(false) {
-				value, _, _ := strings.Cut(l.value, ":")
-				all = append(all, strings.Join([]string{w.Resource.Name, string(c.Kind), l.sign, l.name, value}, " "))
+				value, _, _ := strings.Cut(l.Value, ":")
+				all = append(all, strings.Join([]string{w.Resource.Name, string(c.Kind), l.Sign, l.Name, value}, " "))
 			}
 		}
 	}
 	for _, r := range d.Running {
 		for _, l := range (&runningGroup{running: []*Running{&r}}).lines() {
-			value, _, _ := strings.Cut(l.value, ":")
-			all = append(all, fmt.Sprintf("%d/%d of %s %s %s %s", len(r.Pods), r.Of, r.Owner, l.sign, l.name, value))
+			value, _, _ := strings.Cut(l.Value, ":")
+			all = append(all, fmt.Sprintf("%d/%d of %s %s %s %s", len(r.Pods), r.Of, r.Owner, l.Sign, l.Name, value))
 		}
 	}
 	return all
@@ -120,7 +121,7 @@ func TestChanges(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			d := diff(t, tc.from, tc.to, tc.manifests)
-			if diff := cmp.Diff(tc.want, told(d)); diff != "" {
+			if diff := cmp.Diff(tc.want, said(d)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if d.Summary.Affected != len(d.Workloads) {
@@ -134,7 +135,7 @@ func TestTheSamePoliciesChangeNothing(t *testing.T) {
 	for _, tc := range cases {
 		for _, p := range []string{tc.from, tc.to} {
 			if d := diff(t, p, p, tc.manifests); d.Summary.Affected != 0 || len(d.Workloads) != 0 {
-				t.Errorf("%s: %q", tc.name, told(d))
+				t.Errorf("%s: %q", tc.name, said(d))
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func mirror(t *testing.T, c Change) Change {
 		t.Errorf("%s has no mirror", c.Kind)
 	}
 	for _, f := range c.Fields {
-		m.Fields = append(m.Fields, Field{Path: f.Path, From: f.To, To: f.From})
+		m.Fields = append(m.Fields, told.Field{Path: f.Path, From: f.To, To: f.From})
 	}
 	return m
 }
@@ -172,7 +173,7 @@ func TestTheOtherWayRoundIsTheMirror(t *testing.T) {
 	for _, tc := range cases {
 		there, back := diff(t, tc.from, tc.to, tc.manifests), diff(t, tc.to, tc.from, tc.manifests)
 		if len(there.Workloads) != len(back.Workloads) {
-			t.Errorf("%s: %q and back %q", tc.name, told(there), told(back))
+			t.Errorf("%s: %q and back %q", tc.name, said(there), said(back))
 			continue
 		}
 		for i := range there.Workloads {
@@ -227,11 +228,11 @@ func TestAReplicaSetOfARunningPodHasItsOwnTemplate(t *testing.T) {
 	old := strings.Replace(workload("ReplicaSet", "shop", "web-abc", "terminationGracePeriodSeconds: 50,"), "name: web-abc}", "name: web-abc, ownerReferences: ["+controlled("Deployment", "web")+"]}", 1)
 	manifests := workload("Deployment", "shop", "web", "") + old + pod("web-abc-1", controlled("ReplicaSet", "web-abc"), "terminationGracePeriodSeconds: 50, priority: 0")
 	if d := diff(t, "", policies("p", "{gracePeriod: {defaultSeconds: 45}}"), manifests); len(d.Running) != 0 || d.Summary.Other != 1 {
-		t.Errorf("%q %+v", told(d), d.Summary)
+		t.Errorf("%q %+v", said(d), d.Summary)
 	}
 	d := diff(t, "", policies("p", "{gracePeriod: {defaultSeconds: 60, minSeconds: 60}}"), manifests)
 	want := []string{"1/1 of Deployment shop/web ~ terminationGracePeriodSeconds 50 → 60"}
-	if got := told(d); !slices.Contains(got, want[0]) {
+	if got := said(d); !slices.Contains(got, want[0]) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
@@ -56,19 +57,23 @@ func (i *item) miss(phrases ...string) {
 
 func (i *item) affected() bool { return len(i.changes) > 0 }
 
-// key of an object among others; the kinds that make pods have no namesakes in other groups.
-type key struct{ kind, namespace, name string }
+// key of an object among others, whatever its version.
+type key struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
 
-// items are the documents, and those among them by which pods are made.
+func keyOf(apiVersion, kind, namespace, name string) key {
+	return key{schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind(), namespace, name}
+}
+
+// items are the documents, and each by what an owner reference names: those of custom workloads may make pods, too.
 type items struct {
 	list   []*item
 	makers map[key]*item
 	// pods that run, by the workload that they belong to.
 	pods map[review.Resource]int
 }
-
-// makers are the kinds whose objects make pods, or others that do.
-var makers = []string{"ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
 
 // classify looks at the documents without judging them.
 func classify(documents []*input.Document, namespace string) *items {
@@ -82,9 +87,7 @@ func classify(documents []*input.Document, namespace string) *items {
 		case d.Kind == "Pod" && d.APIVersion == "v1", d.Kind == "ReplicaSet", d.Kind == "Job":
 			i.look()
 		}
-		if slices.Contains(makers, d.Kind) {
-			all.makers[key{d.Kind, i.namespace, d.Name}] = i
-		}
+		all.makers[keyOf(d.APIVersion, d.Kind, i.namespace, d.Name)] = i
 		all.list = append(all.list, i)
 	}
 	for _, i := range all.list {
@@ -126,11 +129,11 @@ func (all *items) maker(pod *item) *item {
 	if owner == nil {
 		return nil
 	}
-	if maker := all.makers[key{owner.Kind, pod.namespace, owner.Name}]; maker != nil {
+	if maker := all.makers[keyOf(owner.APIVersion, owner.Kind, pod.namespace, owner.Name)]; maker != nil {
 		return maker
 	}
 	if name, is := deploymentOf(pod); is {
-		return all.makers[key{"Deployment", pod.namespace, name}]
+		return all.makers[keyOf(appsv1.SchemeGroupVersion.String(), "Deployment", pod.namespace, name)]
 	}
 	return nil
 }
@@ -152,7 +155,7 @@ func (all *items) owner(pod *item) review.Resource {
 		return r
 	}
 	r.APIVersion, r.Kind, r.Name = owner.APIVersion, owner.Kind, owner.Name
-	if maker := all.makers[key{owner.Kind, pod.namespace, owner.Name}]; maker != nil && maker.controller != nil {
+	if maker := all.makers[keyOf(owner.APIVersion, owner.Kind, pod.namespace, owner.Name)]; maker != nil && maker.controller != nil {
 		r.APIVersion, r.Kind, r.Name = maker.controller.APIVersion, maker.controller.Kind, maker.controller.Name
 	} else if name, is := deploymentOf(pod); is {
 		r.Kind, r.Name = "Deployment", name

@@ -2,7 +2,6 @@ package impact
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -65,8 +64,7 @@ func (j *judge) all(ctx context.Context, do func(*item) error) error {
 				}
 				before := i.done
 				if err := do(i); err != nil {
-					i.wrong = &input.Error{File: i.document.File, Line: i.document.Line, Message: err.Error()}
-					i.done = true
+					i.wrong, i.done = i.document.Wrong(err), true
 				}
 				if i.done && !before {
 					done++
@@ -141,7 +139,7 @@ func (j *judge) ownTemplate(ctx context.Context, i *item, err error) error {
 	}
 	r, wrong := j.To.Review(ctx, alone, review.Question{User: j.User})
 	if wrong != nil {
-		return fmt.Errorf("%s", wrong.Message)
+		return wrong
 	}
 	if r != nil {
 		i.decided = outcomeOf(r)
@@ -191,7 +189,7 @@ func (j *judge) both(ctx context.Context, d pair, q review.Question) (from, to *
 		to, wrong = j.To.Review(ctx, d.to, q)
 	}
 	if wrong != nil {
-		return nil, nil, fmt.Errorf("%s", wrong.Message)
+		return nil, nil, wrong
 	}
 	if from == nil || to == nil {
 		return nil, nil, nil

@@ -7,52 +7,48 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/review/told"
 )
-
-// line is one change in a block, as in a diff: sign is "+", "-" or "~".
-type line struct{ sign, name, value string }
-
-// arrow stands between what was and what is.
-const arrow = " → "
 
 // lines of changes, the most urgent first: what a block is called after must not be among the lines that are left out. A message that
 // names one workload is left out where many are told at once.
-func lines(changes []Change, alone bool) []line {
+func lines(changes []Change, alone bool) []told.Line {
 	changes = slices.Clone(changes)
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Kind.rank(), b.Kind.rank()) })
-	var all []line
+	var all []told.Line
 	for i := range changes {
 		all = append(all, changes[i].lines(alone)...)
 	}
 	return all
 }
 
-func (c *Change) lines(alone bool) []line {
+func (c *Change) lines(alone bool) []told.Line {
 	switch c.Kind {
 	case Changed:
-		return fieldLines(c.Fields)
+		return told.Lines(c.Fields)
 	case Refused:
-		return []line{{"+", "refusal", c.refusal(c.To)}}
+		return []told.Line{{Sign: "+", Name: "refusal", Value: c.refusal(c.To)}}
 	case Admitted:
-		return []line{{"-", "refusal", c.refusal(c.From)}}
+		return []told.Line{{Sign: "-", Name: "refusal", Value: c.refusal(c.From)}}
 	case RefusedOtherwise:
-		return []line{{"~", "refusal", c.refusal(c.To)}}
+		return []told.Line{{Sign: "~", Name: "refusal", Value: c.refusal(c.To)}}
 	case Warned:
-		return []line{{"+", "warning", message(c.To)}}
+		return []told.Line{{Sign: "+", Name: "warning", Value: message(c.To)}}
 	case Unwarned:
-		return []line{{"-", "warning", message(c.From)}}
+		return []told.Line{{Sign: "-", Name: "warning", Value: message(c.From)}}
 	case WarnedOtherwise:
-		return []line{{"~", "warning", message(c.To)}}
+		return []told.Line{{Sign: "~", Name: "warning", Value: message(c.To)}}
 	}
-	text := c.From + arrow + c.To
+	text := c.From + told.Arrow + c.To
 	if c.Reason != "" {
 		text += " (" + c.Reason + ")"
 	}
 	if alone && c.Message != "" {
 		text += ": " + c.Message
 	}
-	return []line{{"~", removalName(c.Kind), message(text)}}
+	return []told.Line{{Sign: "~", Name: removalName(c.Kind), Value: message(text)}}
 }
 
 func (c *Change) refusal(text string) string {
@@ -62,7 +58,7 @@ func (c *Change) refusal(text string) string {
 	return message(c.Reason + ": " + text)
 }
 
-func message(text string) string { return safe.Clip(shown(text), maxMessage) }
+func message(text string) string { return safe.Clip(told.Shown(text), maxMessage) }
 
 // removalName is what was asked for.
 func removalName(k Kind) string {
@@ -75,22 +71,6 @@ func removalName(k Kind) string {
 	return "delete"
 }
 
-func fieldLines(fields []Field) []line {
-	all := make([]line, len(fields))
-	for i := range fields {
-		f := &fields[i]
-		switch {
-		case f.From == nil:
-			all[i] = line{"+", f.name(), f.value(f.To)}
-		case f.To == nil:
-			all[i] = line{"-", f.name(), f.value(f.From)}
-		default:
-			all[i] = line{"~", f.name(), f.value(f.From) + arrow + f.value(f.To)}
-		}
-	}
-	return all
-}
-
 // subject is what a group is about: one object by its name, or how many of each kind and where.
 func (g *group) subject() string {
 	w := g.workloads[0]
@@ -99,19 +79,17 @@ func (g *group) subject() string {
 		asked = strings.ToLower(w.Request) + " "
 	}
 	if len(g.workloads) == 1 {
-		return shown(asked + w.Resource.String() + by(w.User))
+		return told.Shown(asked + w.Resource.String() + by(w.User))
 	}
-	var what, where []string
-	counts := map[string]int{}
-	for _, w := range g.workloads {
-		counts[w.Resource.Kind]++
-		what = add(what, w.Resource.Kind)
-		where = add(where, w.Resource.Namespace)
+	return told.Shown(asked + told.Subject(g.resources()) + by(w.User))
+}
+
+func (g *group) resources() []review.Resource {
+	all := make([]review.Resource, len(g.workloads))
+	for i, w := range g.workloads {
+		all[i] = w.Resource
 	}
-	for i, kind := range what {
-		what[i] = plural(counts[kind], kind, several(kind))
-	}
-	return shown(asked + strings.Join(what, ", ") + places(where) + by(w.User))
+	return all
 }
 
 func by(user string) string {
@@ -121,88 +99,36 @@ func by(user string) string {
 	return " as " + user
 }
 
-func add(list []string, text string) []string {
-	if slices.Contains(list, text) {
-		return list
-	}
-	return append(list, text)
-}
-
-// several is the plural of a kind.
-func several(kind string) string {
-	if strings.HasSuffix(kind, "s") {
-		return kind + "es"
-	}
-	return kind + "s"
-}
-
-// places says in which namespaces.
-func places(namespaces []string) string {
-	namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(n string) bool { return n == "" })
-	switch len(namespaces) {
-	case 0:
-		return ""
-	case 1, 2, 3:
-		return " in " + strings.Join(namespaces, ", ")
-	}
-	return fmt.Sprintf(" in %d namespaces", len(namespaces))
-}
-
 // names of the first workloads of a group, as many as are asked for.
-func (g *group) names(most int) string {
-	names := make([]string, len(g.workloads))
-	for i, w := range g.workloads {
-		names[i] = w.Resource.Name
-	}
-	return enumerate(names, most)
-}
-
-func enumerate(names []string, most int) string {
-	shownNames := make([]string, 0, most)
-	for _, name := range names[:min(most, len(names))] {
-		if name == "" {
-			name = "(unnamed)"
-		}
-		shownNames = append(shownNames, shown(name))
-	}
-	text := strings.Join(shownNames, ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
+func (g *group) names(most int) string { return told.Names(g.resources(), most) }
 
 // subject of pods that run and differ alike.
 func (g *runningGroup) subject() string {
 	if len(g.running) == 1 {
 		r := g.running[0]
 		if r.Owner.Kind == "Pod" {
-			return shown(r.Owner.String())
+			return told.Shown(r.Owner.String())
 		}
-		return shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), plural(r.Of, "pod", "pods"), r.Owner))
+		return told.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), plural(r.Of, "pod", "pods"), r.Owner))
 	}
-	var what, where []string
-	counts := map[string]int{}
-	for _, r := range g.running {
-		counts[r.Owner.Kind]++
-		what = add(what, r.Owner.Kind)
-		where = add(where, r.Owner.Namespace)
+	owners := make([]review.Resource, len(g.running))
+	pods := true
+	for i, r := range g.running {
+		owners[i] = r.Owner
+		pods = pods && r.Owner.Kind == "Pod"
 	}
-	if len(what) == 1 && what[0] == "Pod" {
-		return shown(plural(g.pods, "Pod", "Pods") + places(where))
+	if pods {
+		return told.Shown(told.Subject(owners))
 	}
-	for i, kind := range what {
-		what[i] = plural(counts[kind], kind, several(kind))
-	}
-	return shown(plural(g.pods, "pod", "pods") + " of " + strings.Join(what, ", ") + places(where))
+	return told.Shown(plural(g.pods, "pod", "pods") + " of " + told.Subject(owners))
 }
 
-func (g *runningGroup) lines() []line {
+func (g *runningGroup) lines() []told.Line {
 	r := g.running[0]
 	if r.Refused != "" {
-		return []line{{"+", "refusal", message(r.Refused)}}
+		return []told.Line{{Sign: "+", Name: "refusal", Value: message(r.Refused)}}
 	}
-	return fieldLines(r.Fields)
+	return told.Lines(r.Fields)
 }
 
 // where is file:line for a person.
@@ -213,5 +139,5 @@ func where(file string, at int) string {
 	if at > 0 {
 		file += ":" + strconv.Itoa(at)
 	}
-	return shown(file)
+	return told.Shown(file)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
@@ -99,15 +100,15 @@ func fold(title, text string, open bool) string {
 }
 
 // fence is a diff that the code host colours. It is longer than any fence in it.
-func fence(all []line) string {
+func fence(all []told.Line) string {
 	mark := "```"
 	var rows []string
 	for _, l := range all {
-		sign := l.sign
+		sign := l.Sign
 		if sign == "~" {
 			sign = "!"
 		}
-		row := sign + " " + l.name + ": " + l.value
+		row := sign + " " + l.Name + ": " + l.Value
 		for strings.Contains(row, mark) {
 			mark += "`"
 		}

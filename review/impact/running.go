@@ -10,6 +10,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // What is not known of pods that run. How a pod was asked for can't be seen in it: what a policy gave it looks like a choice.
@@ -26,7 +27,7 @@ type outcome struct {
 
 // difference is what a pod that runs has otherwise than it would get.
 type difference struct {
-	fields  []Field
+	fields  []told.Field
 	refused string
 }
 
@@ -34,7 +35,7 @@ func outcomeOf(r *review.Result) *outcome {
 	if r.Decision == review.Denied {
 		return &outcome{refused: refusal(r)}
 	}
-	return &outcome{fields: decided(tree(r.After))}
+	return &outcome{fields: decided(told.Tree(r.After))}
 }
 
 // decidedFields are those of a pod's spec that policies decide, and what follows from them, with what a pod has that does not say it.
@@ -90,7 +91,7 @@ func (j *judge) today(ctx context.Context, i *item) error {
 	}
 	d := &difference{refused: would.refused}
 	if d.refused == "" {
-		d.fields = compareTrees(decided(tree(i.document.JSON)), would.fields)
+		d.fields = told.FieldsOfTrees(decided(told.Tree(i.document.JSON)), would.fields)
 	}
 	if d.refused != "" || len(d.fields) > 0 {
 		i.differs = d
@@ -112,7 +113,7 @@ func (j *judge) asItIs(ctx context.Context, i *item) (*outcome, error) {
 	}
 	r, wrong := j.To.Review(ctx, pod, review.Question{User: j.User})
 	if wrong != nil {
-		return nil, fmt.Errorf("%s", wrong.Message)
+		return nil, wrong
 	}
 	if r == nil {
 		return nil, nil
@@ -132,7 +133,7 @@ const someNode = "some-node"
 // runningPod is a pod of a workload as it would run after its creation. The engine would make the same of the workload, and judge the
 // creation again for each question.
 func runningPod(d *input.Document, created json.RawMessage) *input.Document {
-	pod := object(created)
+	pod := told.Object(created)
 	metadata, spec := member(pod, "metadata"), member(pod, "spec")
 	if name, _ := metadata["name"].(string); name == "" {
 		prefix, _ := metadata["generateName"].(string)
@@ -166,7 +167,7 @@ func withoutOwner(d *input.Document) (*input.Document, error) {
 }
 
 func rewritten(d *input.Document, change func(map[string]any)) (*input.Document, error) {
-	o := object(d.JSON)
+	o := told.Object(d.JSON)
 	change(o)
 	raw, err := json.Marshal(o)
 	if err != nil {

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // How much text shows where not all is wanted: it is to fit a screen.
@@ -102,7 +102,7 @@ func (p *textPage) group(g *group) {
 	p.lines(lines(g.changes, len(g.workloads) == 1))
 	for _, what := range g.workloads[0].Unknown {
 		if len(g.workloads) == 1 {
-			p.Row("", "not known: "+shown(what))
+			p.Row("", "not known: "+told.Shown(what))
 		}
 	}
 }
@@ -130,23 +130,9 @@ func tagOf(k Kind) (tag, color string) {
 	return "REWORDED", page.Bold
 }
 
-var signColors = map[string]string{"+": page.Green, "-": page.Red, "~": page.Yellow}
-
-// widestName is the width of the column of names that is kept to: longer ones push their values on.
-const widestName = 44
-
-func (p *textPage) lines(all []line) {
+func (p *textPage) lines(all []told.Line) {
 	show, more := p.some(len(all), maxLines)
-	width := 0
-	for _, l := range all[:show] {
-		if n := utf8.RuneCountInString(l.name); n <= widestName {
-			width = max(width, n)
-		}
-	}
-	for _, l := range all[:show] {
-		name := l.name + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(l.name)))
-		p.Columns(signColors[l.sign], "  "+l.sign, [][]string{{name, l.value}})
-	}
+	told.Write(p.Page, all[:show])
 	if more > 0 {
 		p.Row("", plural(more, "more change", "more changes")+" (--all shows them)")
 	}
@@ -176,6 +162,9 @@ func (p *textPage) summary(d *Diff) {
 	}
 	if s.Other > 0 {
 		p.Row("", plural(s.Other, "other object is no pod and makes none, or is made by one of these.", "other objects are no pods and make none, or are made by these."))
+	}
+	if len(s.NotKnown) > 0 {
+		p.Marked(page.Yellow, "", "not known: "+told.Shown(s.NotKnown.String())+": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is)")
 	}
 	if s.Errors > 0 {
 		p.Marked(page.Red, fmt.Sprintf("%*d", margin-2, s.Errors), noun(s.Errors, "error", "errors")+" in the input: what could be read was compared")
@@ -220,7 +209,7 @@ func unknownText(all []Unknown, whole bool) string {
 			parts = append(parts, fmt.Sprintf("%d more", len(all)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s (%d)", shown(u.What), u.Count))
+		parts = append(parts, fmt.Sprintf("%s (%d)", told.Shown(u.What), u.Count))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 var update = flag.Bool("update", false, "write what is printed into the golden files")
@@ -116,7 +117,7 @@ func hostile(t *rapid.T) *Diff {
 	for range rapid.IntRange(0, 3).Draw(t, "workloads") {
 		w := Workload{Resource: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Source: review.Source{File: text(), Line: 1}, User: text(), Request: text(), Unknown: []string{text()}}
 		for _, k := range kinds {
-			w.Changes = append(w.Changes, Change{Kind: k.kind, From: text(), To: text(), Reason: text(), Message: text(), Fields: []Field{{Path: text(), From: raw()}, {Path: constraints + "[" + text() + "]", To: json.RawMessage(`{"whenUnsatisfiable":` + string(raw()) + `}`)}}})
+			w.Changes = append(w.Changes, Change{Kind: k.kind, From: text(), To: text(), Reason: text(), Message: text(), Fields: []told.Field{{Path: text(), From: raw()}, {Path: "spec.topologySpreadConstraints[" + text() + "]", To: json.RawMessage(`{"whenUnsatisfiable":` + string(raw()) + `}`)}}})
 		}
 		d.Workloads = append(d.Workloads, w)
 	}

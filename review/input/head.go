@@ -11,6 +11,8 @@ type head struct {
 	apiVersion, kind, namespace, name string
 	// has an apiVersion or kind, even an empty one.
 	typed bool
+	// named: it has metadata.
+	named bool
 	wrong *problem
 }
 
@@ -90,17 +92,28 @@ func (h *head) isList() bool { return strings.HasSuffix(h.kind, "List") }
 // give hands an object on, or what is wrong with it.
 func (h *head) give(out *sink, line int, raw []byte) {
 	if h.check(line); h.wrong != nil {
-		out.fail(h.wrong.line, "%s", h.wrong.message)
+		h.blame(out, "%s")
 		return
 	}
 	out.document(&Document{Line: line, JSON: raw, APIVersion: h.apiVersion, Kind: h.kind, Namespace: h.namespace, Name: h.name})
 }
 
+// blame says what is wrong. What has neither apiVersion, kind nor metadata may be none of Kubernetes' business.
+func (h *head) blame(out *sink, format string) {
+	if !h.typed && !h.named {
+		out.foreign(h.wrong.line, format, h.wrong.message)
+		return
+	}
+	out.manifest()
+	out.fail(h.wrong.line, format, h.wrong.message)
+}
+
 // giveList ends a list, whose items are given already.
 func (h *head) giveList(out *sink, line int) {
 	if h.check(line); h.wrong != nil {
-		out.fail(h.wrong.line, "%s (a list; its items were read)", h.wrong.message)
+		h.blame(out, "%s (a list; its items were read)")
 		return
 	}
-	out.lists++
+	out.manifest()
+	out.listed(h)
 }

@@ -122,7 +122,7 @@ func (d *jsonDocument) value() error {
 	if err := d.rest(token); err != nil {
 		return err
 	}
-	d.sink.fail(line, "a list, not an object")
+	d.sink.foreign(line, "a list, not an object")
 	return nil
 }
 
@@ -141,6 +141,7 @@ func (d *jsonDocument) object(list *head) error {
 			h.typed = true
 			return d.text(key, token, h.typeOf(key))
 		case "metadata":
+			h.named = true
 			return d.metadata(token)
 		case "items":
 			switch token {

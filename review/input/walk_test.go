@@ -60,3 +60,15 @@ func TestReadPaths(t *testing.T) {
 		t.Errorf("%d files", r.Files)
 	}
 }
+
+func TestALinkToAFolderAboveIsReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{"fs/a.yaml": "apiVersion: v1\nkind: A\n"})
+	if err := os.Symlink("../fs", filepath.Join(dir, "fs/up")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(dir, "fs"))
+	if got, _ := readFolder(t, &Reader{}, "."); len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}

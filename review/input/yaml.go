@@ -80,7 +80,7 @@ func (d *yamlDocument) object(n *yaml.Node, list *head) {
 		n = n.Alias
 	}
 	if n.Kind != yaml.MappingNode {
-		d.sink.fail(line, "%s, not an object", describe(n))
+		d.sink.foreign(line, "%s, not an object", describe(n))
 		return
 	}
 	members, err := d.members(n)
@@ -150,6 +150,7 @@ func (d *yamlDocument) head(members []member) head {
 			h.typed = true
 			d.text(&h, m, m.key, h.typeOf(m.key))
 		case "metadata":
+			h.named = true
 			d.metadata(&h, m.value)
 		}
 	}

@@ -27,6 +27,8 @@ type Suite struct {
 	Errors   int    `xml:"errors,attr"`
 	File     string `xml:"file,attr"`
 	Cases    []Case `xml:"testcase"`
+	// Output is what is said beside the cases.
+	Output *Output `xml:"system-out,omitempty"`
 }
 
 // Case is one test. ClassName is its suite's name.
@@ -82,6 +84,11 @@ func (s *Suites) Add(name, file string, c Case) {
 		suite.Errors++
 		s.Errors++
 	}
+}
+
+// Say adds a suite without a test, for what is about none.
+func (s *Suites) Say(name, text string) {
+	s.Suites = append(s.Suites, &Suite{Name: name, Output: &Output{Text: text}})
 }
 
 // Write writes the document.

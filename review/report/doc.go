@@ -1,4 +1,4 @@
-// Package report prints a review.Report: for people (text, a page), for programs (JSON), and as CI systems and code hosts read it
+// Package report prints a review.Report: for people (text, a table, a page), for programs (JSON), and as CI systems and code hosts read it
 // (SARIF, JUnit, workflow annotations, Markdown for a comment).
 //
 // Names, messages and values are chosen by whoever wrote the manifests. Each format escapes them by its own rules, after

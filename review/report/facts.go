@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
@@ -45,7 +46,12 @@ func outcomeOf(r *review.Result) outcome {
 
 // subject is what was judged, as one would say it: "delete Pod shop/db-0 as eve", "update status of Pod shop/db-0". It is clipped.
 func subject(r *review.Result) string {
-	text := r.Resource.String()
+	return safe.Clip(safe.Visible(asked(r, r.Resource.String())), maxLine)
+}
+
+// asked is what was asked of an object, or of several.
+func asked(r *review.Result, objects string) string {
+	text := objects
 	if r.Subresource != "" {
 		text = r.Subresource + " of " + text
 	}
@@ -55,7 +61,7 @@ func subject(r *review.Result) string {
 	if r.User != "" {
 		text += " as " + r.User
 	}
-	return safe.Clip(safe.Visible(text), maxLine)
+	return text
 }
 
 // noMessage is what a refusal says that has nothing to say.
@@ -141,6 +147,9 @@ func sentence(r *review.Result, o review.Operation) string {
 // auditKey is the name under which webhook.audit gives the reason of a change.
 func auditKey(o review.Operation) string {
 	const annotations = "/metadata/annotations"
+	if probe, is := defaulting.ProbeOf(o.Path); is {
+		return probe
+	}
 	path := segments(o.Path)
 	last := path[len(path)-1]
 	if o.Path != annotations && !strings.HasPrefix(o.Path, annotations+"/") {

@@ -34,6 +34,7 @@ func TestReason(t *testing.T) {
 		"one annotation": {review.Operation{Op: "add", Path: "/metadata/annotations/podgrace.dev~1enforcement", Value: json.RawMessage(`"{}"`)}, "enforcement", "{} (PodPolicy a)", "PodPolicy a"},
 		"the record":     {review.Operation{Op: "add", Path: "/metadata/annotations/podgrace.dev~1protected", Value: json.RawMessage(`"Job.batch/x"`)}, "protected", "Job.batch/x (PodPolicy a)", "PodPolicy a"},
 		"the first one":  {review.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage(`{"podgrace.dev/protected":"Job.batch/x"}`)}, "protected", `{"podgrace.dev/protected":"Job.batch/x"} (PodPolicy a)`, "PodPolicy a"},
+		"a probe":        {review.Operation{Op: "add", Path: "/spec/containers/0/startupProbe/terminationGracePeriodSeconds", Value: json.RawMessage(`7`)}, "containers.0.startupProbe", "7 (PodPolicy a: x)", "PodPolicy a: x"},
 		"no map":         {review.Operation{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage(`7`)}, "enforcement", `7 (PodPolicy a)`, "PodPolicy a"},
 		"shortened":      {review.Operation{Op: "add", Path: "/spec/x", Value: json.RawMessage(`[1,2,3]`)}, "x", "[1,... (PodPolicy a: why)", "PodPolicy a: why"},
 		"other form":     {review.Operation{Op: "add", Path: "/spec/x", Value: json.RawMessage(`1`)}, "x", "because", "because"},

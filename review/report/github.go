@@ -106,6 +106,9 @@ func oneLineSummary(r *review.Report) string {
 	if s.Unknown > 0 {
 		text += fmt.Sprintf(", %d not fully known", s.Unknown)
 	}
+	if unknown := notKnown(s); unknown != "" {
+		text += "; " + unknown
+	}
 	if s.NoPolicies {
 		text += "; no PodPolicy is known, so that none judged anything"
 	}

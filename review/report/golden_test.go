@@ -25,12 +25,17 @@ var golden = []struct {
 	{"text", "", Options{}},
 	{"text at 80 columns, in colours", FormatText, Options{Width: 80, Color: true}},
 	{"text, all", FormatText, Options{All: true, Width: 100}},
-	{"text, quiet", FormatText, Options{Quiet: true}},
+	{"details", FormatText, Options{Details: true}},
+	{"details at 80 columns, in colours", FormatText, Options{Details: true, Width: 80, Color: true}},
+	{"details, all", FormatText, Options{Details: true, All: true, Width: 100}},
+	{"table", FormatTable, Options{}},
+	{"table at 100 columns, in colours, all", FormatTable, Options{Width: 100, Color: true, All: true}},
 	{"json", FormatJSON, Options{}},
 	{"sarif", FormatSARIF, Options{Version: "v1.2.3"}},
 	{"junit", FormatJUnit, Options{}},
 	{"github", FormatGitHub, Options{}},
 	{"markdown", FormatMarkdown, Options{}},
+	{"openreports", FormatOpenReports, Options{}},
 }
 
 func TestGolden(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -63,7 +64,13 @@ func hostileReport() *rapid.Generator[*review.Report] {
 		for range rapid.IntRange(0, 2).Draw(t, "errors") {
 			errs = append(errs, &input.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
 		}
-		return review.NewReport(1, 0, rapid.SliceOfN(hostileResult(), 0, 3).Draw(t, "results"), errs)
+		r := review.NewReport(1, 0, rapid.SliceOfN(hostileResult(), 0, 3).Draw(t, "results"), errs)
+		for i := range r.Results {
+			text := hostileText().Draw(t, "remark")
+			r.Remarks = append(r.Remarks, review.Remark{Policy: text, Message: text})
+			r.Repeated = append(r.Repeated, review.Repeated{Resource: r.Results[i].Resource, Sources: []review.Source{{File: text}, {File: text, Line: 1}}})
+		}
+		return r
 	})
 }
 
@@ -75,7 +82,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			if p.format == FormatHTML {
 				continue // a page is for a browser, and has tests of its own
 			}
-			out := printed(t, p.format, r, Options{Width: rapid.SampledFrom([]int{0, 41, 80, 200}).Draw(rt, "width")})
+			out := printed(t, p.format, r, Options{Width: rapid.SampledFrom([]int{0, 41, 80, 200}).Draw(rt, "width"), Details: rapid.Bool().Draw(rt, "details")})
 			if found := harmful(out, p.format); found != "" {
 				rt.Fatalf("%s prints %s:\n%q", p.format, found, out)
 			}
@@ -108,12 +115,17 @@ func harmful(out string, format Format) string {
 
 // With colours, the only escapes are those of the colours.
 func TestColoursAreTheOnlyEscapes(t *testing.T) {
-	colours := strings.NewReplacer(red, "", green, "", yellow, "", purple, "", cyan, "", bold, "", faint, "", reset, "")
+	colours := strings.NewReplacer(page.Red, "", page.Green, "", page.Yellow, "", red, "", green, "", yellow, "", purple, "", cyan, "", bold, "", faint, "", reset, "")
 	rapid.Check(t, func(rt *rapid.T) {
 		r := hostileReport().Draw(rt, "report")
-		plain := printed(t, FormatText, r, Options{Width: 80, All: true})
-		if coloured := printed(t, FormatText, r, Options{Width: 80, All: true, Color: true}); colours.Replace(coloured) != plain {
-			rt.Fatalf("%q is not %q in colours", coloured, plain)
+		o := Options{Width: 80, All: true, Details: rapid.Bool().Draw(rt, "details")}
+		for _, format := range []Format{FormatText, FormatTable} {
+			o.Color = false
+			plain := printed(t, format, r, o)
+			o.Color = true
+			if coloured := printed(t, format, r, o); colours.Replace(coloured) != plain {
+				rt.Fatalf("%q is not %q in colours", coloured, plain)
+			}
 		}
 	})
 }
@@ -131,7 +143,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	err := Write(fullDisk{}, "yaml", samples()["mixed"], Options{})
-	if want := `unknown format "yaml": it is one of text, json, sarif, junit, github, markdown, html`; err == nil || err.Error() != want {
+	if want := `unknown format "yaml": it is one of text, table, json, sarif, junit, github, markdown, html, openreports, policyreport`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -23,13 +23,13 @@ var (
 	pageTemplate = template.Must(template.New("page.html").Parse(pageHTML))
 )
 
-// HTML writes the report as one page that needs no other file and loads none. Texts and lines of diffs are written once, however
+// writeHTML writes the report as one page that needs no other file and loads none. Texts and lines of diffs are written once, however
 // many results share them, so that a result takes a few hundred bytes.
 //
 // The input may be a stranger's: every text goes through html/template, the page's script makes text nodes only, and the
 // page's own policy lets nothing else run or load.
-func HTML(w io.Writer, r *review.Report) error {
-	if err := pageTemplate.Execute(w, newPage(r)); err != nil {
+func writeHTML(w io.Writer, r *review.Report, o Options) error {
+	if err := pageTemplate.Execute(w, newPage(r, o)); err != nil {
 		return fmt.Errorf("writing the report as a page: %w", err)
 	}
 	return nil

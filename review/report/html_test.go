@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +23,7 @@ import (
 // render is the page, and the data that its script reads.
 func render(t interface{ Fatal(...any) }, r *review.Report) (string, pageData) {
 	var out bytes.Buffer
-	if err := HTML(&out, r); err != nil {
+	if err := writeHTML(&out, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	match := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(out.String())
@@ -114,11 +115,14 @@ func TestHTMLRows(t *testing.T) {
 func TestHTMLHostile(t *testing.T) {
 	tags := func(page string) int { return strings.Count(page, "<") }
 	report := func(s string) *review.Report {
-		return review.NewReport(1, 0, []review.Result{{
+		r := review.NewReport(1, 0, []review.Result{{
 			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
 			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Policies: []string{s}, Unknown: []string{s},
 			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Before: json.RawMessage(s), After: json.RawMessage(s),
 		}}, []*input.Error{{File: s, Message: s}})
+		r.Remarks = []review.Remark{{Policy: s, Message: s}}
+		r.Repeated = []review.Repeated{{Resource: r.Results[0].Resource, Sources: []review.Source{{File: s}}}}
+		return r
 	}
 	plain, _ := render(t, report("x"))
 	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("<>/!-scriptSCRIPT\"'&`{}$\\=\x00\x1b\u2028\u2029\u202e\n\r\t;\u009b"))),
@@ -136,6 +140,23 @@ func TestHTMLHostile(t *testing.T) {
 			t.Fatalf("message %q, want %q", got, want)
 		}
 	})
+}
+
+// A page is passed on, and read by somebody who saw neither the terminal nor the day.
+func TestHTMLSaysWhenAndWhatBesides(t *testing.T) {
+	made := time.Date(2026, 5, 1, 14, 30, 0, 0, time.FixedZone("", 2*60*60))
+	page := printed(t, FormatHTML, remarked("no <b>"), Options{Made: made, Version: "v1.2.3"})
+	for _, want := range []string{
+		`Made on <time datetime="2026-05-01T12:30:00Z">1 May 2026, 12:30 UTC</time> by podgrace v1.2.3`, "<li>PodPolicy web, all: it is for none of what was reviewed</li>",
+		"<li>PodPolicy odd: no &lt;b&gt;</li>", "Deployment shop/calm (a.yaml:1, no &lt;b&gt;:3, stdin)",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if plain := printed(t, FormatHTML, samples()["clean"], Options{}); strings.Contains(plain, "<time") || strings.Contains(plain, "Remarks</h2>") {
+		t.Error("a page without a date or remarks has some")
+	}
 }
 
 // The page of many results that are alike is hardly larger than its rows.
@@ -181,7 +202,7 @@ func TestNumber(t *testing.T) {
 func TestHTMLError(t *testing.T) {
 	reader, writer := io.Pipe()
 	reader.Close()
-	if err := HTML(writer, review.NewReport(0, 0, nil, nil)); !errors.Is(err, io.ErrClosedPipe) {
+	if err := writeHTML(writer, review.NewReport(0, 0, nil, nil), Options{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("error %v", err)
 	}
 }

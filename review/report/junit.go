@@ -23,6 +23,12 @@ func writeJUnit(w io.Writer, r *review.Report, o Options) error {
 		file := fileOf(errorSource(e), o)
 		suites.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: safe.OneLine(e.Message), Type: "InputError", Text: text}})
 	}
+	if remarks := Remarks(r); len(remarks) > 0 {
+		for i := range remarks {
+			remarks[i] = safe.AtStart(remarks[i])
+		}
+		suites.Say("remarks", strings.Join(remarks, "\n")+"\n")
+	}
 	return suites.Write(w)
 }
 

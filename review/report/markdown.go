@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
 )
 
@@ -23,6 +24,9 @@ const maxCell = 600
 func writeMarkdown(w io.Writer, r *review.Report, _ Options) error {
 	c := &comment{}
 	c.add("### Podgrace: " + safe.Markdown(oneLineSummary(r)) + "\n")
+	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
+		c.add("\n" + safe.Markdown("Left out: "+sentence) + "\n")
+	}
 	rows, details := markdownParts(r)
 	// Diffs have what room the table leaves: it is the more important.
 	c.section("\n| | Object | Says | Where |\n|---|---|---|---|\n", "row", rows)

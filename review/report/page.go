@@ -8,9 +8,11 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
 )
 
@@ -34,8 +36,8 @@ func decisions() []decision {
 	}
 }
 
-// page is what the template is filled with.
-type page struct {
+// htmlPage is what the template is filled with.
+type htmlPage struct {
 	Policy    string
 	Style     template.CSS
 	Script    template.JS
@@ -43,10 +45,23 @@ type page struct {
 	Verdict   string
 	Worst     string // the gravest decision there is, by name
 	Scope     string
+	Made      *pageMade
 	Summary   review.Summary
 	Decisions []decision
 	Errors    []pageError
+	Remarks   []string
 	Data      pageData
+}
+
+// pageMade is when the page was made, for programs and for people, and by what.
+type pageMade struct{ Time, Text, Version string }
+
+func madeOn(o Options) *pageMade {
+	if o.Made.IsZero() {
+		return nil
+	}
+	at := o.Made.UTC()
+	return &pageMade{at.Format(time.RFC3339), at.Format("2 January 2006, 15:04 UTC"), o.Version}
 }
 
 // pageError is one thing that could not be read.
@@ -87,7 +102,7 @@ type pageRow struct {
 }
 
 // newPage fills the page; the gravest results come first, those alike in the order of the report.
-func newPage(r *review.Report) page {
+func newPage(r *review.Report, o Options) htmlPage {
 	groups := decisions()
 	texts := newTexts()
 	rows := make([]pageRow, 0, len(r.Results))
@@ -97,12 +112,15 @@ func newPage(r *review.Report) page {
 	slices.SortStableFunc(rows, func(a, b pageRow) int {
 		return cmp.Compare(bits.TrailingZeros(a.In), bits.TrailingZeros(b.In))
 	})
-	p := page{
+	p := htmlPage{
 		Policy: contentPolicy(), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
 		Summary: r.Summary, Decisions: groups, Data: pageData{Text: texts.list, Results: rows},
 	}
 	p.Verdict, p.Worst = verdict(groups, len(rows))
-	p.Title, p.Scope = p.Verdict+" · Podgrace review", scope(r.Summary)
+	p.Title, p.Scope, p.Made = p.Verdict+" · Podgrace review", scope(r), madeOn(o)
+	for _, remark := range Remarks(r) {
+		p.Remarks = append(p.Remarks, legible(remark))
+	}
 	for _, e := range r.Errors {
 		p.Errors = append(p.Errors, pageError{where(e.File, e.Line), legible(e.Message)})
 	}
@@ -123,13 +141,20 @@ func verdict(groups []decision, all int) (line, worst string) {
 }
 
 // scope says what was reviewed.
-func scope(s review.Summary) string {
+func scope(r *review.Report) string {
+	s := r.Summary
 	text := fmt.Sprintf("%s reviewed from %s", many(s.Reviewed, "result"), many(s.Files, "file"))
 	if s.Other > 0 {
 		text += fmt.Sprintf("; %s that make no pods", many(s.Other, "object"))
 	}
+	if unknown := notKnown(s); unknown != "" {
+		text += "; " + unknown
+	}
 	if s.NoPolicies {
 		text += ". " + noPolicies
+	}
+	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
+		text = strings.TrimSuffix(text, ".") + ". Left out: " + legible(sentence)
 	}
 	return text
 }

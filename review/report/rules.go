@@ -2,7 +2,7 @@ package report
 
 import "cmp"
 
-// rule is what a finding is an instance of: a refusal's reason, or one of the three below.
+// rule is what a finding is an instance of: a refusal's reason, or one of those below.
 type rule struct {
 	short, help string
 }
@@ -11,6 +11,7 @@ type rule struct {
 const (
 	ruleWarning = "Warning"
 	ruleUnknown = "Unknown"
+	// ruleChanged is no alert, and has a word in annotations only.
 	ruleChanged = "Changed"
 	// ruleDenied is a refusal without a reason.
 	ruleDenied = "Denied"
@@ -20,7 +21,6 @@ const (
 var rules = map[string]rule{
 	ruleWarning: {"The policies warn about this", "The request is allowed. The API server passes the warning on to the user."},
 	ruleUnknown: {"The decision depends on what is not known", "The cluster's state that was given lacks something that the policies look at, so that the request was judged on the safe side. Give it with --state, or --kubeconfig."},
-	ruleChanged: {"The policies change the pod", "At its creation the pod gets these values. To choose others, set them in the manifest; limits of a policy still hold."},
 	ruleDenied:  {"The request is refused", "The message says what to do."},
 
 	"EnforcementForged":        {"The enforcement annotation is not the policies'", "Podgrace alone writes podgrace.dev/enforcement. Remove the annotation from the manifest."},

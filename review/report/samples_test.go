@@ -16,6 +16,7 @@ func samples() map[string]*review.Report {
 		}),
 		"clean":     review.NewReport(1, 0, []review.Result{calm()}, nil),
 		"unjudged":  unjudged(),
+		"remarks":   remarked("spec.match <b>\n::error::"),
 		"empty":     review.NewReport(2, 9, nil, nil),
 		"bad-input": review.NewReport(1, 0, nil, []*input.Error{{File: "-", Line: 3, Message: "half a document"}}),
 		"hostile":   review.NewReport(1, 0, []review.Result{hostile()}, []*input.Error{{File: "a\n::error::b|c.yaml", Line: 1, Message: "\x1b[2J<script>"}}),
@@ -115,6 +116,14 @@ func hostile() review.Result {
 	r.Why = map[string]string{"enforcement": bad, bad: bad}
 	r.Before = json.RawMessage(`{"spec":{}}`)
 	r.After = json.RawMessage(`{"spec":{},"metadata":{"annotations":` + string(value) + `}}`)
+	return r
+}
+
+// remarked is a report with all that is said beside results.
+func remarked(message string) *review.Report {
+	r := review.NewReport(2, 0, []review.Result{calm(), calm()}, nil)
+	r.Remarks = []review.Remark{{Policy: "web", Message: "it is for none of what was reviewed"}, {Policy: "odd", Message: message}, {Policy: "all", Message: "it is for none of what was reviewed"}}
+	r.Repeated = []review.Repeated{{Resource: calm().Resource, Sources: []review.Source{{File: "a.yaml", Line: 1}, {File: message, Line: 3}, {File: "-"}}}}
 	return r
 }
 

@@ -53,7 +53,12 @@ func findings(r *review.Result) []finding {
 	return all
 }
 
-// writeSARIF has a rule for each reason that occurs, and a result for each finding. What is wrong in the input is a notification
+// alerts are the findings that somebody has to look at. That a pod changes is what policies are for, and no alert.
+func alerts(r *review.Result) []finding {
+	return slices.DeleteFunc(findings(r), func(f finding) bool { return f.rule == ruleChanged })
+}
+
+// writeSARIF has a rule for each reason that occurs, and a result for each alert. What is wrong in the input is a notification
 // of an invocation that did not succeed.
 func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 	s := sarifRun{Results: []sarifResult{}, Invocations: []sarifInvocation{{Successful: len(r.Errors) == 0, Notifications: []sarifNotification{}}}}
@@ -64,7 +69,7 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 		result := &r.Results[i]
 		at := sarifLocationOf(result.Source, o)
 		at.Logical = []sarifLogical{{Name: safe.Visible(result.Resource.String()), Kind: "resource"}}
-		for _, f := range findings(result) {
+		for _, f := range alerts(result) {
 			s.Results = append(s.Results, sarifResult{
 				RuleID: safe.Visible(f.rule), RuleIndex: index[f.rule], Level: f.level,
 				Message:      sarifMessage{subject(result) + ": " + f.text},
@@ -78,6 +83,9 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 			Level: levelError, Message: sarifMessage{safe.OneLine(e.Message)}, Locations: []sarifLocation{sarifLocationOf(errorSource(e), o)},
 		})
 	}
+	for _, remark := range Remarks(r) {
+		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelNote, Message: sarifMessage{remark}, Locations: []sarifLocation{}})
+	}
 	if r.Summary.NoPolicies {
 		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelWarning, Message: sarifMessage{noPolicies}, Locations: []sarifLocation{}})
 	}
@@ -88,7 +96,7 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 func sarifRules(r *review.Report, index map[string]int) []sarifRule {
 	levels := map[string]string{}
 	for i := range r.Results {
-		for _, f := range findings(&r.Results[i]) {
+		for _, f := range alerts(&r.Results[i]) {
 			if levels[f.rule] != levelError {
 				levels[f.rule] = f.level
 			}

@@ -9,15 +9,24 @@ import (
 	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxMessage is how much of a message text shows, in characters.
 const maxMessage = 2000
 
-// writeText prints for a person: a block for each result with something to say, the most urgent last, next to the summary,
-// where the reader of a terminal or a log begins.
+// writeText prints for a person, in few lines unless all details are wanted.
 func writeText(w io.Writer, r *review.Report, o Options) error {
+	if o.Details {
+		return writeDetails(w, r, o)
+	}
+	return writeCompact(w, r, o)
+}
+
+// writeDetails prints a block for each result with something to say, with a diff of the pod and the reason of each change, the most urgent
+// last, next to the summary, where the reader of a terminal or a log begins.
+func writeDetails(w io.Writer, r *review.Report, o Options) error {
 	p := &textPage{Options: o, out: w}
 	results := make([]*review.Result, 0, len(r.Results))
 	for i := range r.Results {
@@ -60,13 +69,7 @@ func (p *textPage) line(text string, colors ...string) {
 }
 
 func (p *textPage) shows(r *review.Result) bool {
-	switch outcomeOf(r) {
-	case denied, warned:
-		return true
-	case clean:
-		return p.All
-	}
-	return !p.Quiet
+	return p.All || outcomeOf(r) != clean
 }
 
 // tags are the words that a block begins with.
@@ -88,11 +91,13 @@ func (p *textPage) result(r *review.Result) {
 		p.prose("warning: ", yellow, safe.OneLine(w))
 	}
 	for _, u := range r.Unknown {
-		p.prose("not known: ", purple, safe.OneLine(u))
+		text := safe.OneLine(u)
+		if give := review.Remedy(u); give != "" {
+			text += " (to be given with --state: " + give + ")"
+		}
+		p.prose("not known: ", purple, text)
 	}
-	if !p.Quiet {
-		p.changes(changes(r))
-	}
+	p.changes(changes(r))
 }
 
 // tagWidth is the column in which a heading's subject stands.
@@ -155,24 +160,51 @@ func (p *textPage) summary(r *review.Report) {
 		p.line(p.paint(noPolicies, yellow))
 	}
 	if s.Unknown > 0 {
-		p.line(plural(s.Unknown, "was", "were") + " judged on the safe side, since not all that matters is known.")
+		p.line(plural(s.Unknown, "was", "were") + " not judged in full, since not all that matters is known; removals are judged on the safe side.")
 	}
 	if s.Other > 0 {
 		p.line(plural(s.Other, "other object is no pod and makes none.", "other objects are no pods and make none."))
+	}
+	if text := notKnown(s); text != "" {
+		p.line(p.paint(text, yellow) + ": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is).")
+	}
+	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
+		p.line(safe.Visible("Left out: " + sentence))
 	}
 	if s.Errors > 0 {
 		p.line(p.paint(plural(s.Errors, "error in the input", "errors in the input"), red) + ": what could be read was reviewed.")
 	}
 }
 
+// notKnown says of which kinds nothing was judged.
+func notKnown(s review.Summary) string {
+	if len(s.NotKnown) == 0 {
+		return ""
+	}
+	return "not known: " + safe.OneLine(s.NotKnown.String())
+}
+
+// someOf are the first names of a list, and how many there are besides.
+func someOf(names []string, most int, separator string) string {
+	text := strings.Join(names[:min(most, len(names))], separator)
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // counts of what there is. A denied result may have warnings, too, and one that is warned about changes: it counts in each.
 func (p *textPage) counts(r *review.Report) string {
 	s := r.Summary
+	untouched := "clean"
+	if s.NoPolicies {
+		untouched = "judged by none"
+	}
 	var parts []string
 	for _, c := range []struct {
 		n           int
 		word, color string
-	}{{s.Denied, "denied", red}, {s.Warned, "warned", yellow}, {s.Changed, "changed", cyan}, {cleanOnes(r), "clean", green}} {
+	}{{s.Denied, "denied", red}, {s.Warned, "warned", yellow}, {s.Changed, "changed", cyan}, {cleanOnes(r), untouched, green}} {
 		if c.n > 0 {
 			parts = append(parts, p.paint(fmt.Sprintf("%d %s", c.n, c.word), c.color))
 		}

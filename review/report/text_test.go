@@ -41,7 +41,7 @@ func TestTextKeepsToTheWidth(t *testing.T) {
 		message := words.Draw(rt, "message")
 		r.Decision, r.Message, r.Warnings = review.Denied, strings.Join(message, " "), []string{strings.Join(words.Draw(rt, "warning"), " ")}
 		width := rapid.IntRange(narrowest, 300).Draw(rt, "width")
-		out := printed(t, FormatText, review.NewReport(1, 0, []review.Result{r}, nil), Options{Width: width})
+		out := printed(t, FormatText, review.NewReport(1, 0, []review.Result{r}, nil), Options{Width: width, Details: rapid.Bool().Draw(rt, "details")})
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > min(width, widest) && strings.HasPrefix(line, " ") {
 				rt.Fatalf("%d columns of %d: %s", n, width, line)
@@ -56,7 +56,7 @@ func TestTextKeepsToTheWidth(t *testing.T) {
 // The summary and what is most urgent stand together, at the end.
 func TestTextOrder(t *testing.T) {
 	var order []string
-	for line := range strings.Lines(printed(t, FormatText, samples()["mixed"], Options{All: true})) {
+	for line := range strings.Lines(printed(t, FormatText, samples()["mixed"], Options{Details: true, All: true})) {
 		if line[0] != ' ' && line[0] != '\n' {
 			order = append(order, strings.Fields(line)[0])
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/podgrace/podgrace/review"
 )
@@ -15,12 +16,16 @@ type Format string
 // The formats.
 const (
 	FormatText     Format = "text"
+	FormatTable    Format = "table"
 	FormatJSON     Format = "json"
 	FormatSARIF    Format = "sarif"
 	FormatJUnit    Format = "junit"
 	FormatGitHub   Format = "github"
 	FormatMarkdown Format = "markdown"
 	FormatHTML     Format = "html"
+	// FormatOpenReports is Report of openreports.io, FormatPolicyReport its predecessor of wgpolicyk8s.io.
+	FormatOpenReports  Format = "openreports"
+	FormatPolicyReport Format = "policyreport"
 )
 
 // Options of a print. The zero value is what a file or a pipe gets.
@@ -29,14 +34,16 @@ type Options struct {
 	Color bool
 	// Width of the terminal in columns; 0: lines are not wrapped.
 	Width int
-	// Quiet: text has the results that are refused or warned about, and no others.
-	Quiet bool
-	// All: text has also the results of which there is nothing to say.
+	// Details: text has a block for each result, with the reason of each change.
+	Details bool
+	// All: text has also the results of which there is nothing to say, and all that share one thing that is said.
 	All bool
 	// Dir is the working directory. Where programs read the paths, absolute ones below it are written relative to it.
 	Dir string
-	// Version of the program, for SARIF; may be empty.
+	// Version of the program, for SARIF and the page; may be empty.
 	Version string
+	// Made is when the review was, for the page, which may be read long after; zero: it does not say.
+	Made time.Time
 }
 
 type printer struct {
@@ -47,12 +54,15 @@ type printer struct {
 // printers in the order in which a person is offered them.
 var printers = []printer{
 	{FormatText, writeText},
+	{FormatTable, writeTable},
 	{FormatJSON, writeJSON},
 	{FormatSARIF, writeSARIF},
 	{FormatJUnit, writeJUnit},
 	{FormatGitHub, writeGitHub},
 	{FormatMarkdown, writeMarkdown},
-	{FormatHTML, func(w io.Writer, r *review.Report, _ Options) error { return HTML(w, r) }},
+	{FormatHTML, writeHTML},
+	{FormatOpenReports, openReports.write},
+	{FormatPolicyReport, policyReports.write},
 }
 
 // Formats are all of them, the default first.

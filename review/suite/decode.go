@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +38,7 @@ func decode(d *input.Document, node *yaml.Node) (*Suite, []*input.Error) {
 
 // at is the line of a field, or of the nearest thing around it.
 func (r *decoder) at(path ...string) review.Source {
-	return review.Source{File: r.document.File, Line: max(r.document.Line, lineOf(r.node, path))}
+	return review.Source{File: r.document.File, Line: max(r.document.Line, input.LineOf(r.node, path))}
 }
 
 func (r *decoder) fail(path []string, format string, args ...any) {
@@ -198,29 +198,25 @@ func (r *decoder) then(i int, t *Then) {
 // says is what a part of a text says without its gaps.
 func says(part string) string { return strings.TrimSpace(strings.ReplaceAll(part, gap, "")) }
 
-// wrongType is what the decoder says of a value of another type.
-var wrongType = regexp.MustCompile(`cannot unmarshal (.+) into Go struct field [^ .]*\.([^ ]+) of type (.+)`)
-
 // strict decodes what stands at a path; what is unknown or of another type is wrong.
 func (r *decoder) strict(path []string, raw []byte, into any) {
 	unknown, err := sigsjson.UnmarshalStrict(raw, into)
 	for _, e := range unknown {
 		below := path
 		if at, is := errors.AsType[sigsjson.FieldError](e); is {
-			below = append(slices.Clip(below), splitPath(at.FieldPath())...)
+			below = append(slices.Clip(below), input.Steps(at.FieldPath())...)
 		}
 		r.fail(below, "%v", e)
 	}
 	if err == nil {
 		return
 	}
-	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
-		r.fail(append(slices.Clip(path), splitPath(m[2])...), "%s is %s, not %s", m[2], m[1], m[3])
-		return
+	err = input.Plainly(raw, func(raw []byte) error {
+		_, err := sigsjson.UnmarshalStrict(raw, reflect.New(reflect.TypeOf(into).Elem()).Interface())
+		return err
+	}, err)
+	if of, is := errors.AsType[*input.FieldError](err); is {
+		path = append(slices.Clip(path), input.Steps(of.Field)...)
 	}
 	r.fail(path, "%v", err)
-}
-
-func splitPath(path string) []string {
-	return strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
 }

@@ -51,7 +51,7 @@ func find(path string) ([]string, []*input.Error) {
 	}
 	var names []string
 	var errs []*input.Error
-	for d, wrong := range (&input.Reader{}).Read(path) {
+	for d, wrong := range (&input.Reader{Plain: true}).Read(path) {
 		switch {
 		case wrong != nil && !harmless(wrong.File):
 			errs = append(errs, wrong)
@@ -87,7 +87,7 @@ func harmless(name string) bool {
 func parse(name string, text []byte) ([]*Suite, []*input.Error) {
 	var suites []*Suite
 	var errs []*input.Error
-	nodes := documents(text)
+	nodes := input.Nodes(text)
 	f := &file{name: name, text: text}
 	found := false
 	for d, wrong := range (&input.Reader{Stdin: bytes.NewReader(text)}).Read("-") {

@@ -22,6 +22,8 @@ type Runner struct {
 	User func(name string, groups []string) authenticationv1.UserInfo
 	// Update takes what happens for what is expected, in failing cases and in those that expect nothing.
 	Update bool
+	// NewState makes a state that knows what every cluster has; nil: review.NewState.
+	NewState func() *review.State
 	// Progress is told how many cases were judged; may be nil.
 	Progress func(done int)
 }
@@ -63,7 +65,11 @@ func (r *Runner) suite(ctx context.Context, s *Suite, report *Report) error {
 		return nil
 	}
 	report.Summary.Suites++
-	w, wrong := s.world()
+	newState := r.NewState
+	if newState == nil {
+		newState = review.NewState
+	}
+	w, wrong := s.world(newState)
 	if len(wrong) > 0 {
 		report.Errors = append(report.Errors, wrong...)
 		return nil
@@ -131,6 +137,8 @@ func (r *Runner) result(ctx context.Context, s *Suite, w *world, c *Case) (*revi
 	switch {
 	case wrong != nil:
 		return nil, wrong
+	case result == nil && engine.State.NotKnown(d) != "":
+		return nil, fmt.Errorf("%s %s: whether it makes pods is not known (%s)", d.Kind, d.Name, engine.State.NotKnown(d))
 	case result == nil:
 		return nil, fmt.Errorf("%s %s: to %s it is no business of any policy", d.Kind, d.Name, strings.ToLower(q.Operation))
 	}

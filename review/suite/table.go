@@ -3,6 +3,7 @@ package suite
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -108,6 +109,16 @@ func (t *table) failure(c *Outcome) {
 			fmt.Fprintf(t, "    %s\n", line)
 		}
 	}
+	t.refusal(c)
+}
+
+// refusal says why a request is refused where that is not what was expected: the decision alone helps nobody.
+func (t *table) refusal(c *Outcome) {
+	unexpected := slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Field == "decision" || len(d.Got) == 1 && d.Got[0] == noPod })
+	if !unexpected || t.Verbose || c.Result == nil || c.Result.Message == "" {
+		return
+	}
+	t.prose(oneLine(strings.TrimPrefix(c.Result.Reason+": "+c.Result.Message, ": ")))
 }
 
 // lines of a difference: what it is about, what was wanted after a minus, what was got after a plus.

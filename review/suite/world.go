@@ -22,7 +22,9 @@ import (
 // world is what the cases of a suite are judged in.
 type world struct {
 	engine                    *review.Engine
+	newState                  func() *review.State
 	state, manifests, objects []*input.Document
+	listed                    []input.Listed
 }
 
 // worldReader reads a suite's inputs, the folder's other files once at most.
@@ -31,12 +33,13 @@ type worldReader struct {
 	dir    string
 	others *review.Inputs
 	errors []*input.Error
+	listed []input.Listed
 }
 
 // world reads all that the suite needs. With an error there is none: what a suite says without a part of it would mislead.
-func (s *Suite) world() (*world, []*input.Error) {
+func (s *Suite) world(newState func() *review.State) (*world, []*input.Error) {
 	r := &worldReader{suite: s, dir: filepath.Dir(s.Source.File)}
-	w := &world{state: r.read(s.state), manifests: r.read(s.manifests)}
+	w := &world{newState: newState, state: r.read(s.state), manifests: r.read(s.manifests)}
 	policies := r.policies()
 	for _, d := range s.objects {
 		if d.Kind == "PodPolicy" {
@@ -45,14 +48,16 @@ func (s *Suite) world() (*world, []*input.Error) {
 			w.objects = append(w.objects, d)
 		}
 	}
-	state := review.NewState()
+	state := newState()
+	w.listed = r.listed
+	state.Listed(w.listed)
 	for _, d := range slices.Concat(w.state, w.manifests, w.objects) {
 		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
 			r.fail(d, err)
 		}
 	}
 	if len(r.errors) > 0 {
-		return nil, r.errors
+		return nil, input.Locate(r.errors)
 	}
 	engine, err := review.NewEngine(state, policies...)
 	if err != nil {
@@ -72,7 +77,7 @@ func (s stopped) Now() time.Time                  { return time.Time(s) }
 func (s stopped) Since(t time.Time) time.Duration { return time.Time(s).Sub(t) }
 
 func (r *worldReader) fail(d *input.Document, err error) {
-	r.errors = append(r.errors, &input.Error{File: d.File, Line: d.Line, Message: err.Error()})
+	r.errors = append(r.errors, d.Wrong(err))
 }
 
 // path is relative to the suite's folder.
@@ -97,7 +102,7 @@ func (r *worldReader) read(paths *[]string) []*input.Document {
 		return r.folder().Documents
 	}
 	in := review.Read(&input.Reader{}, r.paths(*paths)...)
-	r.errors = append(r.errors, in.Errors...)
+	r.errors, r.listed = append(r.errors, in.Errors...), append(r.listed, in.Listed...)
 	return in.Documents
 }
 
@@ -127,7 +132,7 @@ func (r *worldReader) folder() *review.Inputs {
 	}
 	*r.others = review.Read(&input.Reader{}, names...)
 	r.others.Documents = slices.DeleteFunc(r.others.Documents, func(d *input.Document) bool { return d.Kind == Kind })
-	r.errors = append(r.errors, r.others.Errors...)
+	r.errors, r.listed = append(r.errors, r.others.Errors...), append(r.listed, r.others.Listed...)
 	return r.others
 }
 
@@ -190,7 +195,8 @@ func (w *world) with(overrides []*input.Document) (*review.Engine, []*input.Docu
 		}
 		whole[i] = &d
 	}
-	state := review.NewState()
+	state := w.newState()
+	state.Listed(w.listed)
 	for _, d := range append(known, whole...) {
 		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/e2e/kind"
 )
 
@@ -140,6 +141,10 @@ func (w *world) uninstall(t *testing.T, i installer, mode string) {
 	t.Helper()
 	if err := i.remove(t.Context(), w, mode, current); err != nil {
 		t.Fatalf("%v\n%s", err, w.state())
+	}
+	// The leader has made these; they refuse nothing any more (docs/install.md).
+	if _, err := w.Kubectl(t.Context(), "delete", "--ignore-not-found", "validatingadmissionpolicy,validatingadmissionpolicybinding", limits.Name); err != nil {
+		t.Error(err)
 	}
 	w.checkGone(t)
 	w.lab.Logf("%s: removed", t.Name())

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
@@ -25,6 +27,12 @@ func (w *world) killReplicas(t *testing.T) {
 	if err := w.comeAndGo(t.Context(), ns, "before"); err != nil {
 		t.Fatal(err)
 	}
+	suite.EventuallyWithin(t, time.Minute, "the limits in the API server", func(ctx context.Context) (bool, error) {
+		var p v1alpha1.PodPolicy
+		err := w.client.Get(ctx, client.ObjectKey{Name: "stateful"}, &p)
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionCompiled)
+		return c != nil && c.ObservedGeneration == p.Generation && c.Reason == v1alpha1.ReasonPartly, err // zeroGrace looks at claims
+	})
 	refused := w.withoutReplicas(t, ns)
 	w.waitReady(t)
 	n := 0
@@ -55,12 +63,17 @@ func (w *world) withoutReplicas(t *testing.T, ns string) *corev1.Pod {
 // whileAway is what holds while there is no replica. It returns a pod of which a force delete was refused.
 func (w *world) whileAway(t *testing.T, ns string) *corev1.Pod {
 	t.Helper()
+	const limit = "terminationGracePeriodSeconds is 5 but must be 60"
+	if err := w.client.Create(t.Context(), churnPod(ns, "beyond")); err == nil || !strings.Contains(err.Error(), limit) {
+		t.Errorf("a pod beyond a limit, which the API server holds by itself: got %v, want %q", err, limit)
+	}
 	pod := churnPod(ns, "away")
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
 	if err := w.client.Create(t.Context(), pod); err != nil {
 		t.Fatalf("a pod can't be created: %v", err)
 	}
-	if got := *pod.Spec.TerminationGracePeriodSeconds; got != 5 {
-		t.Errorf("it has %d s to stop, want the 5 that it asked for: somebody was asked", got)
+	if got := pod.Spec.PriorityClassName; got != "" {
+		t.Errorf("it has the PriorityClass %s: somebody was asked", got)
 	}
 	const away = "failed calling webhook"
 	if err := w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err == nil || !strings.Contains(err.Error(), away) {

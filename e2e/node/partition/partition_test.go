@@ -113,7 +113,7 @@ func running(t *testing.T, s *suite.Suite, set *appsv1.StatefulSet) []corev1.Pod
 	if len(list.Items) != int(*set.Spec.Replicas) {
 		t.Fatalf("%d pods, want %d", len(list.Items), *set.Spec.Replicas)
 	}
-	runs(t, list.Items...)
+	started(t, list.Items...)
 	return list.Items
 }
 

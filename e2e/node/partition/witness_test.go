@@ -244,14 +244,29 @@ func twice(copies map[copyOf]bool) []string {
 func runs(t *testing.T, pods ...corev1.Pod) {
 	t.Helper()
 	for i := range pods {
-		var uids []types.UID
-		for _, p := range processes(pods[i].Namespace) {
-			if p.pod.Name == pods[i].Name {
-				uids = append(uids, p.uid)
-			}
-		}
-		if len(uids) != 1 || uids[0] != pods[i].UID {
+		if uids := copies(&pods[i]); len(uids) != 1 || uids[0] != pods[i].UID {
 			t.Fatalf("processes of %s are of %v, want one of %s", pods[i].Name, uids, pods[i].UID)
 		}
 	}
+}
+
+// started waits for that where pods have just been reported running: until its program has replaced runc's in a container's process, that
+// looks like nobody's.
+func started(t *testing.T, pods ...corev1.Pod) {
+	t.Helper()
+	suite.Eventually(t, "their processes", func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(copies(&p)) == 0 }), nil
+	})
+	runs(t, pods...)
+}
+
+// copies are the UIDs of the processes under a pod's name.
+func copies(pod *corev1.Pod) []types.UID {
+	var uids []types.UID
+	for _, p := range processes(pod.Namespace) {
+		if p.pod.Name == pod.Name {
+			uids = append(uids, p.uid)
+		}
+	}
+	return uids
 }

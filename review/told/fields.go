@@ -1,4 +1,4 @@
-package impact
+package told
 
 import (
 	"bytes"
@@ -17,30 +17,41 @@ const enforcement = "metadata.annotations[" + v1alpha1.AnnotationEnforcement + "
 // constraints is the path of the topology spread constraints.
 const constraints = "spec.topologySpreadConstraints"
 
-// fieldsOf are the fields in which two pods in JSON differ, by path.
-func fieldsOf(from, to json.RawMessage) []Field { return compareTrees(tree(from), tree(to)) }
+// Field is a field of a pod that differs. Its path is as people write it: spec.terminationGracePeriodSeconds,
+// spec.topologySpreadConstraints[topology.kubernetes.io/zone].maxSkew,
+// metadata.annotations[podgrace.dev/enforcement].oom.rank. From or To is absent where the field is.
+type Field struct {
+	Path string          `json:"path"`
+	From json.RawMessage `json:"from,omitempty"`
+	To   json.RawMessage `json:"to,omitempty"`
+}
 
-func compareTrees(from, to map[string]any) []Field {
+// Fields are the fields in which two pods in JSON differ, by path.
+func Fields(from, to json.RawMessage) []Field { return FieldsOfTrees(Tree(from), Tree(to)) }
+
+// FieldsOfTrees is Fields of pods that are read already.
+func FieldsOfTrees(from, to map[string]any) []Field {
 	var c comparison
 	c.objects("", from, to)
 	slices.SortStableFunc(c.fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
 	return c.fields
 }
 
-// tree of a pod's JSON, with the annotation as an object; empty for what is none.
-func tree(raw json.RawMessage) map[string]any {
-	pod := object(raw)
+// Tree of a pod's JSON, with the annotation as an object; empty for what is none.
+func Tree(raw json.RawMessage) map[string]any {
+	pod := Object(raw)
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if text, is := annotations[v1alpha1.AnnotationEnforcement].(string); is {
-		if decided := object([]byte(text)); decided != nil {
+		if decided := Object([]byte(text)); decided != nil {
 			annotations[v1alpha1.AnnotationEnforcement] = decided
 		}
 	}
 	return pod
 }
 
-func object(raw []byte) map[string]any {
+// Object is a JSON object, with numbers as they stand there; nil for what is none.
+func Object(raw []byte) map[string]any {
 	var o map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

@@ -1,4 +1,4 @@
-package impact
+package told
 
 import (
 	"encoding/json"
@@ -29,7 +29,7 @@ func TestFields(t *testing.T) {
 		"the annotation, broken": {`{"metadata":{"annotations":{"podgrace.dev/enforcement":"{"}}}`, `{"metadata":{"annotations":{"podgrace.dev/enforcement":"{\"oom\":{\"rank\":1}}"}}}`,
 			[]Field{{"metadata.annotations[podgrace.dev/enforcement]", raw(`"{"`), raw(`{"oom":{"rank":1}}`)}}},
 	} {
-		if diff := cmp.Diff(tc.want, fieldsOf(raw(tc.from), raw(tc.to))); diff != "" {
+		if diff := cmp.Diff(tc.want, Fields(raw(tc.from), raw(tc.to))); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
@@ -65,10 +65,10 @@ func TestFieldsAreThoseThatDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := json.Marshal(map[string]any{"o": objects().Draw(t, "a"), "metadata": objects().Draw(t, "a metadata")})
 		b, _ := json.Marshal(map[string]any{"o": objects().Draw(t, "b"), "metadata": objects().Draw(t, "b metadata")})
-		if same := fieldsOf(a, a); len(same) != 0 {
+		if same := Fields(a, a); len(same) != 0 {
 			t.Fatalf("%s differs from itself in %+v", a, same)
 		}
-		there, back := fieldsOf(a, b), fieldsOf(b, a)
+		there, back := Fields(a, b), Fields(b, a)
 		var mirrored []Field
 		for _, f := range back {
 			mirrored = append(mirrored, Field{f.Path, f.To, f.From})

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+const compileLong = `Print the limits of policies as the ValidatingAdmissionPolicy that the webhook's
+leader keeps in the cluster: allowed PriorityClasses, bounds of the grace period,
+and what is not let pass with a grace period of 0. The API server judges it by
+itself, so that it holds while the webhook is away.
+
+A comment says of each policy what is compiled, and why not the rest: a limit
+that can't be said exactly is left to the webhook. Nothing has to be applied:
+in a cluster with Podgrace the leader does that, and kubectl get podpolicies
+shows the same in the column Compiled.
+
+Exit codes: 0 printed
+            2 bad input`
+
+const compileExample = `  # What would the API server judge by itself of these policies?
+  %[1]s compile --policy examples/production-web`
+
+func newCompile(t terminal, name string) *cobra.Command {
+	var paths []string
+	var namespace, globalDefault string
+	cmd := &cobra.Command{
+		Use:                   "compile --policy PATH...",
+		DisableFlagsInUseLine: true,
+		Short:                 "Print limits as the API server judges them by itself",
+		Long:                  compileLong,
+		Example:               fmt.Sprintf(compileExample, name),
+		Args:                  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(paths) == 0 {
+				return usageError{errors.New("which policies? --policy FILE or --policy FOLDER")}
+			}
+			if err := noEmptyPath("--policy", paths); err != nil {
+				return usageError{err}
+			}
+			return runCompile(t, paths, namespace, globalDefault)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&paths, "policy", nil, "file or folder with PodPolicies; may be repeated")
+	f.StringVarP(&namespace, "namespace", "n", "podgrace-system", "namespace that Podgrace runs in")
+	f.StringVar(&globalDefault, "global-default", "", "name of the cluster's globalDefault PriorityClass, which a refusal explains")
+	return cmd
+}
+
+func runCompile(t terminal, paths []string, namespace, globalDefault string) error {
+	policies, wrong, err := requirePolicies("--policy", paths)
+	if err != nil {
+		return err
+	}
+	for _, w := range wrong {
+		fmt.Fprintln(t.Err, w)
+	}
+	if len(wrong) > 0 {
+		return errBadInput
+	}
+	ready := make([]*defaulting.Policy, len(policies))
+	for i, p := range policies {
+		if ready[i], err = defaulting.Compile(p); err != nil {
+			return usageError{err}
+		}
+	}
+	compiled := webhook.CompileLimits(defaulting.Sort(ready), namespace, globalDefault)
+	slices.SortFunc(ready, func(a, b *defaulting.Policy) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range ready {
+		v := compiled.Verdicts[p.Name]
+		if v.Extent() == "" {
+			fmt.Fprintf(t.Out, "# PodPolicy %s has no limits on pods\n", p.Name)
+			continue
+		}
+		fmt.Fprintf(t.Out, "# PodPolicy %s: %s: %s\n", p.Name, v.Extent(), v.Message())
+	}
+	if compiled.Policy == nil {
+		return nil
+	}
+	for _, o := range []runtime.Object{compiled.Policy, compiled.Binding} {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return fmt.Errorf("print %s: %w", o.GetObjectKind().GroupVersionKind().Kind, err)
+		}
+		unstructured.RemoveNestedField(content, "status")
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			return fmt.Errorf("print %s: %w", o.GetObjectKind().GroupVersionKind().Kind, err)
+		}
+		fmt.Fprintf(t.Out, "---\n%s", text)
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package limits
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Name of the ValidatingAdmissionPolicy, and of its binding.
+const Name = "limits.podgrace.dev"
+
+// The right that keeps the compiled limits in force: the verb on the resource of group podgrace.dev.
+const (
+	Verb     = "hold"
+	Resource = "limits"
+)
+
+// Limit names a part of a policy that is compiled as a whole or not at all.
+type Limit string
+
+// The limits.
+const (
+	AllowedClasses Limit = "priority.allowedClassNames"
+	GraceBounds    Limit = "gracePeriod"
+	ZeroGrace      Limit = "removal.zeroGrace"
+)
+
+// Cluster is what of the cluster is baked in.
+type Cluster struct {
+	// Namespace that Podgrace runs in.
+	Namespace string
+	// ServiceAccount there without whose right the limits are not in force: they end with the namespace.
+	ServiceAccount string
+	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for the words; empty: none.
+	GlobalDefault string
+}
+
+// Left is a limit that stays the webhook's alone, and why.
+type Left struct {
+	Limit Limit
+	// Of is for what alone it stays the webhook's; empty: all of it does.
+	Of  string
+	Why string
+}
+
+// Verdict says what of a policy was compiled.
+type Verdict struct {
+	Compiled []Limit
+	Left     []Left
+}
+
+// Extent is Full, Partly or No; empty for a policy without limits on pods.
+func (v Verdict) Extent() string {
+	switch {
+	case len(v.Left) == 0 && len(v.Compiled) == 0:
+		return ""
+	case len(v.Left) == 0:
+		return v1alpha1.ReasonFull
+	case len(v.Compiled) == 0:
+		return v1alpha1.ReasonNo
+	}
+	return v1alpha1.ReasonPartly
+}
+
+// Message says the same to a person.
+func (v Verdict) Message() string {
+	var parts []string
+	if len(v.Compiled) > 0 {
+		parts = append(parts, "the API server judges "+join(v.Compiled)+" by itself")
+	}
+	for _, l := range v.Left {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%s %s", l.Limit, l.Of))+" holds by the webhook alone: "+l.Why)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func join(limits []Limit) string {
+	names := make([]string, len(limits))
+	for i, l := range limits {
+		names[i] = string(l)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Compiled is what policies become.
+type Compiled struct {
+	// Policy and Binding are nil where nothing was compiled.
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// Verdicts by the policies' names.
+	Verdicts map[string]Verdict
+}
+
+// Compile makes what the API server judges by itself. Where all of it would cost the API server too much, the last policies are left out.
+func Compile(policies defaulting.Policies, cluster Cluster) Compiled {
+	first := func(n int) Compiled { return newBuilder(policies, cluster, n).compile() }
+	if all := first(len(policies)); all.affordable() {
+		return all
+	}
+	return first(sort.Search(len(policies), func(n int) bool { return !first(n + 1).affordable() }))
+}
+
+// subject is a policy with limits on pods.
+type subject struct {
+	*defaulting.Policy
+	// holds is true in CEL for the pods that it is for; empty: for all.
+	holds string
+	// may is true for those that it may be for, since not all owners of a pod are looked at; empty: for all.
+	may string
+	// condition: holds may fail to evaluate.
+	condition bool
+	// variables that say so: those of its conditions, and one for all.
+	variables []admissionregistrationv1.Variable
+	// why it is not known to CEL which pods it is for; empty: it is.
+	why  string
+	left map[Limit]string
+}
+
+type builder struct {
+	cluster  Cluster
+	subjects []*subject
+}
+
+// newBuilder compiles the first n policies.
+func newBuilder(policies defaulting.Policies, cluster Cluster, n int) *builder {
+	b := &builder{cluster: cluster}
+	for i, p := range policies {
+		s := &subject{Policy: p, left: map[Limit]string{}}
+		if len(s.limits()) == 0 {
+			continue
+		}
+		switch {
+		case !p.Matchable():
+			s.why = "its match can't be read"
+		case i >= n:
+			s.why = "together with those of other policies it would cost the API server too much to judge"
+		default:
+			s.match(i)
+		}
+		b.subjects = append(b.subjects, s)
+	}
+	b.leaveOut()
+	return b
+}
+
+// limits that the policy has.
+func (s *subject) limits() (all []Limit) {
+	if p := s.Spec.Priority; p != nil && len(p.AllowedClassNames) > 0 {
+		all = append(all, AllowedClasses)
+	}
+	if g := s.Spec.GracePeriod; g != nil && (g.MinSeconds != nil || g.MaxSeconds != nil || g.PreStopMarginSeconds != nil) {
+		all = append(all, GraceBounds)
+	}
+	if r := s.Spec.Removal; r != nil && defaulting.ZeroGraceOf(r) != v1alpha1.ZeroGraceWarn {
+		all = append(all, ZeroGrace)
+	}
+	return all
+}
+
+// has says whether the limit is compiled.
+func (s *subject) has(l Limit) bool {
+	_, left := s.left[l]
+	return !left && slices.Contains(s.limits(), l)
+}
+
+// leaveOut says which limits can't be compiled exactly.
+func (b *builder) leaveOut() {
+	for _, s := range b.subjects {
+		for _, l := range s.limits() {
+			why := s.why
+			switch {
+			case why != "":
+			case l == GraceBounds:
+				why = b.unsettled(s)
+			case l == ZeroGrace && s.Spec.Removal.Protect != v1alpha1.ProtectAll:
+				why = "which pods are protected depends on their claims, which the API server does not look at (protect: All does not)"
+			}
+			if why != "" {
+				s.left[l] = why
+			}
+		}
+	}
+}
+
+// having returns the policies that have the limit compiled.
+func (b *builder) having(l Limit) (all []*subject) {
+	for _, s := range b.subjects {
+		if s.has(l) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (b *builder) compile() Compiled {
+	out := Compiled{Verdicts: map[string]Verdict{}}
+	for _, s := range b.subjects {
+		var v Verdict
+		for _, l := range s.limits() {
+			if why, left := s.left[l]; left {
+				v.Left = append(v.Left, Left{l, "", why})
+				continue
+			}
+			v.Compiled = append(v.Compiled, l)
+			for _, of := range s.beyond(l) {
+				v.Left = append(v.Left, Left{l, of, "to look at more would cost the API server too much"})
+			}
+		}
+		out.Verdicts[s.Name] = v
+	}
+	var validations []admissionregistrationv1.Validation
+	for _, judge := range []func() []admissionregistrationv1.Validation{b.classes, b.zeroGrace, b.graceBounds} {
+		validations = append(validations, judge()...)
+	}
+	if len(validations) > 0 {
+		out.Policy, out.Binding = b.policy(validations), binding()
+	}
+	return out
+}
+
+// labels of both objects.
+func labels() map[string]string {
+	return map[string]string{"app.kubernetes.io/part-of": "podgrace", "app.kubernetes.io/managed-by": "podgrace-webhook"}
+}
+
+// policy has all defaults of the API server filled in, so that it can be compared with what is stored.
+func (b *builder) policy(validations []admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	p := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels()},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: new(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				MatchPolicy:    new(admissionregistrationv1.Equivalent),
+				ObjectSelector: &metav1.LabelSelector{},
+				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: defaulting.NeverMatched(b.cluster.Namespace)},
+				}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
+				}}},
+			},
+			MatchConditions: []admissionregistrationv1.MatchCondition{
+				{Name: "no-mirror-pod", Expression: fmt.Sprintf("!(%s in object.metadata.?annotations.orValue({}) && %s in request.userInfo.?groups.orValue([]))",
+					text(corev1.MirrorPodAnnotationKey), text(user.NodesGroup))},
+				// They end with the namespace, when nobody is left who would keep them.
+				{Name: "kept", Expression: fmt.Sprintf("authorizer.serviceAccount(%[1]s, %[2]s).group(%[3]s).resource(%[4]s).namespace(%[1]s).check(%[5]s).allowed()",
+					text(b.cluster.Namespace), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(Verb))},
+			},
+			Variables:   b.variables(),
+			Validations: validations,
+		},
+	}
+	return p
+}
+
+func binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Labels: labels()},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+}
+
+// otherwise is said where the words themselves can't be made: they are too long, or a condition fails.
+const otherwise = "a limit of a PodPolicy does not let this pod be created: kubectl get podpolicies lists them"
+
+func validation(expression, message string) admissionregistrationv1.Validation {
+	return admissionregistrationv1.Validation{
+		Expression: expression, MessageExpression: message, Message: otherwise, Reason: new(metav1.StatusReasonForbidden),
+	}
+}

@@ -1,0 +1,234 @@
+package limits_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/limits"
+)
+
+type option func(*v1alpha1.PodPolicySpec)
+
+func policy(name string, options ...option) *v1alpha1.PodPolicy {
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, o := range options {
+		o(&p.Spec)
+	}
+	return p
+}
+
+func grace(s *v1alpha1.PodPolicySpec) *v1alpha1.GracePeriodSection {
+	if s.GracePeriod == nil {
+		s.GracePeriod = &v1alpha1.GracePeriodSection{}
+	}
+	return s.GracePeriod
+}
+
+func least(n int64) option { return func(s *v1alpha1.PodPolicySpec) { grace(s).MinSeconds = &n } }
+func most(n int64) option  { return func(s *v1alpha1.PodPolicySpec) { grace(s).MaxSeconds = &n } }
+func margin(n int64) option {
+	return func(s *v1alpha1.PodPolicySpec) { grace(s).PreStopMarginSeconds = &n }
+}
+
+func allows(names ...string) option {
+	return func(s *v1alpha1.PodPolicySpec) { s.Priority = &v1alpha1.PrioritySection{AllowedClassNames: names} }
+}
+
+func ownedBy(kinds ...v1alpha1.OwnerKind) option {
+	return func(s *v1alpha1.PodPolicySpec) { s.Match = &v1alpha1.PodMatch{OwnerKinds: kinds} }
+}
+
+func where(expressions ...string) option {
+	return func(s *v1alpha1.PodPolicySpec) {
+		s.Match = &v1alpha1.PodMatch{}
+		for i, e := range expressions {
+			s.Match.MatchConditions = append(s.Match.MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: e})
+		}
+	}
+}
+
+func protects(p v1alpha1.Protection, zero v1alpha1.ZeroGraceAction) option {
+	return func(s *v1alpha1.PodPolicySpec) { s.Removal = &v1alpha1.RemovalSection{Protect: p, ZeroGrace: zero} }
+}
+
+func worldOf(t *testing.T, policies ...*v1alpha1.PodPolicy) world {
+	t.Helper()
+	w := world{policies: compile(t, policies...)}
+	w.compiled = limits.Compile(w.policies, here)
+	if w.compiled.Policy != nil {
+		w.server = serverOf(t, w.compiled)
+	}
+	w.request = defaulting.Request{
+		Pod:       &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "shop"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}},
+		Namespace: defaulting.Namespace{Name: "shop", Labels: map[string]string{corev1.LabelMetadataName: "shop"}},
+		User:      authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated"}},
+	}
+	return w
+}
+
+// What is compiled of which policies, and why not.
+func TestVerdicts(t *testing.T) {
+	const unsure = "and the API server can't know for sure which pods that one is for"
+	const minimum = "Partly: the API server judges gracePeriod by itself; gracePeriod for the probes of a pod with more than 256 containers holds by the webhook alone: to look at more would cost the API server too much"
+	for name, tc := range map[string]struct {
+		policies []*v1alpha1.PodPolicy
+		want     map[string]string
+	}{
+		"no limits":       {[]*v1alpha1.PodPolicy{policy("a"), policy("b", protects(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))}, map[string]string{}},
+		"all that can be": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), protects(v1alpha1.ProtectAll, ""))}, map[string]string{"a": "Full: the API server judges priority.allowedClassNames, removal.zeroGrace by itself"}},
+		"a maximum": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), most(10))},
+			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames, gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers holds by the webhook alone: to look at more would cost the API server too much"}},
+		"a margin": {[]*v1alpha1.PodPolicy{policy("a", margin(10))},
+			map[string]string{"a": "Partly: the API server judges gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters, holds by the webhook alone: to look at more would cost the API server too much"}},
+		"claims": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), protects(v1alpha1.ProtectStateful, ""))},
+			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; removal.zeroGrace holds by the webhook alone: which pods are protected depends on their claims, which the API server does not look at (protect: All does not)"}},
+		"owners": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), ownedBy("Job"))},
+			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; priority.allowedClassNames for a pod with more than 256 ownerReferences holds by the webhook alone: to look at more would cost the API server too much"}},
+		"a condition":         {[]*v1alpha1.PodPolicy{policy("a", least(10), where("object.metadata.labels['app'] == 'web'"))}, map[string]string{"a": minimum}},
+		"one that reads more": {[]*v1alpha1.PodPolicy{policy("a", least(10), where("object.status.phase == ''"))}, map[string]string{"a": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field status, which may not be the same to the API server"}},
+		"a minimum that may lift a maximum": {[]*v1alpha1.PodPolicy{policy("a", most(30)), policy("b", least(40), where("true")), policy("c", least(40))},
+			map[string]string{"a": "No: gracePeriod holds by the webhook alone: its maximum is below the minimum of PodPolicy b, " + unsure, "b": minimum, "c": minimum}},
+		"a maximum that may limit a margin": {[]*v1alpha1.PodPolicy{policy("a", margin(5)), policy("b", most(40), where("object.kind == 'Pod'"))},
+			map[string]string{"a": "No: gracePeriod holds by the webhook alone: the maximum of PodPolicy b limits what preStop may need, " + unsure,
+				"b": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field kind, which may not be the same to the API server"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for policy, v := range worldOf(t, tc.policies...).compiled.Verdicts {
+				got[policy] = v.Extent() + ": " + v.Message()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A condition that can't be evaluated leaves alone what is within the limit, and refuses what is not; another that is false decides.
+func TestConditionThatFails(t *testing.T) {
+	const fails = "object.metadata.labels['app'] == 'web'"
+	for name, tc := range map[string]struct {
+		policy *v1alpha1.PodPolicy
+		class  string
+		says   string
+	}{
+		"within":       {policy("a", allows("high"), where(fails)), "high", ""},
+		"beyond":       {policy("a", allows("high"), where(fails)), "low", "resulted in error"},
+		"another not":  {policy("a", allows("high"), where(fails, "request.userInfo.username == 'joe'")), "low", ""},
+		"not, another": {policy("a", allows("high"), where("request.userInfo.username == 'joe'", fails)), "low", ""},
+		"another is":   {policy("a", allows("high"), where("request.userInfo.username == 'jane'", fails)), "low", "resulted in error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := worldOf(t, tc.policy)
+			w.request.Pod.Spec.PriorityClassName = tc.class
+			_, words, _ := w.validate()
+			denials := w.judge(t, holds(true))
+			if (words != "") != (len(denials) > 0) || (len(denials) > 0) != (tc.says != "") {
+				t.Fatalf("webhook %q, API server %+v", words, denials)
+			}
+			if len(denials) > 0 && !strings.Contains(denials[0].Message, tc.says) {
+				t.Errorf("got %+v", denials)
+			}
+		})
+	}
+}
+
+// The largest pods cost the API server no more than it grants, and are let go where the webhook lets them go.
+func TestLargePods(t *testing.T) {
+	w := worldOf(t, policy("a", least(10), most(600), margin(5), allows("high"), protects(v1alpha1.ProtectAll, "")), policy("b", least(20), most(500), margin(7)))
+	hook := func(script string) *corev1.Lifecycle {
+		return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}}
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"as many containers as are looked at": func(p *corev1.Pod) {
+			p.Spec.Containers = nil
+			for i := range limits.MaxItems {
+				script := "sleep 5 && "
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Lifecycle: hook(script + strings.Repeat("x", limits.MaxCommand-len("sh -c ")-len(script))),
+					LivenessProbe: &corev1.Probe{TerminationGracePeriodSeconds: new(int64(60))}})
+			}
+		},
+		"more": func(p *corev1.Pod) {
+			for i := range 5000 {
+				p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Lifecycle: hook("sleep 5")})
+			}
+		},
+		"a long script": func(p *corev1.Pod) { p.Spec.Containers[0].Lifecycle = hook(strings.Repeat("sleep 5 ", 100_000)) },
+		"many owners": func(p *corev1.Pod) {
+			for range 5000 {
+				p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{Kind: "Node"})
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change(w.request.Pod)
+			w.request.Pod.Spec.TerminationGracePeriodSeconds = new(int64(60))
+			if denials := w.judge(t, holds(true)); len(denials) > 0 {
+				t.Errorf("%.200s", fmt.Sprint(denials))
+			}
+			w.request.Pod.Spec.TerminationGracePeriodSeconds = new(int64(15))
+			if denials := w.judge(t, holds(true)); len(denials) != 1 || strings.Contains(denials[0].Message, "error") || strings.Contains(denials[0].Message, "get podpolicies") {
+				t.Errorf("%.200s", fmt.Sprint(denials))
+			}
+		})
+	}
+}
+
+// Where it is not known whose pod it is, a bound of a policy that may be for it lifts another's.
+func TestManyOwners(t *testing.T) {
+	w := worldOf(t, policy("a", most(30)), policy("b", least(40), ownedBy("Job")), policy("c", margin(20)), policy("d", most(35), ownedBy("Job")))
+	w.request.Pod.OwnerReferences = append(make([]metav1.OwnerReference, limits.MaxItems), metav1.OwnerReference{Kind: "Job", Controller: new(true)})
+	w.request.Pod.Spec.TerminationGracePeriodSeconds = new(int64(40))
+	if _, words, _ := w.validate(); words != "" {
+		t.Fatal(words)
+	}
+	if denials := w.judge(t, holds(true)); len(denials) > 0 {
+		t.Errorf("%+v", denials)
+	}
+}
+
+// What would cost the API server more than half of what it grants is left out, the last policy first.
+func TestTooDear(t *testing.T) {
+	var policies []*v1alpha1.PodPolicy
+	for i := range 30 {
+		policies = append(policies, policy(fmt.Sprintf("p%02d", i), least(10), where(`object.metadata.?annotations[?'a'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`)))
+	}
+	c := worldOf(t, policies...).compiled
+	compiled := 0
+	for i := range 30 {
+		v := c.Verdicts[fmt.Sprintf("p%02d", i)]
+		switch {
+		case v.Extent() == "Partly" && compiled == i:
+			compiled++
+		case v.Extent() != "No" || !strings.Contains(v.Message(), "cost the API server too much"):
+			t.Errorf("p%02d: %s %s", i, v.Extent(), v.Message())
+		}
+	}
+	if compiled < 2 || compiled > 20 {
+		t.Errorf("%d are compiled", compiled)
+	}
+}
+
+// Fifty plain policies are far below what may be spent.
+func TestManyPolicies(t *testing.T) {
+	var policies []*v1alpha1.PodPolicy
+	for i := range 50 {
+		p := policy(fmt.Sprintf("p%03d", i), least(int64(i)), most(int64(600-i)), margin(5), allows("a", "b", fmt.Sprint(i)))
+		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": fmt.Sprint(i), "stage": "live"})}
+		policies = append(policies, p)
+	}
+	for name, v := range worldOf(t, policies...).compiled.Verdicts {
+		if len(v.Compiled) != 2 {
+			t.Errorf("%s: %s", name, v.Message())
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package limits_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/review/apiserver"
+)
+
+// TestMain lets rapid try 80 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
+// output.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"rapid.checks": "80", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var here = limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
+
+// holds says that the webhook's account has the right by which the limits are in force, and no other.
+type holds bool
+
+func (h holds) Allowed(_ context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) apiserver.Answer {
+	if h && user.Username == "system:serviceaccount:podgrace-system:podgrace-webhook" &&
+		what.Namespace == "podgrace-system" && what.Group == "podgrace.dev" && what.Resource == limits.Resource && what.Verb == limits.Verb {
+		return apiserver.Yes
+	}
+	return apiserver.No
+}
+
+// world is one random case.
+type world struct {
+	policies defaulting.Policies
+	compiled limits.Compiled
+	server   *apiserver.Policies
+	request  defaulting.Request
+}
+
+func compile(t interface{ Fatal(...any) }, policies ...*v1alpha1.PodPolicy) defaulting.Policies {
+	all := make([]*defaulting.Policy, len(policies))
+	for i, p := range policies {
+		var err error
+		if all[i], err = defaulting.Compile(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return defaulting.Sort(all)
+}
+
+// validate is what the webhook says of the pod's limits: its first words, or none; and whether a match condition failed.
+func (w world) validate() (reasons []string, words string, fails bool) {
+	facts := defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}, Partial: true, GlobalDefault: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}}
+	result := w.policies.For(w.request, here.Namespace).Validate(w.request, facts)
+	for _, d := range result.Denials {
+		reasons = append(reasons, d.Reason)
+		if words == "" {
+			words = d.Message
+		}
+	}
+	fails = slices.ContainsFunc(result.Warnings, func(m defaulting.Warning) bool { return strings.Contains(string(m), "its limits hold for this pod") })
+	return reasons, words, fails
+}
+
+// judge is what the API server says of the same.
+func (w world) judge(t interface{ Fatal(...any) }, may apiserver.Authorizer) []apiserver.Denial {
+	if w.compiled.Policy == nil {
+		return nil
+	}
+	denials, unknown, err := w.server.Validate(context.Background(), reviewOf(t, w.request, may))
+	if err != nil || len(unknown) > 0 {
+		t.Fatal(err, unknown)
+	}
+	return denials
+}
+
+func serverOf(t interface{ Fatal(...any) }, c limits.Compiled) *apiserver.Policies {
+	var text []byte
+	for _, o := range []runtime.Object{c.Policy, c.Binding} {
+		document, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(append(text, "---\n"...), document...)
+	}
+	p, err := apiserver.ReadPolicies(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func reviewOf(t interface{ Fatal(...any) }, req defaulting.Request, may apiserver.Authorizer) apiserver.Request {
+	raw, err := json.Marshal(req.Pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return apiserver.Request{
+		AdmissionRequest: &admissionv1.AdmissionRequest{
+			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+			Name: req.Pod.Name, Namespace: req.Namespace.Name, Operation: admissionv1.Create, UserInfo: req.User, DryRun: new(req.DryRun),
+			Object: runtime.RawExtension{Raw: raw},
+		},
+		Namespace:  &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: req.Namespace.Name, Labels: req.Namespace.Labels}},
+		Authorizer: may,
+	}
+}
+
+func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
+
+// rarely is true in one of ten cases.
+func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 9 }
+
+func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+
+// graces are few and close, so that limits and choices meet.
+var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 30, 31, 40, 60}), rapid.Int64Range(0, 100))
+
+func drawWorld(t *rapid.T) world {
+	policies := compile(t, rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 1, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")...)
+	w := world{policies: policies, compiled: limits.Compile(policies, here)}
+	if w.compiled.Policy != nil {
+		w.server = serverOf(t, w.compiled)
+	}
+	return w
+}
+
+// podsEach are the pods that one world's policies judge: reading policies takes longer than judging pods.
+const podsEach = 30
+
+func drawRequest(t *rapid.T) defaulting.Request {
+	r := defaulting.Request{Pod: drawPod(t), DryRun: rarely(t, "dry run")}
+	r.Namespace = defaulting.Namespace{Name: "shop", Labels: drawLabels(t, "namespace ")}
+	if rarely(t, "another namespace") {
+		r.Namespace.Name = pick(t, "namespace", "kube-system", "podgrace-system")
+	}
+	r.Namespace.Labels[corev1.LabelMetadataName] = r.Namespace.Name
+	r.Pod.Namespace = r.Namespace.Name
+	r.User = pick(t, "user", authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated", "team"}},
+		authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}})
+	return r
+}
+
+func drawLabels(t *rapid.T, of string) map[string]string {
+	l := map[string]string{}
+	for key, values := range map[string][]string{"app": {"web", "db", ""}, "track": {"stable", "5", ""}} {
+		if v := pick(t, of+key, values...); v != "" {
+			l[key] = v
+		}
+	}
+	return l
+}
+
+func drawSelector(t *rapid.T, of string) *v1alpha1.LabelSelector {
+	s := &v1alpha1.LabelSelector{}
+	if chance(t, of+" by label") {
+		s.MatchLabels = map[string]v1alpha1.LabelValue{"app": "web"}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, of+" expressions") {
+		r := v1alpha1.LabelSelectorRequirement{Key: pick(t, "key", "app", "track", "none"), Operator: pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
+			r.Values = pick(t, "values", []string{"web"}, []string{"db", "stable"}, []string{"5"})
+		}
+		s.MatchExpressions = append(s.MatchExpressions, r)
+	}
+	return s
+}
+
+// conditions are some that fail for some pods, and some that can't be translated.
+var conditions = []string{
+	"object.metadata.labels['app'] == 'web'", "int(object.metadata.labels['track']) > 3", "false", "object.metadata.annotations['no'] == ''\n|| false",
+	"object.metadata.?annotations[?'note'].orValue('') == 'x'", "'note' in object.metadata.?annotations.orValue({})", "namespaceObject.metadata.labels['app'] == 'web'",
+	"request.userInfo.username.startsWith('system:')", "'team' in request.userInfo.groups", "object.spec.containers[0].image.startsWith('registry')",
+	"has(object.spec.nodeName) && request.namespace == 'shop'", "request.dryRun", "1 / (size(object.spec.containers) - 1) > 0",
+	"object.spec.containers.all(c, c.name != '')", "size(object.metadata.annotations) == 0", "has(object.metadata.annotations)", "object.status == object.status",
+}
+
+func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: pick(t, "name", "a", "b", "c", "d", "e", "f")}}
+	s := &p.Spec
+	s.Weight = rapid.Int32Range(-1, 1).Draw(t, "weight")
+	if chance(t, "match") {
+		s.Match = &v1alpha1.PodMatch{}
+		if chance(t, "namespace selector") {
+			s.Match.NamespaceSelector = drawSelector(t, "namespaces")
+		}
+	}
+	if chance(t, "removal") {
+		s.Removal = &v1alpha1.RemovalSection{Protect: pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectAll, v1alpha1.ProtectStateful), ZeroGrace: pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
+	} else if s.Match != nil {
+		if chance(t, "pod selector") {
+			s.Match.PodSelector = drawSelector(t, "pods")
+		}
+		if rarely(t, "owners") {
+			s.Match.OwnerKinds = pick(t, "kinds", []v1alpha1.OwnerKind{"None"}, []v1alpha1.OwnerKind{"ReplicaSet", "Job"})
+		}
+		for i := range pick(t, "conditions", 0, 0, 1, 2) {
+			s.Match.MatchConditions = append(s.Match.MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: pick(t, "condition", conditions...)})
+		}
+	}
+	if chance(t, "classes") {
+		s.Priority = &v1alpha1.PrioritySection{AllowedClassNames: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"high", "low", "basic", "batch"}), 1, 3, rapid.ID).Draw(t, "allowed")}
+	}
+	if chance(t, "grace period") {
+		drawGrace(t, s)
+	}
+	return p
+}
+
+func drawGrace(t *rapid.T, s *v1alpha1.PodPolicySpec) {
+	bounds := []int64{graces.Draw(t, "one"), graces.Draw(t, "two")}
+	slices.Sort(bounds)
+	s.GracePeriod = &v1alpha1.GracePeriodSection{}
+	if chance(t, "minimum") {
+		s.GracePeriod.MinSeconds = &bounds[0]
+	}
+	if chance(t, "maximum") && bounds[1] > 0 {
+		s.GracePeriod.MaxSeconds = &bounds[1]
+	}
+	if chance(t, "margin") {
+		s.GracePeriod.PreStopMarginSeconds = new(rapid.Int64Range(0, 20).Draw(t, "margin seconds"))
+	}
+}
+
+func drawPod(t *rapid.T) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: drawLabels(t, "")}}
+	p.Spec.Containers = []corev1.Container{{Name: "app", Image: pick(t, "image", "registry.example/app", "app")}}
+	p.Spec.PriorityClassName = pick(t, "class", "", "high", "low", "basic", "other")
+	if !rarely(t, "no grace period") {
+		p.Spec.TerminationGracePeriodSeconds = new(graces.Draw(t, "grace"))
+	}
+	if rarely(t, "negative grace period") {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(-5))
+	}
+	if chance(t, "note") {
+		p.Annotations = map[string]string{"note": "x"}
+	}
+	if rarely(t, "record") {
+		p.Annotations = map[string]string{v1alpha1.AnnotationProtected: "ReplicaSet.apps/web"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}}
+	}
+	if rarely(t, "mirror pod") {
+		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	}
+	if chance(t, "owner") {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}, {APIVersion: "apps/v1", Kind: pick(t, "kind", "ReplicaSet", "StatefulSet", "Job"), Name: "web", Controller: new(true)}}
+	}
+	if rapid.IntRange(0, 60).Draw(t, "owners") == 60 {
+		p.OwnerReferences = append(make([]metav1.OwnerReference, limits.MaxItems), p.OwnerReferences...)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "hooks") {
+		c := corev1.Container{Name: fmt.Sprintf("c%d", i), Lifecycle: &corev1.Lifecycle{}}
+		if hook := drawHook(t); chance(t, "before") {
+			c.Lifecycle.PreStop = hook
+		} else {
+			c.Lifecycle.PostStart = hook
+		}
+		c.LivenessProbe, c.StartupProbe = drawProbe(t), drawProbe(t)
+		switch pick(t, "where", "main", "sidecar", "init") {
+		case "main":
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		case "sidecar":
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		case "init":
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		}
+	}
+	if many := pick(t, "many", slices.Concat(make([]int, 60), []int{limits.MaxItems, limits.MaxItems + 1})...); many > 0 { // of the last
+		for last := p.Spec.Containers[len(p.Spec.Containers)-1]; len(p.Spec.Containers)+len(p.Spec.InitContainers) < many; {
+			p.Spec.Containers = append(p.Spec.Containers, last)
+		}
+	}
+	return p
+}
+
+// drawProbe is now and then a probe with a grace period of its own.
+func drawProbe(t *rapid.T) *corev1.Probe {
+	if pick(t, "probe", 0, 0, 0, 0, 0, 0, 1) == 0 {
+		return nil
+	}
+	return &corev1.Probe{TerminationGracePeriodSeconds: new(graces.Draw(t, "probe's grace"))}
+}
+
+func drawHook(t *rapid.T) *corev1.LifecycleHandler {
+	n := fmt.Sprint(graces.Draw(t, "exec"))
+	switch pick(t, "hook", "sleep", "exec", "http") {
+	case "sleep":
+		return &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: pick(t, "sleep", graces.Draw(t, "seconds"), graces.Draw(t, "seconds"), 604800, 604801, -1)}}
+	case "exec":
+		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: pick(t, "command", []string{"sleep", n}, []string{"/bin/sleep", n + "s"}, []string{"sleep", "00000000000000000000" + n},
+			[]string{"sleep", "99999999999999999999"}, []string{"sleep", "604801"}, []string{"sleep", n + "m"}, []string{"/opt/sleep", n}, []string{"sleep"}, nil,
+			[]string{"sh", "-c", "sleep " + n}, []string{"/usr/bin/bash", "-c", " exec /bin/sleep\t" + n + "s ;\n"}, []string{"sh", "-c", "sleep " + n + " && true"}, []string{"sh", "-x", "sleep " + n},
+			[]string{"dash", "-c", "/usr/bin/sleep " + n}, []string{"sleep", ".5m"}, []string{"sh", "-eu", "-c", "sleep " + n + ".7 && quit 2>&1"}, []string{"sh", "-c", "sleep " + n + " && a & b"},
+			[]string{"bash", "-ec", "sleep " + n + "s; a &", "name"}, []string{"sh", "-c", "sleep " + n + " && " + strings.Repeat("é", limits.MaxCommand-16)}, []string{"sleep", strings.Repeat("0", limits.MaxCommand-9) + n})}}
+	}
+	return &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{}}
+}
+
+// show is for who has to look why.
+func show(w world) string {
+	var text []byte
+	for _, p := range w.policies {
+		spec, _ := yaml.Marshal(p.Spec)
+		text = append(append(text, "--- "+p.Name+"\n"...), spec...)
+	}
+	for _, o := range []any{w.request.Pod, w.request.Namespace, w.request.User.Username, w.compiled.Policy} {
+		part, _ := yaml.Marshal(o)
+		text = append(append(text, "---\n"...), part...)
+	}
+	return string(text)
+}

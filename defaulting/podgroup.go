@@ -1,0 +1,47 @@
+package defaulting
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// A PodGroup has a class of its own, by which the scheduler preempts for its pods, and by which they are preempted, in place of theirs (feature
+// gate WorkloadAwarePreemption; pkg/scheduler/framework/preemption/types.go, 1.36.3). So what pods may have holds for it as well. It is no
+// pod: of its labels, owners and images nothing follows for those that will be in it, so that only policies count which are for all pods
+// of the namespace.
+
+// ValidatePodGroup judges the class of a PodGroup that is created; the in-tree Priority plugin has filled in the globalDefault.
+func (ps Policies) ValidatePodGroup(class string, ns Namespace, ownNamespace string) Result {
+	var out Result
+	if ns.Name == neverMatched || ownNamespace != "" && ns.Name == ownNamespace {
+		return out
+	}
+	e := &Effective{}
+	for _, p := range ps {
+		if p.forAllOf(ns) {
+			out.Policies = append(out.Policies, p.Name)
+			e.addLimits(p)
+		}
+	}
+	if !e.allowed.permits(class) {
+		out.deny("PriorityClassNotAllowed", "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy",
+			class, strings.Join(e.allowed.policies, " and "), list(e.allowed.names))
+	}
+	return out
+}
+
+// forAllOf says whether the policy is for all pods of a namespace, whatever they are.
+func (p *Policy) forAllOf(ns Namespace) bool {
+	all := func(s labels.Selector) bool { return s == nil || s.Empty() }
+	m := p.Spec.Match
+	switch {
+	case p.unread.match:
+		return false
+	case m == nil:
+		return true
+	case !all(p.pods), len(m.OwnerKinds) > 0, p.conditions != nil, selectsByPriority(p.Spec):
+		return false
+	}
+	return all(p.namespaces) || !ns.Unknown && p.namespaces.Matches(labels.Set(ns.Labels))
+}

@@ -1,0 +1,26 @@
+package graceperiod
+
+// Separator stands between the words of a command that the patterns below are asked of: strings.Join(command, Separator). No word that a program
+// is called with has it in it.
+const Separator = "\x00"
+
+// The same as PreStop and AtLeast say of a command, as patterns for who has nothing else to ask with (CEL, where a pattern costs what it is
+// long). A command that is matched takes as many seconds as its Operand says, if these are no more than MaxPreStop.
+const (
+	// SleepsOnly is a command of which PreStop knows how long it takes.
+	SleepsOnly = `^` + path + `(sleep` + Separator + operand + `|` + anyShell + Separator + `-c` + Separator + onlySleeps + `)$`
+	// SleepsFirst is a command of which AtLeast knows that it takes some time.
+	SleepsFirst = `^` + path + `(sleep` + Separator + anyLength + `$|` +
+		anyShell + `(` + Separator + `-[eux]*)*` + Separator + `-[eux]*c[eux]*` + Separator + beforeOperand + anyLength +
+		`[ \t]*($|` + Separator + `|\n|;|[ \t]#|(&&|\|\|)` + waits + `($|` + Separator + `)))`
+	// Operand is what of such a command is found first: a Number, and perhaps a unit, of which UnitSeconds tells.
+	Operand = Number + `[smhd]?`
+	// Number of the operand, which can have a fraction.
+	Number = `[0-9.]+`
+
+	path      = `((/usr)?/bin/)?` // groups of the short kind: nobody asks for them
+	anyShell  = `([bd]?a)?sh`
+	anyLength = `(\d+\.?\d*|\.\d+)[smhd]?`
+	// waits is the rest of a script after && or || that has no & but in && and >&, read from left to right: see inBackground.
+	waits = `([^&>` + Separator + `]|&&|>+[^>` + Separator + `])*>*`
+)

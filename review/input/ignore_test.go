@@ -1,0 +1,236 @@
+package input
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// writeTree writes files into a folder, by their paths.
+func writeTree(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// readFolder returns the kinds of the documents, the errors, and what was left out.
+func readFolder(t testing.TB, r *Reader, paths ...string) (kinds []string, left []LeftOut) {
+	t.Helper()
+	for d, err := range r.Read(paths...) {
+		if err != nil {
+			kinds = append(kinds, err.Error())
+			continue
+		}
+		kinds = append(kinds, d.File+" "+d.Kind)
+	}
+	return kinds, r.LeftOut
+}
+
+func TestPatterns(t *testing.T) {
+	for _, tc := range []struct {
+		patterns, path string
+		folder, want   bool
+	}{
+		{"a.yaml", "a.yaml", false, true},
+		{"a.yaml", "x/y/a.yaml", false, true},
+		{"/a.yaml", "x/a.yaml", false, false},
+		{"/a.yaml", "a.yaml", false, true},
+		{"x/a.yaml", "y/x/a.yaml", false, false},
+		{"x/a.yaml", "x/a.yaml", false, true},
+		{"testdata/", "x/testdata", true, true},
+		{"testdata/", "x/testdata", false, false},
+		{"*.yaml", "x/a.yaml", false, true},
+		{"x/*.yaml", "x/y/a.yaml", false, false},
+		{"x/**/a.yaml", "x/a.yaml", false, true},
+		{"x/**/a.yaml", "x/y/z/a.yaml", false, true},
+		{"**/a.yaml", "a.yaml", false, true},
+		{"x/**", "x", true, false},
+		{"x/**", "x/y", true, true},
+		{"/**", "x/y", false, true},
+		{"a\n!/**", "x/a", false, false},
+		{"a?.yaml", "ab.yaml", false, true},
+		{"a?.yaml", "a/.yaml", false, false},
+		{"a[b-d].yaml", "ac.yaml", false, true},
+		{"a[!b-d].yaml", "ac.yaml", false, false},
+		{"a[^b-d].yaml", "ae.yaml", false, true},
+		{"a[!b]c", "a/c", false, false},
+		{"[]]", "]", false, true},
+		{`a\*.yaml`, "a*.yaml", false, true},
+		{`a\*.yaml`, "ab.yaml", false, false},
+		{"# a\n\\#a", "#a", false, true},
+		{"a.b", "aXb", false, false},
+		{"*.yaml\n!keep.yaml", "x/keep.yaml", false, false},
+		{"*.yaml\n!keep.yaml\nkeep.yaml", "keep.yaml", false, true},
+		{`\!a`, "!a", false, true},
+		{"a  \r", "a", false, true},
+		{`a\ `, "a ", false, true},
+		{"\ufeffa", "a", false, true},
+	} {
+		patterns, err := parsePatterns(".", strings.NewReader(tc.patterns))
+		if err != nil {
+			t.Errorf("%q: %v", tc.patterns, err)
+			continue
+		}
+		if got := excludes(tc.path, tc.folder, patterns); got != tc.want {
+			t.Errorf("%q excludes %q (folder: %t): %t", tc.patterns, tc.path, tc.folder, got)
+		}
+	}
+	for _, bad := range []string{"[a", `a\`, "/", "!", "[z-a]", "a\n[b"} {
+		if err := ValidatePatterns(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// TestPatternsAreGits holds patterns against git's own reading.
+func TestPatternsAreGits(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git on the PATH")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	paths := []string{"a", "b", "a.b", "ab", "aa", "a/a", "a/b", "b/a", "a/a/a", "a/b/a", "b/a/b", "a/a.b", "b/b/b/a", "b.a/a"}
+	rapid.Check(t, func(rt *rapid.T) {
+		word := rapid.StringOfN(rapid.SampledFrom([]rune("aab*?./!b[]^-")), 1, 7, -1)
+		text := strings.Join(rapid.SliceOfN(word, 1, 3).Draw(rt, "patterns"), "\n")
+		patterns, err := parsePatterns(".", strings.NewReader(text))
+		if err != nil {
+			rt.Skip("git passes over what is no pattern; here it is an error")
+		}
+		if strings.Contains(text, "//") || strings.Contains(text, "./") || strings.Contains(text, "***") {
+			rt.Skip("of no use")
+		}
+		writeTree(t, dir, map[string]string{".git/info/exclude": text + "\n"})
+		git := exec.Command("git", "-C", dir, "check-ignore", "--no-index", "--stdin")
+		git.Stdin = strings.NewReader(strings.Join(paths, "\n") + "\n")
+		out, err := git.Output()
+		if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) { // 1: nothing is ignored
+			rt.Fatalf("git check-ignore: %v", err)
+		}
+		var want, got []string
+		for line := range strings.Lines(string(out)) {
+			want = append(want, strings.TrimSuffix(line, "\n"))
+		}
+		for _, path := range paths {
+			if walkExcludes(path, patterns) {
+				got = append(got, path)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			rt.Fatalf("%q (-git +us):\n%s", text, diff)
+		}
+	})
+}
+
+// walkExcludes asks for each folder above a path, as the walk does.
+func walkExcludes(path string, patterns ignored) bool {
+	for i, c := range path {
+		if c == '/' && excludes(path[:i], true, patterns) {
+			return true
+		}
+	}
+	return excludes(path, false, patterns)
+}
+
+func TestExcludedPathsAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	object := func(kind string) string { return "apiVersion: v1\nkind: " + kind + "\n" }
+	writeTree(t, dir, map[string]string{
+		".podgraceignore":               "# of all\nskipped/\n",
+		"deploy/a.yaml":                 object("A"),
+		"deploy/b-values.yaml":          object("B"),
+		"deploy/skipped/c.yaml":         object("C"),
+		"deploy/team/.podgraceignore":   "/*.yaml\n!kept.yaml\n",
+		"deploy/team/d.yaml":            object("D"),
+		"deploy/team/kept.yaml":         object("E"),
+		"deploy/team/sub/f.yaml":        object("F"),
+		"deploy/zz/d.yaml":              object("G"),
+		"deploy/zz/testdata/broken.yml": "{{ . }}",
+		"deploy/zz/README.md":           "not asked about",
+	})
+	t.Chdir(dir)
+	want := []string{"deploy/a.yaml A", "deploy/team/kept.yaml E", "deploy/team/sub/f.yaml F", "deploy/zz/d.yaml G"}
+	left := []LeftOut{{Path: "deploy/b-values.yaml", As: Excluded}, {Path: "deploy/skipped", As: Excluded}, {Path: "deploy/team/d.yaml", As: Excluded}, {Path: "deploy/zz/testdata", As: Excluded}}
+	for _, path := range []string{"deploy", ".", "./deploy/"} {
+		kinds, got := readFolder(t, &Reader{Exclude: []string{"testdata/", "*-values.yaml"}}, path)
+		if diff := cmp.Diff(want, kinds) + cmp.Diff(left, got); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	// Of an absolute path, patterns are about what is below it; and the working directory's file does not count elsewhere.
+	kinds, _ := readFolder(t, &Reader{Exclude: []string{"/team/", "zz"}}, filepath.Join(dir, "deploy"))
+	if len(kinds) != 3 {
+		t.Errorf("below an absolute path: %q", kinds)
+	}
+	// The caller has the last word, also about a file that is named; an ignore file has none about that.
+	if kinds, _ := readFolder(t, &Reader{Exclude: []string{"!d.yaml"}}, "deploy/team"); len(kinds) != 3 {
+		t.Errorf("taken back: %q", kinds)
+	}
+	if kinds, _ := readFolder(t, &Reader{}, "deploy/team/d.yaml"); len(kinds) != 1 {
+		t.Errorf("named: %q", kinds)
+	}
+	if kinds, left := readFolder(t, &Reader{Exclude: []string{"d.yaml"}}, "deploy/team/d.yaml"); len(kinds) != 0 || len(left) != 1 {
+		t.Errorf("named and excluded: %q, %v", kinds, left)
+	}
+	writeTree(t, dir, map[string]string{".podgraceignore": "[a\n"})
+	if kinds, _ := readFolder(t, &Reader{}, "."); len(kinds) == 0 || kinds[0] != `.podgraceignore: line 1: "[a" is no pattern` {
+		t.Errorf("a broken file: %q", kinds)
+	}
+}
+
+func TestFilesWithoutAManifestAreLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	writeTree(t, dir, map[string]string{
+		"a.yaml":        "apiVersion: v1\nkind: A\n",
+		"ci.yaml":       "on: [push]\n---\njobs: {}\n",
+		"list.json":     "[1, 2]",
+		"package.json":  `{"name": "x", "version": "1"}`,
+		"empty.yaml":    "# nothing\n",
+		"half.yaml":     "a: b\n---\napiVersion: v1\nkind: B\n---\nc: d\n",
+		"lost.yaml":     "metadata: {name: lost}\nspec: {}\n",
+		"no-kind.yaml":  "apiVersion: v1\n",
+		"template.yaml": "a: b\n---\n{{- if .Values.x }}\n",
+	})
+	t.Chdir(dir)
+	kinds, left := readFolder(t, &Reader{}, ".")
+	want := []string{
+		"a.yaml A", "half.yaml:1: no apiVersion and no kind: not an object of Kubernetes", "half.yaml B", "half.yaml:6: no apiVersion and no kind: not an object of Kubernetes",
+		"lost.yaml:1: no apiVersion and no kind: not an object of Kubernetes", "no-kind.yaml:1: no kind (apiVersion is v1)", "template.yaml:3: YAML: did not find expected node content",
+	}
+	foreign := []LeftOut{{Path: "ci.yaml", As: Foreign}, {Path: "list.json", As: Foreign}, {Path: "package.json", As: Foreign}}
+	if diff := cmp.Diff(want, kinds) + cmp.Diff(foreign, left); diff != "" {
+		t.Error(diff)
+	}
+	// What is named is to be reviewed.
+	if kinds, left := readFolder(t, &Reader{}, "ci.yaml", "list.json"); len(kinds) != 3 || len(left) != 0 {
+		t.Errorf("named: %q", kinds)
+	}
+	many := strings.Repeat("a: b\n---\n", maxErrors+5) + "apiVersion: v1\nkind: A\n"
+	writeTree(t, dir, map[string]string{"half.yaml": many})
+	var got []string
+	for _, k := range first(readFolder(t, &Reader{}, ".")) {
+		if strings.HasPrefix(k, "half") {
+			got = append(got, k)
+		}
+	}
+	if len(got) != maxErrors+2 || got[maxErrors] != "half.yaml A" || got[maxErrors+1] != "half.yaml: and 5 more errors in this file" {
+		t.Errorf("many: %d, %q", len(got), got)
+	}
+}
+
+func first[A, B any](a A, _ B) A { return a }

@@ -1,0 +1,45 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/safe"
+)
+
+// maxRepeated objects are named, each with so many places: a repository has the same one in each of its examples. JSON has them all.
+const maxRepeated = 3
+
+// Remarks are what is to be said beside the results, a line each: of the policies, each remark once with the policies that it is about, and of
+// the input.
+func Remarks(r *review.Report) []string {
+	about := map[string][]string{}
+	var messages []string
+	for _, remark := range r.Remarks {
+		if about[remark.Message] == nil {
+			messages = append(messages, remark.Message)
+		}
+		about[remark.Message] = append(about[remark.Message], safe.OneLine(remark.Policy))
+	}
+	var lines []string
+	for _, message := range messages {
+		lines = append(lines, fmt.Sprintf("PodPolicy %s: %s", strings.Join(about[message], ", "), safe.OneLine(message)))
+	}
+	if len(r.Repeated) > 0 {
+		lines = append(lines, repeated(r.Repeated))
+	}
+	return lines
+}
+
+func repeated(all []review.Repeated) string {
+	var objects []string
+	for _, one := range all {
+		var places []string
+		for _, s := range one.Sources {
+			places = append(places, where(s.File, s.Line))
+		}
+		objects = append(objects, fmt.Sprintf("%s (%s)", safe.Visible(one.Resource.String()), someOf(places, maxRepeated, ", ")))
+	}
+	return "judged more than once, since it is in the input more than once: " + someOf(objects, maxRepeated, "; ")
+}

@@ -1,0 +1,77 @@
+package review
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// Listed takes notice of typed lists. One of Services, even an empty one, says which there are: without Services nobody could else say that
+// there are none. It is not so for Nodes and others whose absence makes a removal safe.
+func (s *State) Listed(kinds []input.Listed) {
+	if slices.Contains(kinds, input.Listed{APIVersion: "v1", Kind: "Service"}) {
+		s.Complete(&corev1.Service{})
+	}
+}
+
+// remedies say what to give so that what was missed is known, by how the phrase of Result.Unknown begins. The first that fits counts.
+var remedies = []struct{ begins, give string }{
+	{"Namespace ", "the Namespace, with its labels"},
+	{"PriorityClass ", "the PriorityClass"},
+	{"Services of Namespace ", "the Services; where there are none: {apiVersion: v1, kind: ServiceList, items: []}"},
+	{"heartbeat of Node ", "the node's Lease, of namespace kube-node-lease"},
+	{"the Node that it runs on", "the Pod as it runs, with spec.nodeName and status, and its Node"},
+	{"Nodes", "the Nodes, as kubectl get nodes -o yaml prints them"},
+	{"Node ", "the Node, as kubectl get node -o yaml prints it"},
+	{"Pods of ", "the Pods, as kubectl get pods -o yaml prints them"},
+	{"whether ", ""}, // rights are in no file
+}
+
+// Remedy says what somebody can give with --state so that a phrase of Result.Unknown is known; empty: nothing helps.
+func Remedy(phrase string) string {
+	for _, r := range remedies {
+		if strings.HasPrefix(phrase, r.begins) {
+			return r.give
+		}
+	}
+	return "the object itself"
+}
+
+// ofControllers are the labels by which no Service selects that tells anything new: they stand for one template, or for the pod's one
+// controller, or are made up when the pods are.
+var ofControllers = []string{
+	appsv1.DefaultDeploymentUniqueLabelKey, appsv1.ControllerRevisionHashLabelKey, batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid",
+}
+
+// servicesMatter says whether Services could change the constraints that a policy gives. A Service that selects the pod adds labels of the
+// pod's to their selector (defaulting, deriveSelector): where the selector has them all, or the pod has none, no Service changes anything.
+// Both answers are looked at, since without any selector nothing is given at all.
+func (s *step) servicesMatter() bool {
+	raw := s.result.After
+	if raw == nil {
+		raw = s.result.Before
+	}
+	var pod corev1.Pod
+	if json.Unmarshal(raw, &pod) != nil {
+		return true
+	}
+	selected := map[string]string{}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.LabelSelector != nil {
+			selected = c.LabelSelector.MatchLabels
+			break
+		}
+	}
+	for key, value := range pod.Labels {
+		if have, is := selected[key]; (!is || have != value) && !slices.Contains(ofControllers, key) {
+			return true
+		}
+	}
+	return false
+}

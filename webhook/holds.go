@@ -1,0 +1,113 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+)
+
+// RequestTimeout is the API server's default for how long a request can take (k8s.io/apiserver/pkg/server/config.go RequestTimeout, 0.36.3).
+const RequestTimeout = time.Minute
+
+// Holds knows since when finalizers have held each Node without a break, as far as this replica has seen it. It is for one goroutine that
+// tells and many that ask.
+type Holds struct {
+	// RequestTimeout is how long a request to the API server can take; 0: RequestTimeout.
+	RequestTimeout time.Duration
+	// Clock may be nil: the real one.
+	Clock clock.PassiveClock
+
+	mu sync.Mutex
+	of map[string]hold // by the Node's name
+}
+
+type hold struct {
+	uid     types.UID
+	version string
+	since   time.Time // zero: nothing holds it
+}
+
+// set takes what is stored of a Node now.
+func (h *Holds) set(n *corev1.Node) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := hold{uid: n.UID, version: n.ResourceVersion}
+	if before := h.of[n.Name]; isHeld(n) {
+		if now.since = before.since; before.uid != n.UID || before.since.IsZero() {
+			now.since = h.now()
+		}
+	}
+	if h.of == nil {
+		h.of = map[string]hold{}
+	}
+	h.of[n.Name] = now
+}
+
+func (h *Holds) delete(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.of, name)
+}
+
+func (h *Holds) now() time.Time {
+	if h.Clock == nil {
+		return time.Now()
+	}
+	return h.Clock.Now()
+}
+
+// from is when finalizers will have held a Node for longer than a request can take. It waits for a moment until what is known is as new as
+// the Node; what is not known counts as begun now.
+func (h *Holds) from(ctx context.Context, n *corev1.Node) time.Time {
+	timeout := h.RequestTimeout
+	if timeout == 0 {
+		timeout = RequestTimeout
+	}
+	since := h.now()
+	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Second, true, func(context.Context) (bool, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		known := h.of[n.Name]
+		if known.uid != n.UID || !notOlder(known.version, n.ResourceVersion) {
+			return false, nil
+		}
+		if !known.since.IsZero() {
+			since = known.since
+		}
+		return true, nil
+	})
+	return since.Add(timeout)
+}
+
+// notOlder compares resource versions (KEP-5504).
+func notOlder(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order >= 0
+}
+
+// heldFrom is when a DELETE of a Node is sure to begin no more than its drain; zero: it removes it.
+func (e *Engine) heldFrom(ctx context.Context, n *corev1.Node) time.Time {
+	switch {
+	case !isHeld(n):
+		return time.Time{}
+	case e.Holds == nil:
+		return e.Now()
+	}
+	return e.Holds.from(ctx, n)
+}
+
+// isHeld says whether finalizers hold a Node that is deleted. A DELETE takes two of them away by itself, as its propagationPolicy says
+// (k8s.io/apiserver/pkg/registry/generic/registry/store.go deletionFinalizersForGarbageCollection, 0.36.3).
+func isHeld(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Finalizers, func(f string) bool {
+		return f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents
+	})
+}

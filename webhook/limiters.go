@@ -1,0 +1,36 @@
+package webhook
+
+import (
+	"sync"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/lru"
+)
+
+// limiters are limiters by key, such as a namespace, so that what one tenant does in a loop takes nothing from another.
+type limiters struct {
+	perSecond rate.Limit
+	burst     int
+
+	mu sync.Mutex
+	by *lru.Cache
+}
+
+// maxLimits is how many keys are remembered. One that was forgotten begins anew with all of its burst.
+const maxLimits = 4096
+
+func newLimiters(perSecond rate.Limit, burst int) *limiters {
+	return &limiters{perSecond: perSecond, burst: burst, by: lru.New(maxLimits)}
+}
+
+// allow says whether one more is within the limit of a key, and counts it.
+func (l *limiters) allow(key string) bool {
+	l.mu.Lock()
+	limit, known := l.by.Get(key)
+	if !known {
+		limit = rate.NewLimiter(l.perSecond, l.burst)
+		l.by.Add(key, limit)
+	}
+	l.mu.Unlock()
+	return limit.(*rate.Limiter).Allow()
+}

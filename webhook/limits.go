@@ -1,0 +1,251 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/limits"
+)
+
+// limitsOwner owns the compiled limits.
+const limitsOwner = client.FieldOwner("podgrace-limits")
+
+// LimitsCache restricts a cache to the two objects that the webhook may watch.
+func LimitsCache() cache.ByObject {
+	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, limits.Name)}
+}
+
+// CompileLimits makes of policies what the API server judges by itself, for a Podgrace that runs in a namespace.
+func CompileLimits(policies defaulting.Policies, namespace, globalDefault string) limits.Compiled {
+	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault})
+}
+
+// Limits keeps the limits of the policies in the API server, where they hold while the webhook is away: it writes them, puts back what somebody
+// changes of them, and deletes them with the last policy that has any. They are in force while the webhook's account has a right in Podgrace's
+// namespace (RoleBinding podgrace-limits), so that they end with it. It is the leader's.
+type Limits struct {
+	Client client.Client
+	// Namespace that Podgrace runs in.
+	Namespace string
+	// Off deletes them.
+	Off bool
+	// Fixed are policies from files; nil: those of the cluster count.
+	Fixed defaulting.Policies
+
+	outcome atomic.Pointer[map[types.UID]compiledLimits]
+}
+
+// compiledLimits is what became of a policy's limits.
+type compiledLimits struct {
+	generation int64
+	extent     string
+	message    string
+}
+
+// SetUp adds the controller to the manager, whose cache must be restricted by LimitsCache.
+func (l *Limits) SetUp(mgr ctrl.Manager) error {
+	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: limits.Name}}}
+	})
+	b := ctrl.NewControllerManagedBy(mgr).Named("limits").
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, only).
+		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, only).
+		Watches(&schedulingv1.PriorityClass{}, only) // the words name the globalDefault
+	if l.Fixed == nil {
+		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // the status does not count
+	}
+	if err := b.Complete(l); err != nil {
+		return fmt.Errorf("set up the controller of compiled limits: %w", err)
+	}
+	return nil
+}
+
+// Condition is what a policy's status says of its compiled limits, nil where it has no limits on pods. It is not known before they were written.
+func (l *Limits) Condition(policy types.UID, generation int64) (condition *metav1.Condition, known bool) {
+	all := l.outcome.Load()
+	if all == nil {
+		return nil, false
+	}
+	c, there := (*all)[policy]
+	switch {
+	case !there || c.generation != generation:
+		return nil, false
+	case c.extent == "":
+		return nil, true
+	}
+	condition = &metav1.Condition{Type: v1alpha1.ConditionCompiled, ObservedGeneration: generation, Status: metav1.ConditionFalse, Reason: c.extent, Message: c.message}
+	if c.extent == v1alpha1.ReasonFull {
+		condition.Status = metav1.ConditionTrue
+	}
+	return condition, true
+}
+
+// Reconcile writes both objects where they differ from what the policies say.
+func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	policies, uids, err := l.policies(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var classes schedulingv1.PriorityClassList
+	if err := l.Client.List(ctx, &classes); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list PriorityClasses: %w", err)
+	}
+	compiled := CompileLimits(policies, l.Namespace, globalDefaultOf(classes.Items))
+	if l.Off {
+		compiled.Policy, compiled.Binding = nil, nil
+	}
+	err = l.keep(ctx, compiled)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{}, nil // its event is on its way
+	}
+	outcome := map[types.UID]compiledLimits{}
+	for name, uid := range uids {
+		v := compiled.Verdicts[name]
+		c := compiledLimits{uid.generation, v.Extent(), v.Message()}
+		switch {
+		case c.extent == "":
+		case l.Off:
+			c.extent, c.message = v1alpha1.ReasonNo, "switched off (--compile-limits=false): its limits hold by the webhook alone"
+		case err != nil:
+			c.extent, c.message = v1alpha1.ReasonNo, "it could not be written: "+string(apierrors.ReasonForError(err))
+		}
+		outcome[uid.uid] = c
+	}
+	l.outcome.Store(&outcome)
+	return reconcile.Result{}, err
+}
+
+// identified is a policy as it was read.
+type identified struct {
+	uid        types.UID
+	generation int64
+}
+
+// policies returns those that count, and the objects of the cluster that they are, by name.
+func (l *Limits) policies(ctx context.Context) (defaulting.Policies, map[string]identified, error) {
+	if l.Fixed != nil {
+		return l.Fixed, nil, nil
+	}
+	var list v1alpha1.PodPolicyList
+	if err := l.Client.List(ctx, &list); err != nil {
+		return nil, nil, fmt.Errorf("list PodPolicies: %w", err)
+	}
+	there := map[string]identified{}
+	for i := range list.Items {
+		there[list.Items[i].Name] = identified{list.Items[i].UID, list.Items[i].Generation}
+	}
+	return inForceOf(list.Items), there, nil
+}
+
+func globalDefaultOf(classes []schedulingv1.PriorityClass) string {
+	byName := map[string]*schedulingv1.PriorityClass{}
+	for i := range classes {
+		byName[classes[i].Name] = &classes[i]
+	}
+	if class := defaulting.GlobalDefaultOf(byName); class != nil {
+		return class.Name
+	}
+	return ""
+}
+
+// keep writes the policy before its binding, and deletes it after: a binding never names what is not there.
+func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
+	havePolicy, haveBinding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	for _, o := range []client.Object{havePolicy, haveBinding} {
+		if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, o); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read %s %s: %w", kindOf(o), limits.Name, err)
+		}
+	}
+	if want.Policy == nil {
+		return errors.Join(l.remove(ctx, haveBinding), l.remove(ctx, havePolicy))
+	}
+	err := l.write(ctx, havePolicy, want.Policy, func() bool {
+		same := equality.Semantic.DeepEqual(havePolicy.Spec, want.Policy.Spec)
+		havePolicy.Spec = want.Policy.Spec
+		return same
+	})
+	if err != nil {
+		return err
+	}
+	return l.write(ctx, haveBinding, want.Binding, func() bool {
+		same := equality.Semantic.DeepEqual(haveBinding.Spec, want.Binding.Spec)
+		haveBinding.Spec = want.Binding.Spec
+		return same
+	})
+}
+
+// write creates what is missing by server-side apply, since RBAC can limit that to a name; and else replaces what differs: an apply would leave in
+// it what somebody else has added, such as a condition that is never true. mend gives what there is its spec, and says whether it had it.
+func (l *Limits) write(ctx context.Context, have, want client.Object, mend func() bool) error {
+	if have.GetUID() == "" && have.GetResourceVersion() == "" {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", kindOf(want), limits.Name, err)
+		}
+		u := &unstructured.Unstructured{Object: content}
+		unstructured.RemoveNestedField(u.Object, "status")
+		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+		if err := l.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), limitsOwner, client.ForceOwnership); err != nil {
+			return fmt.Errorf("create %s %s: %w", kindOf(want), limits.Name, err)
+		}
+		return nil
+	}
+	labels, same := have.GetLabels(), mend()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range want.GetLabels() {
+		same = same && labels[key] == value
+		labels[key] = value
+	}
+	if same {
+		return nil
+	}
+	have.SetLabels(labels)
+	if err := l.Client.Update(ctx, have, limitsOwner); err != nil {
+		return fmt.Errorf("write %s %s: %w", kindOf(want), limits.Name, err)
+	}
+	return nil
+}
+
+// remove deletes an object that was found.
+func (l *Limits) remove(ctx context.Context, o client.Object) error {
+	if o.GetResourceVersion() == "" {
+		return nil
+	}
+	if err := l.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", kindOf(o), limits.Name, err)
+	}
+	return nil
+}
+
+// setCompiled writes the condition into a status, or takes it out.
+func setCompiled(status *v1alpha1.PodPolicyStatus, condition *metav1.Condition) {
+	if condition == nil {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionCompiled)
+		return
+	}
+	meta.SetStatusCondition(&status.Conditions, *condition)
+}

@@ -1,0 +1,53 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// podGroup is what is read of a PodGroup or a Workload: the same in all versions, of which each Kubernetes so far has another.
+type podGroup struct {
+	Spec struct {
+		PriorityClassName string `json:"priorityClassName"`
+		PodGroupTemplates []struct {
+			Name              string `json:"name"`
+			PriorityClassName string `json:"priorityClassName"`
+		} `json:"podGroupTemplates"`
+	} `json:"spec"`
+}
+
+// ValidatePodGroups answers /validate-pod-groups. It refuses a PodGroup whose class its pods may not have, and warns who applies a Workload that
+// would make such a one.
+func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) admission.Response {
+	if req.Kind.Group != schedulingv1.GroupName || req.Kind.Kind != "PodGroup" && req.Kind.Kind != "Workload" || req.SubResource != "" {
+		return badRequest("this path is for PodGroups and Workloads, the request is for %s: check the rules of the webhook configuration", gvk(req))
+	}
+	var group podGroup
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &group); err != nil {
+		return badRequest("decode the %s: %w", req.Kind.Kind, err)
+	}
+	if !e.Ready() {
+		return e.missed(PathValidatePodGroups, "the class of this "+req.Kind.Kind+" was not checked", errNotReady)
+	}
+	namespace, policies := e.Lookup.Namespace(ctx, req.Namespace), e.Policies.Policies()
+	if req.Kind.Kind == "PodGroup" {
+		result := policies.ValidatePodGroup(group.Spec.PriorityClassName, namespace, e.Namespace)
+		e.Metrics.decided(req, result)
+		return answer(result)
+	}
+	response := admission.Allowed("")
+	for _, template := range group.Spec.PodGroupTemplates {
+		for _, d := range policies.ValidatePodGroup(template.PriorityClassName, namespace, e.Namespace).Denials {
+			if len(response.Warnings) < maxRemarks {
+				response.Warnings = append(response.Warnings, string(defaulting.Shorten(fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, d.Message))))
+			}
+		}
+	}
+	return response
+}

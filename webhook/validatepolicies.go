@@ -1,0 +1,84 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// ValidatePolicies answers /validate-policies. It refuses a policy of which a part can't be read, which the schema does not see, as
+// policyfile does with one from a file; and it warns about what the policy's status would say of it later.
+func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) admission.Response {
+	if req.Kind.Group != v1alpha1.GroupVersion.Group || req.SubResource != "" || len(req.Object.Raw) == 0 {
+		return badRequest("this path is for policies that are created or changed, the request is for %s: check the rules of the webhook configuration", gvk(req))
+	}
+	switch req.Kind.Kind {
+	case "PodPolicy":
+		var p v1alpha1.PodPolicy
+		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
+			return badRequest("decode the PodPolicy: %w", err)
+		}
+		compiled, err := defaulting.Compile(&p)
+		if err != nil {
+			return invalid(err)
+		}
+		return admission.Allowed("").WithWarnings(e.remarks(ctx, compiled)...)
+	case "NodePolicy":
+		var p v1alpha1.NodePolicy
+		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
+			return badRequest("decode the NodePolicy: %w", err)
+		}
+		if err := defaulting.CheckNodePolicy(&p); err != nil {
+			return invalid(err)
+		}
+		return admission.Allowed("")
+	}
+	return badRequest("this path is for policies, the request is for %s: check the rules of the webhook configuration", gvk(req))
+}
+
+// invalid refuses with the fields and what is wrong in each.
+func invalid(err error) admission.Response {
+	response := admission.Denied(err.Error())
+	response.Result.Code, response.Result.Reason = http.StatusUnprocessableEntity, metav1.StatusReason(v1alpha1.ReasonInvalidSpec)
+	response.AuditAnnotations = map[string]string{"denied": v1alpha1.ReasonInvalidSpec}
+	response.Result.Details = &metav1.StatusDetails{}
+	for _, cause := range defaulting.FieldErrors(err) {
+		response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(cause.Type), Field: cause.Field, Message: cause.ErrorBody()})
+	}
+	return response
+}
+
+// maxRemarks is how many remarks a policy's author gets at once: one may be about each other policy.
+const maxRemarks = 5
+
+// remarks are what the status would say of a policy that can be applied, as warnings. Before the informers have synced only what follows
+// from the policy itself is known.
+func (e *Engine) remarks(ctx context.Context, policy *defaulting.Policy) []string {
+	all, problems := defaulting.Policies{policy}, []defaulting.Problem(nil)
+	if e.Ready() {
+		others := slices.DeleteFunc(slices.Clone(e.Policies.Policies()), func(p *defaulting.Policy) bool { return p.Name == policy.Name })
+		all = defaulting.Sort(append(others, policy))
+		if facts, err := e.Lookup.Facts(ctx, defaulting.Needs{}, "", nil); err == nil {
+			problems = policy.Problems(facts)
+		}
+	}
+	var warnings []string
+	for _, p := range problems {
+		warnings = append(warnings, string(defaulting.Shorten(p.Message)))
+	}
+	for _, remark := range policy.Remarks(all) {
+		warnings = append(warnings, string(defaulting.Shorten(remark)))
+	}
+	if n := len(warnings) - maxRemarks; n > 0 {
+		warnings = append(warnings[:maxRemarks], fmt.Sprintf("%d more in its status: kubectl get podpolicies %s -o yaml", n, policy.Name))
+	}
+	return warnings
+}
