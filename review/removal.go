@@ -118,6 +118,12 @@ func (s *step) evictRequest(pod *corev1.Pod) (*admission.Request, error) {
 	if grace := s.question.GracePeriodSeconds; grace != nil {
 		eviction.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: grace}
 	}
+	if pod.UID == reviewUID { // so that it is not changed to keep it to a pod by a name that was made up
+		if eviction.DeleteOptions == nil {
+			eviction.DeleteOptions = &metav1.DeleteOptions{}
+		}
+		eviction.DeleteOptions.Preconditions = &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
+	}
 	raw, err := json.Marshal(eviction)
 	if err != nil {
 		return nil, fmt.Errorf("encode the eviction: %w", err)

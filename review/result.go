@@ -71,7 +71,7 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// Warnings that the API server would pass on to the user.
 	Warnings []string `json:"warnings"`
-	// Patch of the pod, by its changed fields; of an eviction where it is raised.
+	// Patch of the pod, by its changed fields; of an eviction where it is raised, or kept to the pod that was judged (of a pod that has a UID).
 	Patch []Operation `json:"patch"`
 	// Policies that hold for the pod, the heaviest first.
 	Policies []string `json:"policies"`
