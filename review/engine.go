@@ -75,10 +75,11 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 		return nil, err
 	}
 	var own rules
-	if own.webhooks, err = apiserver.NewWebhooks(store.Policies().RemovalOfAll()); err != nil {
+	ofAll := store.Policies().RemovalOfAll()
+	if own.webhooks, err = apiserver.NewWebhooks(ofAll); err != nil {
 		return nil, err
 	}
-	if own.policies, err = apiserver.NewPolicies(); err != nil {
+	if own.policies, err = apiserver.NewPolicies(ofAll); err != nil {
 		return nil, err
 	}
 	return &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, OwnNamespace: "podgrace-system", policies: policies, rules: own}, nil

@@ -105,7 +105,7 @@ func serverOf(t interface{ Fatal(...any) }, c limits.Compiled) *apiserver.Polici
 		}
 		text = append(append(text, "---\n"...), document...)
 	}
-	p, err := apiserver.ReadPolicies(text)
+	p, err := apiserver.ReadPolicies(text, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,9 +169,10 @@ func bound(node string) func(*corev1.Pod) {
 
 func finished(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "ready", corev1.PodSucceeded }
 
+// stateful is a pod of a StatefulSet, in a version that is served no more: the garbage collector, which deletes pods whose owner is gone, can't tell.
 func stateful(p *corev1.Pod) {
 	p.Spec.NodeName = "ready"
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1beta2", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
 }
 
 // operated is a pod of an operator.

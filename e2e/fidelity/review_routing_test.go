@@ -110,15 +110,19 @@ func TestFidelityReviewCalls(t *testing.T) {
 func TestFidelityReviewPolicies(t *testing.T) {
 	t.Parallel()
 	server := newRouter(t)
-	policies, err := apiserver.NewPolicies()
-	if err != nil {
-		t.Fatal(err)
+	reviews := map[bool]*apiserver.Policies{} // by whether the guard is idle
+	for idle, force := range map[bool]v1alpha1.RemovalAction{false: v1alpha1.RemovalDeny, true: v1alpha1.RemovalAllow} {
+		policies, err := apiserver.NewPolicies(guard.Policy{Names: []string{"guarded"}, ForceDelete: force})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviews[idle] = policies
 	}
-	wanted := []share{{"enforcement.podgrace.dev", 0.5}, {"zero-grace.podgrace.dev", 0.5}, {"confirm-force-delete.podgrace.dev", 0.5}, {"confirm-off.podgrace.dev", 0.5}, {"half-done-status.podgrace.dev", 0.1}, {"allowed", 30}}
+	wanted := []share{{"enforcement.podgrace.dev", 0.5}, {"zero-grace.podgrace.dev", 0.5}, {"confirm-force-delete.podgrace.dev", 0.5}, {"confirm-off.podgrace.dev", 0.5}, {"half-done-status.podgrace.dev", 0.1}, {"half-done-delete.podgrace.dev", 0.1}, {"allowed", 30}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := routeCases.Draw(t, "case")
 		refusal := server.judge(t, c)
-		denials, _, err := policies.Validate(context.Background(), c.reviewed(t))
+		denials, _, err := reviews[c.Idle].Validate(context.Background(), c.reviewed(t))
 		if err != nil {
 			t.Fatalf("the review fails: %v", err)
 		}

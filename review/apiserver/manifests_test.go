@@ -33,7 +33,7 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 			text := strings.Replace(tc.in, tc.from, tc.to, 1)
 			var err error
 			if strings.HasPrefix(tc.in, policies[:30]) && tc.from != "" {
-				_, err = ReadPolicies([]byte(text))
+				_, err = ReadPolicies([]byte(text), false)
 			} else {
 				_, err = readWebhooks([]byte(text), guard.Policy{})
 			}
@@ -50,7 +50,7 @@ func TestEverythingCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPolicies()
+	p, err := NewPolicies(guard.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEverythingCompiles(t *testing.T) {
 		"variable":        {"namespaceObject.metadata.?labels.orValue({})", "nothing"},
 		"message":         {"'terminationGracePeriodSeconds is 0 in", "1 + 'terminationGracePeriodSeconds is 0 in"},
 	} {
-		bad, err := ReadPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])))
+		bad, err := ReadPolicies([]byte(strings.ReplaceAll(string(deploy.AdmissionPolicies), tc[0], tc[1])), false)
 		if err != nil {
 			t.Fatal(err)
 		}

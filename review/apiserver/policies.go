@@ -14,12 +14,15 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/guard"
 )
 
 // Policies are Podgrace's ValidatingAdmissionPolicies as shipped, with their bindings. They may be used by several goroutines at
 // once.
 type Policies struct {
 	policies []policy
+	// armed: the removal guard is.
+	armed bool
 }
 
 type policy struct {
@@ -43,11 +46,13 @@ type Denial struct {
 	Unknown bool
 }
 
-// NewPolicies reads the policies.
-func NewPolicies() (*Policies, error) { return ReadPolicies(deploy.AdmissionPolicies) }
+// NewPolicies reads the policies. ofAll is what all PodPolicies together say of what is in no namespace, as for NewWebhooks.
+func NewPolicies(ofAll guard.Policy) (*Policies, error) {
+	return ReadPolicies(deploy.AdmissionPolicies, ofAll.Guards())
+}
 
-// ReadPolicies reads other policies, and their bindings, from YAML documents.
-func ReadPolicies(text []byte) (*Policies, error) {
+// ReadPolicies reads other policies, and their bindings, from YAML documents. armed: the removal guard is.
+func ReadPolicies(text []byte, armed bool) (*Policies, error) {
 	objects, err := manifests(text)
 	if err != nil {
 		return nil, fmt.Errorf("admission policies: %w", err)
@@ -58,7 +63,7 @@ func ReadPolicies(text []byte) (*Policies, error) {
 			bindings[b.Spec.PolicyName] = b
 		}
 	}
-	all := &Policies{}
+	all := &Policies{armed: armed}
 	for _, o := range objects {
 		definition, is := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
 		if !is {
@@ -148,7 +153,7 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 		if !matches {
 			continue
 		}
-		found, err := policy.judge(ctx, evaluation, &unknown)
+		found, err := policy.judge(ctx, evaluation, p.armed, &unknown)
 		if err != nil {
 			return nil, nil, fmt.Errorf("admission policy %s: %w", policy.Name, err)
 		}
@@ -164,7 +169,7 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 }
 
 // judge evaluates the policy once for each of its parameters.
-func (p *policy) judge(ctx context.Context, e *evaluation, unknown *phrases) ([]Denial, error) {
+func (p *policy) judge(ctx context.Context, e *evaluation, armed bool, unknown *phrases) ([]Denial, error) {
 	versioned, err := e.versioned()
 	if err != nil {
 		return nil, err
@@ -179,7 +184,7 @@ func (p *policy) judge(ctx context.Context, e *evaluation, unknown *phrases) ([]
 	}
 	var denials []Denial
 	for _, param := range params {
-		rights := &recorder{authorizer: e.Authorizer}
+		rights := &recorder{authorizer: e.Authorizer, armed: armed}
 		namespace, sure := p.namespaceFor(e.Request, param)
 		for _, v := range validator.evaluate(ctx, &p.Spec, versioned, param, namespace, rights) {
 			switch {

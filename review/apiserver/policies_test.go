@@ -12,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 func policies(t testing.TB) *apiserver.Policies {
 	t.Helper()
-	p, err := apiserver.NewPolicies()
+	p, err := apiserver.NewPolicies(guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,6 +57,11 @@ func TestPolicies(t *testing.T) {
 		return request(t, update, "nodes", append([]change{oldObject(off), object(confirmedOff)}, changes...)...)
 	}
 	half := pod(halfDone)
+	const again = "half-done-delete.podgrace.dev Forbidden: pod shop/db-0 "
+	going := func(r *apiserver.Request) {
+		r.Namespace = r.Namespace.DeepCopy()
+		r.Namespace.DeletionTimestamp = &metav1.Time{}
+	}
 	const confirmation = "podgrace.dev/confirm-force-delete"
 	confirmed := pod(halfDone, annotated(confirmation, "u1/2026-01-01T10:00:00Z"))
 	confirms := func(text string, answer apiserver.Answer) apiserver.Request {
@@ -135,6 +141,16 @@ func TestPolicies(t *testing.T) {
 		"kubelet's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(kubelet)), want: []string{"half-done-status.podgrace.dev Forbidden: a force delete of pod shop/db-0 was refused half-way, so this status would remove it while it is Running"}},
 		"a group's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups}))}, // the webhook is asked
 		"kubelet's last status":           {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
+
+		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "is force-deleted already: a second delete could remove the next pod of its name, unless it has the UID of this one"}},
+		"plain delete of one held":          {request: request(t, remove, "pods", oldObject(pod(halfDone, finalizer)), options(`{"gracePeriodSeconds":5}`)), want: []string{again + "is force-deleted already, and waits for its finalizers (example.org/hold): a second"}},
+		"the same, of its UID":              {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"uid":"u1"}}`))},
+		"the same, of its version":          {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"resourceVersion":"1"}}`)), want: []string{again}},
+		"force delete of a half-done":       {request: request(t, remove, "pods", oldObject(half), options(`{"gracePeriodSeconds":0}`))}, // the webhook is asked
+		"plain delete of one being deleted": {request: request(t, remove, "pods", oldObject(pod(halfDone, func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = new(int64(30)) })))},
+		"plain delete, namespace is going":  {request: request(t, remove, "pods", oldObject(half), going)},
+		"plain delete, namespace not known": {request: request(t, remove, "pods", oldObject(half), in("elsewhere")), want: []string{"half-done-delete.podgrace.dev Forbidden: the labels of namespace elsewhere are not known, and decide whether this is refused (unknown)"}, unknown: "the labels of namespace elsewhere"},
+		"plain delete in the system's own":  {request: request(t, remove, "pods", oldObject(half), in("kube-system"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			denials, unknown, err := policies(t).Validate(t.Context(), tc.request)
