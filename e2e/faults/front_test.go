@@ -42,6 +42,7 @@ type front struct {
 
 	mu      sync.Mutex
 	choose  func(*admissionv1.AdmissionRequest) *podgrace.Webhook
+	during  func(*admissionv1.AdmissionRequest) // what happens while a review is under way; other reviews may go on meanwhile
 	reviews []answered
 }
 
@@ -113,6 +114,13 @@ func (f *front) inTurn(replicas ...*podgrace.Webhook) {
 	})
 }
 
+// meanwhile makes something happen during each review that begins from now on.
+func (f *front) meanwhile(do func(*admissionv1.AdmissionRequest)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.during = do
+}
+
 // seen returns the reviews since the last send.
 func (f *front) seen() []answered {
 	f.mu.Lock()
@@ -145,8 +153,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mu.Lock()
-	to := f.choose(review.Request)
+	to, during := f.choose(review.Request), f.during
 	f.mu.Unlock()
+	if during != nil {
+		during(review.Request)
+	}
 	answer, res, err := post(r.Context(), f.caller, to.URL+r.URL.RequestURI(), body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)

@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,14 +118,10 @@ func TestReplicasOutOfStep(t *testing.T) {
 		what string
 		try  func() error
 	}{
-		{"a plain delete", func() error { return o.Client.Delete(t.Context(), p) }},
-		{"a delete with a long grace", func() error { return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(300)) }},
+		{"a plain delete of just this pod", func() error { return o.Client.Delete(t.Context(), p, client.Preconditions{UID: &p.UID}) }},
 		{"a force delete", func() error { return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0)) }},
 		{"a force delete of just this pod", func() error {
 			return o.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
-		}},
-		{"a plain delete of all", func() error {
-			return o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(o.namespace), client.MatchingFields{"metadata.name": p.Name})
 		}},
 		{"a label", func() error { return o.patch(t, o.Client, p, `{"metadata":{"labels":{"a":"b"}}}`) }},
 		{"an annotation", func() error { return o.patch(t, o.Client, p, `{"metadata":{"annotations":{"a":"b"}}}`) }},
@@ -153,6 +151,16 @@ func TestReplicasOutOfStep(t *testing.T) {
 		})
 	}
 
+	for what, options := range map[string][]client.DeleteOption{
+		"a plain delete": nil, "a delete with a long grace": {client.GracePeriodSeconds(300)}, "a delete of this version": {client.Preconditions{ResourceVersion: &p.ResourceVersion}},
+	} {
+		wantRefused(t, what, o.Client.Delete(t.Context(), p, options...), "pod "+o.namespace+"/p is force-deleted already, and waits for its kubelet")
+		o.stays(t, p, what)
+	}
+	wantRefused(t, "a plain delete of all", o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(o.namespace), client.MatchingFields{"metadata.name": p.Name}),
+		"is force-deleted already")
+	o.stays(t, p, "a plain delete of all")
+
 	t.Run("last finalizer", func(t *testing.T) {
 		pod := o.pods["held"]
 		o.inTurn(o.stale, o.fresh)
@@ -164,7 +172,7 @@ func TestReplicasOutOfStep(t *testing.T) {
 		}
 		o.inTurn(o.fresh)
 		wantRefused(t, "the last finalizer", o.patch(t, o.Client, pod, `{"metadata":{"finalizers":null}}`), "the policy protects all pods")
-		wantRefused(t, "a plain delete", o.Client.Delete(t.Context(), pod))
+		wantRefused(t, "a plain delete", o.Client.Delete(t.Context(), pod), "and waits for its finalizers (example.com/hold)")
 		if now := o.stays(t, pod, "the last finalizer"); len(now.Finalizers) != 1 || *now.DeletionGracePeriodSeconds != 0 {
 			t.Errorf("got finalizers %v, a stored grace of %d", now.Finalizers, *now.DeletionGracePeriodSeconds)
 		}
@@ -250,9 +258,95 @@ func TestPolicyMadeBetweenReviews(t *testing.T) {
 	if now := g.stays(t, p, "the force delete"); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 0 {
 		t.Errorf("the first step stored a grace of %v", now.DeletionGracePeriodSeconds)
 	}
-	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "the policy protects all pods")
+	wantRefused(t, "a plain delete", g.Client.Delete(t.Context(), p), "is force-deleted already")
 	wantRefused(t, "a label", g.patch(t, g.Client, p, `{"metadata":{"labels":{"a":"b"}}}`), "the policy protects all pods")
 	g.stays(t, p, "a plain delete or a label")
+}
+
+// A plain delete of a pod whose force delete is under way meets the next pod of its name, which is made during its review: the API server removes that
+// one at once. So it must say which pod it means.
+func TestDeleteMeetsTheNextPod(t *testing.T) {
+	s := shared.Get(t)
+	g := &ground{Suite: s, namespace: s.Namespace(t)}
+	node := g.node(t, "next-pod")
+	s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectStateful}})
+	waits := g.runs(t, node, "waits", held)
+	if err := s.Client.Delete(t.Context(), waits, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatalf("the force delete of a pod that is not protected: %v", err)
+	}
+	refused := func(want bool) func(context.Context) (bool, error) {
+		return func(ctx context.Context) (bool, error) {
+			return (s.Client.Delete(ctx, waits.DeepCopy(), client.DryRunAll) != nil) == want, nil
+		}
+	}
+	suite.Eventually(t, "the policy in force", refused(true))
+	wantRefused(t, "a plain delete", s.Client.Delete(t.Context(), waits.DeepCopy()), "pod "+g.namespace+"/waits is force-deleted already, and waits for its finalizers (example.com/hold)")
+	if err := s.Client.Delete(t.Context(), waits.DeepCopy(), client.Preconditions{UID: &waits.UID}); err != nil {
+		t.Errorf("a plain delete of just this pod: %v", err)
+	}
+	if err := s.Client.Delete(t.Context(), waits.DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("a force delete of what is not protected: %v", err)
+	}
+
+	f := g.newFront(t)
+	wantRefused(t, "a plain delete during the force delete", g.deleteTwice(t, f, node, "db-0"), "is force-deleted already, and waits for its kubelet")
+	// Without the rule. That the API server does so is why there is one.
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "half-done-delete.podgrace.dev"}}
+	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Client.Delete(t.Context(), binding.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		binding.ResourceVersion, binding.UID = "", ""
+		if err := s.Client.Create(context.Background(), binding); err != nil {
+			t.Error(err)
+		}
+	})
+	suite.Eventually(t, "the policy off", refused(false))
+	if err := g.deleteTwice(t, f, node, "db-1"); err != nil {
+		t.Errorf("the delete: %v", err)
+	}
+	next := &corev1.Pod{}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: g.namespace, Name: "db-1"}, next); !apierrors.IsNotFound(err) {
+		t.Errorf("the API server asks whether the next pod may be deleted with its grace, and leaves it (%v, deleted %v): then the rule has no reason", err, next.DeletionTimestamp)
+	}
+}
+
+// deleteTwice deletes a pod that is not protected, while its force delete is reviewed for the second time. Before that is answered a protected pod
+// has taken the name.
+func (g *ground) deleteTwice(t *testing.T, f *front, node, name string) (second error) {
+	t.Helper()
+	first := g.runs(t, node, name)
+	deletes := 0
+	var mu sync.Mutex
+	f.meanwhile(func(r *admissionv1.AdmissionRequest) {
+		if r.Operation != admissionv1.Delete || r.Name != name {
+			return
+		}
+		mu.Lock()
+		deletes++
+		n := deletes
+		mu.Unlock()
+		switch n {
+		case 2: // what the force delete asks before the pod is removed
+			second = g.Client.Delete(t.Context(), first.DeepCopy())
+		case 3:
+			if err := g.patch(t, g.Client, first, `{"metadata":{"labels":{"a":"b"}}}`); err != nil {
+				t.Error(err)
+			}
+			next := g.unbound(name)
+			next.Spec.NodeName = node
+			next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}
+			if err := g.Client.Create(t.Context(), next); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	_ = g.Client.Delete(t.Context(), first.DeepCopy(), client.GracePeriodSeconds(0)) // which may miss the pod by then
+	f.meanwhile(nil)
+	return second
 }
 
 // One of two replicas is cut off from the API server, before it hears that a policy guards, and goes on answering: pods are created by

@@ -142,7 +142,7 @@ func TestPolicies(t *testing.T) {
 		"a group's status of a half-done": {request: request(t, update, "pods/status", oldObject(half), object(half), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups}))}, // the webhook is asked
 		"kubelet's last status":           {request: request(t, update, "pods/status", oldObject(half), object(pod(halfDone, phase("Succeeded"))), as(kubelet))},
 
-		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "is force-deleted already: a second delete could remove the next pod of its name, unless it has the UID of this one"}},
+		"plain delete of a half-done":       {request: request(t, remove, "pods", oldObject(half)), want: []string{again + "is force-deleted already, and waits for its kubelet: a second delete could remove the next pod of its name, unless it has the UID of this one"}},
 		"plain delete of one held":          {request: request(t, remove, "pods", oldObject(pod(halfDone, finalizer)), options(`{"gracePeriodSeconds":5}`)), want: []string{again + "is force-deleted already, and waits for its finalizers (example.org/hold): a second"}},
 		"the same, of its UID":              {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"uid":"u1"}}`))},
 		"the same, of its version":          {request: request(t, remove, "pods", oldObject(half), options(`{"preconditions":{"resourceVersion":"1"}}`)), want: []string{again}},
