@@ -103,6 +103,10 @@ func TestPodText(t *testing.T) {
 			f.Pod.OwnerReferences = nil
 			f.Claims[0] = confirm.Claim{Name: "data-db-0", Unknown: "you may not read it"}
 		}),
+		"pod-node-not-read": pod(func(f *confirm.PodFacts) {
+			f.Node, f.NodeUnknown = guard.Node{Name: "worker-3"}, "you may not read it"
+			f.Pod.DeletionTimestamp, f.Pod.DeletionGracePeriodSeconds = nil, nil
+		}),
 		"pod-node-unknown": pod(func(f *confirm.PodFacts) {
 			f.Node, f.NodeUnknown = guard.Node{Name: "worker-3"}, "you may not read it"
 			f.Pod.OwnerReferences, f.Claims, f.Pod.Spec.Volumes = owner("ReplicaSet", "web-5d9c"), nil, nil
@@ -193,6 +197,9 @@ func TestNodeText(t *testing.T) {
 			for i := range 9 {
 				f.Pods = append(f.Pods, confirm.BoundPod{Namespace: "zoo", Name: "web-" + string(rune('a'+i))})
 			}
+		}),
+		"node-drained-by-another": nodeFacts(func(f *confirm.NodeFacts) {
+			f.Node.DeletionTimestamp, f.Node.Finalizers = &metav1.Time{Time: now.Add(-7 * time.Minute)}, []string{"karpenter.sh/termination"}
 		}),
 		"node-not-permitted": nodeFacts(func(f *confirm.NodeFacts) {
 			f.User = "system:serviceaccount:ops:repair"

@@ -77,6 +77,7 @@ func ReportNode(f NodeFacts, style Style) string {
 	p.Row("Ready", readyCondition(f.Node, f.Now))
 	p.Row("Lease", f.lease())
 	p.Row("Taints", taints(f.Node)...)
+	p.Row("Deleting", f.deleting())
 	f.podRows(p)
 	f.attachmentRows(p)
 	p.Row("You", f.you())
@@ -106,6 +107,18 @@ func readyCondition(n *corev1.Node, now time.Time) string {
 		}
 	}
 	return "no such condition"
+}
+
+// deleting says whether somebody deleted the Node, and what holds it.
+func (f NodeFacts) deleting() string {
+	finalizers := strings.Join(f.Node.Finalizers, ", ")
+	switch {
+	case f.Node.DeletionTimestamp != nil:
+		return "since " + since(f.Node.DeletionTimestamp.Time, f.Now) + ", and held by its finalizers: " + finalizers
+	case finalizers != "":
+		return "no; a DELETE would leave it to who has its finalizers: " + finalizers
+	}
+	return "no"
 }
 
 func (f NodeFacts) lease() string {
@@ -219,6 +232,10 @@ func NextForNode(f NodeFacts, j Judgement, style Style, commands Commands) strin
 	protected, others := split(f.Pods)
 	if all := append(protected, others...); len(all) > 0 {
 		p.Command(commands.kubectl("delete pod -n %s %s --force", all[0].Namespace, all[0].Name), "one pod at a time")
+	}
+	if f.Node.DeletionTimestamp != nil {
+		p.WriteString("  # it is being deleted already, and goes with the last of its finalizers\n")
+		return p.String()
 	}
 	p.Command(commands.kubectl("delete node %s", name), "if it will never come back")
 	return p.String()

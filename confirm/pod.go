@@ -177,6 +177,16 @@ func (f PodFacts) safer(p *page.Page, commands Commands) {
 	case f.Node.State == guard.NodePresent && f.Node.Ready:
 		p.Row("Safer", "delete it without --force, its kubelet stops it:")
 		p.Table("", [][]string{{commands.kubectl("delete pod -n %s %s", f.Pod.Namespace, f.Pod.Name)}})
+	case f.Node.State == guard.NodeUnknown:
+		ask := "ask somebody who may read nodes (ClusterRole podgrace-confirm-node) whether " + name + " is off, and to say so of the node:"
+		if f.Pod.DeletionTimestamp == nil {
+			p.Row("Safer", "delete it without --force: if the node is well, its kubelet stops it:")
+			p.Table("", [][]string{{commands.kubectl("delete pod -n %s %s", f.Pod.Namespace, f.Pod.Name)}})
+			p.Row("", "or "+ask)
+		} else {
+			p.Row("Safer", "wait: if the node is well, its kubelet stops it. Or "+ask)
+		}
+		p.Table("", [][]string{{commands.confirmNode(name)}})
 	default:
 		p.Row("Safer", "wait for "+name+"; or make sure that it is off, and say so of the node:")
 		p.Table("", [][]string{{commands.confirmNode(name)}})
