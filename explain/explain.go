@@ -41,7 +41,7 @@ func subject(v *view) Subject {
 		Created: v.in.Created, Deleting: p.DeletionTimestamp != nil,
 	}
 	if s.Name == "" {
-		s.Name = p.GenerateName
+		s.Name = p.GenerateName + "*" // the API server makes up the rest
 	}
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		s.Controller = owner.Kind + " " + owner.Name
