@@ -209,7 +209,7 @@ func TestStoredZeroAndLastFinalizer(t *testing.T) {
 		t.Fatalf("nothing is guarded yet: %v", err)
 	}
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
-	wantRefused(t, s.Client.Delete(t.Context(), pod), "it is a pod of StatefulSet db")
+	wantRefused(t, s.Client.Delete(t.Context(), pod, client.Preconditions{UID: &pod.UID}), "it is a pod of StatefulSet db")
 	wantRefused(t, finalizers(`null`), "it is a pod of StatefulSet db")
 	if err := s.Client.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))); err != nil {
 		t.Errorf("an update that leaves the finalizer: %v", err)

@@ -288,6 +288,21 @@ func TestDeleteMeetsTheNextPod(t *testing.T) {
 		t.Errorf("a force delete of what is not protected: %v", err)
 	}
 
+	// A namespace that goes takes all its pods with it, and nothing can take their names.
+	going := &ground{Suite: s, namespace: s.Namespace(t)}
+	last := going.runs(t, node, "last", held)
+	if err := s.Client.Delete(t.Context(), last, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	wantRefused(t, "all of a namespace", s.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(going.namespace)), "is force-deleted already")
+	if err := s.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: going.namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "all of a namespace that goes", func(ctx context.Context) (bool, error) {
+		err := s.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(going.namespace))
+		return err == nil, err
+	})
+
 	f := g.newFront(t)
 	wantRefused(t, "a plain delete during the force delete", g.deleteTwice(t, f, node, "db-0"), "is force-deleted already, and waits for its kubelet")
 	// Without the rule. That the API server does so is why there is one.
