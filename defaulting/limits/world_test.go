@@ -28,10 +28,10 @@ import (
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
-// TestMain lets rapid try 80 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
+// TestMain lets rapid try 160 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
 // output.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "80", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "160", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
@@ -148,7 +148,7 @@ var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 30, 31,
 
 func drawWorld(t *rapid.T) world {
 	policies := compile(t, rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 1, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")...)
-	w := world{policies: policies, exceptions: drawExceptions(t)}
+	w := world{policies: policies, exceptions: drawExceptions(t, policies)}
 	cluster := here
 	cluster.Exceptions = w.exceptions.InForce(noon)
 	w.compiled = limits.Compile(policies, cluster)
@@ -165,13 +165,17 @@ const podsEach = 30
 var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 
 // drawExceptions are some in which namespaces, selectors, ends and grants differ.
-func drawExceptions(t *rapid.T) defaulting.Exceptions {
-	all := make([]*defaulting.Exception, rapid.IntRange(0, 4).Draw(t, "exceptions"))
+func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Exceptions {
+	names := []string{"gone"}
+	for _, p := range policies {
+		names = append(names, p.Name, p.Name)
+	}
+	all := make([]*defaulting.Exception, pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
 	for i := range all {
 		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "shop", "shop", "other"), Name: fmt.Sprintf("x%d", i), Generation: 2}}
 		x.Spec = v1alpha1.PolicyExceptionSpec{
-			Policy: pick(t, "policy", "a", "b", "c", "d", "e", "f"), Reason: "r", Owner: "o", AllPods: true,
-			Until:  noon.Add(time.Duration(pick(t, "until", -1, 0, 1, 2, 3600)) * time.Second).Format(time.RFC3339),
+			Policy: pick(t, "policy", names...), Reason: "r", Owner: "o", AllPods: true,
+			Until:  noon.Add(time.Duration(pick(t, "until", -1, 1, 2, 3600, 3600)) * time.Second).Format(time.RFC3339),
 			Limits: rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted"),
 		}
 		if chance(t, "some pods") {
