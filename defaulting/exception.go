@@ -124,6 +124,31 @@ func limitsOf(s *v1alpha1.PodPolicySpec) (all []v1alpha1.LiftedLimit) {
 	return all
 }
 
+// HasLimit says whether a policy has a limit that an exception could lift.
+func HasLimit(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) bool {
+	return slices.Contains(limitsOf(s), limit)
+}
+
+// LimitInWords says what a limit of a policy is that an exception would lift.
+func LimitInWords(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) string {
+	if !HasLimit(s, limit) {
+		return "the policy has no such limit"
+	}
+	switch limit {
+	case v1alpha1.LiftAllowedClassNames:
+		return "allowed are " + strings.Join(s.Priority.AllowedClassNames, ", ")
+	case v1alpha1.LiftMinSeconds:
+		return "at least " + seconds(*s.GracePeriod.MinSeconds)
+	case v1alpha1.LiftMaxSeconds:
+		return "at most " + seconds(*s.GracePeriod.MaxSeconds)
+	case v1alpha1.LiftPreStopMarginSeconds:
+		return seconds(*s.GracePeriod.PreStopMarginSeconds) + " left after preStop"
+	case v1alpha1.LiftZeroGrace:
+		return string(ZeroGraceOf(s.Removal)) + " a grace period of 0; with the exception it stays, with a warning"
+	}
+	return ""
+}
+
 // State is what becomes of an exception in a cluster, as its condition InForce says it: a reason and words for a person. Only with ReasonInForce it
 // lifts something.
 func (x *Exception) State(policies Policies, now time.Time) (reason, message string) {
@@ -140,7 +165,7 @@ func (x *Exception) State(policies Policies, now time.Time) (reason, message str
 	}
 	var idle []string
 	for _, l := range x.Spec.Limits {
-		if !slices.Contains(limitsOf(policies[i].Spec), l) {
+		if !HasLimit(policies[i].Spec, l) {
 			idle = append(idle, string(l))
 		}
 	}
@@ -223,7 +248,7 @@ func (e *Effective) letThrough(req Request, facts Facts, step func(rule) decide,
 		return
 	}
 	out.Exceptions = e.lifted
-	for _, l := range e.lifted {
+	for _, l := range e.lifted[:min(len(e.lifted), maxNamed)] {
 		out.warn("%s", l)
 	}
 }
