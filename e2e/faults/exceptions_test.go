@@ -37,7 +37,7 @@ func newExceptionGround(t *testing.T) *exceptionGround {
 	t.Helper()
 	s := shared.Get(t)
 	g := &exceptionGround{ground: &ground{Suite: s, namespace: s.Namespace(t)}}
-	g.policy = s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(20)), MaxSeconds: new(int64(60))}})
+	g.policy = s.Policy(t, g.namespace, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MinSeconds: new(int64(20)), MaxSeconds: new(int64(60))}})
 	everything := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "everything"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}},
