@@ -12,6 +12,11 @@ import (
 // without a call to the webhook, which could tell otherwise. Who may confirm need not be allowed to write Events; the
 // confirmation holds without one, and the API server's audit log has it in any case.
 func (c *Client) tell(ctx context.Context, regarding corev1.ObjectReference, message string) {
+	c.note(ctx, regarding, "RemovalConfirmed", message)
+}
+
+// note leaves an Event with a reason.
+func (c *Client) note(ctx context.Context, regarding corev1.ObjectReference, reason, message string) {
 	namespace := regarding.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where Events of cluster-scoped objects are
@@ -21,7 +26,7 @@ func (c *Client) tell(ctx context.Context, regarding corev1.ObjectReference, mes
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, GenerateName: regarding.Name + "."},
 		InvolvedObject: regarding,
 		Type:           corev1.EventTypeWarning,
-		Reason:         "RemovalConfirmed",
+		Reason:         reason,
 		Message:        message,
 		Source:         corev1.EventSource{Component: "podgrace"},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,

@@ -75,9 +75,9 @@ type Permission struct {
 	Needed, Missing []Right
 }
 
-// Right is a verb on a resource, as RBAC grants it. A namespace and a name may be empty.
+// Right is a verb on a resource, as RBAC grants it. A subresource, a namespace and a name may be empty.
 type Right struct {
-	Verb, Group, Resource, Namespace, Name string
+	Verb, Group, Resource, Subresource, Namespace, Name string
 }
 
 // Verdict is what is to be done with a wish to confirm.

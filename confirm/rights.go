@@ -35,6 +35,9 @@ func (r Right) String() string {
 	if r.Group != "" {
 		resource += "." + r.Group
 	}
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
 	if r.Namespace != "" {
 		return fmt.Sprintf("%s on %s in namespace %s", r.Verb, resource, r.Namespace)
 	}

@@ -28,6 +28,8 @@ type Namespace struct {
 	Name string
 	// Labels of the namespace; meaningless where Unknown.
 	Labels map[string]string
+	// Exceptions in force in the namespace at this moment (Exceptions.InForce).
+	Exceptions Exceptions
 	// Unknown says that the namespace could not be looked up. Policies that select by more than its name then match nothing, and
 	// the pod's creator is warned.
 	Unknown bool
@@ -77,6 +79,8 @@ type Result struct {
 	Unjudged Unjudged
 	// Policies that hold for the pod, the heaviest first.
 	Policies []string
+	// Exceptions without which the pod would be refused, or changed.
+	Exceptions []Lifted
 }
 
 func (r *Result) change(section string, op Operation, path string, value any, why string, args ...any) {
@@ -117,30 +121,35 @@ func Shorten(s string) Warning {
 // rule is one part of the decision. Rules read the pod as it was received and change different fields, so that their
 // order matters only for the order of what they say.
 type rule struct {
-	apply    func(Request, *Effective, Facts, *Result)
-	validate func(Request, *Effective, Facts, *Result)
+	apply    decide
+	validate decide
 }
 
-var rules = []rule{
-	{applyPriority, validatePriority},
-	{applyTopologySpread, nil},
-	{applyGracePeriod, validateGracePeriod},
+type decide func(Request, *Effective, Facts, *Result)
+
+var rules = slices.Concat(limiting[:1], []rule{{applyTopologySpread, nil}}, limiting[1:], []rule{
 	{applyEnforcement, validateEnforcement},
 	{applyProtected, validateProtected},
+})
+
+// limiting are the rules that hold limits. What they change can be compared.
+var limiting = []rule{
+	{applyPriority, validatePriority},
+	{applyGracePeriod, validateGracePeriod},
 }
 
 // Apply decides what to change in a pod that is being created. A pod that the kubelet mirrors is left alone.
 func (e *Effective) Apply(req Request, facts Facts) Result {
-	return e.settledAfter(req, facts).run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.apply })
+	return e.settledAfter(req, facts).run(req, facts, func(r rule) decide { return r.apply })
 }
 
 // Validate judges the final pod: what Apply would have to change is refused or warned about, because then the mutating
 // webhook was not called or somebody changed the pod after it.
 func (e *Effective) Validate(req Request, facts Facts) Result {
-	return e.Settled(req, facts).run(req, facts, func(r rule) func(Request, *Effective, Facts, *Result) { return r.validate })
+	return e.Settled(req, facts).run(req, facts, func(r rule) decide { return r.validate })
 }
 
-func (e *Effective) run(req Request, facts Facts, step func(rule) func(Request, *Effective, Facts, *Result)) Result {
+func (e *Effective) run(req Request, facts Facts, step func(rule) decide) Result {
 	result := Result{Policies: e.Policies}
 	if e.Excluded {
 		return result
@@ -148,12 +157,17 @@ func (e *Effective) run(req Request, facts Facts, step func(rule) func(Request, 
 	for _, w := range e.warnings {
 		result.warn("%s", w)
 	}
+	e.judge(rules, req, facts, step, &result)
+	e.letThrough(req, facts, step, &result)
+	return result
+}
+
+func (e *Effective) judge(rules []rule, req Request, facts Facts, step func(rule) decide, out *Result) {
 	for _, r := range rules {
 		if f := step(r); f != nil {
-			f(req, e, facts, &result)
+			f(req, e, facts, out)
 		}
 	}
-	return result
 }
 
 // isMirror says whether the pod is the API server's image of a static pod. The annotation alone can be forged, so the

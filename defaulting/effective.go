@@ -31,6 +31,10 @@ type Effective struct {
 	removal  *removal
 	warnings []string
 
+	// lifted is what exceptions do for the pod, and strict what the policies would ask without them; nil: there are none.
+	lifted []Lifted
+	strict *Effective
+
 	needs Needs
 	// open is what Settled decides about; nil: no policy that may match selects by priority.
 	open *candidates
@@ -90,7 +94,7 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 	}
 	question := &asked{Request: req}
 	defer question.done()
-	all := candidates{}
+	all := candidates{exceptions: req.Namespace.Exceptions}
 	for _, p := range ps {
 		if p.unread.match {
 			if p.Spec.Removal != nil && p.guards(req.Namespace) {
@@ -123,36 +127,45 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 
 // candidates are all policies that may hold for a pod, the heaviest first.
 type candidates struct {
-	list   []candidate
-	remark string // about those that are none; empty: nothing
+	list       []candidate
+	exceptions Exceptions // of the pod's namespace
+	remark     string     // about those that are none; empty: nothing
 }
 
 // together is what those that match ask for.
 func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate) *Effective {
 	e := &Effective{}
+	lifting := &lifting{exceptions: cs.exceptions, pod: pod.Labels}
 	for _, c := range cs.list {
 		if c = settle(c); c.how != matchNo {
-			e.add(c)
+			e.add(c, lifting)
 		}
+	}
+	if e.lifted = lifting.lifted; len(e.lifted) > 0 {
+		cs.exceptions = nil
+		e.strict = cs.together(pod, settle)
 	}
 	if cs.remark != "" {
 		e.warnings = append(e.warnings, cs.remark)
 	}
 	e.addSkips(pod)
 	e.addNeeds(pod)
+	if e.strict != nil {
+		e.needs.Claims = e.needs.Claims || e.strict.needs.Claims
+	}
 	return e
 }
 
-func (e *Effective) add(c candidate) {
+func (e *Effective) add(c candidate, lifting *lifting) {
 	e.Policies = append(e.Policies, c.policy.Name)
 	if c.how == matchUnread {
-		e.addRemoval(c.policy)
+		e.addRemoval(c.policy, lifting)
 		return
 	}
 	if c.why != nil {
 		e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", c.policy.Name, c.why))
 	}
-	e.addLimits(c.policy)
+	e.addLimits(c.policy, lifting)
 	if c.how == matchYes {
 		e.addDefaults(c.policy)
 	}
@@ -177,8 +190,8 @@ func (e *Effective) addDefaults(p *Policy) {
 	}
 }
 
-func (e *Effective) addLimits(p *Policy) {
-	if s := p.Spec.Priority; s != nil && len(s.AllowedClassNames) > 0 {
+func (e *Effective) addLimits(p *Policy, lifting *lifting) {
+	if s := p.Spec.Priority; s != nil && len(s.AllowedClassNames) > 0 && !lifting.lifts(p, v1alpha1.LiftAllowedClassNames) {
 		if e.allowed == nil {
 			e.allowed = &allowList{names: slices.Clone(s.AllowedClassNames)}
 		} else {
@@ -187,14 +200,20 @@ func (e *Effective) addLimits(p *Policy) {
 		e.allowed.policies = append(e.allowed.policies, p.Name)
 	}
 	if g := p.Spec.GracePeriod; g != nil {
-		e.minGrace = stricter(e.minGrace, g.MinSeconds, p, func(a, b int64) bool { return a > b })
-		e.maxGrace = stricter(e.maxGrace, g.MaxSeconds, p, func(a, b int64) bool { return a < b })
-		e.margin = stricter(e.margin, g.PreStopMarginSeconds, p, func(a, b int64) bool { return a > b })
+		unlifted := func(value *int64, limit v1alpha1.LiftedLimit) *int64 {
+			if value != nil && lifting.lifts(p, limit) {
+				return nil
+			}
+			return value
+		}
+		e.minGrace = stricter(e.minGrace, unlifted(g.MinSeconds, v1alpha1.LiftMinSeconds), p, func(a, b int64) bool { return a > b })
+		e.maxGrace = stricter(e.maxGrace, unlifted(g.MaxSeconds, v1alpha1.LiftMaxSeconds), p, func(a, b int64) bool { return a < b })
+		e.margin = stricter(e.margin, unlifted(g.PreStopMarginSeconds, v1alpha1.LiftPreStopMarginSeconds), p, func(a, b int64) bool { return a > b })
 	}
-	e.addRemoval(p)
+	e.addRemoval(p, lifting)
 }
 
-func (e *Effective) addRemoval(p *Policy) {
+func (e *Effective) addRemoval(p *Policy, lifting *lifting) {
 	r := p.Spec.Removal
 	if r == nil {
 		return
@@ -203,6 +222,9 @@ func (e *Effective) addRemoval(p *Policy) {
 		e.removal = &removal{}
 	}
 	zero := from[v1alpha1.ZeroGraceAction]{ZeroGraceOf(r), p}
+	if zero.value != v1alpha1.ZeroGraceWarn && lifting.lifts(p, v1alpha1.LiftZeroGrace) {
+		zero.value = v1alpha1.ZeroGraceWarn
+	}
 	e.removal.policies = append(e.removal.policies, zero)
 	e.removal.ofAny = stricterZeroGrace(e.removal.ofAny, zero)
 	if p.protect.All {

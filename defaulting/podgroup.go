@@ -1,9 +1,12 @@
 package defaulting
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // A PodGroup has a class of its own, by which the scheduler preempts for its pods, and by which they are preempted, in place of theirs (feature
@@ -17,16 +20,24 @@ func (ps Policies) ValidatePodGroup(class string, ns Namespace, ownNamespace str
 	if ns.Name == neverMatched || ownNamespace != "" && ns.Name == ownNamespace {
 		return out
 	}
-	e := &Effective{}
+	e, strict := &Effective{}, &Effective{}
+	// Of its pods' labels nothing is known, so that only an exception for all of them counts.
+	excepting := &lifting{exceptions: slices.DeleteFunc(slices.Clone(ns.Exceptions), func(x *Exception) bool { return !x.Spec.AllPods })}
 	for _, p := range ps {
 		if p.forAllOf(ns) {
 			out.Policies = append(out.Policies, p.Name)
-			e.addLimits(p)
+			e.addLimits(p, excepting)
+			strict.addLimits(p, &lifting{})
 		}
 	}
 	if !e.allowed.permits(class) {
 		out.deny("PriorityClassNotAllowed", "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy",
 			class, strings.Join(e.allowed.policies, " and "), list(e.allowed.names))
+	} else if !strict.allowed.permits(class) {
+		out.Exceptions = slices.DeleteFunc(excepting.lifted, func(l Lifted) bool { return !slices.Contains(l.Limits, v1alpha1.LiftAllowedClassNames) })
+		for _, l := range out.Exceptions {
+			out.warn("%s", l)
+		}
 	}
 	return out
 }

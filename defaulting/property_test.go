@@ -40,6 +40,8 @@ type world struct {
 	policies []*v1alpha1.PodPolicy
 	compiled defaulting.Policies
 	facts    defaulting.Facts
+	// exceptions in force.
+	exceptions defaulting.Exceptions
 }
 
 func drawWorld(t *rapid.T) world {
@@ -49,7 +51,32 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) request() defaulting.Request { return scenario{pod: w.pod}.request() }
+func (w world) request() defaulting.Request {
+	r := scenario{pod: w.pod}.request()
+	r.Namespace.Exceptions = w.exceptions
+	return r
+}
+
+// excepting is the world with exceptions.
+func (w world) excepting(t *rapid.T) world {
+	for i, p := range w.policies {
+		if chance(t, "excepted") {
+			x := exception(p.Name, rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted")...)
+			x.Name = fmt.Sprint("x", i)
+			if chance(t, "some pods") {
+				x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
+			}
+			c, err := defaulting.CompileException(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.exceptions = append(w.exceptions, c)
+		}
+	}
+	return w
+}
+
+var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
 
 func (w world) apply() defaulting.Result {
 	return w.compiled.For(w.request(), ownNamespace).Apply(w.request(), w.facts)
@@ -313,7 +340,7 @@ func reasons(r defaulting.Result) []string {
 func TestApplyingTwiceEqualsOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		first := w.apply()
 		again := w.after(t, first)
 		if diff := cmp.Diff(again.pod, defaulting.Patch(w.pod, first.Changes), cmpopts.EquateEmpty()); diff != "" {
@@ -336,7 +363,7 @@ func TestApplyingTwiceEqualsOnce(t *testing.T) {
 func TestTheClassThatCounts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		first := w.apply()
 		if len(first.Denials) > 0 {
 			return // there is no final pod
@@ -529,7 +556,7 @@ func TestLimitsHoldForProbes(t *testing.T) {
 func TestNoPatchMakesThePodInvalid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		after := w.after(t, w.apply()).pod
 		action, _ := hooksOf(w.pod)
 		have, got := *w.pod.Spec.TerminationGracePeriodSeconds, *after.Spec.TerminationGracePeriodSeconds
@@ -630,7 +657,7 @@ func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
 		"SleepTooLong",            // nor is a sleep shortened
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		applied := w.apply()
 		for _, reason := range reasons(applied) {
 			if reason != "ZeroGracePeriod" && reason != "SpreadInfeasible" {
@@ -679,7 +706,7 @@ func (w world) guarded(names []string) bool {
 func TestZeroOfAProtectedPodIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		first := w.apply()
 		if len(first.Denials) > 0 {
 			return
@@ -704,13 +731,13 @@ func TestZeroOfAProtectedPodIsSaidOnce(t *testing.T) {
 func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		other := w
 		other.compiled = compile(t, rapid.Permutation(w.policies).Draw(t, "order")...)
-		if diff := cmp.Diff(w.apply(), other.apply()); diff != "" {
+		if diff := cmp.Diff(w.apply(), other.apply(), cmpopts.IgnoreUnexported(defaulting.Exception{})); diff != "" {
 			t.Fatalf("Apply: %s", diff)
 		}
-		if diff := cmp.Diff(w.validate(), other.validate()); diff != "" {
+		if diff := cmp.Diff(w.validate(), other.validate(), cmpopts.IgnoreUnexported(defaulting.Exception{})); diff != "" {
 			t.Fatalf("Validate: %s", diff)
 		}
 	})
@@ -719,7 +746,7 @@ func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 func TestWarningsReachTheUser(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		odd := rapid.String().Draw(t, "odd")
 		w.pod.Spec.Containers[0].Name = odd + strings.Repeat("ü", rapid.IntRange(0, 300).Draw(t, "long"))
 		w.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: callHTTP}
@@ -742,7 +769,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 func TestInputIsNeverChanged(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t)
+		w := drawWorld(t).excepting(t)
 		before := w.pod.DeepCopy()
 		specs := []*v1alpha1.PodPolicy{}
 		for _, p := range w.policies {

@@ -13,6 +13,11 @@ var PodPolicyCRD []byte
 //go:embed crds/podgrace.dev_nodepolicies.yaml
 var NodePolicyCRD []byte
 
+// PolicyExceptionCRD is the CustomResourceDefinition of PolicyException, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_policyexceptions.yaml
+var PolicyExceptionCRD []byte
+
 // WebhookConfigurations are what the API server calls Podgrace for: a MutatingWebhookConfiguration and a
 // ValidatingWebhookConfiguration, YAML documents.
 //

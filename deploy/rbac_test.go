@@ -207,7 +207,34 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 	if d := cmp.Diff(want, given); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(map[string][]string{"admin": {"ClusterRole podgrace-force-delete"}}, partOf); d != "" {
+	if d := cmp.Diff(map[string][]string{
+		"admin": {"ClusterRole podgrace-force-delete"}, "edit": {"ClusterRole podgrace-exceptions-requester"}, "view": {"ClusterRole podgrace-exceptions-viewer"},
+	}, partOf); d != "" {
 		t.Errorf("parts of Kubernetes' own roles: %s", d)
+	}
+}
+
+// To grant exceptions is for nobody but who may everything or was bound to the role by an administrator: it is bound to nobody, and part of no other role;
+// and who may ask for one, the webhook among them, may not grant it.
+func TestWhoMayGrant(t *testing.T) {
+	const granter = "podgrace-exceptions-granter"
+	for _, file := range rbacFiles {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules(t, string(text)) {
+			if slices.Contains(r.Verbs, "except") && r.role != "ClusterRole "+granter {
+				t.Errorf("%s: %s may grant", file, r.role)
+			}
+		}
+		for _, o := range objects(t, text) {
+			if role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name"); role == granter {
+				t.Errorf("%s: %s %s binds it", file, o.GetKind(), o.GetName())
+			}
+			if o.GetName() == granter && len(o.GetLabels()) != 1 {
+				t.Errorf("%s: it is part of %v", file, o.GetLabels())
+			}
+		}
 	}
 }

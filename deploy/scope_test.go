@@ -107,7 +107,7 @@ var judged = []string{
 	"pods", "pods/eviction", "pods/status", "pods/ephemeralcontainers", "pods/resize", "pods/binding", "bindings",
 	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs", "replicationcontrollers",
 	"scheduling.k8s.io/podgroups", "scheduling.k8s.io/workloads",
-	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies",
+	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies", "podgrace.dev/policyexceptions", "podgrace.dev/policyexceptions/status",
 }
 
 // judgedOfOurs are those that our own programs alone are held up by.

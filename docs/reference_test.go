@@ -21,10 +21,10 @@ func TestReferenceIsFresh(t *testing.T) {
 	b.WriteString(`# Reference of the policies
 
 This page is made from the CustomResourceDefinitions, and these from the types in ` + "`api/v1alpha1`" + ` (` + "`go test ./docs -update`" + ` writes it). How
-the fields act together is told in [PodPolicy](podpolicy.md) and [the node enforcer](nodeenforcer.md). Both kinds are cluster-scoped, of the group
-` + "`podgrace.dev`, version `v1alpha1`" + `. An item of a list is written with ` + "`[]`" + `; a field in **bold** is required where what holds it is there.
+the fields act together is told in [PodPolicy](podpolicy.md), [exceptions](exceptions.md) and [the node enforcer](nodeenforcer.md). All kinds are of the group
+` + "`podgrace.dev`, version `v1alpha1`" + `; policies are cluster-scoped, exceptions are in a namespace. An item of a list is written with ` + "`[]`" + `; a field in **bold** is required where what holds it is there.
 `)
-	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD} {
+	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD} {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(document, &crd); err != nil {
 			t.Fatal(err)

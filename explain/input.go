@@ -37,6 +37,8 @@ type Input struct {
 	Policies defaulting.Policies
 	// PoliciesUnknown says that they could not be read.
 	PoliciesUnknown bool
+	// ExceptionsUnknown says that the namespace's exceptions could not be read.
+	ExceptionsUnknown bool
 	// Facts about the cluster, at least those that Needs names.
 	Facts defaulting.Facts
 	// SelectorsUnknown: Facts has neither the Services nor the controller's selector, because they could not be read.

@@ -34,6 +34,9 @@ func newView(in Input) *view {
 		v.in.Policies = nil
 		v.note("which policies there are could not be read")
 	}
+	if in.ExceptionsUnknown {
+		v.note("exceptions of namespace %s could not be read: limits are told as if there were none", v.pod.Namespace)
+	}
 	switch {
 	case in.Facts.PriorityClasses == nil:
 		v.note("the cluster's PriorityClasses are not known")

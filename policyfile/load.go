@@ -126,6 +126,18 @@ func RequireNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
 	return policies, errors.Join(err, wrong)
 }
 
+// ParseExceptions reads every PolicyException, as Parse does PodPolicies.
+func ParseExceptions(name string, text []byte) ([]*v1alpha1.PolicyException, error) {
+	return parse(policyExceptions, name, text)
+}
+
+// LoadExceptions reads every PolicyException beside the policies, as RequireWith does these; there may be none.
+func LoadExceptions(known map[string][]File, paths ...string) ([]*v1alpha1.PolicyException, error) {
+	from, err := read(paths, known)
+	exceptions, wrong := load(policyExceptions, from, false)
+	return exceptions, errors.Join(err, wrong)
+}
+
 // object is a pointer to a policy of type T.
 type object[T any] interface {
 	*T
@@ -147,6 +159,10 @@ var (
 	nodePolicies = kind[v1alpha1.NodePolicy, *v1alpha1.NodePolicy]{
 		name: "NodePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.NodePolicyCRD) }),
 		check: defaulting.CheckNodePolicy,
+	}
+	policyExceptions = kind[v1alpha1.PolicyException, *v1alpha1.PolicyException]{
+		name: "PolicyException", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.PolicyExceptionCRD) }),
+		check: func(x *v1alpha1.PolicyException) error { _, err := defaulting.CompileException(x); return err },
 	}
 )
 
@@ -197,11 +213,15 @@ func load[T any, P object[T]](k kind[T, P], from []given, required bool) ([]P, e
 			fine = fine && err == nil
 			there += len(found)
 			for _, p := range found {
-				if first, twice := seen[p.GetName()]; twice {
-					errs = append(errs, &Error{File: f.Name, Message: fmt.Sprintf("%s %s is in %s already", k.name, p.GetName(), first)})
+				key := p.GetName()
+				if p.GetNamespace() != "" {
+					key = p.GetNamespace() + "/" + key
+				}
+				if first, twice := seen[key]; twice {
+					errs = append(errs, &Error{File: f.Name, Message: fmt.Sprintf("%s %s is in %s already", k.name, key, first)})
 					continue
 				}
-				seen[p.GetName()] = f.Name
+				seen[key] = f.Name
 				policies = append(policies, p)
 			}
 		}
@@ -325,6 +345,7 @@ func items(document *yaml.Node) []*yaml.Node {
 // parseDocument returns the document's policy, or nil if it is of another kind.
 func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml.Node) (P, error) {
 	at := lines{file: name, root: document}
+	timesAsText(document)
 	var object map[string]any
 	if err := document.Decode(&object); err != nil {
 		if at.body().Kind != yaml.MappingNode { // which yaml says in the words of Go
@@ -361,6 +382,16 @@ func parseDocument[T any, P object[T]](k kind[T, P], name string, document *yaml
 		return nil, at.wrap(nil, "%v", err)
 	}
 	return p, nil
+}
+
+// timesAsText has what looks like a time read as the text that it is, as kubectl reads it (sigs.k8s.io/yaml): a date alone is no time to the API server.
+func timesAsText(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	for _, child := range n.Content {
+		timesAsText(child)
+	}
 }
 
 // refuse says all that is wrong with an object, after which it has the schema's defaults and no fields that the schema does not know.

@@ -127,7 +127,7 @@ type step struct {
 // handlers are the webhook's own, over this step's view of the state.
 func (s *step) handlers() *webhook.Engine {
 	return &webhook.Engine{
-		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial()},
+		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial(), Exceptions: s.inForce},
 		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true,
 	}
 }
@@ -245,6 +245,8 @@ func (s *step) annotate(key, value string) {
 				r.Policies = append(r.Policies, p)
 			}
 		}
+	case "exceptions":
+		r.Exceptions = value
 	case "denied", "verdict", "removal":
 	case "reason":
 		r.Reason = value

@@ -7,10 +7,12 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 )
 
-// Remark is about a policy that works, but perhaps not as meant.
+// Remark is about a policy that works, but perhaps not as meant, or an exception that lifts nothing.
 type Remark struct {
-	Policy  string `json:"policy"`
-	Message string `json:"message"`
+	Policy string `json:"policy,omitempty"`
+	// Exception that it is about in place of a policy, as namespace/name.
+	Exception string `json:"exception,omitempty"`
+	Message   string `json:"message"`
 }
 
 // idle is the remark on a policy without effect on what was reviewed.
@@ -24,19 +26,19 @@ func (e *Engine) Remarks(results []Result) []Remark {
 	for _, p := range policies {
 		if !classes.Partial {
 			for _, problem := range p.Problems(classes) {
-				remarks = append(remarks, Remark{p.Name, problem.Message})
+				remarks = append(remarks, Remark{Policy: p.Name, Message: problem.Message})
 			}
 		}
 		for _, message := range p.Remarks(policies) {
-			remarks = append(remarks, Remark{p.Name, message})
+			remarks = append(remarks, Remark{Policy: p.Name, Message: message})
 		}
 	}
 	for _, p := range policies {
 		if isIdle(p, results) {
-			remarks = append(remarks, Remark{p.Name, idle})
+			remarks = append(remarks, Remark{Policy: p.Name, Message: idle})
 		}
 	}
-	return remarks
+	return append(remarks, e.remarkExceptions()...)
 }
 
 // isIdle: of a removal only what speaks against it is told, so that nothing follows from a policy that is not named; and nothing does where

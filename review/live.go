@@ -24,7 +24,11 @@ func FromCluster(ctx context.Context, reader client.Reader) (*State, error) {
 	s := NewState()
 	var errs []error
 	for _, kind := range stateKinds() {
-		if err := s.fetch(ctx, reader, kind); err != nil {
+		err := s.fetch(ctx, reader, kind)
+		if _, is := kind.(*v1alpha1.PolicyException); is && meta.IsNoMatchError(err) {
+			err = nil // a cluster without Podgrace has none
+		}
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -72,14 +76,14 @@ func PoliciesOf(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolic
 }
 
 // pages lists page by page. A list that changed so much that its pages can't be had any more begins again, whole.
-func pages(ctx context.Context, reader client.Reader, list client.ObjectList, kind string, each func(runtime.Object) error) error {
-	options := []client.ListOption{client.Limit(pageSize)}
+func pages(ctx context.Context, reader client.Reader, list client.ObjectList, kind string, each func(runtime.Object) error, of ...client.ListOption) error {
+	options := append([]client.ListOption{client.Limit(pageSize)}, of...)
 	for empty := list; ; {
 		// Not the last page's: its objects are kept, and would be written over.
 		list = empty.DeepCopyObject().(client.ObjectList)
 		err := reader.List(ctx, list, options...)
-		if apierrors.IsResourceExpired(err) && len(options) > 1 {
-			options = nil
+		if apierrors.IsResourceExpired(err) && len(options) > len(of)+1 {
+			options = of
 			continue
 		}
 		if err != nil {
@@ -91,6 +95,6 @@ func pages(ctx context.Context, reader client.Reader, list client.ObjectList, ki
 		if list.GetContinue() == "" {
 			return nil
 		}
-		options = []client.ListOption{client.Limit(pageSize), client.Continue(list.GetContinue())}
+		options = append([]client.ListOption{client.Limit(pageSize), client.Continue(list.GetContinue())}, of...)
 	}
 }

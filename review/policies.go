@@ -17,7 +17,7 @@ import (
 const stdin = "-"
 
 // LoadPolicies reads the PodPolicies of files and folders, and those among documents. What is wrong is in the errors, and
-// the others are returned all the same. The same policy may be in both. NodePolicies are only checked.
+// the others are returned all the same. The same policy may be in both. NodePolicies and PolicyExceptions are only checked.
 func LoadPolicies(paths []string, documents []*input.Document) ([]*v1alpha1.PodPolicy, []*input.Error) {
 	policies, err := policyfile.Require(paths...)
 	policies, errs := AddPolicies(policies, documents)
@@ -57,7 +57,9 @@ func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*input.Document) ([
 	return policies, unique(errs)
 }
 
-func isPolicy(d *input.Document) bool { return d.Kind == "PodPolicy" || d.Kind == "NodePolicy" }
+func isPolicy(d *input.Document) bool {
+	return d.Kind == "PodPolicy" || d.Kind == "NodePolicy" || d.Kind == "PolicyException"
+}
 
 // maxReread in bytes is how large a file of policies may be. A cluster's dump is larger.
 const maxReread = 4 << 20
@@ -77,10 +79,14 @@ func policiesOfFile(d *input.Document) ([]*v1alpha1.PodPolicy, []*input.Error, b
 	return found, wrong, !slices.ContainsFunc(wrong, func(e *input.Error) bool { return e.Line == 0 })
 }
 
-// parsePolicies reads the policies of the document's kind. NodePolicies are checked, and not returned.
+// parsePolicies reads the policies of the document's kind. NodePolicies are checked, and not returned; so are exceptions, which the state has.
 func parsePolicies(d *input.Document, text []byte) ([]*v1alpha1.PodPolicy, []*input.Error) {
 	if d.Kind == "NodePolicy" {
 		_, err := policyfile.ParseNodePolicies(d.File, text)
+		return nil, PolicyErrors(err)
+	}
+	if d.Kind == "PolicyException" {
+		_, err := policyfile.ParseExceptions(d.File, text)
 		return nil, PolicyErrors(err)
 	}
 	found, err := policyfile.Parse(d.File, text)

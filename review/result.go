@@ -75,6 +75,8 @@ type Result struct {
 	Patch []Operation `json:"patch"`
 	// Policies that hold for the pod, the heaviest first.
 	Policies []string `json:"policies"`
+	// Exceptions that made a difference, as the API server's audit log has them.
+	Exceptions string `json:"exceptions,omitempty"`
 	// Unknown is what the decision depends on and the state does not say, a phrase each.
 	Unknown []string `json:"unknown,omitempty"`
 	// Why by the name of the changed field, as in the API server's audit log: the value and in brackets the reason.

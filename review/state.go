@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/json"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/review/input"
@@ -40,6 +41,7 @@ func stateKinds() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &schedulingv1.PriorityClass{}, &corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &corev1.Pod{},
 		&corev1.PersistentVolumeClaim{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
+		&v1alpha1.PolicyException{},
 	}
 }
 
@@ -63,6 +65,14 @@ func (s *State) Set(o client.Object) {
 	if indexer := s.kinds[reflect.TypeOf(o)]; indexer != nil {
 		_ = indexer.Add(o) // fails only for what has no metadata
 	}
+}
+
+// SetException puts an exception that was read beside the policies into the state; in a namespace where it names none.
+func (s *State) SetException(x *v1alpha1.PolicyException, namespace string) {
+	if x.Namespace == "" {
+		x.Namespace = namespaceOf(x, namespace)
+	}
+	s.Set(x)
 }
 
 // Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.

@@ -80,6 +80,9 @@ func audit(result defaulting.Result, values []json.RawMessage) map[string]string
 	if len(result.Policies) > 0 {
 		annotations["policies"] = strings.Join(result.Policies, ",")
 	}
+	if len(result.Exceptions) > 0 {
+		annotations["exceptions"] = inAudit(result.Exceptions)
+	}
 	for i, c := range result.Changes {
 		annotations[auditKey(c)] = auditValue(c, values[i]) + " (" + c.Why + ")"
 	}
@@ -91,6 +94,15 @@ func audit(result defaulting.Result, values []json.RawMessage) map[string]string
 		annotations["denied"] = strings.Join(slices.Compact(reasons), ",")
 	}
 	return annotations
+}
+
+// inAudit are the exceptions that made a difference.
+func inAudit(lifted []defaulting.Lifted) string {
+	words := make([]string, len(lifted))
+	for i, l := range lifted {
+		words[i] = l.Audit()
+	}
+	return strings.Join(words, "; ")
 }
 
 // auditKey is the field's name, that of an annotation, whatever level of it is written, or that of a probe whose grace period it is.

@@ -47,6 +47,7 @@ func CacheOptions() cache.Options {
 			})),
 			// Policies are kept whole: the status controller reads all of them.
 			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},
+			exceptionKind():       {Transform: trimException},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -37,9 +39,9 @@ func LimitsCache() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, limits.Name)}
 }
 
-// CompileLimits makes of policies what the API server judges by itself, for a Podgrace that runs in a namespace.
-func CompileLimits(policies defaulting.Policies, namespace, globalDefault string) limits.Compiled {
-	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault})
+// CompileLimits makes of policies, and of the exceptions in force, what the API server judges by itself, for a Podgrace that runs in a namespace.
+func CompileLimits(policies defaulting.Policies, exceptions defaulting.Exceptions, namespace, globalDefault string) limits.Compiled {
+	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault, Exceptions: exceptions})
 }
 
 // Limits keeps the limits of the policies in the API server, where they hold while the webhook is away: it writes them, puts back what somebody
@@ -53,6 +55,10 @@ type Limits struct {
 	Off bool
 	// Fixed are policies from files; nil: those of the cluster count.
 	Fixed defaulting.Policies
+	// Exceptions reads them from an informer. nil: there are none.
+	Exceptions client.Reader
+	// Clock ends exceptions.
+	Clock clock.PassiveClock
 
 	outcome atomic.Pointer[map[types.UID]compiledLimits]
 }
@@ -75,6 +81,9 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 		Watches(&schedulingv1.PriorityClass{}, only) // the words name the globalDefault
 	if l.Fixed == nil {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // the status does not count
+	}
+	if l.Exceptions != nil {
+		b = b.Watches(exceptionKind(), only)
 	}
 	if err := b.Complete(l); err != nil {
 		return fmt.Errorf("set up the controller of compiled limits: %w", err)
@@ -112,7 +121,11 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err := l.Client.List(ctx, &classes); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list PriorityClasses: %w", err)
 	}
-	compiled := CompileLimits(policies, l.Namespace, globalDefaultOf(classes.Items))
+	exceptions, again, err := l.exceptions(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	compiled := CompileLimits(policies, exceptions, l.Namespace, globalDefaultOf(classes.Items))
 	if l.Off {
 		compiled.Policy, compiled.Binding = nil, nil
 	}
@@ -134,7 +147,22 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		outcome[uid.uid] = c
 	}
 	l.outcome.Store(&outcome)
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// exceptions returns those in force, and when to come again to take one out that has ended. It ends by itself at its time: this keeps what is stored
+// short.
+func (l *Limits) exceptions(ctx context.Context) (defaulting.Exceptions, time.Duration, error) {
+	if l.Exceptions == nil {
+		return nil, 0, nil
+	}
+	all, err := ReadExceptions(ctx, l.Exceptions)
+	if err != nil {
+		return nil, 0, err
+	}
+	now := l.Clock.Now()
+	inForce := compiledOf(all).InForce(now)
+	return inForce, untilNextEnd(inForce, now), nil
 }
 
 // identified is a policy as it was read.

@@ -89,7 +89,7 @@ func TestLimitsAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return webhook.CompileLimits(defaulting.Policies{compiled}, "ours", "basic")
+		return webhook.CompileLimits(defaulting.Policies{compiled}, nil, "ours", "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -189,5 +189,5 @@ func TestLimitsFromFiles(t *testing.T) {
 	}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
 	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: defaulting.Policies{fixed}})
-	wantStored(t, kube, webhook.CompileLimits(defaulting.Policies{fixed}, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(defaulting.Policies{fixed}, nil, "ours", ""))
 }

@@ -33,6 +33,8 @@ type Lookup struct {
 	Reads *Reads
 	// Nodes of the cluster. nil: the readers'.
 	Nodes *topology.Nodes
+	// Exceptions returns those in force in a namespace now. nil: there are none.
+	Exceptions func(namespace string) defaulting.Exceptions
 	// Partial: what the readers do not have is unknown, and not absent.
 	Partial bool
 }
@@ -51,11 +53,14 @@ func (l *Lookup) current() *Lookup {
 
 // Namespace returns what policies select by. A namespace that can't be read is unknown.
 func (l *Lookup) Namespace(ctx context.Context, name string) defaulting.Namespace {
-	var ns corev1.Namespace
-	if err := l.get(ctx, types.NamespacedName{Name: name}, &ns); err != nil {
-		return defaulting.Namespace{Name: name, Unknown: true}
+	known := defaulting.Namespace{Name: name}
+	if l.Exceptions != nil {
+		known.Exceptions = l.Exceptions(name)
 	}
-	return defaulting.Namespace{Name: name, Labels: ns.Labels}
+	var ns corev1.Namespace
+	err := l.get(ctx, types.NamespacedName{Name: name}, &ns)
+	known.Labels, known.Unknown = ns.Labels, err != nil
+	return known
 }
 
 // Facts looks up what the needs name, for a pod in a namespace. An error is one of the informers', not an absent object.

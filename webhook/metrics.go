@@ -17,6 +17,7 @@ type Metrics struct {
 	missed   *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	unjudged *prometheus.CounterVec
+	excepted *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -43,9 +44,12 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		unjudged: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_spread_unjudged_total", Help: "Pods of which it was not judged whether their hard topology spread constraints can be met, by the reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.",
 		}, []string{"reason"}),
+		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_pod_exceptions_total", Help: "Pods at validation to which a PolicyException made a difference, by its namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
+		}, []string{"namespace", "policy"}),
 	}
 	m.begin()
-	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, m.unjudged, inForce{policies})
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, m.unjudged, m.excepted, inForce{policies})
 	return m
 }
 
@@ -142,5 +146,19 @@ func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
 	m.warnings.Add(float64(len(result.Warnings)))
 	for _, d := range result.Denials {
 		m.denials.WithLabelValues(d.Reason).Inc()
+	}
+}
+
+// except counts the exceptions that a pod was validated by.
+func (m *Metrics) except(req admission.Request, result defaulting.Result) {
+	if m == nil || req.DryRun != nil && *req.DryRun {
+		return
+	}
+	counted := map[string]bool{}
+	for _, l := range result.Exceptions {
+		if x := l.Exception; !counted[x.Spec.Policy] {
+			counted[x.Spec.Policy] = true
+			m.excepted.WithLabelValues(x.Namespace, x.Spec.Policy).Inc()
+		}
 	}
 }

@@ -39,6 +39,7 @@ func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) a
 	if req.Kind.Kind == "PodGroup" {
 		result := policies.ValidatePodGroup(group.Spec.PriorityClassName, namespace, e.Namespace)
 		e.Metrics.decided(req, result)
+		e.Metrics.except(req, result)
 		return answer(result)
 	}
 	response := admission.Allowed("")

@@ -79,6 +79,9 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	}
 	result := decide(effective, request, facts)
 	e.Metrics.decided(req, result)
+	if path == PathValidatePods { // once a pod
+		e.Metrics.except(req, result)
+	}
 	return answer(result)
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -31,6 +32,8 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) ad
 			return invalid(err)
 		}
 		return admission.Allowed("").WithWarnings(e.remarks(ctx, compiled)...)
+	case "PolicyException":
+		return e.validateException(req)
 	case "NodePolicy":
 		var p v1alpha1.NodePolicy
 		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
@@ -42,6 +45,30 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) ad
 		return admission.Allowed("")
 	}
 	return badRequest("this path is for policies, the request is for %s: check the rules of the webhook configuration", gvk(req))
+}
+
+// validateException refuses an exception that can't be read, and tells who asks for it what it would do, and that it takes a grant.
+func (e *Engine) validateException(req admission.Request) admission.Response {
+	var x v1alpha1.PolicyException
+	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &x); err != nil {
+		return badRequest("decode the PolicyException: %w", err)
+	}
+	compiled, err := defaulting.CompileException(&x)
+	if err != nil {
+		return invalid(err)
+	}
+	if !e.Ready() {
+		return admission.Allowed("")
+	}
+	// What is not granted yet would hide the rest.
+	compiled.GrantedBy, compiled.Voided = cmp.Or(compiled.GrantedBy, "nobody yet"), nil
+	var warnings []string
+	if reason, message := compiled.State(e.Policies.Policies(), e.Now()); reason != v1alpha1.ReasonInForce {
+		warnings = append(warnings, string(defaulting.Shorten(message)))
+	}
+	warnings = append(warnings, string(defaulting.Shorten(fmt.Sprintf("it lifts nothing before it is granted by who has the verb %s on PodPolicy %s: kubectl podgrace grant -n %s %s. Each change of its spec voids that",
+		v1alpha1.VerbExcept, x.Spec.Policy, req.Namespace, x.Name))))
+	return admission.Allowed("").WithWarnings(warnings...)
 }
 
 // invalid refuses with the fields and what is wrong in each.

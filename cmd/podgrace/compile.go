@@ -75,7 +75,7 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 			return usageError{err}
 		}
 	}
-	compiled := webhook.CompileLimits(defaulting.Sort(ready), namespace, globalDefault)
+	compiled := webhook.CompileLimits(defaulting.Sort(ready), nil, namespace, globalDefault)
 	slices.SortFunc(ready, func(a, b *defaulting.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]

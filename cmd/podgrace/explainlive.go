@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/policyfile"
@@ -57,6 +58,9 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 	w := &webhook.Engine{
 		Policies: store, Lookup: &webhook.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: ownNamespace,
 	}
+	exceptions, err := review.ExceptionsOf(ctx, reader, pod.Namespace, w.Now())
+	in.ExceptionsUnknown = err != nil
+	w.Lookup.Exceptions = func(string) defaulting.Exceptions { return exceptions }
 	if err := review.Situate(ctx, w, reader, in); err != nil {
 		return nil, err
 	}

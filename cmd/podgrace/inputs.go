@@ -162,6 +162,7 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 	}
 	state.Listed(manifests.Listed)
 	l.noPolicies = len(policies) == 0
+	l.errors = append(l.errors, o.besides(state)...)
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := state.Add(d, o.namespace); err != nil {
 			l.errors = append(l.errors, d.Wrong(err))
@@ -174,6 +175,19 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 		l.engine.Namespace = o.namespace
 	}
 	return l, nil
+}
+
+// besides puts the exceptions that are beside the policies into the state.
+func (o *inputOptions) besides(state *review.State) []*input.Error {
+	known, err := gitFiles("--policy", o.policies)
+	if err != nil {
+		return nil // which was said of the policies
+	}
+	exceptions, err := policyfile.LoadExceptions(known, o.policies...)
+	for _, x := range exceptions {
+		state.SetException(x, o.namespace)
+	}
+	return slices.DeleteFunc(review.PolicyErrors(err), func(e *input.Error) bool { return e.Line == 0 }) // what is no YAML was said as well
 }
 
 // requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without

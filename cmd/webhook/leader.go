@@ -37,7 +37,9 @@ type leader struct {
 	fromFiles *guard.Policy
 	// limitsFromFiles are the policies from files; nil: those of the cluster are in force.
 	limitsFromFiles defaulting.Policies
-	guard           *webhook.GuardMetric
+	// exceptions are those of the cluster.
+	exceptions bool
+	guard      *webhook.GuardMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -106,8 +108,13 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
 		Answered: webhook.Answered(l.config), Judges: webhook.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	limits := &webhook.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles}
-	errs := []error{arming.SetUp(mgr), limits.SetUp(mgr)}
+	limits := &webhook.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
+	var errs []error
+	if l.exceptions {
+		limits.Exceptions = mgr.GetCache()
+		errs = append(errs, (&webhook.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
+	}
+	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr))
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,

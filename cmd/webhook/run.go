@@ -168,7 +168,12 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		return err
 	}
 	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: webhook.NewReads(mgr.GetAPIReader()), Nodes: nodes}
-	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Followed: func() bool { return synced() && nodesSynced() }}
+	exceptionsSynced, err := exceptions(ctx, mgr, o, lookup, log)
+	if err != nil {
+		return err
+	}
+	followed := func() bool { return synced() && nodesSynced() && (exceptionsSynced == nil || exceptionsSynced()) }
+	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Followed: followed}
 	engine := &webhook.Engine{
 		Policies:  store,
 		Lookup:    lookup,
@@ -206,7 +211,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	for name, check := range ready {
 		errs = append(errs, mgr.AddReadyzCheck(name, check))
 	}
-	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: webhook.NewGuardMetric(metrics.Registry)}
+	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: webhook.NewGuardMetric(metrics.Registry), exceptions: exceptionsSynced != nil}
 	if len(o.policies) > 0 {
 		leads.fromFiles, leads.limitsFromFiles = new(store.Policies().RemovalOfAll()), store.Policies()
 	}
@@ -246,4 +251,23 @@ func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1
 	}
 	synced, err := store.Watch(ctx, mgr.GetCache())
 	return store, synced, err
+}
+
+// exceptions has a lookup know those of the cluster, and returns a function that says whether it does; nil: there are none. Policies from files have
+// none either: who may write such a file may change the policy.
+func exceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webhook.Lookup, log logr.Logger) (func() bool, error) {
+	if len(o.policies) > 0 {
+		return nil, nil
+	}
+	known, err := webhook.KnowsExceptions(mgr.GetRESTMapper())
+	if err != nil {
+		return nil, setUpError(err)
+	}
+	if !known {
+		log.Info("the CustomResourceDefinition policyexceptions.podgrace.dev is not there, so that no exception is in force until it is and this program is started anew (kubectl apply --server-side -k deploy/crds)")
+		return nil, nil
+	}
+	store := webhook.NewExceptionStore(clock.RealClock{}, log)
+	lookup.Exceptions = store.InForce
+	return store.Watch(ctx, mgr.GetCache())
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // text is a string literal. CEL has Go's escapes.
@@ -48,19 +50,48 @@ func say(words string, arguments ...string) string {
 	return strings.Join(parts, " + ")
 }
 
-// unless is within, or that the policy is not for the pod.
-func unless(s *subject, within string) string {
+// A limit holds for a pod where its policy is for it and no exception lifts it. That it is lifted can't fail to evaluate, so that it stands first: a
+// condition of the policy that fails is then not asked.
+
+// unless is within, or that the limit does not hold for the pod.
+func unless(s *subject, limit v1alpha1.LiftedLimit, within string) string {
+	if lifted := s.lifted[limit]; lifted != "" {
+		within += " || " + lifted
+	}
 	if s.holds == "" {
 		return within
 	}
 	return within + " || !" + s.holds
 }
 
-// where is the value for pods that the policy is for, and else the other.
-func where(s *subject, value, other string) string { return whether(s.holds, value, other) }
+// unlifted is what is true where no exception lifts the limit, and false elsewhere.
+func (s *subject) unlifted(limit v1alpha1.LiftedLimit, is string) string {
+	if lifted := s.lifted[limit]; lifted != "" {
+		return "!" + lifted + " && " + is
+	}
+	return is
+}
 
-// whereMay is the value for pods that the policy may be for, by which less is refused.
-func whereMay(s *subject, value, other string) string { return whether(s.may, value, other) }
+// where is the value for pods for which the limit holds, and else the other.
+func where(s *subject, limit v1alpha1.LiftedLimit, value, other string) string {
+	return whether(s.conjoined(limit, s.holds), value, other)
+}
+
+// whereMay is the value for pods for which it may hold, by which less is refused.
+func whereMay(s *subject, limit v1alpha1.LiftedLimit, value, other string) string {
+	return whether(s.conjoined(limit, s.may), value, other)
+}
+
+// conjoined is a condition, and that the limit is not lifted.
+func (s *subject) conjoined(limit v1alpha1.LiftedLimit, condition string) string {
+	if s.lifted[limit] != "" && condition == "" {
+		return "!" + s.lifted[limit]
+	}
+	return s.unlifted(limit, condition)
+}
+
+// always says that the limit holds for every pod.
+func (s *subject) always(limit v1alpha1.LiftedLimit) bool { return s.conjoined(limit, s.holds) == "" }
 
 // whether is the value where a condition holds, and without one.
 func whether(condition, value, other string) string {
@@ -84,7 +115,7 @@ func all(expressions []string) string { return "(" + strings.Join(expressions, "
 // let is an expression in which a name stands for a value: a list of one, since CEL has nothing else for that.
 func let(name, value, in string) string { return "[" + value + "].map(" + name + ", " + in + ")[0]" }
 
-// names of the policies that are for the pod, in their order.
-func names(subjects []*subject) string {
-	return "[" + strings.Join(each(subjects, func(s *subject) string { return where(s, text(s.Name), `""`) }), ", ") + `].filter(n, n != "")`
+// names of the policies whose limit holds for the pod, in their order.
+func names(subjects []*subject, limit v1alpha1.LiftedLimit) string {
+	return "[" + strings.Join(each(subjects, func(s *subject) string { return where(s, limit, text(s.Name), `""`) }), ", ") + `].filter(n, n != "")`
 }

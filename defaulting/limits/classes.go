@@ -6,6 +6,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 )
 
@@ -16,20 +17,24 @@ func (b *builder) classes() []admissionregistrationv1.Validation {
 		return nil
 	}
 	const class = "object.spec.?priorityClassName.orValue('')"
-	within := each(limited, func(s *subject) string { return unless(s, class+" in "+texts(s.Spec.Priority.AllowedClassNames)) })
+	within := each(limited, func(s *subject) string {
+		return unless(s, v1alpha1.LiftAllowedClassNames, class+" in "+texts(s.Spec.Priority.AllowedClassNames))
+	})
 	var union []string
 	for _, s := range limited {
 		union = append(union, s.Spec.Priority.AllowedClassNames...)
 	}
 	slices.Sort(union)
-	in := each(limited, func(s *subject) string { return unless(s, "c in "+texts(s.Spec.Priority.AllowedClassNames)) })
+	in := each(limited, func(s *subject) string {
+		return unless(s, v1alpha1.LiftAllowedClassNames, "c in "+texts(s.Spec.Priority.AllowedClassNames))
+	})
 	allowed := texts(slices.Compact(union)) + ".filter(c, " + all(in) + ")"
 	list := "size(" + allowed + ") == 0 ? " + text(defaulting.WordsNothing) + " : " + allowed + ".join(', ')"
 	hint := `""`
 	if b.cluster.GlobalDefault != "" {
 		hint = class + " == " + text(b.cluster.GlobalDefault) + " ? " + text(defaulting.WordsDefault) + ` : ""`
 	}
-	by := names(limited)
+	by := names(limited, v1alpha1.LiftAllowedClassNames)
 	whose := "size(" + by + ") == 1 ? " + say(defaulting.WordsOneAllows, by+"[0]") + " : " + say(defaulting.WordsAllAllow, by+".join("+text(defaulting.WordsAnd)+")")
 	message := say(defaulting.WordsClass, class, whose, list, hint)
 	return []admissionregistrationv1.Validation{validation(strings.Join([]string{class + " == ''", all(within)}, " || "), message)}

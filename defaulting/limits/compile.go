@@ -42,6 +42,8 @@ type Cluster struct {
 	ServiceAccount string
 	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for the words; empty: none.
 	GlobalDefault string
+	// Exceptions in force. Each ends by itself, at its time.
+	Exceptions defaulting.Exceptions
 }
 
 // Left is a limit that stays the webhook's alone, and why.
@@ -123,6 +125,8 @@ type subject struct {
 	// why it is not known to CEL which pods it is for; empty: it is.
 	why  string
 	left map[Limit]string
+	// lifted is true in CEL for the pods for which an exception lifts a limit; a limit that is not there is lifted for none.
+	lifted map[v1alpha1.LiftedLimit]string
 }
 
 type builder struct {
@@ -134,7 +138,7 @@ type builder struct {
 func newBuilder(policies defaulting.Policies, cluster Cluster, n int) *builder {
 	b := &builder{cluster: cluster}
 	for i, p := range policies {
-		s := &subject{Policy: p, left: map[Limit]string{}}
+		s := &subject{Policy: p, left: map[Limit]string{}, lifted: map[v1alpha1.LiftedLimit]string{}}
 		if len(s.limits()) == 0 {
 			continue
 		}
@@ -146,6 +150,7 @@ func newBuilder(policies defaulting.Policies, cluster Cluster, n int) *builder {
 		default:
 			s.match(i)
 		}
+		s.except(i, cluster.Exceptions)
 		b.subjects = append(b.subjects, s)
 	}
 	b.leaveOut()

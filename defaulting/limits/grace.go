@@ -48,6 +48,13 @@ func minOf(s *subject) *int64    { return s.Spec.GracePeriod.MinSeconds }
 func maxOf(s *subject) *int64    { return s.Spec.GracePeriod.MaxSeconds }
 func marginOf(s *subject) *int64 { return s.Spec.GracePeriod.PreStopMarginSeconds }
 
+// What lifts them.
+const (
+	liftMin    = v1alpha1.LiftMinSeconds
+	liftMax    = v1alpha1.LiftMaxSeconds
+	liftMargin = v1alpha1.LiftPreStopMarginSeconds
+)
+
 // bounding are the policies with bounds of the grace period of which one is set, compiled or not.
 func (b *builder) bounding(of func(*subject) *int64) (all []*subject) {
 	for _, s := range b.subjects {
@@ -98,17 +105,17 @@ func (b *builder) graceBounds() []admissionregistrationv1.Validation {
 	var sleeps, bounds, probes []string
 	for _, s := range limited {
 		if low := minOf(s); low != nil {
-			bounds = append(bounds, unless(s, "variables.have >= "+number(*low)))
-			probes = append(probes, unless(s, "variables.shortest >= "+number(*low)))
+			bounds = append(bounds, unless(s, liftMin, "variables.have >= "+number(*low)))
+			probes = append(probes, unless(s, liftMin, "variables.shortest >= "+number(*low)))
 		}
 		if high := maxOf(s); high != nil {
-			sleeps = append(sleeps, unless(s, b.atMost(s, "variables.sleep")))
-			bounds = append(bounds, unless(s, b.atMost(s, "variables.have")))
-			probes = append(probes, unless(s, b.atMost(s, "variables.longest")))
+			sleeps = append(sleeps, unless(s, liftMax, b.atMost(s, "variables.sleep")))
+			bounds = append(bounds, unless(s, liftMax, b.atMost(s, "variables.have")))
+			probes = append(probes, unless(s, liftMax, b.atMost(s, "variables.longest")))
 		}
 		if marginOf(s) != nil {
-			bounds = append(bounds, unless(s, b.leaves(s)))
-			probes = append(probes, unless(s, leavesProbes(s)))
+			bounds = append(bounds, unless(s, liftMargin, b.leaves(s)))
+			probes = append(probes, unless(s, liftMargin, leavesProbes(s)))
 		}
 	}
 	var validations []admissionregistrationv1.Validation
@@ -125,7 +132,7 @@ func (b *builder) graceBounds() []admissionregistrationv1.Validation {
 func (b *builder) atMost(s *subject, value string) string {
 	within := []string{value + " <= " + number(*maxOf(s)), value + "IsLifted"}
 	if low := minOf(s); low != nil && *low > *maxOf(s) { // which no schema lets pass
-		within = append(within, value+" <= "+number(*low))
+		within = append(within, s.unlifted(liftMin, value+" <= "+number(*low)))
 	}
 	return either(within)
 }
@@ -133,21 +140,21 @@ func (b *builder) atMost(s *subject, value string) string {
 // leaves is that enough is left after preStop, or a maximum leaves no more.
 func (b *builder) leaves(s *subject) string {
 	within := []string{"variables.known == 0", "variables.have >= variables.known + " + number(*marginOf(s)), "variables.haveIsMost"}
-	if high := maxOf(s); high != nil { // its own holds wherever this is asked
-		within = append(within, "variables.have >= "+number(*high))
+	if high := maxOf(s); high != nil { // its own holds wherever this is asked, but where it is lifted
+		within = append(within, s.unlifted(liftMax, "variables.have >= "+number(*high)))
 	}
 	return either(within)
 }
 
 // lifting are the variables by which one policy's bound lifts another's.
 func (b *builder) lifting() []admissionregistrationv1.Variable {
-	lifted := func(name, comparison string, of func(*subject) *int64) admissionregistrationv1.Variable {
-		by := each(settled(b.bounding(of)), func(s *subject) string { return whereMay(s, comparison+number(*of(s)), "false") })
+	lifted := func(name, comparison string, of func(*subject) *int64, limit v1alpha1.LiftedLimit) admissionregistrationv1.Variable {
+		by := each(settled(b.bounding(of)), func(s *subject) string { return whereMay(s, limit, comparison+number(*of(s)), "false") })
 		return admissionregistrationv1.Variable{Name: name, Expression: either(append(by, "false"))}
 	}
 	return []admissionregistrationv1.Variable{
-		lifted("haveIsLifted", "variables.have <= ", minOf), lifted("sleepIsLifted", "variables.sleep <= ", minOf), lifted("haveIsMost", "variables.have >= ", maxOf),
-		lifted("longestIsLifted", "variables.longest <= ", minOf),
+		lifted("haveIsLifted", "variables.have <= ", minOf, liftMin), lifted("sleepIsLifted", "variables.sleep <= ", minOf, liftMin),
+		lifted("haveIsMost", "variables.have >= ", maxOf, liftMax), lifted("longestIsLifted", "variables.longest <= ", minOf, liftMin),
 	}
 }
 
@@ -193,13 +200,13 @@ func podMessage() string {
 }
 
 // strictest are three variables' worth: the strictest value of the policies that are for the pod, and which policy has it, the first of equals.
-func (b *builder) strictest(name string, of func(*subject) *int64, none int64, order func(a, b int64) int, function string) []admissionregistrationv1.Variable {
+func (b *builder) strictest(name string, of func(*subject) *int64, limit v1alpha1.LiftedLimit, none int64, order func(a, b int64) int, function string) []admissionregistrationv1.Variable {
 	known := slices.DeleteFunc(b.bounding(of), func(s *subject) bool { return s.why != "" })
 	slices.SortStableFunc(known, func(x, y *subject) int { return order(*of(x), *of(y)) })
-	values := append(each(known, func(s *subject) string { return where(s, number(*of(s)), number(none)) }), number(none))
+	values := append(each(known, func(s *subject) string { return where(s, limit, number(*of(s)), number(none)) }), number(none))
 	return []admissionregistrationv1.Variable{
 		{Name: name, Expression: "[" + strings.Join(values, ", ") + "]." + function + "()"},
-		{Name: name + "By", Expression: "(" + names(known) + ` + [""])[0]`},
+		{Name: name + "By", Expression: "(" + names(known, limit) + ` + [""])[0]`},
 	}
 }
 
@@ -217,9 +224,9 @@ func (b *builder) graceVariables() []admissionregistrationv1.Variable {
 		return vars
 	}
 	vars = append(append(append(vars, hookVariables()...), b.probeVariables()...), b.lifting()...)
-	vars = append(vars, b.strictest("minimum", minOf, noLeast, func(x, y int64) int { return cmp.Compare(y, x) }, "max")...)
-	vars = append(vars, b.strictest("maximum", maxOf, noMost, cmp.Compare[int64], "min")...)
-	vars = append(vars, b.strictest("margin", marginOf, noLeast, func(x, y int64) int { return cmp.Compare(y, x) }, "max")...)
+	vars = append(vars, b.strictest("minimum", minOf, liftMin, noLeast, func(x, y int64) int { return cmp.Compare(y, x) }, "max")...)
+	vars = append(vars, b.strictest("maximum", maxOf, liftMax, noMost, cmp.Compare[int64], "min")...)
+	vars = append(vars, b.strictest("margin", marginOf, liftMargin, noLeast, func(x, y int64) int { return cmp.Compare(y, x) }, "max")...)
 	vars = append(vars,
 		admissionregistrationv1.Variable{Name: "needs", Expression: needs("variables.known")},
 		admissionregistrationv1.Variable{Name: "least", Expression: leastOf("variables.needs")},
@@ -245,6 +252,9 @@ func (b *builder) variables() []admissionregistrationv1.Variable {
 		{Name: "manyOwners", Expression: fmt.Sprintf("size(object.metadata.?ownerReferences.orValue([])) > %d", MaxItems)},
 		{Name: "controllers", Expression: "variables.manyOwners ? [] : object.metadata.?ownerReferences.orValue([]).filter(o, o.?controller.orValue(false))"},
 		{Name: "ownerKind", Expression: fmt.Sprintf("variables.manyOwners ? '' : size(variables.controllers) == 0 ? %s : variables.controllers[0].kind", text(string(v1alpha1.OwnerKindNone)))},
+	}
+	if slices.ContainsFunc(b.subjects, func(s *subject) bool { return len(s.lifted) > 0 }) {
+		vars = append(vars, created)
 	}
 	for _, s := range b.subjects {
 		vars = append(vars, s.variables...)

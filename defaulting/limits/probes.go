@@ -25,7 +25,7 @@ func (b *builder) probeVariables() []admissionregistrationv1.Variable {
 	spare := func(i int) string {
 		return fmt.Sprintf("variables.probes.filter(p, p[2] > 0 && p[%[1]d] > 0 && p[%[1]d] < variables.lowestMost).map(p, p[%[1]d] - p[2])", i)
 	}
-	most := each(settled(b.bounding(maxOf)), func(s *subject) string { return whereMay(s, number(*maxOf(s)), number(noMost)) })
+	most := each(settled(b.bounding(maxOf)), func(s *subject) string { return whereMay(s, liftMax, number(*maxOf(s)), number(noMost)) })
 	return []admissionregistrationv1.Variable{
 		{Name: "probed", Expression: few + "(object.spec.?initContainers.orValue([]) + object.spec.containers).filter(c, " + liveness + " > 0 || " + startup + " > 0)"},
 		{Name: "probes", Expression: fmt.Sprintf("variables.probed.map(c, [%s, %s, %s])", liveness, startup, took)},
@@ -46,7 +46,8 @@ func leavesProbes(s *subject) string {
 		return "variables.spare >= " + margin
 	}
 	enough := func(i int) string {
-		return fmt.Sprintf("p[%[1]d] < 1 || p[%[1]d] >= variables.lowestMost || p[%[1]d] >= %[2]d || p[%[1]d] - p[2] >= %[3]s", i, *high, margin)
+		most := s.unlifted(liftMax, fmt.Sprintf("p[%d] >= %d", i, *high))
+		return fmt.Sprintf("p[%[1]d] < 1 || p[%[1]d] >= variables.lowestMost || %[2]s || p[%[1]d] - p[2] >= %[3]s", i, most, margin)
 	}
 	return "variables.probes.all(p, p[2] == 0 || (" + enough(0) + ") && (" + enough(1) + "))"
 }

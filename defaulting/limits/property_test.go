@@ -26,11 +26,11 @@ func TestAgreesWithTheWebhook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		for range podsEach {
-			w.request = drawRequest(t)
+			w.request = w.drawRequest(t)
 			agrees(t, w, seen)
 		}
 	})
-	for _, kind := range []string{"let go", "an error", "in words", "partly", "beyond", "a probe"} {
+	for _, kind := range []string{"let go", "an error", "in words", "partly", "beyond", "a probe", "excepted"} {
 		if seen[kind] == 0 {
 			t.Errorf("no case of %q: %v", kind, seen)
 		}
@@ -60,6 +60,9 @@ func agrees(t *rapid.T, w world, seen map[string]int) {
 		if !slices.Contains(left, limitOf[r]) && len(denials) == 0 {
 			t.Fatalf("the webhook refuses by %s, the API server does not\n%s", r, show(w))
 		}
+	}
+	if w.excepted() {
+		seen["excepted"]++
 	}
 	switch {
 	case len(denials) == 0:
@@ -96,7 +99,7 @@ func TestEndsWithTheNamespace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		w.request = drawRequest(t)
+		w.request = w.drawRequest(t)
 		if denials := w.judge(t, holds(false)); len(denials) > 0 {
 			t.Fatalf("%+v", denials)
 		}

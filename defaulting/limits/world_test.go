@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -27,10 +28,10 @@ import (
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
-// TestMain lets rapid try 80 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
+// TestMain lets rapid try 160 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
 // output.
 func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "80", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "160", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
@@ -54,9 +55,11 @@ func (h holds) Allowed(_ context.Context, user authenticationv1.UserInfo, what a
 // world is one random case.
 type world struct {
 	policies defaulting.Policies
-	compiled limits.Compiled
-	server   *apiserver.Policies
-	request  defaulting.Request
+	// exceptions that somebody asked for, of which those are compiled that are in force at noon.
+	exceptions defaulting.Exceptions
+	compiled   limits.Compiled
+	server     *apiserver.Policies
+	request    defaulting.Request
 }
 
 func compile(t interface{ Fatal(...any) }, policies ...*v1alpha1.PodPolicy) defaulting.Policies {
@@ -82,6 +85,11 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 	}
 	fails = slices.ContainsFunc(result.Warnings, func(m defaulting.Warning) bool { return strings.Contains(string(m), "its limits hold for this pod") })
 	return reasons, words, fails
+}
+
+// excepted says whether the webhook would refuse the pod but for an exception.
+func (w world) excepted() bool {
+	return len(w.policies.For(w.request, here.Namespace).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
 }
 
 // judge is what the API server says of the same.
@@ -140,7 +148,10 @@ var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 30, 31,
 
 func drawWorld(t *rapid.T) world {
 	policies := compile(t, rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 1, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")...)
-	w := world{policies: policies, compiled: limits.Compile(policies, here)}
+	w := world{policies: policies, exceptions: drawExceptions(t, policies)}
+	cluster := here
+	cluster.Exceptions = w.exceptions.InForce(noon)
+	w.compiled = limits.Compile(policies, cluster)
 	if w.compiled.Policy != nil {
 		w.server = serverOf(t, w.compiled)
 	}
@@ -149,6 +160,49 @@ func drawWorld(t *rapid.T) world {
 
 // podsEach are the pods that one world's policies judge: reading policies takes longer than judging pods.
 const podsEach = 30
+
+// noon is when the policies are compiled. Pods are created up to some seconds later, which is when exceptions end.
+var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
+
+// drawExceptions are some in which namespaces, selectors, ends and grants differ.
+func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Exceptions {
+	names := []string{"gone"}
+	for _, p := range policies {
+		names = append(names, p.Name, p.Name)
+	}
+	all := make([]*defaulting.Exception, pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
+	for i := range all {
+		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "shop", "shop", "other"), Name: fmt.Sprintf("x%d", i), Generation: 2}}
+		x.Spec = v1alpha1.PolicyExceptionSpec{
+			Policy: pick(t, "policy", names...), Reason: "r", Owner: "o", AllPods: true,
+			Until:  noon.Add(time.Duration(pick(t, "until", -1, 1, 2, 3600, 3600)) * time.Second).Format(time.RFC3339),
+			Limits: rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted"),
+		}
+		if chance(t, "some pods") {
+			x.Spec.PodSelector, x.Spec.AllPods = drawSelector(t, "excepted"), false
+		}
+		if !rarely(t, "not granted") {
+			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: pick[int64](t, "generation", 2, 2, 2, 2, 1)}
+		}
+		compiled, err := defaulting.CompileException(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = compiled
+	}
+	return defaulting.SortExceptions(all)
+}
+
+var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
+
+// drawRequest is the creation of a pod at some moment, as the webhook's clock has it; the API server writes it in whole seconds.
+func (w world) drawRequest(t *rapid.T) defaulting.Request {
+	r := drawRequest(t)
+	now := noon.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "now")))
+	r.Pod.CreationTimestamp = metav1.NewTime(now)
+	r.Namespace.Exceptions = slices.DeleteFunc(w.exceptions.InForce(now), func(x *defaulting.Exception) bool { return x.Namespace != r.Namespace.Name })
+	return r
+}
 
 func drawRequest(t *rapid.T) defaulting.Request {
 	r := defaulting.Request{Pod: drawPod(t), DryRun: rarely(t, "dry run")}
@@ -325,6 +379,10 @@ func show(w world) string {
 	for _, p := range w.policies {
 		spec, _ := yaml.Marshal(p.Spec)
 		text = append(append(text, "--- "+p.Name+"\n"...), spec...)
+	}
+	for _, x := range w.exceptions {
+		spec, _ := yaml.Marshal(x.Spec)
+		text = append(append(text, fmt.Sprintf("--- %s granted by %q\n", x.Key(), x.GrantedBy)...), spec...)
 	}
 	for _, o := range []any{w.request.Pod, w.request.Namespace, w.request.User.Username, w.compiled.Policy} {
 		part, _ := yaml.Marshal(o)

@@ -24,19 +24,19 @@ func (b *builder) zeroGrace() []admissionregistrationv1.Validation {
 			raising = append(raising, s)
 		}
 	}
-	within := each(strict, func(s *subject) string { return unless(s, "false") })
+	within := each(strict, func(s *subject) string { return unless(s, v1alpha1.LiftZeroGrace, "false") })
 	by := func(of []*subject, words string) string {
-		name := names(of) + "[0]"
+		name := names(of, v1alpha1.LiftZeroGrace) + "[0]"
 		return say(words, name, say(defaulting.WordsProtects, name))
 	}
 	var message string
 	switch {
 	case len(denying) == 0:
 		message = by(raising, defaulting.WordsZeroRaised)
-	case len(raising) == 0 || slices.ContainsFunc(denying, func(s *subject) bool { return s.holds == "" }):
+	case len(raising) == 0 || slices.ContainsFunc(denying, func(s *subject) bool { return s.always(v1alpha1.LiftZeroGrace) }):
 		message = by(denying, defaulting.WordsZeroDenied)
 	default: // the strictest of those that are for the pod
-		message = "size(" + names(denying) + ") > 0 ? " + by(denying, defaulting.WordsZeroDenied) + " : " + by(raising, defaulting.WordsZeroRaised)
+		message = "size(" + names(denying, v1alpha1.LiftZeroGrace) + ") > 0 ? " + by(denying, defaulting.WordsZeroDenied) + " : " + by(raising, defaulting.WordsZeroRaised)
 	}
 	return []admissionregistrationv1.Validation{validation("variables.have != 0 || "+all(within), message)}
 }

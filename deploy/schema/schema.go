@@ -29,7 +29,7 @@ func Files() (map[string][]byte, error) {
 		files[v1alpha1.GroupVersion.Group+"/"+strings.ToLower(kind)+"_"+v1alpha1.GroupVersion.Version+".json"] = text
 		return nil
 	}
-	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD} {
+	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD} {
 		schema, kind, err := OfCRD(document)
 		if err != nil {
 			return nil, err

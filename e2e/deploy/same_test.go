@@ -97,7 +97,7 @@ func TestNothingRenderedHasACABundle(t *testing.T) {
 func TestCRDsInTheChart(t *testing.T) {
 	for values, want := range map[string]string{"crds.keep=true": "keep", "crds.keep=false": ""} {
 		all := variant{values: []string{values}}.templated(t, namespace)
-		for _, name := range []string{"podpolicies.podgrace.dev", "nodepolicies.podgrace.dev"} {
+		for _, name := range []string{"podpolicies.podgrace.dev", "nodepolicies.podgrace.dev", "policyexceptions.podgrace.dev"} {
 			if got := find(t, all, "CustomResourceDefinition", name).GetAnnotations()["helm.sh/resource-policy"]; got != want {
 				t.Errorf("%s: %s: got policy %q", values, name, got)
 			}

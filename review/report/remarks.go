@@ -14,17 +14,26 @@ const maxRepeated = 3
 // Remarks are what is to be said beside the results, a line each: of the policies, each remark once with the policies that it is about, and of
 // the input.
 func Remarks(r *review.Report) []string {
-	about := map[string][]string{}
+	about, exceptions := map[string][]string{}, map[string]bool{} // a message is of one kind only
 	var messages []string
 	for _, remark := range r.Remarks {
 		if about[remark.Message] == nil {
 			messages = append(messages, remark.Message)
 		}
-		about[remark.Message] = append(about[remark.Message], safe.OneLine(remark.Policy))
+		of := remark.Policy
+		if remark.Exception != "" {
+			of = remark.Exception
+			exceptions[remark.Message] = true
+		}
+		about[remark.Message] = append(about[remark.Message], safe.OneLine(of))
 	}
 	var lines []string
 	for _, message := range messages {
-		lines = append(lines, fmt.Sprintf("PodPolicy %s: %s", strings.Join(about[message], ", "), safe.OneLine(message)))
+		kind := "PodPolicy"
+		if exceptions[message] {
+			kind = "PolicyException"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s", kind, strings.Join(about[message], ", "), safe.OneLine(message)))
 	}
 	if len(r.Repeated) > 0 {
 		lines = append(lines, repeated(r.Repeated))

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/confirm"
+)
+
+const grantLong = `Grant an exception that the owner of a namespace has asked for: a PolicyException
+lifts limits of one PodPolicy, for pods of its namespace, until its end.
+
+It shows who answers for it and why, what the policy says, for which pods it is
+lifted and until when, and whether you may grant. Then it asks, and writes the
+grant, which is of the spec that was shown: an edit voids it.
+
+To grant it takes the verb except on that PodPolicy (podpolicies.podgrace.dev), in
+the whole cluster, and patch on policyexceptions/status in the namespace. To take
+a grant back, delete the exception.
+
+Exit codes: 0 granted, or was already, or with --dry-run: it could be
+            1 not granted: declined, refused, not permitted, failed
+            2 bad input`
+
+const grantExample = `  # Which exceptions wait for a grant?
+  kubectl get policyexceptions -A
+
+  # See what one lifts, and be asked
+  %[1]s grant -n shop batch
+
+  # Only look
+  %[1]s grant -n shop batch --dry-run`
+
+type grantOptions struct {
+	kube        *genericclioptions.ConfigFlags
+	yes, dryRun bool
+
+	exception  string
+	namespace  string
+	config     *rest.Config
+	canBeAsked bool
+}
+
+func newGrant(t terminal, name string) *cobra.Command {
+	o := &grantOptions{kube: newConfigFlags(), canBeAsked: t.Asks}
+	cmd := &cobra.Command{
+		Use:                   "grant [-n NAMESPACE] EXCEPTION",
+		DisableFlagsInUseLine: true,
+		Short:                 "Grant an exception from limits of a policy",
+		Long:                  grantLong,
+		Example:               fmt.Sprintf(grantExample, name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(o.Complete(args), o.Validate()); err != nil {
+				return usageError{err}
+			}
+			return runGrant(cmd.Context(), t, o)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *grantOptions) AddFlags(f *pflag.FlagSet) {
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask; needed where stdin is no terminal")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
+	o.kube.AddFlags(f)
+}
+
+// Complete reads the argument and the kubeconfig.
+func (o *grantOptions) Complete(args []string) (err error) {
+	if o.exception, err = parseException(args); err != nil {
+		return err
+	}
+	if o.namespace, _, err = o.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if o.config, err = o.kube.ToRESTConfig(); err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	o.config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
+	return nil
+}
+
+// Validate says what is wrong with the options.
+func (o *grantOptions) Validate() error {
+	if !o.canBeAsked && !o.yes && !o.dryRun {
+		return errors.New("stdin is no terminal, so that nobody can be asked: add --yes to grant without a question, or --dry-run to look")
+	}
+	return nil
+}
+
+// parseException reads EXCEPTION or policyexception/EXCEPTION.
+func parseException(args []string) (string, error) {
+	given := strings.Join(args, "/")
+	kind, name, found := strings.Cut(given, "/")
+	if !found {
+		kind, name = "policyexception", given
+	}
+	switch strings.ToLower(kind) {
+	case "policyexception", "policyexceptions", "pex":
+	default:
+		return "", fmt.Errorf("%q is no exception: EXCEPTION or policyexception/EXCEPTION, one at a time", given)
+	}
+	if name == "" {
+		return "", errors.New("which exception? EXCEPTION, as kubectl get policyexceptions names it")
+	}
+	if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
+		return "", fmt.Errorf("%q is no name: it %s", name, strings.Join(wrong, ", "))
+	}
+	return name, nil
+}
+
+// runGrant asks and writes.
+func runGrant(ctx context.Context, t terminal, o *grantOptions) error {
+	kube, err := kubernetes.NewForConfig(o.config)
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	others, err := dynamic.NewForConfig(o.config)
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	client := &confirm.ExceptionClient{Client: &confirm.Client{Kube: kube, Clock: clock.RealClock{}}, Dynamic: others}
+	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
+	granted, err := s.Grant(ctx, client, o.namespace, o.exception)
+	if err == nil && !granted {
+		return errNo
+	}
+	return err
+}

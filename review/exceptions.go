@@ -1,0 +1,65 @@
+package review
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// exceptions are those of the state that can be read. Of those that can't their documents' errors tell; where none is known there is none.
+func (s *State) exceptions() defaulting.Exceptions {
+	var compiled []*defaulting.Exception
+	for _, x := range all[*v1alpha1.PolicyException](s) {
+		if c, err := defaulting.CompileException(x); err == nil {
+			compiled = append(compiled, c)
+		}
+	}
+	return defaulting.SortExceptions(compiled)
+}
+
+// inForce returns the exceptions in force in a namespace.
+func (e *Engine) inForce(namespace string) defaulting.Exceptions {
+	return slices.DeleteFunc(e.State.exceptions().InForce(e.now()), func(x *defaulting.Exception) bool { return x.Namespace != namespace })
+}
+
+func (e *Engine) now() time.Time {
+	if e.Clock != nil {
+		return e.Clock.Now()
+	}
+	return time.Now()
+}
+
+// remarkExceptions tell of exceptions that lift nothing, and why.
+func (e *Engine) remarkExceptions() []Remark {
+	var remarks []Remark
+	for _, x := range e.State.exceptions() {
+		if reason, message := x.State(e.Policies.Policies(), e.now()); reason != v1alpha1.ReasonInForce {
+			remarks = append(remarks, Remark{Exception: x.Key(), Message: message})
+		}
+	}
+	return remarks
+}
+
+// ExceptionsOf reads those in force in a namespace of a cluster. A cluster that does not know the kind has none.
+func ExceptionsOf(ctx context.Context, reader client.Reader, namespace string, now time.Time) (defaulting.Exceptions, error) {
+	var compiled []*defaulting.Exception
+	err := pages(ctx, reader, &v1alpha1.PolicyExceptionList{}, "PolicyException", func(o runtime.Object) error {
+		if x, is := o.(*v1alpha1.PolicyException); is && x.Namespace == namespace {
+			if c, err := defaulting.CompileException(x); err == nil {
+				compiled = append(compiled, c)
+			}
+		}
+		return nil
+	}, client.InNamespace(namespace))
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return defaulting.SortExceptions(compiled).InForce(now), err
+}

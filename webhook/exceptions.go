@@ -1,0 +1,196 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// Exceptions are read as what the API server has stored, and decoded one by one: a tenant writes them, and one that can't be decoded would keep a
+// typed informer from ever having synced.
+
+// exceptionKind is what an informer is asked for.
+func exceptionKind() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyException"))
+	return u
+}
+
+// trimException keeps of an exception what is read of it: its annotations may be long, and are its tenant's.
+func trimException(in any) (any, error) {
+	u, is := in.(*unstructured.Unstructured)
+	if !is {
+		return in, nil
+	}
+	kept := exceptionKind()
+	kept.SetNamespace(u.GetNamespace())
+	kept.SetName(u.GetName())
+	kept.SetUID(u.GetUID())
+	kept.SetGeneration(u.GetGeneration())
+	kept.SetResourceVersion(u.GetResourceVersion())
+	kept.SetCreationTimestamp(u.GetCreationTimestamp())
+	for _, part := range []string{"spec", "status"} {
+		if content, there := u.Object[part]; there {
+			kept.Object[part] = content
+		}
+	}
+	return kept, nil
+}
+
+// Asked is an exception as it was read: decoded and compiled, or why it can't be.
+type Asked struct {
+	types.NamespacedName
+	UID        types.UID
+	Generation int64
+	Object     *v1alpha1.PolicyException // nil: it can't be decoded
+	Compiled   *defaulting.Exception     // nil: it can't be read
+	Err        error
+}
+
+// readException makes an exception ready.
+func readException(u *unstructured.Unstructured) Asked {
+	a := Asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, UID: u.GetUID(), Generation: u.GetGeneration()}
+	var x v1alpha1.PolicyException
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &x); err != nil {
+		a.Err = fmt.Errorf("decode PolicyException %s: %w", a.NamespacedName, err)
+		return a
+	}
+	a.Object = &x
+	a.Compiled, a.Err = defaulting.CompileException(&x)
+	return a
+}
+
+// ReadExceptions reads all exceptions.
+func ReadExceptions(ctx context.Context, reader client.Reader) ([]Asked, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyExceptionList"))
+	if err := reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list PolicyExceptions: %w", err)
+	}
+	all := make([]Asked, len(list.Items))
+	for i := range list.Items {
+		all[i] = readException(&list.Items[i])
+	}
+	return all, nil
+}
+
+// compiledOf are those that can be read.
+func compiledOf(all []Asked) defaulting.Exceptions {
+	var compiled []*defaulting.Exception
+	for _, a := range all {
+		if a.Compiled != nil {
+			compiled = append(compiled, a.Compiled)
+		}
+	}
+	return defaulting.SortExceptions(compiled)
+}
+
+// KnowsExceptions says whether the cluster has the CustomResourceDefinition of exceptions. One that was upgraded without its definitions has it
+// not: then there are none, until the program is started anew.
+func KnowsExceptions(mapper meta.RESTMapper) (bool, error) {
+	kind := v1alpha1.GroupVersion.WithKind("PolicyException")
+	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// ExceptionStore holds the exceptions that were granted. Who may ask for one can ask for many: the others are not kept.
+type ExceptionStore struct {
+	clock clock.PassiveClock
+	log   logr.Logger
+
+	mu      sync.RWMutex
+	granted map[string]defaulting.Exceptions // by namespace; a slice that was handed out is never changed
+}
+
+// NewExceptionStore returns an empty store. The clock ends exceptions.
+func NewExceptionStore(clock clock.PassiveClock, log logr.Logger) *ExceptionStore {
+	return &ExceptionStore{clock: clock, log: log, granted: map[string]defaulting.Exceptions{}}
+}
+
+// InForce returns the exceptions in force in a namespace now.
+func (s *ExceptionStore) InForce(namespace string) defaulting.Exceptions {
+	s.mu.RLock()
+	granted := s.granted[namespace]
+	s.mu.RUnlock()
+	return granted.InForce(s.clock.Now())
+}
+
+// Watch follows the exceptions of the cluster. The function that it returns says whether those that exist now are known.
+func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
+	informer, err := informers.GetInformer(ctx, exceptionKind(), cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch PolicyExceptions: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    s.set,
+		UpdateFunc: func(_, now any) { s.set(now) },
+		DeleteFunc: func(object any) {
+			if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+				namespace, name, _ := strings.Cut(key, "/")
+				s.replace(namespace, name, nil)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch PolicyExceptions: %w", err)
+	}
+	return registration.HasSynced, nil
+}
+
+func (s *ExceptionStore) set(object any) {
+	u, is := object.(*unstructured.Unstructured)
+	if !is {
+		return
+	}
+	a := readException(u)
+	if a.Err != nil {
+		s.log.Error(a.Err, "the exception can't be read: it lifts nothing", "policyException", a.NamespacedName)
+	}
+	if a.Compiled != nil && a.Compiled.GrantedBy == "" {
+		a.Compiled = nil
+	}
+	s.replace(a.Namespace, a.Name, a.Compiled)
+}
+
+// replace puts what is in force under a name in place of what was; nil: nothing.
+func (s *ExceptionStore) replace(namespace, name string, x *defaulting.Exception) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := slices.DeleteFunc(slices.Clone(s.granted[namespace]), func(have *defaulting.Exception) bool { return have.Name == name })
+	if x != nil {
+		rest = defaulting.SortExceptions(append(rest, x))
+	}
+	if len(rest) == 0 {
+		delete(s.granted, namespace)
+		return
+	}
+	s.granted[namespace] = rest
+}
+
+// setCondition is meta.SetStatusCondition in few words.
+func setCondition(all *[]metav1.Condition, generation int64, kind string, is bool, reason, message string) {
+	c := metav1.Condition{Type: kind, ObservedGeneration: generation, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if is {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(all, c)
+}
