@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -27,7 +28,7 @@ import (
 func newAgent(b *bed, source Source) (*Agent, *logged) {
 	log := &logged{}
 	a := &Agent{
-		Source: source, Machine: Machine{Version: plan.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
+		Source: source, Machine: Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
 		Clock: clock.RealClock{}, Log: funcr.New(log.write, funcr.Options{}),
 	}
 	b.enforcer.Clock = a.Clock
@@ -232,7 +233,7 @@ func TestAgentWithoutCgroups(t *testing.T) {
 	source := newSource()
 	agent, log := newAgent(b, source)
 	agent.enforcer = nil
-	agent.Machine = Machine{Version: plan.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
+	agent.Machine = Machine{Version: cgroupfile.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
 	source.say(b.live(v1alpha1.NodeModeObserve))
 	for range 3 {
 		agent.round(t.Context(), true)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -24,7 +25,7 @@ func drawBed(t *testing.T, r *rapid.T) *bed {
 		pods = append(pods, drawPod(r, fmt.Sprintf("p%d", i)))
 	}
 	b := newBed(t, pods...)
-	b.node.Version = rapid.SampledFrom([]plan.Version{plan.V1, plan.V2}).Draw(r, "version")
+	b.node.Version = rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(r, "version")
 	b.node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
 	if rapid.Bool().Draw(r, "policy") {
 		b.policy = &v1alpha1.NodePolicySpec{
@@ -200,7 +201,7 @@ func TestRoundVanishing(t *testing.T) {
 			if strings.HasPrefix(op.Path+"/", gone+"/") {
 				continue
 			}
-			if got, _ := b.cgroups.Get(op.Path, op.File); !cgroup.Holds(got, op.To) {
+			if got, _ := b.cgroups.Get(op.Path, op.File); !cgroupfile.Holds(got, op.To) {
 				r.Fatalf("%s holds %s, not %s", key, got, op.To)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -74,7 +74,7 @@ type stage struct {
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
 	t.Helper()
 	proc, _, v2 := sensed()
-	sensor := sensor(t, plan.V2, proc, v2)
+	sensor := sensor(t, cgroupfile.V2, proc, v2)
 	s := &stage{t: t, clock: testclock.NewFakeClock(longAgo), source: newSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &logged{}, paths: map[types.UID]string{}}
 	s.stat = filepath.Join(sensor.Machine.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock

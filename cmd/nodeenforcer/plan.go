@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/policyfile"
@@ -191,7 +192,7 @@ func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration,
 
 // compare plans and, unless the plan is of another machine, reads what is there.
 func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.State) (report.Input, error) {
-	machine := nodeenforcer.Machine{Version: plan.Version(p.cgroupVersion)}
+	machine := nodeenforcer.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
 	if p.cgroupVersion == 0 {
 		var err error
 		if machine, err = nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // memoryBytes is how the kernel prints a number of bytes that was written to a memory file: it counts in pages, rounded down, up
@@ -21,7 +23,7 @@ func (n Node) pages(value, unit int64) string {
 	limit := math.MaxInt64 / n.PageSize
 	pages := min(max(value, 0)/n.PageSize, limit)
 	pages, limit = pages/unit*unit, limit/unit*unit
-	if pages == limit && n.Version == V2 {
+	if pages == limit && n.Version == cgroupfile.V2 {
 		return "max"
 	}
 	return strconv.FormatInt(pages*n.PageSize, 10)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // The bounds of cpu.shares (kernel/sched/sched.h).
@@ -36,7 +38,7 @@ func sharesOfWeight(weight int64) int64 {
 
 // cpuShare is the file that holds a share of the CPU.
 func (b *builder) cpuShare(shares int64, why Condition) value {
-	if b.node.Version == V1 {
+	if b.node.Version == cgroupfile.V1 {
 		return value{file: "cpu.shares", why: why, want: strconv.FormatInt(shares, 10)}
 	}
 	return value{file: "cpu.weight", why: why, want: strconv.FormatInt(weightOf(shares), 10)}
@@ -79,7 +81,7 @@ func (b *builder) contractCPU(m *member, shares int64) value {
 		b.note(m, "cpu weight %d is lowered to %d: %s", weight, bound, by)
 		weight = bound
 	}
-	if b.node.Version == V1 {
+	if b.node.Version == cgroupfile.V1 {
 		return value{file: "cpu.shares", why: ContractCPU, want: strconv.FormatInt(sharesOfWeight(weight), 10)}
 	}
 	return value{file: "cpu.weight", why: ContractCPU, want: strconv.FormatInt(weight, 10)}
@@ -89,7 +91,7 @@ func (b *builder) contractCPU(m *member, shares int64) value {
 // (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources, 1.36.3). In v2 it has a formula of its own, which
 // differs from one version to the next: that weight is not predicted.
 func containerCPU(b *builder, _ *member, c *container) []value {
-	if b.node.Version != V1 {
+	if b.node.Version != cgroupfile.V1 {
 		return nil
 	}
 	milli := c.limit(corev1.ResourceCPU)

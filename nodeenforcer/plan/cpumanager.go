@@ -12,6 +12,8 @@ import (
 	"k8s.io/utils/cpuset"
 	"k8s.io/utils/dump"
 	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // CPUManagerState is the kubelet's checkpoint cpu_manager_state: which CPUs it gave to whom. It is read and not predicted.
@@ -113,7 +115,7 @@ func checkCPUs(list string) error {
 		switch {
 		case loErr != nil || hiErr != nil || strconv.Itoa(lo) != from || strconv.Itoa(hi) != to:
 			return fmt.Errorf("%q is no list of CPUs", list)
-		case lo <= last+1 && last >= 0 || lo < 0 || hi < lo || isRange && hi == lo || hi >= maxCPU:
+		case lo <= last+1 && last >= 0 || lo < 0 || hi < lo || isRange && hi == lo || hi >= cgroupfile.MaxCPU:
 			return fmt.Errorf("%q is no ascending list of CPUs", list)
 		}
 		last = hi
@@ -123,5 +125,5 @@ func checkCPUs(list string) error {
 
 // parseCPUs reads a list that a person wrote.
 func parseCPUs(list string) (cpuset.CPUSet, error) {
-	return readSet(list)
+	return cgroupfile.ReadSet(list)
 }

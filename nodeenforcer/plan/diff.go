@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // DiffOptions change what Diff does.
@@ -111,17 +112,17 @@ type change struct {
 func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, options DiffOptions) *change {
 	v := g.Files[file]
 	c := &change{Drift{Where: g.where(), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
-	is, err := readValue(file, c.Have, options.page())
+	is, err := cgroupfile.Read(file, c.Have, options.page())
 	if err != nil {
 		c.Why, c.Detail = WhyUnreadable, err.Error()
 		return c
 	}
-	should, err := readValue(file, c.Want, options.page())
+	should, err := cgroupfile.Read(file, c.Want, options.page())
 	if err != nil {
 		c.Why, c.Detail = WhyUnreadable, err.Error()
 		return c
 	}
-	if is.same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
+	if is.Same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
 		return nil
 	}
 	c.withhold(is, should, seen.MemoryUsage, mode, options)
@@ -129,12 +130,12 @@ func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, optio
 }
 
 // withhold notes why the change is not to be made, if it is not.
-func (c *change) withhold(is, should diffValue, usage int64, mode v1alpha1.NodeMode, options DiffOptions) {
+func (c *change) withhold(is, should cgroupfile.Value, usage int64, mode v1alpha1.NodeMode, options DiffOptions) {
 	c.Why = withholds(mode, c.Owner)
 	if c.Why == "" && options.GivenUp != nil && options.GivenUp(c.Path, c.File) {
 		c.Why = WhyRival
 	}
-	if c.Why == "" && usageBound(c.File) && !options.BelowUsage && should.within(is) {
+	if c.Why == "" && usageBound(c.File) && !options.BelowUsage && should.Within(is) {
 		c.Why, c.Detail = underUsage(should, usage)
 	}
 	if c.Why == "" && options.Fresh != nil && options.Fresh(c.Drift) {
@@ -143,13 +144,22 @@ func (c *change) withhold(is, should diffValue, usage int64, mode v1alpha1.NodeM
 }
 
 // underUsage says why a limit on memory can't be lowered now.
-func underUsage(should diffValue, usage int64) (Why, string) {
+func underUsage(should cgroupfile.Value, usage int64) (Why, string) {
 	switch {
 	case usage < 0:
 		return WhyUsageUnknown, ""
-	case should.number < usage:
+	case should.Number < usage:
 		return WhyUsage, fmt.Sprintf("%d bytes", usage)
 	default:
 		return "", ""
 	}
+}
+
+// usageBound says whether a limit is on what Observed.MemoryUsage measures. (Usage with swap is at least as much.)
+func usageBound(file string) bool {
+	switch file {
+	case "memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes":
+		return true
+	}
+	return false
 }

@@ -1,6 +1,10 @@
 package plan
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // DependsOn says whether an operation must not be done because an earlier one in their order could not be: else a group would have
 // more than one above it, which neither was so before nor is planned. A limit or protection that was not raised holds back the same
@@ -21,7 +25,7 @@ func (o Operation) DependsOn(failed Operation) bool {
 	return same && strings.HasPrefix(o.Path, failed.Path+"/")
 }
 
-func promises(file string) bool { return kindOf(file, 1).role != roleNone }
+func promises(file string) bool { return cgroupfile.KindOf(file, 1).Role != cgroupfile.RoleNone }
 
 func controllerOf(file string) string {
 	controller, _, _ := strings.Cut(file, ".")

@@ -1,6 +1,10 @@
 package plan
 
-import "path"
+import (
+	"path"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // diffModel is the tree as it becomes while operations are laid out: what was read, and over it what is written so far.
 type diffModel struct {
@@ -60,25 +64,25 @@ func (m *diffModel) write(group, file, content string) {
 
 // keyOf names the value that a file is part of: v1's quota and period are one rate.
 func keyOf(file string) string {
-	if file == filePeriod {
-		return fileQuota
+	if file == cgroupfile.CFSPeriod {
+		return cgroupfile.CFSQuota
 	}
 	return file
 }
 
 // value of a group. What is not there or can't be understood binds nobody.
-func (m *diffModel) value(at look, group, key string) (diffValue, bool) {
+func (m *diffModel) value(at look, group, key string) (cgroupfile.Value, bool) {
 	content, ok := at(group, key)
 	if !ok {
-		return diffValue{}, false
+		return cgroupfile.Value{}, false
 	}
-	if key == fileQuota {
-		if period, ok := at(group, filePeriod); ok {
+	if key == cgroupfile.CFSQuota {
+		if period, ok := at(group, cgroupfile.CFSPeriod); ok {
 			content += " " + period
 		}
 		key = "cpu.max"
 	}
-	v, err := readValue(key, content, m.page)
+	v, err := cgroupfile.Read(key, content, m.page)
 	return v, err == nil
 }
 
@@ -86,14 +90,14 @@ func (m *diffModel) value(at look, group, key string) (diffValue, bool) {
 // plan itself; empty where there is none.
 func (m *diffModel) obstacle(group, key string) string {
 	v, ok := m.value(m.now, group, key)
-	if !ok || v.kind.role == roleNone {
+	if !ok || v.Kind.Role == cgroupfile.RoleNone {
 		return ""
 	}
 	above, bound, bounded := m.bound(group, key)
-	if bounded && v.exceeds(bound) && !m.excused(group, above, key) {
+	if bounded && v.Exceeds(bound) && !m.excused(group, above, key) {
 		return above
 	}
-	if !v.inherits() {
+	if !v.Inherits() {
 		above, bound, bounded = group, v, true
 	}
 	if !bounded {
@@ -103,26 +107,26 @@ func (m *diffModel) obstacle(group, key string) string {
 }
 
 // bound returns the group above whose value binds this one: the nearest that has a limit of its own.
-func (m *diffModel) bound(group, key string) (string, diffValue, bool) {
+func (m *diffModel) bound(group, key string) (string, cgroupfile.Value, bool) {
 	for above := path.Dir(group); ; above = path.Dir(above) {
 		v, ok := m.value(m.now, above, key)
-		if !ok || !v.inherits() {
+		if !ok || !v.Inherits() {
 			return above, v, ok
 		}
 	}
 }
 
 // tooLarge returns the first group below a group, in the plan's order, that has more than the bound of a group above it.
-func (m *diffModel) tooLarge(group, above, key string, bound diffValue) string {
+func (m *diffModel) tooLarge(group, above, key string, bound cgroupfile.Value) string {
 	for _, child := range m.below[group] {
 		v, ok := m.value(m.now, child, key)
 		switch {
 		case !ok:
-		case v.inherits():
+		case v.Inherits():
 			if found := m.tooLarge(child, above, key, bound); found != "" {
 				return found
 			}
-		case v.exceeds(bound) && !m.excused(child, above, key):
+		case v.Exceeds(bound) && !m.excused(child, above, key):
 			return child
 		}
 	}
@@ -134,7 +138,7 @@ func (m *diffModel) excused(group, above, key string) bool {
 	for _, at := range []look{m.before, m.after} {
 		v, ok := m.value(at, group, key)
 		w, known := m.value(at, above, key)
-		if ok && known && v.exceeds(w) {
+		if ok && known && v.Exceeds(w) {
 			return true
 		}
 	}

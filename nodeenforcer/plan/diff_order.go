@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // promise is a value of a group that changes, with the files that it is made of: one, or v1's quota and period.
@@ -11,7 +13,7 @@ type promise struct {
 	Where
 	key      string
 	rank     int
-	from, to diffValue
+	from, to cgroupfile.Value
 	changes  []*change
 }
 
@@ -36,7 +38,7 @@ func schedule(all []*change, m *diffModel) []Operation {
 	s := &scheduler{diffModel: m}
 	var widen, narrow []*promise
 	for _, p := range m.promises(all) {
-		if p.to.kind.role != roleNone && p.to.within(p.from) {
+		if p.to.Kind.Role != cgroupfile.RoleNone && p.to.Within(p.from) {
 			narrow = append(narrow, p)
 		} else {
 			widen = append(widen, p)
@@ -48,7 +50,7 @@ func schedule(all []*change, m *diffModel) []Operation {
 			continue
 		}
 		// Two sets of which none holds the other: first both, so that those below can move, then the one.
-		if p.to.kind.form == formSet && p.from.kind.form == formSet && s.try(p, Widen, []write{{p.changes[0], p.from.set.Union(p.to.set).String()}}) {
+		if p.to.Kind.Form == cgroupfile.FormSet && p.from.Kind.Form == cgroupfile.FormSet && s.try(p, Widen, []write{{p.changes[0], p.from.Set.Union(p.to.Set).String()}}) {
 			narrow = append(narrow, p)
 		}
 	}
@@ -71,7 +73,7 @@ func (m *diffModel) promises(all []*change) []*promise {
 			out[n-1].changes = append(out[n-1].changes, c)
 			continue
 		}
-		out = append(out, &promise{Where: c.Where, key: key, rank: kindOf(c.File, m.page).rank, changes: []*change{c}})
+		out = append(out, &promise{Where: c.Where, key: key, rank: cgroupfile.KindOf(c.File, m.page).Rank, changes: []*change{c}})
 	}
 	for _, p := range out {
 		p.from, _ = m.value(m.before, p.Path, p.key)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // RivalLimit and RivalWindow are what Rivals is made with where nothing else is said: three reverts within an hour. The
@@ -156,7 +158,7 @@ func means(file, a, b string, page int64) bool {
 	if a == b {
 		return true
 	}
-	v, err := readValue(file, a, page)
-	w, err2 := readValue(file, b, page)
-	return err == nil && err2 == nil && v.same(w)
+	v, err := cgroupfile.Read(file, a, page)
+	w, err2 := cgroupfile.Read(file, b, page)
+	return err == nil && err2 == nil && v.Same(w)
 }

@@ -1,6 +1,10 @@
 package plan
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // podIO is the contract's io weight, bounded. The kubelet writes none.
 //
@@ -16,7 +20,7 @@ func podIO(b *builder, m *member) []value {
 		b.note(m, "io weight %d is lowered to %d: bounds.maxIOWeight", weight, bound)
 		weight = bound
 	}
-	if b.node.Version == V2 {
+	if b.node.Version == cgroupfile.V2 {
 		return []value{{file: "io.weight", why: ContractIO, want: "default " + strconv.FormatInt(weight, 10)}}
 	}
 	return []value{

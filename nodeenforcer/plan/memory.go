@@ -1,6 +1,10 @@
 package plan
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // memoryLimit is the file of a limit in bytes; none where it is 0, since libcontainer then writes none.
 func (b *builder) memoryLimit(bytes int64) []value {
@@ -11,7 +15,7 @@ func (b *builder) memoryLimit(bytes int64) []value {
 }
 
 func (b *builder) memoryFile() string {
-	if b.node.Version == V1 {
+	if b.node.Version == cgroupfile.V1 {
 		return "memory.limit_in_bytes"
 	}
 	return "memory.max"

@@ -1,10 +1,11 @@
 package plan
 
 import (
-	"math"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 const (
@@ -25,36 +26,22 @@ func quotaOf(milli, period int64) int64 {
 	return max(milli*period/1000, minQuota)
 }
 
-// systemdQuota rounds a quota up to what systemd can express: whole percents of a CPU, 10 ms a second. Its users then write the same
-// to the file (github.com/opencontainers/cgroups systemd/common.go addCPUQuota).
-func systemdQuota(quota, period int64) int64 {
-	const second, step = 1_000_000, 10_000
-	if quota > math.MaxInt64/second {
-		return quota
-	}
-	perSecond := quota * second / period
-	if perSecond%step == 0 {
-		return quota
-	}
-	return (perSecond/step + 1) * step * period / second
-}
-
 // cpuQuota are the files of a quota: unlimited, or 0 for one that is not written, while the period is.
 func (b *builder) cpuQuota(quota int64) []value {
 	period := b.set.period
 	if quota > 0 && b.node.Driver == Systemd {
-		quota = systemdQuota(quota, period)
+		quota = cgroupfile.SystemdQuota(quota, period)
 	}
-	if b.node.Version == V2 {
+	if b.node.Version == cgroupfile.V2 {
 		text := "max"
 		if quota > 0 {
 			text = strconv.FormatInt(quota, 10)
 		}
 		return []value{{file: "cpu.max", why: Always, want: text + " " + strconv.FormatInt(period, 10)}}
 	}
-	files := []value{{file: filePeriod, why: Always, want: strconv.FormatInt(period, 10)}}
+	files := []value{{file: cgroupfile.CFSPeriod, why: Always, want: strconv.FormatInt(period, 10)}}
 	if quota != 0 {
-		files = append(files, value{file: fileQuota, why: Always, want: strconv.FormatInt(quota, 10)})
+		files = append(files, value{file: cgroupfile.CFSQuota, why: Always, want: strconv.FormatInt(quota, 10)})
 	}
 	return files
 }
@@ -106,7 +93,7 @@ func orExact(files []value, quota, period int64) []value {
 		f := &files[i]
 		switch {
 		case quota <= 0:
-		case f.file == fileQuota && f.want != exact:
+		case f.file == cgroupfile.CFSQuota && f.want != exact:
 			f.also = exact
 		case f.file == "cpu.max" && f.want != exact+" "+strconv.FormatInt(period, 10):
 			f.also = exact + " " + strconv.FormatInt(period, 10)

@@ -13,6 +13,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 const (
@@ -57,8 +58,8 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 		period:    quotaPeriod,
 		hugePages: hugePageSizes(n.Capacity),
 		podLevel:  n.enabled(gatePodLevelResources),
-		memoryQoS: n.Version == V2 && n.enabled(gateMemoryQoS),
-		oomGroup:  n.Version == V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
+		memoryQoS: n.Version == cgroupfile.V2 && n.enabled(gateMemoryQoS),
+		oomGroup:  n.Version == cgroupfile.V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil && p.Duration >= time.Microsecond && n.enabled(gateCFSQuotaPeriod) {
 		s.period = p.Microseconds()

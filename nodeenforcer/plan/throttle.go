@@ -4,6 +4,8 @@ import (
 	"math"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // throttleAt is memory.high, in bytes: a part of the way from the request to the limit, in whole pages; 0 where it would not be above
@@ -19,7 +21,7 @@ func throttleAt(request, limit int64, factor float64, page int64) int64 {
 // containerThrottle is memory.high: the kubelet's, where it has memory QoS, else what the contract or the policy asks for. A container
 // whose request is its limit has none; so BestEffort ones without a limit have none.
 func containerThrottle(b *builder, m *member, c *container) []value {
-	if b.node.Version != V2 {
+	if b.node.Version != cgroupfile.V2 {
 		return nil
 	}
 	request := c.spec.Resources.Requests.Memory().Value()

@@ -4,15 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
-)
 
-// Version is the kernel's cgroup version.
-type Version int
-
-// The cgroup versions.
-const (
-	V1 Version = 1
-	V2 Version = 2
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Driver says who makes the kubelet's cgroups, and so how they are named.
@@ -38,7 +31,7 @@ const (
 // Node is what the plan needs to know of a machine and of its kubelet.
 type Node struct {
 	Name    string
-	Version Version
+	Version cgroupfile.Version
 	Driver  Driver
 	// PageSize in bytes: the kernel rounds memory.high down to it.
 	PageSize int64

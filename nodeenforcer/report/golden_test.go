@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
@@ -27,7 +28,7 @@ type situation struct {
 	Node, Policy, From string
 	Capacity           corev1.ResourceList
 	Mode               v1alpha1.NodeMode
-	Version            plan.Version
+	Version            cgroupfile.Version
 	Driver             plan.Driver
 	// Offline: nothing was read.
 	Offline bool

@@ -15,6 +15,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -22,7 +23,7 @@ import (
 type Input struct {
 	Node, Policy string
 	Mode         v1alpha1.NodeMode
-	Version      plan.Version
+	Version      cgroupfile.Version
 	Driver       plan.Driver
 	Pods         []*corev1.Pod
 	// From says where the pods are from.
