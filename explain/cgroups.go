@@ -14,6 +14,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -85,7 +86,7 @@ func (v *view) nodePolicy() *v1alpha1.NodePolicySpec {
 		v.note("which NodePolicy the node has is not known: the kubelet's own values are shown")
 		return nil
 	}
-	if p == nil || !plan.Writes(p.Mode, plan.Nobody) {
+	if p == nil || !drift.Writes(p.Mode, plan.Nobody) {
 		return nil
 	}
 	return p

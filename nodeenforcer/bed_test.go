@@ -20,6 +20,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -51,7 +52,7 @@ func newBed(t testing.TB, pods ...*corev1.Pod) *bed {
 			Name: "n", Version: cgroupfile.V2, Driver: plan.Cgroupfs, Capacity: capacity(), KubeletVersion: "v1.36.3", Kubelet: &kubeletconfigv1beta1.KubeletConfiguration{},
 		},
 	}
-	b.enforcer = &Enforcer{Cgroups: b.cgroups, ProcRoot: t.TempDir(), Clock: b.clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	b.enforcer = &Enforcer{Cgroups: b.cgroups, ProcRoot: t.TempDir(), Clock: b.clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	return b
 }
 

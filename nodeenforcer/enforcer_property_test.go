@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -117,7 +118,7 @@ func TestRoundProperties(t *testing.T) {
 		if len(writes)+len(second.Written)+len(second.Diff.Operations)+len(second.Processes.Operations) > 0 {
 			r.Fatalf("after %v\nit wrote again: %v\nand would %v, %v", first.Written, writes, second.Diff.Operations, second.Processes.Operations)
 		}
-		if left := second.Diff.Drift; len(left) > 0 && slices.ContainsFunc(left, func(d plan.Drift) bool { return d.Why == "" }) {
+		if left := second.Diff.Drift; len(left) > 0 && slices.ContainsFunc(left, func(d drift.Drift) bool { return d.Why == "" }) {
 			r.Fatalf("there is drift without a reason: %v", left)
 		}
 	})
@@ -193,7 +194,7 @@ func TestRoundVanishing(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		last := map[string]plan.Operation{}
+		last := map[string]drift.Operation{}
 		for _, op := range round.Diff.Operations {
 			last[op.Path+" "+op.File] = op
 		}
@@ -226,12 +227,12 @@ func TestRoundVanishing(t *testing.T) {
 func TestRoundRefused(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
-		would := plan.Diff(b.tree(), b.have(), b.mode, plan.DiffOptions{}).Operations
+		would := drift.Diff(b.tree(), b.have(), b.mode, drift.Options{}).Operations
 		if len(would) == 0 {
 			return
 		}
 		at := rapid.IntRange(0, len(would)-1).Draw(r, "refused")
-		for slices.ContainsFunc(would[:at], func(op plan.Operation) bool { return op.Path == would[at].Path && op.File == would[at].File }) {
+		for slices.ContainsFunc(would[:at], func(op drift.Operation) bool { return op.Path == would[at].Path && op.File == would[at].File }) {
 			at--
 		}
 		refused := would[at]
@@ -241,7 +242,7 @@ func TestRoundRefused(t *testing.T) {
 			r.Fatalf("refused %v: got %v", refused, err)
 		}
 		var want []string
-		var failed []plan.Operation
+		var failed []drift.Operation
 		for i, op := range would {
 			if i == at || slices.ContainsFunc(failed, op.DependsOn) {
 				failed = append(failed, op)
@@ -268,7 +269,7 @@ func TestRoundRefused(t *testing.T) {
 }
 
 // have is what the enforcer is to read.
-func (b *bed) have() plan.Have {
+func (b *bed) have() drift.Have {
 	have, _, err := b.enforcer.observe(b.tree(), func(string) bool { return true })
 	if err != nil {
 		b.t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -88,7 +89,7 @@ func (m *machine) populate(t *testing.T, tree *plan.Tree) {
 
 // enforcer is a new one: it remembers nothing.
 func (m *machine) enforcer(tree cgroup.Tree) *nodeenforcer.Enforcer {
-	return &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	return &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 }
 
 func (m *machine) round(t *testing.T, e *nodeenforcer.Enforcer) nodeenforcer.Round {

@@ -115,15 +115,3 @@ type Note struct {
 	Pod     types.NamespacedName
 	Message string
 }
-
-// Have is what was read of a node: by path, what is there. A path that is absent does not exist.
-type Have map[string]Observed
-
-// Observed is one cgroup as it was read.
-type Observed struct {
-	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or is not there (a controller that
-	// is not enabled).
-	Files map[string]string
-	// MemoryUsage is memory.current or memory.usage_in_bytes, in bytes; -1: unknown.
-	MemoryUsage int64
-}
