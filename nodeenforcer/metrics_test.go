@@ -17,6 +17,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
@@ -125,7 +126,7 @@ func TestMetricsOfSignals(t *testing.T) {
 	m := NewMetrics(registry)
 	memory, inodes, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalImageFsInodesFree, v1alpha1.SignalPIDAvailable
 	short := map[corev1.NodeConditionType]bool{corev1.NodeMemoryPressure: true, corev1.NodePIDPressure: false}
-	all := pressure.Thresholds{List: []pressure.Threshold{{Signal: memory, Hard: true}, {Signal: inodes}, {Signal: pids}, {Signal: pids}}}
+	all := pressure.Thresholds{List: []pressure.Threshold{{Signal: memory, Kind: eviction.Hard}, {Signal: inodes}, {Signal: pids}, {Signal: pids}}}
 	stall := pressure.Thresholds{List: all.List[2:], Stall: &pressure.Stall{}}
 	for _, step := range []struct {
 		thresholds pressure.Thresholds

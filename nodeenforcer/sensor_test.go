@@ -11,6 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
@@ -39,7 +40,7 @@ func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]s
 
 func thresholdsOn(signals ...v1alpha1.EvictionSignal) (all pressure.Thresholds) {
 	for _, s := range signals {
-		all.List = append(all.List, pressure.Threshold{Signal: s}, pressure.Threshold{Signal: s, Hard: true})
+		all.List = append(all.List, pressure.Threshold{Signal: s}, pressure.Threshold{Signal: s, Kind: eviction.Hard})
 	}
 	return all
 }

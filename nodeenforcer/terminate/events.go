@@ -1,6 +1,10 @@
 package terminate
 
-import "time"
+import (
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+)
 
 // Event is something that happened to a victim. Results of actions are among them.
 type Event interface {
@@ -9,7 +13,7 @@ type Event interface {
 
 // Asked is a request. A second one can only tighten: from Soft to Hard, or to a shorter grace period.
 type Asked struct {
-	Kind         Kind
+	Kind         eviction.Kind
 	GraceSeconds int64
 	// Kubelet is its whole time for this pod at that grace period: KubeletTime.
 	Kubelet time.Duration

@@ -1,6 +1,10 @@
 package terminate
 
-import "time"
+import (
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+)
 
 // Recorder hears every step, in order for each victim. It must not block, nor call the Terminator.
 type Recorder interface {
@@ -10,7 +14,7 @@ type Recorder interface {
 // Record is one step.
 type Record struct {
 	Step Step
-	Kind Kind
+	Kind eviction.Kind
 	// After is the time since this kind of eviction was asked for.
 	After time.Duration
 	// Container is the name of its cgroup, for steps of containers.

@@ -8,24 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
-
-// Kind of an eviction. It decides what the victim is promised.
-type Kind int
-
-// The kinds, from the gentle to the rough.
-const (
-	Soft Kind = iota
-	Hard
-)
-
-// String is the kind's name.
-func (k Kind) String() string {
-	if k == Hard {
-		return "Hard"
-	}
-	return "Soft"
-}
 
 // Request asks for the end of a pod.
 type Request struct {
@@ -33,7 +17,7 @@ type Request struct {
 	Pod *corev1.Pod
 	// Path of the pod's cgroup, as package plan names it.
 	Path string
-	Kind Kind
+	Kind eviction.Kind
 	// GraceSeconds is what the kind promises: for Soft min(policy's maximum, pod's own), for Hard the policy's. Less than 1
 	// counts as 1: 0 would be a force delete.
 	GraceSeconds int64
