@@ -115,3 +115,14 @@ type Note struct {
 	Pod     types.NamespacedName
 	Message string
 }
+
+// Count is the number of groups at a level.
+func (t *Tree) Count(level Level) int {
+	n := 0
+	for i := range t.Groups {
+		if t.Groups[i].Level == level {
+			n++
+		}
+	}
+	return n
+}
