@@ -13,6 +13,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -56,8 +58,8 @@ func (v *view) machine() plan.Node {
 		n.Capacity, n.KubeletVersion = in.Node.Status.Capacity, in.Node.Status.NodeInfo.KubeletVersion
 	}
 	var assumed []string
-	if n.Version != plan.V1 && n.Version != plan.V2 {
-		n.Version = plan.V2
+	if n.Version != cgroupfile.V1 && n.Version != cgroupfile.V2 {
+		n.Version = cgroupfile.V2
 		assumed = append(assumed, "cgroup v2")
 	}
 	if n.Driver != plan.Cgroupfs && n.Driver != plan.Systemd {
@@ -84,7 +86,7 @@ func (v *view) nodePolicy() *v1alpha1.NodePolicySpec {
 		v.note("which NodePolicy the node has is not known: the kubelet's own values are shown")
 		return nil
 	}
-	if p == nil || !plan.Writes(p.Mode, plan.Nobody) {
+	if p == nil || !drift.Writes(p.Mode, plan.Nobody) {
 		return nil
 	}
 	return p

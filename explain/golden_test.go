@@ -23,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -44,7 +45,7 @@ type situation struct {
 	Services        []map[string]string
 	Owner           map[string]string
 	Claims          map[string][]corev1.PersistentVolumeAccessMode
-	Version         plan.Version
+	Version         cgroupfile.Version
 	Driver          plan.Driver
 	Kubelet         *kubeletconfigv1beta1.KubeletConfiguration
 	// Memory of the node; empty: no node is known.

@@ -11,6 +11,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -63,7 +64,7 @@ type Machine struct {
 	Kubelet *kubeletconfigv1beta1.KubeletConfiguration
 	// Version of its cgroups, and Driver; zero: unknown, then v2 and what the kubelet's configuration says, else systemd, are
 	// assumed.
-	Version plan.Version
+	Version cgroupfile.Version
 	Driver  plan.Driver
 	// CPUs is the state of its CPU manager; nil: unknown.
 	CPUs *plan.CPUManagerState

@@ -15,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 func hook(h corev1.LifecycleHandler) *corev1.Lifecycle { return &corev1.Lifecycle{PreStop: &h} }
@@ -171,7 +171,7 @@ func TestCgroups(t *testing.T) {
 		note            string
 	}{
 		"weight of the request":     {[]option{small}, "", "cpu.weight", "4 by kubelet ", ""},
-		"v1":                        {[]option{small, func(in *explain.Input) { in.Version = plan.V1 }}, "", "cpu.shares", "102 by kubelet ", ""},
+		"v1":                        {[]option{small, func(in *explain.Input) { in.Version = cgroupfile.V1 }}, "", "cpu.shares", "102 by kubelet ", ""},
 		"contract":                  {[]option{small, contract, tune, sized, alone}, "", "cpu.weight", "150 by podgrace ", ""},
 		"observed":                  {[]option{small, contract, func(in *explain.Input) { in.NodePolicyName, in.NodePolicy = "n", &v1alpha1.NodePolicySpec{} }}, "", "cpu.weight", "4 by kubelet ", "NodePolicy n is in mode Observe and writes nothing"},
 		"no policy":                 {[]option{small, contract}, "", "cpu.weight", "4 by kubelet ", "no NodePolicy is for its node"},

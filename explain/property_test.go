@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -163,7 +164,7 @@ func drawInput(t *rapid.T) explain.Input {
 	if chance(t, "node is known") {
 		in.Node = &corev1.Node{Status: corev1.NodeStatus{Capacity: quantities(t, "capacity")}}
 	}
-	in.Version, in.Driver = pick(t, "version", 0, plan.V1, plan.V2), pick(t, "driver", "", plan.Cgroupfs, plan.Systemd)
+	in.Version, in.Driver = pick(t, "version", 0, cgroupfile.V1, cgroupfile.V2), pick(t, "driver", "", plan.Cgroupfs, plan.Systemd)
 	if chance(t, "neighbours are known") {
 		in.Neighbours = []*corev1.Pod{neighbour("low", -1), in.Pod, neighbour("odd", 100)}
 		in.Usage = map[types.UID]int64{in.Pod.UID: rapid.Int64().Draw(t, "usage"), "low": 1}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -153,7 +154,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow), Settling: plan.NewSettling(plan.SettleTime), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
+	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 
@@ -202,8 +203,8 @@ func unenforced(r Round) string {
 	first, others := "", 0
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
 		switch {
-		case d.Why == "" || d.Why == plan.WhyFresh: // written, or soon
-		case d.Why == plan.WhyObserve || d.Why == plan.WhyOwned: // not the mode's matter
+		case d.Why == "" || d.Why == drift.WhyFresh: // written, or soon
+		case d.Why == drift.WhyObserve || d.Why == drift.WhyOwned: // not the mode's matter
 		case first == "":
 			d.Detail = "" // such as the usage, with which the Node would change in every round
 			first = d.String()

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
 // The kubelet makes a pod's cgroup and writes its files later: what stands there in between is not drift that somebody made, and
@@ -24,7 +24,7 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBed(t, runs1("a", "cpu=500m")).make(asPlanned)
-				b.enforcer.Settling = plan.NewSettling(plan.SettleTime)
+				b.enforcer.Settling = drift.NewSettling(drift.SettleTime)
 				source := newSource()
 				agent, _ := newAgent(b, source)
 				agent.Status = NewStatusKeeper(nil, agent.Clock, agent.Log)
@@ -45,10 +45,10 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 				if test.kubelet > 0 {
 					b.cgroups.Set(pod, "cpu.weight", wanted)
 				}
-				time.Sleep(plan.SettleTime)
+				time.Sleep(drift.SettleTime)
 				synctest.Wait()
 				if n := len(b.cgroups.Writes()) - before; n != test.writes {
-					t.Errorf("%d writes after %v: %v", n, plan.SettleTime, b.cgroups.Writes())
+					t.Errorf("%d writes after %v: %v", n, drift.SettleTime, b.cgroups.Writes())
 				}
 				if is, _ := b.cgroups.Get(pod, "cpu.weight"); is != wanted {
 					t.Errorf("cpu.weight is %s, want %s", is, wanted)

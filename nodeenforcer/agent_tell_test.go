@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -42,7 +43,7 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	for range 6 {
 		agent.round(t.Context(), true)
 	}
-	if log.count(`"msg"="wrote"`) != plan.RivalLimit || log.count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
+	if log.count(`"msg"="wrote"`) != drift.RivalLimit || log.count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
 		t.Errorf("told %q, events %q", log.lines, events)
 	}
 	if lines := strings.Join(gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {

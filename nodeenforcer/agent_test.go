@@ -20,6 +20,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -27,7 +29,7 @@ import (
 func newAgent(b *bed, source Source) (*Agent, *logged) {
 	log := &logged{}
 	a := &Agent{
-		Source: source, Machine: Machine{Version: plan.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
+		Source: source, Machine: Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
 		Clock: clock.RealClock{}, Log: funcr.New(log.write, funcr.Options{}),
 	}
 	b.enforcer.Clock = a.Clock
@@ -232,7 +234,7 @@ func TestAgentWithoutCgroups(t *testing.T) {
 	source := newSource()
 	agent, log := newAgent(b, source)
 	agent.enforcer = nil
-	agent.Machine = Machine{Version: plan.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
+	agent.Machine = Machine{Version: cgroupfile.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
 	source.say(b.live(v1alpha1.NodeModeObserve))
 	for range 3 {
 		agent.round(t.Context(), true)
@@ -307,21 +309,21 @@ func TestModeOf(t *testing.T) {
 }
 
 func TestUnenforced(t *testing.T) {
-	drift := func(why plan.Why) plan.Drift {
-		return plan.Drift{Where: plan.Where{Path: "/kubepods"}, File: "memory.max", Have: "2", Want: "1", Owner: plan.Kubelet, Why: why, Detail: "4096 bytes"}
+	left := func(why drift.Why) drift.Drift {
+		return drift.Drift{Where: drift.Where{Path: "/kubepods"}, File: "memory.max", Have: "2", Want: "1", Owner: plan.Kubelet, Why: why, Detail: "4096 bytes"}
 	}
 	for name, tc := range map[string]struct {
-		files, processes []plan.Drift
+		files, processes []drift.Drift
 		want             string
 	}{
 		"nothing":           {nil, nil, ""},
-		"written":           {[]plan.Drift{drift("")}, nil, ""},
-		"not the mode's":    {[]plan.Drift{drift(plan.WhyObserve)}, []plan.Drift{drift(plan.WhyOwned)}, ""},
-		"usage":             {[]plan.Drift{drift(""), drift(plan.WhyUsage)}, nil, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: the limit would fall under what is used now`},
-		"rival and others":  {[]plan.Drift{drift(plan.WhyRival), drift(plan.WhyPromise)}, []plan.Drift{drift(plan.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
-		"a process's rival": {nil, []plan.Drift{drift(plan.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
+		"written":           {[]drift.Drift{left("")}, nil, ""},
+		"not the mode's":    {[]drift.Drift{left(drift.WhyObserve)}, []drift.Drift{left(drift.WhyOwned)}, ""},
+		"usage":             {[]drift.Drift{left(""), left(drift.WhyUsage)}, nil, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: the limit would fall under what is used now`},
+		"rival and others":  {[]drift.Drift{left(drift.WhyRival), left(drift.WhyPromise)}, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
+		"a process's rival": {nil, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
 	} {
-		r := Round{Diff: plan.Difference{Drift: tc.files}, Processes: plan.ProcessDifference{Drift: tc.processes}}
+		r := Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
 		if got := unenforced(r); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
-// apply does the operations in their order. What could not be written holds back only what depends on it (plan.DependsOn), so that a
+// apply does the operations in their order. What could not be written holds back only what depends on it (drift.Operation.DependsOn), so that a
 // file that can never be written at the top does not end all that is done below.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	errs := []error{e.Undo.note(r.Diff.Operations, r.Processes.Operations)}
-	var failed []plan.Operation
+	var failed []drift.Operation
 	var gone []string
 	for ops := range runs(r.Diff.Operations) {
 		path := ops[0].Path
@@ -36,8 +36,8 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 }
 
 // write does those operations on one group that depend on none that failed, and returns those that failed together with its own.
-func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []plan.Operation) ([]plan.Operation, error) {
-	var free []plan.Operation
+func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
+	var free []drift.Operation
 	var files []cgroup.File
 	for _, op := range ops {
 		if slices.ContainsFunc(failed, op.DependsOn) {
@@ -66,7 +66,7 @@ func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []plan.Opera
 }
 
 // writeEach does one after the other: which of them the kernel does not take is not known. What was written already is left as it is.
-func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []plan.Operation) ([]plan.Operation, error) {
+func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
 	var errs []error
 	for i := range ops {
 		var err error

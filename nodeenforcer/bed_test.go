@@ -18,7 +18,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -47,10 +49,10 @@ func newBed(t testing.TB, pods ...*corev1.Pod) *bed {
 		t: t, cgroups: cgrouptest.NewFake(), clock: testclock.NewFakeClock(longAgo), mode: v1alpha1.NodeModeRepair, pods: pods,
 		policy: &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair},
 		node: plan.Node{
-			Name: "n", Version: plan.V2, Driver: plan.Cgroupfs, Capacity: capacity(), KubeletVersion: "v1.36.3", Kubelet: &kubeletconfigv1beta1.KubeletConfiguration{},
+			Name: "n", Version: cgroupfile.V2, Driver: plan.Cgroupfs, Capacity: capacity(), KubeletVersion: "v1.36.3", Kubelet: &kubeletconfigv1beta1.KubeletConfiguration{},
 		},
 	}
-	b.enforcer = &Enforcer{Cgroups: b.cgroups, ProcRoot: t.TempDir(), Clock: b.clock, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	b.enforcer = &Enforcer{Cgroups: b.cgroups, ProcRoot: t.TempDir(), Clock: b.clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	return b
 }
 

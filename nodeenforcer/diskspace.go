@@ -10,7 +10,6 @@ import (
 
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
-	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -28,9 +27,9 @@ const (
 // outdated says whether to wait until the kubelet has measured again: it takes more than one who goes, or all together are not
 // enough, and somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and
 // others would go for him. A volume that can't be measured does not hold everything up.
-func outdated(met pressure.Met, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
+func outdated(met shortage, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
 	one := choice.Short <= 0 && len(choice.Victims) == 1
-	if !disk(met.Signal) || len(choice.Victims) == 0 || one || met.For > diskStatsAge {
+	if !met.disk || len(choice.Victims) == 0 || one || met.For > diskStatsAge {
 		return false
 	}
 	since := now.Add(-met.For)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -27,9 +28,9 @@ type Enforcer struct {
 	DryRun bool
 	Clock  clock.PassiveClock
 	// Rivals remembers who reverts what.
-	Rivals *plan.Rivals
+	Rivals *drift.Rivals
 	// Settling holds repairs back while the owner may still be writing; nil: none.
-	Settling *plan.Settling
+	Settling *drift.Settling
 	// Undo remembers what is to be taken back when no policy asks for it any more; nil: nothing is.
 	Undo *Undo
 	// Hold: which policy there is is not known, and nothing is taken back.
@@ -45,17 +46,17 @@ type Enforcer struct {
 // Round is what one comparison found and did.
 type Round struct {
 	Tree      *plan.Tree
-	Have      plan.Have
+	Have      drift.Have
 	Mode      v1alpha1.NodeMode
-	Diff      plan.Difference
-	Processes plan.ProcessDifference
+	Diff      drift.Difference
+	Processes drift.ProcessDifference
 	// Written files and processes.
-	Written []plan.Operation
+	Written []drift.Operation
 	// Reverts are files that are given up from now on.
-	Reverts []plan.Revert
+	Reverts []drift.Revert
 	// Full: every cgroup was looked at, and not only those whose plan changed.
 	Full bool
-	// Again is when to look at all again, since a repair is held back until then (plan.Settling); 0: none is.
+	// Again is when to look at all again, since a repair is held back until then (drift.Settling); 0: none is.
 	Again time.Duration
 	// Changed: the plan is another than in the last round.
 	Changed bool
@@ -88,17 +89,17 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	have, adjustments, err := e.observe(r.Tree, look)
 	err = errors.Join(undone, err)
 	r.Have = have
-	options := plan.DiffOptions{PageSize: node.PageSize, GivenUp: e.Rivals.GivenUp}
+	options := drift.Options{PageSize: node.PageSize, GivenUp: e.Rivals.GivenUp}
 	if r.Full { // in a part of the tree what is not looked at would count as gone
 		r.Reverts = append(e.Rivals.Observe(began, r.Tree, have, options), e.Rivals.ObserveProcesses(began, r.Tree, adjustments)...)
 	}
-	r.Diff = plan.Diff(r.Tree, have, mode, options)
-	r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
+	r.Diff = drift.Diff(r.Tree, have, mode, options)
+	r.Processes = drift.ProcessOperations(r.Tree, adjustments, mode, options)
 	held, again := e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift), starting(pods))
 	if r.Again = again; held {
 		options.Fresh = e.Settling.Fresh
-		r.Diff = plan.Diff(r.Tree, have, mode, options)
-		r.Processes = plan.ProcessOperations(r.Tree, adjustments, mode, options)
+		r.Diff = drift.Diff(r.Tree, have, mode, options)
+		r.Processes = drift.ProcessOperations(r.Tree, adjustments, mode, options)
 	}
 	if !e.DryRun {
 		err = errors.Join(err, e.apply(ctx, &r))
@@ -115,7 +116,7 @@ func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
 		if names == nil {
 			names = map[types.NamespacedName]bool{}
 			for _, p := range pods {
-				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = plan.Starting(p)
+				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = drift.Starting(p)
 			}
 		}
 		return names[name]
@@ -169,8 +170,8 @@ var usageFiles = []string{"memory.current", "memory.usage_in_bytes"}
 
 // observe reads what the plan is to be compared with. A group that is gone is not in the answer; what can't be read for
 // another reason is in the error and not in the answer either, so that nothing is written there.
-func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (plan.Have, map[string]map[int]int, error) {
-	have, adjustments := plan.Have{}, map[string]map[int]int{}
+func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.Have, map[string]map[int]int, error) {
+	have, adjustments := drift.Have{}, map[string]map[int]int{}
 	var errs []error
 	for _, g := range tree.Groups {
 		if !look(g.Path) {
@@ -184,7 +185,7 @@ func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (plan.H
 			errs = append(errs, err)
 			continue
 		}
-		have[g.Path] = plan.Observed{Files: files, MemoryUsage: usage(files)}
+		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
 	}
 	for _, p := range tree.Processes {
 		if _, there := have[p.Path]; !there {
@@ -241,7 +242,7 @@ func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 		}
 		if written && err == nil {
 			e.Rivals.WroteProcess(op)
-			r.Written = append(r.Written, plan.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
+			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
 		}
 	}
 	return errors.Join(errs...)
@@ -249,8 +250,8 @@ func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 
 // runs are the operations in their order, those that follow each other on one group together: a systemd unit takes its
 // properties at once.
-func runs(ops []plan.Operation) func(yield func([]plan.Operation) bool) {
-	return func(yield func([]plan.Operation) bool) {
+func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
+	return func(yield func([]drift.Operation) bool) {
 		for len(ops) > 0 {
 			n := 1
 			for n < len(ops) && ops[n].Path == ops[0].Path {

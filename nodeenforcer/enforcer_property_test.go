@@ -14,6 +14,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -24,7 +26,7 @@ func drawBed(t *testing.T, r *rapid.T) *bed {
 		pods = append(pods, drawPod(r, fmt.Sprintf("p%d", i)))
 	}
 	b := newBed(t, pods...)
-	b.node.Version = rapid.SampledFrom([]plan.Version{plan.V1, plan.V2}).Draw(r, "version")
+	b.node.Version = rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(r, "version")
 	b.node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
 	if rapid.Bool().Draw(r, "policy") {
 		b.policy = &v1alpha1.NodePolicySpec{
@@ -116,7 +118,7 @@ func TestRoundProperties(t *testing.T) {
 		if len(writes)+len(second.Written)+len(second.Diff.Operations)+len(second.Processes.Operations) > 0 {
 			r.Fatalf("after %v\nit wrote again: %v\nand would %v, %v", first.Written, writes, second.Diff.Operations, second.Processes.Operations)
 		}
-		if left := second.Diff.Drift; len(left) > 0 && slices.ContainsFunc(left, func(d plan.Drift) bool { return d.Why == "" }) {
+		if left := second.Diff.Drift; len(left) > 0 && slices.ContainsFunc(left, func(d drift.Drift) bool { return d.Why == "" }) {
 			r.Fatalf("there is drift without a reason: %v", left)
 		}
 	})
@@ -192,7 +194,7 @@ func TestRoundVanishing(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		last := map[string]plan.Operation{}
+		last := map[string]drift.Operation{}
 		for _, op := range round.Diff.Operations {
 			last[op.Path+" "+op.File] = op
 		}
@@ -200,7 +202,7 @@ func TestRoundVanishing(t *testing.T) {
 			if strings.HasPrefix(op.Path+"/", gone+"/") {
 				continue
 			}
-			if got, _ := b.cgroups.Get(op.Path, op.File); !cgroup.Holds(got, op.To) {
+			if got, _ := b.cgroups.Get(op.Path, op.File); !cgroupfile.Holds(got, op.To) {
 				r.Fatalf("%s holds %s, not %s", key, got, op.To)
 			}
 		}
@@ -225,12 +227,12 @@ func TestRoundVanishing(t *testing.T) {
 func TestRoundRefused(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
-		would := plan.Diff(b.tree(), b.have(), b.mode, plan.DiffOptions{}).Operations
+		would := drift.Diff(b.tree(), b.have(), b.mode, drift.Options{}).Operations
 		if len(would) == 0 {
 			return
 		}
 		at := rapid.IntRange(0, len(would)-1).Draw(r, "refused")
-		for slices.ContainsFunc(would[:at], func(op plan.Operation) bool { return op.Path == would[at].Path && op.File == would[at].File }) {
+		for slices.ContainsFunc(would[:at], func(op drift.Operation) bool { return op.Path == would[at].Path && op.File == would[at].File }) {
 			at--
 		}
 		refused := would[at]
@@ -240,7 +242,7 @@ func TestRoundRefused(t *testing.T) {
 			r.Fatalf("refused %v: got %v", refused, err)
 		}
 		var want []string
-		var failed []plan.Operation
+		var failed []drift.Operation
 		for i, op := range would {
 			if i == at || slices.ContainsFunc(failed, op.DependsOn) {
 				failed = append(failed, op)
@@ -267,7 +269,7 @@ func TestRoundRefused(t *testing.T) {
 }
 
 // have is what the enforcer is to read.
-func (b *bed) have() plan.Have {
+func (b *bed) have() drift.Have {
 	have, _, err := b.enforcer.observe(b.tree(), func(string) bool { return true })
 	if err != nil {
 		b.t.Fatal(err)

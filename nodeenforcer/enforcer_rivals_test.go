@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
 // The kubelet writes a pod's cpu.weight once a minute, say: it is told once, left alone, and remembered through partial rounds.
@@ -22,7 +22,7 @@ func TestRoundGivesUp(t *testing.T) {
 		wrote += len(writes)
 		told += len(r.Reverts)
 	}
-	if told != 1 || wrote != plan.RivalLimit {
+	if told != 1 || wrote != drift.RivalLimit {
 		t.Errorf("told %d times, written %d times", told, wrote)
 	}
 	for i, cpu := range []string{"200m", "300m", "400m"} {
@@ -33,7 +33,7 @@ func TestRoundGivesUp(t *testing.T) {
 		}
 	}
 	r, writes := b.mustRound(true)
-	if len(writes)+len(r.Reverts) > 0 || len(r.Diff.Drift) != 1 || r.Diff.Drift[0].Why != plan.WhyRival {
+	if len(writes)+len(r.Reverts) > 0 || len(r.Diff.Drift) != 1 || r.Diff.Drift[0].Why != drift.WhyRival {
 		t.Errorf("wrote %v, told %v, drift %v", writes, r.Reverts, r.Diff.Drift)
 	}
 }
@@ -52,10 +52,10 @@ func TestRoundGivesUpProcesses(t *testing.T) {
 		b.setAdj(7, 0)
 		b.mustRound(false)
 	}
-	if told != 1 || wrote != plan.RivalLimit {
+	if told != 1 || wrote != drift.RivalLimit {
 		t.Errorf("told %d times, written %d times", told, wrote)
 	}
-	if r, _ := b.mustRound(true); len(r.Processes.Drift) != 1 || r.Processes.Drift[0].Why != plan.WhyRival || len(r.Written) > 0 {
+	if r, _ := b.mustRound(true); len(r.Processes.Drift) != 1 || r.Processes.Drift[0].Why != drift.WhyRival || len(r.Written) > 0 {
 		t.Errorf("drift %v, wrote %v", r.Processes.Drift, r.Written)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -315,17 +316,17 @@ func TestChanged(t *testing.T) {
 }
 
 func TestRuns(t *testing.T) {
-	op := func(path, file string) plan.Operation {
-		return plan.Operation{Where: plan.Where{Path: path}, File: file}
+	op := func(path, file string) drift.Operation {
+		return drift.Operation{Where: drift.Where{Path: path}, File: file}
 	}
-	var got [][]plan.Operation
-	for run := range runs([]plan.Operation{op("/a", "1"), op("/a", "2"), op("/b", "1"), op("/a", "3")}) {
+	var got [][]drift.Operation
+	for run := range runs([]drift.Operation{op("/a", "1"), op("/a", "2"), op("/b", "1"), op("/a", "3")}) {
 		got = append(got, run)
 	}
 	if len(got) != 3 || len(got[0]) != 2 || len(got[1]) != 1 || got[2][0].File != "3" {
 		t.Errorf("got %v", got)
 	}
-	for range runs([]plan.Operation{op("/a", "1"), op("/b", "1")}) {
+	for range runs([]drift.Operation{op("/a", "1"), op("/b", "1")}) {
 		break // the sequence may be left
 	}
 	for range runs(nil) {

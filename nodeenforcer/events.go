@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
 // Recorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
@@ -52,7 +52,7 @@ func clip(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 }
 
-func (e *Events) givenUp(node *corev1.Node, v plan.Revert) {
+func (e *Events) givenUp(node *corev1.Node, v drift.Revert) {
 	e.tell(nodeReference(node), corev1.EventTypeWarning, "CgroupFileContested", "Repair",
 		v.File+" of "+v.String()+" was set to "+v.Wrote+" and reverted to "+v.Found+" again and again; it is left alone now")
 }

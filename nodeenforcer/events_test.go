@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
 // recorded are the Events that were recorded, as text.
@@ -29,7 +29,7 @@ func TestEventsLimit(t *testing.T) {
 		tell := func(n int) int {
 			before := len(r)
 			for range n {
-				e.givenUp(&corev1.Node{}, plan.Revert{})
+				e.givenUp(&corev1.Node{}, drift.Revert{})
 			}
 			return len(r) - before
 		}
@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 	var r recorded
 	e := NewEvents(&r)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}
-	e.givenUp(node, plan.Revert{Where: plan.Where{Path: "/kubepods"}, File: "cpu.weight", Wrote: "79", Found: "100%s"})
+	e.givenUp(node, drift.Revert{Where: drift.Where{Path: "/kubepods"}, File: "cpu.weight", Wrote: "79", Found: "100%s"})
 	want := "*v1.Node Warning CgroupFileContested Repair: cpu.weight of /kubepods was set to 79 and reverted to 100%s again and again; it is left alone now"
 	if len(r) != 1 || r[0] != want {
 		t.Errorf("got %q", r)
@@ -61,7 +61,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(note), note[len(note)-8:])
 	}
 	var nobody *Events
-	nobody.givenUp(node, plan.Revert{})
+	nobody.givenUp(node, drift.Revert{})
 }
 
 func TestClip(t *testing.T) {

@@ -101,8 +101,8 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	e.Metrics.measured(e.thresholds, signals, told)
 	e.tellPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
-		if met.Fresh && e.due(met.Signal) {
-			e.relieve(ctx, state, met)
+		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
+			e.relieve(ctx, state, short)
 		}
 	}
 	e.release(verdict)
@@ -231,37 +231,40 @@ func (e *Evictor) release(verdict pressure.Verdict) {
 const pause = 250 * time.Millisecond
 
 // due says whether to look at the pods again, and remembers that it was done.
-func (e *Evictor) due(signal v1alpha1.EvictionSignal) bool {
+func (e *Evictor) due(met shortage) bool {
 	now, least := e.Clock.Now(), pause
-	if disk(signal) {
+	if met.disk {
 		least = diskPause
 	}
-	if last, looked := e.looked[signal]; looked && now.Sub(last).Abs() < least {
+	if last, looked := e.looked[met.Signal]; looked && now.Sub(last).Abs() < least {
 		return false
 	}
-	e.looked[signal] = now
+	e.looked[met.Signal] = now
 	return true
 }
 
+// shortage is a threshold to act upon.
+type shortage struct {
+	pressure.Met
+	// disk: of a file system, whose use by pods only the kubelet knows.
+	disk bool
+}
+
 // relieve has as many pods ended as it takes.
-func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
-	kind := eviction.Soft
-	if met.Hard {
-		kind = eviction.Hard
-	}
-	candidates, err := e.candidates(ctx, state, met.Signal)
+func (e *Evictor) relieve(ctx context.Context, state State, met shortage) {
+	candidates, err := e.candidates(ctx, state, met)
 	if err != nil {
 		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
 	}
 	free, flying := e.sorted(met, candidates)
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: kind, Amount: met.Need}, free, flying)
+	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: met.Kind, Amount: met.Need}, free, flying)
 	if outdated(met, choice, free, e.Clock.Now()) {
 		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
 		choice.Victims = nil
 	}
 	victims := slices.Concat(choice.Hasten, choice.Victims)
 	for _, v := range victims {
-		e.end(state, met, kind, v, leftFor(met, len(victims)))
+		e.end(state, met, v, leftFor(met.Met, len(victims)))
 	}
 	if len(victims) > 0 && choice.Short > 0 {
 		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
@@ -269,23 +272,23 @@ func (e *Evictor) relieve(ctx context.Context, state State, met pressure.Met) {
 }
 
 // sorted tells those who may be chosen from those who are on their way.
-func (e *Evictor) sorted(met pressure.Met, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
+func (e *Evictor) sorted(met shortage, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
 	standing := e.standing()
 	for _, c := range candidates {
 		s, flies := standing[c.Pod.UID]
 		switch {
-		case disk(met.Signal) && e.releasing.has(c.Pod.UID): // below
+		case met.disk && e.releasing.has(c.Pod.UID): // below
 		case !flies:
 			free = append(free, c)
-		case s.RefusedFor > 0 && !met.Hard: // a budget forbids it for now
+		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
 		default:
-			if disk(met.Signal) { // it goes on filling it until its end, and the measurement is older still
+			if met.disk { // it goes on filling it until its end, and the measurement is older still
 				c.Usage = nil
 			}
-			flying = append(flying, eviction.Flight{Candidate: c, Kind: kindOf(s.Kind), Overdue: e.overdue(s)})
+			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s)})
 		}
 	}
-	if disk(met.Signal) {
+	if met.disk {
 		flying = append(flying, e.releasing.flights()...)
 	}
 	return free, flying
@@ -296,17 +299,10 @@ func (e *Evictor) overdue(s terminate.Standing) bool {
 	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
-func kindOf(k terminate.Kind) eviction.Kind {
-	if k == terminate.Hard {
-		return eviction.Hard
-	}
-	return eviction.Soft
-}
-
 // end asks for the end of one pod; left is for its hooks.
-func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v eviction.Ranked, left int64) {
-	grace := eviction.Grace(v.Pod, kind, e.policy)
-	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
+func (e *Evictor) end(state State, met shortage, v eviction.Ranked, left int64) {
+	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
+	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: met.Kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
 	reason := eviction.Reason(cause, v)
 	if e.DryRun {
 		if !e.would[v.Pod.UID] {
@@ -316,28 +312,25 @@ func (e *Evictor) end(state State, met pressure.Met, kind eviction.Kind, v evict
 		return
 	}
 	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], GraceSeconds: grace, Message: reason, Left: left,
+		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
-	}
-	if kind == eviction.Hard {
-		request.Kind = terminate.Hard
 	}
 	if err := e.Terminator.Ask(request); err != nil {
 		e.Log.Error(err, "a pod can't be evicted", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
 	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
-	if disk(met.Signal) {
+	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
 	}
-	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
+	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
 	e.Events.evicting(v.Pod, reason)
 }
 
 // candidates are the node's pods with what they use right now.
-func (e *Evictor) candidates(ctx context.Context, state State, signal v1alpha1.EvictionSignal) ([]eviction.Candidate, error) {
+func (e *Evictor) candidates(ctx context.Context, state State, met shortage) ([]eviction.Candidate, error) {
 	var disks *diskUsage
-	if disk(signal) {
+	if met.disk {
 		var err error
 		if disks, err = e.disks(ctx); err != nil {
 			return nil, err
@@ -353,16 +346,16 @@ func (e *Evictor) candidates(ctx context.Context, state State, signal v1alpha1.E
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: e.Clock.Now(), Usage: map[v1alpha1.EvictionSignal]int64{}}
 		if disks != nil {
-			used, at, known := disks.of(p, signal)
+			used, at, known := disks.of(p, met.Signal)
 			if c.MeasuredAt = at; known {
-				c.Usage[signal] = used
+				c.Usage[met.Signal] = used
 			}
-		} else if used, err := usageOf(e.Cgroups, path, signal); errors.Is(err, cgroup.ErrGone) {
+		} else if used, err := usageOf(e.Cgroups, path, met.Signal); errors.Is(err, cgroup.ErrGone) {
 			continue
 		} else if err != nil {
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
 		} else {
-			c.Usage[measured(signal)] = used
+			c.Usage[measured(met.Signal)] = used
 		}
 		candidates = append(candidates, c)
 	}

@@ -53,12 +53,8 @@ func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
 
 // describe says which threshold is met.
 func describe(met pressure.Met) string {
-	kind := "soft"
-	if met.Hard {
-		kind = "hard"
-	}
 	if met.Signal == v1alpha1.SignalMemoryStall {
 		return "processes wait for memory longer than the policy allows"
 	}
-	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", kind, met.Signal, met.Available, met.Bound)
+	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", met.Kind, met.Signal, met.Available, met.Bound)
 }

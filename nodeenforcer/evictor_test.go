@@ -19,8 +19,9 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -37,7 +38,7 @@ func (f *told) Ask(r terminate.Request) error {
 	f.asked = append(f.asked, r)
 	f.standing = append(f.standing, terminate.Standing{
 		Pod:  terminate.Ref{NamespacedName: types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}, UID: r.Pod.UID},
-		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == terminate.Hard,
+		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == eviction.Hard,
 	})
 	return nil
 }
@@ -74,7 +75,7 @@ type stage struct {
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
 	t.Helper()
 	proc, _, v2 := sensed()
-	sensor := sensor(t, plan.V2, proc, v2)
+	sensor := sensor(t, cgroupfile.V2, proc, v2)
 	s := &stage{t: t, clock: testclock.NewFakeClock(longAgo), source: newSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &logged{}, paths: map[types.UID]string{}}
 	s.stat = filepath.Join(sensor.Machine.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
@@ -147,7 +148,7 @@ func TestEvictorHard(t *testing.T) {
 		t.Fatalf("%v have to go", got)
 	}
 	for _, r := range s.terminator.asked {
-		if r.Kind != terminate.Hard || r.GraceSeconds != 1 || !r.Contain || r.Left != 312<<20 || r.Path != s.paths[r.Pod.UID] || !strings.Contains(r.Message, "low on resource: memory") {
+		if r.Kind != eviction.Hard || r.GraceSeconds != 1 || !r.Contain || r.Left != 312<<20 || r.Path != s.paths[r.Pod.UID] || !strings.Contains(r.Message, "low on resource: memory") {
 			t.Errorf("asked for %+v", r)
 		}
 	}
@@ -203,7 +204,7 @@ func TestEvictorSoft(t *testing.T) {
 		t.Fatalf("within the grace period %v have to go", s.terminator.names())
 	}
 	s.later(600 * time.Millisecond)
-	if got := s.terminator.asked; len(got) != 1 || got[0].Pod.Name != "first" || got[0].Kind != terminate.Soft || got[0].GraceSeconds != 20 {
+	if got := s.terminator.asked; len(got) != 1 || got[0].Pod.Name != "first" || got[0].Kind != eviction.Soft || got[0].GraceSeconds != 20 {
 		t.Fatalf("asked for %+v", got)
 	}
 	s.terminator.standing[0].RefusedFor = time.Minute

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -23,7 +24,7 @@ type Machine struct {
 	CgroupRoot, ProcRoot string
 	// KubeletRoot is the kubelet's folder, /var/lib/kubelet, for cpu_manager_state. Empty: not read.
 	KubeletRoot string
-	Version     plan.Version
+	Version     cgroupfile.Version
 	// Driver is what the kubelet uses; empty: as its configuration says, or as the tree looks.
 	Driver plan.Driver
 }
@@ -34,7 +35,7 @@ func DetectMachine(cgroupRoot, procRoot, kubeletRoot string) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	return Machine{CgroupRoot: cgroupRoot, ProcRoot: procRoot, KubeletRoot: kubeletRoot, Version: plan.Version(version)}, nil
+	return Machine{CgroupRoot: cgroupRoot, ProcRoot: procRoot, KubeletRoot: kubeletRoot, Version: version}, nil
 }
 
 // Node is what the plan needs to know.
@@ -140,7 +141,7 @@ func meminfo(procRoot, name string) (int64, error) {
 // Cgroups are the machine's, as they are to be written under this driver. bus is the socket of the host's D-Bus or of its systemd.
 func (m Machine) Cgroups(driver plan.Driver, bus string) (cgroup.Tree, error) {
 	var tree cgroup.Tree = cgroup.NewV2(m.CgroupRoot)
-	if m.Version == plan.V1 {
+	if m.Version == cgroupfile.V1 {
 		v1, err := cgroup.NewV1(m.CgroupRoot, m.ProcRoot)
 		if err != nil {
 			return nil, err
@@ -148,7 +149,7 @@ func (m Machine) Cgroups(driver plan.Driver, bus string) (cgroup.Tree, error) {
 		tree = v1
 	}
 	if driver == plan.Systemd {
-		tree = cgroup.NewSystemd(tree, cgroup.Version(m.Version), cgroup.DialSystemd(bus))
+		tree = cgroup.NewSystemd(tree, m.Version, cgroup.DialSystemd(bus))
 	}
 	return tree, nil
 }

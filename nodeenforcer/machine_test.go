@@ -11,6 +11,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -36,13 +37,13 @@ func TestMachineNode(t *testing.T) {
 	proc := folder(t, map[string]string{"sys/kernel/pid_max": "32768\n", "sys/kernel/threads-max": "9000\n"})
 	kubelet := folder(t, map[string]string{"cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":0}`})
 	state := State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: capacity(), NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.35.1"}}}}
-	n := Machine{ProcRoot: proc, KubeletRoot: kubelet, Version: plan.V1}.Node(state)
-	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.KubeletVersion != "v1.35.1" || n.Version != plan.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
+	n := Machine{ProcRoot: proc, KubeletRoot: kubelet, Version: cgroupfile.V1}.Node(state)
+	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.KubeletVersion != "v1.35.1" || n.Version != cgroupfile.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
 		t.Errorf("got %+v", n)
 	}
 	// Of another machine nothing is read, and what can't be read is not known.
 	for name, m := range map[string]Machine{
-		"another machine":    {Version: plan.V2},
+		"another machine":    {Version: cgroupfile.V2},
 		"nothing is there":   {ProcRoot: t.TempDir(), KubeletRoot: t.TempDir()},
 		"nothing of sense":   {ProcRoot: folder(t, map[string]string{"sys/kernel/pid_max": "many", "sys/kernel/threads-max": "1"}), KubeletRoot: folder(t, map[string]string{"cpu_manager_state": "{"})},
 		"half of the limits": {ProcRoot: folder(t, map[string]string{"sys/kernel/pid_max": "7"})},
@@ -87,7 +88,7 @@ func TestMachineDriver(t *testing.T) {
 
 func TestDetectMachine(t *testing.T) {
 	if m, err := DetectMachine("/sys/fs/cgroup", "/proc", "/k"); err == nil {
-		if m.Version != plan.V1 && m.Version != plan.V2 || m.ProcRoot != "/proc" || m.KubeletRoot != "/k" || m.CgroupRoot != "/sys/fs/cgroup" {
+		if m.Version != cgroupfile.V1 && m.Version != cgroupfile.V2 || m.ProcRoot != "/proc" || m.KubeletRoot != "/k" || m.CgroupRoot != "/sys/fs/cgroup" {
 			t.Errorf("got %+v", m)
 		}
 	}
@@ -99,11 +100,11 @@ func TestDetectMachine(t *testing.T) {
 }
 
 func TestMachineCgroups(t *testing.T) {
-	v1 := Machine{Version: plan.V1, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
+	v1 := Machine{Version: cgroupfile.V1, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
 	if _, err := v1.Cgroups(plan.Cgroupfs, ""); err == nil {
 		t.Error("v1 without a list of mounts was opened")
 	}
-	v2 := Machine{Version: plan.V2, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
+	v2 := Machine{Version: cgroupfile.V2, CgroupRoot: t.TempDir(), ProcRoot: t.TempDir()}
 	for driver, durable := range map[plan.Driver]bool{plan.Cgroupfs: false, plan.Systemd: true, "": false} {
 		tree, err := v2.Cgroups(driver, "/run/none")
 		if _, systemd := tree.(*cgroup.Systemd); err != nil || systemd != durable {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
@@ -118,9 +119,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 func (m *Metrics) begin() {
 	m.rounds.WithLabelValues(scopeFull)
 	m.rounds.WithLabelValues(scopeChanged)
-	for _, kind := range []terminate.Kind{terminate.Soft, terminate.Hard} {
+	for _, kind := range []eviction.Kind{eviction.Soft, eviction.Hard} {
 		for _, step := range alerted() {
-			m.steps.WithLabelValues(kind.String(), string(step))
+			m.steps.WithLabelValues(kind.Label(), string(step))
 		}
 	}
 }
@@ -213,8 +214,8 @@ func (m *Metrics) evicting(r terminate.Record) {
 	if m == nil {
 		return
 	}
-	m.steps.WithLabelValues(r.Kind.String(), string(r.Step)).Inc()
-	m.latency.WithLabelValues(r.Kind.String(), string(r.Step)).Observe(r.After.Seconds())
+	m.steps.WithLabelValues(r.Kind.Label(), string(r.Step)).Inc()
+	m.latency.WithLabelValues(r.Kind.Label(), string(r.Step)).Observe(r.After.Seconds())
 }
 
 // NewRecorder tells each step of an eviction to the metrics and the log.
@@ -228,7 +229,7 @@ type recorder struct {
 // Record is for terminate.Recorder.
 func (r recorder) Record(pod terminate.Ref, step terminate.Record) {
 	r.metrics.evicting(step)
-	log := r.log.WithValues("pod", pod.String(), "step", step.Step, "kind", step.Kind, "afterMilliseconds", step.After.Milliseconds(), "container", step.Container, "try", step.Try)
+	log := r.log.WithValues("pod", pod.String(), "step", step.Step, "kind", step.Kind.Label(), "afterMilliseconds", step.After.Milliseconds(), "container", step.Container, "try", step.Try)
 	if step.Err != nil {
 		log = log.WithValues("trouble", step.Err.Error())
 	}

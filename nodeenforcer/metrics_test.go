@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
@@ -46,12 +48,12 @@ func TestMetricsOfRounds(t *testing.T) {
 	m := NewMetrics(registry)
 	tree := &plan.Tree{Groups: []plan.Group{{Level: plan.LevelKubepods}, {Level: plan.LevelPod}, {Level: plan.LevelPod}}}
 	m.round(Round{
-		Tree: tree, Full: true, Took: time.Second, Reverts: make([]plan.Revert, 2),
-		Written:   []plan.Operation{{File: "cpu.weight", Owner: plan.Kubelet}, {File: "cpu.weight", Owner: plan.Kubelet}},
-		Diff:      plan.Difference{Drift: []plan.Drift{{Owner: plan.Kubelet}, {Owner: plan.Kubelet, Why: plan.WhyUsage}}},
-		Processes: plan.ProcessDifference{Drift: []plan.Drift{{Owner: plan.Runtime, Why: plan.WhyRival}}},
+		Tree: tree, Full: true, Took: time.Second, Reverts: make([]drift.Revert, 2),
+		Written:   []drift.Operation{{File: "cpu.weight", Owner: plan.Kubelet}, {File: "cpu.weight", Owner: plan.Kubelet}},
+		Diff:      drift.Difference{Drift: []drift.Drift{{Owner: plan.Kubelet}, {Owner: plan.Kubelet, Why: drift.WhyUsage}}},
+		Processes: drift.ProcessDifference{Drift: []drift.Drift{{Owner: plan.Runtime, Why: drift.WhyRival}}},
 	}, errors.New("trouble"))
-	m.round(Round{Tree: tree, Written: []plan.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
+	m.round(Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
 	want := []string{
 		`podgrace_node_cgroups level="container" 0`,
 		`podgrace_node_cgroups level="kubepods" 1`,
@@ -124,7 +126,7 @@ func TestMetricsOfSignals(t *testing.T) {
 	m := NewMetrics(registry)
 	memory, inodes, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalImageFsInodesFree, v1alpha1.SignalPIDAvailable
 	short := map[corev1.NodeConditionType]bool{corev1.NodeMemoryPressure: true, corev1.NodePIDPressure: false}
-	all := pressure.Thresholds{List: []pressure.Threshold{{Signal: memory, Hard: true}, {Signal: inodes}, {Signal: pids}, {Signal: pids}}}
+	all := pressure.Thresholds{List: []pressure.Threshold{{Signal: memory, Kind: eviction.Hard}, {Signal: inodes}, {Signal: pids}, {Signal: pids}}}
 	stall := pressure.Thresholds{List: all.List[2:], Stall: &pressure.Stall{}}
 	for _, step := range []struct {
 		thresholds pressure.Thresholds

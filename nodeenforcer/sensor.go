@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
@@ -74,7 +74,7 @@ func (s *Sensor) memory() (pressure.Sample, error) {
 			return pressure.Sample{}, err
 		}
 		s.capacity, s.stat = total, filepath.Join(s.Machine.CgroupRoot, "memory.stat")
-		if s.Machine.Version == plan.V1 {
+		if s.Machine.Version == cgroupfile.V1 {
 			s.stat = filepath.Join(s.Machine.CgroupRoot, "memory", "memory.stat")
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Sensor) used() (used, inactive int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if s.Machine.Version == plan.V1 {
+	if s.Machine.Version == cgroupfile.V1 {
 		usage, err := os.ReadFile(filepath.Join(filepath.Dir(s.stat), "memory.usage_in_bytes"))
 		if err != nil {
 			return 0, 0, err

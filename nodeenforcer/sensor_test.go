@@ -10,7 +10,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
@@ -28,7 +29,7 @@ func sensed() (proc, v1, v2 map[string]string) {
 	return proc, v1, v2
 }
 
-func sensor(t *testing.T, version plan.Version, proc, cgroups map[string]string) *Sensor {
+func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]string) *Sensor {
 	t.Helper()
 	root := t.TempDir()
 	return &Sensor{
@@ -39,14 +40,14 @@ func sensor(t *testing.T, version plan.Version, proc, cgroups map[string]string)
 
 func thresholdsOn(signals ...v1alpha1.EvictionSignal) (all pressure.Thresholds) {
 	for _, s := range signals {
-		all.List = append(all.List, pressure.Threshold{Signal: s}, pressure.Threshold{Signal: s, Hard: true})
+		all.List = append(all.List, pressure.Threshold{Signal: s}, pressure.Threshold{Signal: s, Kind: eviction.Hard})
 	}
 	return all
 }
 
 func TestSensor(t *testing.T) {
 	proc, v1, v2 := sensed()
-	for version, files := range map[plan.Version]map[string]string{plan.V1: v1, plan.V2: v2} {
+	for version, files := range map[cgroupfile.Version]map[string]string{cgroupfile.V1: v1, cgroupfile.V2: v2} {
 		s := sensor(t, version, proc, files)
 		want := pressure.Signals{
 			v1alpha1.SignalMemoryAvailable: {Available: 5 << 30, Capacity: 8 << 30, Time: longAgo},
@@ -80,7 +81,7 @@ func TestSensor(t *testing.T) {
 func TestSensorOfAnIdleMachine(t *testing.T) {
 	proc, _, v2 := sensed()
 	v2["memory.stat"] = "anon 1\nfile 2\ninactive_file 9\n"
-	got, err := sensor(t, plan.V2, proc, v2).Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable))
+	got, err := sensor(t, cgroupfile.V2, proc, v2).Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable))
 	if s := got[v1alpha1.SignalMemoryAvailable]; err != nil || s.Available != s.Capacity {
 		t.Errorf("got %+v, %v", s, err)
 	}
@@ -90,20 +91,20 @@ func TestSensorOfAnIdleMachine(t *testing.T) {
 func TestSensorThatCannotMeasure(t *testing.T) {
 	proc, v1, v2 := sensed()
 	for name, tc := range map[string]struct {
-		version    plan.Version
+		version    cgroupfile.Version
 		file, text string // what the file holds instead; "-": it is not there
 		want       string
 	}{
-		"v2: no statistics":        {plan.V2, "memory.stat", "-", "memory.stat"},
-		"v2: empty":                {plan.V2, "memory.stat", "", "there is not each of anon, file, inactive_file"},
-		"v2: a field is missing":   {plan.V2, "memory.stat", "anon 1\nfile 2\n", "there is not each of"},
-		"v2: one is there twice":   {plan.V2, "memory.stat", "anon 1\nanon 2\nfile 3\n", "there is not each of"},
-		"v2: a field of no number": {plan.V2, "memory.stat", "anon much\nfile 2\ninactive_file 3\n", "anon: strconv"},
-		"v2: a name alone":         {plan.V2, "memory.stat", "anon\nfile 2\ninactive_file 3\n", "anon: strconv"},
-		"v1: no usage":             {plan.V1, "memory/memory.usage_in_bytes", "-", "memory.usage_in_bytes"},
-		"v1: usage of no number":   {plan.V1, "memory/memory.usage_in_bytes", "max\n", "memory.usage_in_bytes: strconv"},
-		"v1: a field is missing":   {plan.V1, "memory/memory.stat", "inactive_file 5\n", "there is not each of total_inactive_file"},
-		"no capacity":              {plan.V2, "meminfo", "MemFree: 1 kB\n", "it has no MemTotal"},
+		"v2: no statistics":        {cgroupfile.V2, "memory.stat", "-", "memory.stat"},
+		"v2: empty":                {cgroupfile.V2, "memory.stat", "", "there is not each of anon, file, inactive_file"},
+		"v2: a field is missing":   {cgroupfile.V2, "memory.stat", "anon 1\nfile 2\n", "there is not each of"},
+		"v2: one is there twice":   {cgroupfile.V2, "memory.stat", "anon 1\nanon 2\nfile 3\n", "there is not each of"},
+		"v2: a field of no number": {cgroupfile.V2, "memory.stat", "anon much\nfile 2\ninactive_file 3\n", "anon: strconv"},
+		"v2: a name alone":         {cgroupfile.V2, "memory.stat", "anon\nfile 2\ninactive_file 3\n", "anon: strconv"},
+		"v1: no usage":             {cgroupfile.V1, "memory/memory.usage_in_bytes", "-", "memory.usage_in_bytes"},
+		"v1: usage of no number":   {cgroupfile.V1, "memory/memory.usage_in_bytes", "max\n", "memory.usage_in_bytes: strconv"},
+		"v1: a field is missing":   {cgroupfile.V1, "memory/memory.stat", "inactive_file 5\n", "there is not each of total_inactive_file"},
+		"no capacity":              {cgroupfile.V2, "meminfo", "MemFree: 1 kB\n", "it has no MemTotal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc, v1, v2 := maps.Clone(proc), maps.Clone(v1), maps.Clone(v2)
@@ -115,7 +116,7 @@ func TestSensorThatCannotMeasure(t *testing.T) {
 					}
 				}
 			}
-			s := sensor(t, tc.version, proc, map[plan.Version]map[string]string{plan.V1: v1, plan.V2: v2}[tc.version])
+			s := sensor(t, tc.version, proc, map[cgroupfile.Version]map[string]string{cgroupfile.V1: v1, cgroupfile.V2: v2}[tc.version])
 			got, err := s.Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable))
 			if err == nil || !strings.Contains(err.Error(), "measure memory.available: ") || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -133,12 +134,12 @@ func TestSensorThatCannotMeasure(t *testing.T) {
 	} {
 		proc := maps.Clone(proc)
 		change(proc)
-		got, err := sensor(t, plan.V2, proc, v2).Measure(thresholdsOn(v1alpha1.SignalPIDAvailable, v1alpha1.SignalMemoryAvailable))
+		got, err := sensor(t, cgroupfile.V2, proc, v2).Measure(thresholdsOn(v1alpha1.SignalPIDAvailable, v1alpha1.SignalMemoryAvailable))
 		if err == nil || !strings.HasPrefix(err.Error(), name) || len(got) != 1 {
 			t.Errorf("got %v, %v, want %q", got, err, name)
 		}
 	}
-	s := sensor(t, plan.V2, proc, v2)
+	s := sensor(t, cgroupfile.V2, proc, v2)
 	s.ImageRoot = filepath.Join(s.ImageRoot, "none")
 	signals := []v1alpha1.EvictionSignal{v1alpha1.SignalImageFsAvailable, v1alpha1.SignalImageFsInodesFree, v1alpha1.SignalMemoryStall, "of tomorrow"}
 	got, err := s.Measure(thresholdsOn(signals...))

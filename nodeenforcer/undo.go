@@ -15,6 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -70,7 +71,7 @@ func (u *Undo) load() error {
 }
 
 // note remembers writes of files that nobody else owns, before they are done: what is not noted can't be undone.
-func (u *Undo) note(ops []plan.Operation, processes []plan.ProcessOperation) error {
+func (u *Undo) note(ops []drift.Operation, processes []drift.ProcessOperation) error {
 	if u == nil {
 		return nil
 	}
@@ -124,7 +125,7 @@ func (u *Undo) save() error {
 
 // leftovers are the entries that the plan does not ask for any more, and what to write: what the plan wants there as somebody else's,
 // else what was there before. In the order of paths, the groups below first.
-func (u *Undo) leftovers(tree *plan.Tree) []plan.Operation {
+func (u *Undo) leftovers(tree *plan.Tree) []drift.Operation {
 	groups, processes := map[string]*plan.Group{}, map[string]plan.Process{}
 	for i := range tree.Groups {
 		groups[tree.Groups[i].Path] = &tree.Groups[i]
@@ -132,14 +133,14 @@ func (u *Undo) leftovers(tree *plan.Tree) []plan.Operation {
 	for _, p := range tree.Processes {
 		processes[p.Path] = p
 	}
-	var out []plan.Operation
+	var out []drift.Operation
 	for _, key := range slices.SortedFunc(maps.Keys(u.entries), func(a, b undoKey) int {
 		return cmp.Or(cmp.Compare(b.Path, a.Path), cmp.Compare(a.File, b.File))
 	}) {
 		entry := u.entries[key]
-		op := plan.Operation{Where: plan.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
+		op := drift.Operation{Where: drift.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
 		if g := groups[key.Path]; g != nil {
-			op.Where = plan.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
+			op.Where = drift.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
 			if v, planned := g.Files[key.File]; planned {
 				op.To, op.Owner = v.Want, v.Owner
 			}
@@ -176,7 +177,7 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 	return errors.Join(append(errs, e.Undo.save())...)
 }
 
-func (e *Enforcer) takeBackOne(ctx context.Context, op plan.Operation) (done bool, err error) {
+func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
 	if op.File == fileOOMScoreAdj {
 		of, err := e.adjustments(op.Path)
 		for pid, is := range of {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -32,9 +33,9 @@ func TestUndo(t *testing.T) {
 	}
 	for name, to := range wanted {
 		from, _ := cgroups.Get("/kubepods", name)
-		r.Diff.Operations = append(r.Diff.Operations, plan.Operation{Where: plan.Where{Path: "/kubepods"}, File: name, From: from, To: to, Owner: plan.Nobody})
+		r.Diff.Operations = append(r.Diff.Operations, drift.Operation{Where: drift.Where{Path: "/kubepods"}, File: name, From: from, To: to, Owner: plan.Nobody})
 	}
-	first.Rivals = plan.NewRivals(plan.RivalLimit, plan.RivalWindow)
+	first.Rivals = drift.NewRivals(drift.RivalLimit, drift.RivalWindow)
 	if err := first.apply(t.Context(), &r); err != nil {
 		t.Fatal(err)
 	}

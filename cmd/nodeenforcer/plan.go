@@ -16,6 +16,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/policyfile"
@@ -191,7 +193,7 @@ func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration,
 
 // compare plans and, unless the plan is of another machine, reads what is there.
 func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.State) (report.Input, error) {
-	machine := nodeenforcer.Machine{Version: plan.Version(p.cgroupVersion)}
+	machine := nodeenforcer.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
 	if p.cgroupVersion == 0 {
 		var err error
 		if machine, err = nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {
@@ -213,7 +215,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.Sta
 	if err != nil {
 		return in, err
 	}
-	enforcer := &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	enforcer := &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err

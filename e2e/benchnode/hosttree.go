@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -122,7 +123,7 @@ func setOOMScoreAdj(pid, to int) error {
 
 // enforcer is a new one: it remembers no rival, and looks at all in its first round.
 func (t *hostTree) enforcer() *nodeenforcer.Enforcer {
-	return &nodeenforcer.Enforcer{Cgroups: t.cgroups, ProcRoot: hostProc, Clock: clock.RealClock{}, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	return &nodeenforcer.Enforcer{Cgroups: t.cgroups, ProcRoot: hostProc, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 }
 
 // remove takes all away.

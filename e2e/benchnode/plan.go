@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -33,7 +34,7 @@ type planned struct {
 // largeNode is a large machine with cgroup v1, as this one.
 func largeNode() plan.Node {
 	return plan.Node{
-		Name: steadyNode, Version: plan.V1, Driver: plan.Cgroupfs, PageSize: 4096, PIDs: 4194304, KubeletVersion: "v1.36.3", Kubelet: kubeletConfig(),
+		Name: steadyNode, Version: cgroupfile.V1, Driver: plan.Cgroupfs, PageSize: 4096, PIDs: 4194304, KubeletVersion: "v1.36.3", Kubelet: kubeletConfig(),
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("500")},
 	}
 }

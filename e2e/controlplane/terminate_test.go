@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -254,7 +255,7 @@ func TestTerminationWithoutAPIServer(t *testing.T) {
 	}()
 
 	network.set(true)
-	if err := terminator.Ask(terminate.Request{Pod: pod, Path: dir, Kind: terminate.Hard, GraceSeconds: 1, Contain: true, Message: "memory is short"}); err != nil {
+	if err := terminator.Ask(terminate.Request{Pod: pod, Path: dir, Kind: eviction.Hard, GraceSeconds: 1, Contain: true, Message: "memory is short"}); err != nil {
 		t.Fatal(err)
 	}
 	signalled := seen.until(t, terminate.StepSignalled)

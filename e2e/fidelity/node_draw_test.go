@@ -10,6 +10,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -51,7 +52,7 @@ var nodeCases = drawn(func(s source) *nodeCase {
 })
 
 // node is the case's, as Build takes it.
-func (c *nodeCase) node(v plan.Version) plan.Node {
+func (c *nodeCase) node(v cgroupfile.Version) plan.Node {
 	n := plan.Node{Name: nodeName, Version: v, Driver: plan.Cgroupfs, PageSize: nodePage,
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: *resource.NewQuantity(nodeMemory, resource.BinarySI)},
 		Kubelet: &kubeletconfigv1beta1.KubeletConfiguration{CgroupRoot: c.Root, CPUCFSQuota: &c.Quota, PodPidsLimit: &c.PodPIDs,

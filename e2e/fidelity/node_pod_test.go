@@ -17,6 +17,7 @@ import (
 	kubeletqos "k8s.io/kubernetes/pkg/kubelet/qos"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -29,7 +30,7 @@ func TestFidelityNodePod(t *testing.T) {
 	wanted := []share{{"Guaranteed", 10}, {"Burstable", 30}, {"BestEffort", 3}, {"quota", 10}, {"memory limit", 10}, {"huge pages", 10}, {"protection", 5}, {"pod level", 10}}
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := nodeCases.Draw(t, "case")
-		v := rapid.SampledFrom([]plan.Version{plan.V1, plan.V2}).Draw(t, "version")
+		v := rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(t, "version")
 		groups := map[string]plan.Group{}
 		tree := plan.Build(c.node(v), nil, c.Pods)
 		for _, g := range tree.Groups {
@@ -89,14 +90,14 @@ func (c *nodeCase) kubeletPath(class corev1.PodQOSClass, p *corev1.Pod) string {
 }
 
 // kubeletFiles are the files that libcontainer writes for the kubelet's configuration of the pod, as the kernel prints them.
-func (c *nodeCase) kubeletFiles(v plan.Version, p *corev1.Pod) map[string]string {
+func (c *nodeCase) kubeletFiles(v cgroupfile.Version, p *corev1.Pod) map[string]string {
 	policy := kubeletconfig.NoneMemoryReservationPolicy
 	if c.Tiered {
 		policy = kubeletconfig.TieredReservationMemoryReservationPolicy
 	}
-	r := cm.ResourceConfigForPod(p, c.Quota, uint64(c.PeriodMillis*1000), c.MemoryQoS && v == plan.V2, policy)
+	r := cm.ResourceConfigForPod(p, c.Quota, uint64(c.PeriodMillis*1000), c.MemoryQoS && v == cgroupfile.V2, policy)
 	files := map[string]string{}
-	if v == plan.V1 {
+	if v == cgroupfile.V1 {
 		files["cpu.shares"] = strconv.FormatUint(*r.CPUShares, 10)
 	} else {
 		files["cpu.weight"] = strconv.FormatUint(getCPUWeight(r.CPUShares), 10)
@@ -105,7 +106,7 @@ func (c *nodeCase) kubeletFiles(v plan.Version, p *corev1.Pod) map[string]string
 		c.quotaFiles(v, files, *r.CPUQuota, *r.CPUPeriod)
 	}
 	limit, suffix := "memory.max", ".max"
-	if v == plan.V1 {
+	if v == cgroupfile.V1 {
 		limit, suffix = "memory.limit_in_bytes", ".limit_in_bytes"
 	}
 	if r.Memory != nil && *r.Memory != 0 {
@@ -131,8 +132,8 @@ func (c *nodeCase) kubeletFiles(v plan.Version, p *corev1.Pod) map[string]string
 }
 
 // quotaFiles: libcontainer takes 0 as none (fs/cpu.go and fs2/cpu.go).
-func (c *nodeCase) quotaFiles(v plan.Version, files map[string]string, quota int64, period uint64) {
-	if v == plan.V1 {
+func (c *nodeCase) quotaFiles(v cgroupfile.Version, files map[string]string, quota int64, period uint64) {
+	if v == cgroupfile.V1 {
 		files["cpu.cfs_period_us"] = strconv.FormatUint(period, 10)
 		if quota != 0 && !c.Systemd {
 			files["cpu.cfs_quota_us"] = strconv.FormatInt(quota, 10)
@@ -158,7 +159,7 @@ func TestFidelityNodeOOMScore(t *testing.T) {
 	check(t, wanted, func(t *rapid.T, counts *tally) {
 		c := nodeCases.Draw(t, "case")
 		got := map[string]int{}
-		for _, p := range plan.Build(c.node(plan.V2), nil, c.Pods).Processes {
+		for _, p := range plan.Build(c.node(cgroupfile.V2), nil, c.Pods).Processes {
 			got[p.Pod.Name+"/"+p.Container] = p.OOMScoreAdj
 		}
 		for _, p := range c.Pods {
@@ -198,7 +199,7 @@ func TestFidelityNodeNames(t *testing.T) {
 		parts := rapid.SliceOfN(rapid.StringMatching(`[a-z_-][a-z0-9_-]{0,8}`), 0, 4).Draw(t, "parts")
 		for _, systemd := range []bool{false, true} {
 			c := nodeCase{Root: "/" + strings.Join(parts, "/"), Systemd: systemd, PeriodMillis: 100}
-			n := c.node(plan.V2)
+			n := c.node(cgroupfile.V2)
 			want := cm.NodeAllocatableRoot(c.Root, true, string(n.Driver))
 			tree := plan.Build(n, nil, nil)
 			if len(tree.Groups) == 0 || tree.Groups[0].Path != want || path.Dir(tree.Groups[1].Path) != want {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -81,10 +82,10 @@ func TestFidelityNodeQOS(t *testing.T) {
 			t.Fatal(err)
 		}
 		unified := map[string]string{}
-		for _, g := range plan.Build(c.node(plan.V2), nil, c.Pods).Groups {
+		for _, g := range plan.Build(c.node(cgroupfile.V2), nil, c.Pods).Groups {
 			unified[g.Path] = g.Files["cpu.weight"].Want
 		}
-		tree := plan.Build(c.node(plan.V1), &v1alpha1.NodePolicySpec{QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: percent}}, c.Pods)
+		tree := plan.Build(c.node(cgroupfile.V1), &v1alpha1.NodePolicySpec{QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: percent}}, c.Pods)
 		for _, g := range tree.Groups {
 			if g.Level != plan.LevelQOS {
 				continue

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	_ "unsafe" // for go:linkname
+	_ "unsafe"
 
 	"github.com/opencontainers/cgroups"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -59,7 +60,7 @@ func TestFidelityNodeWeight(t *testing.T) {
 	if len(want) < 19000 {
 		t.Errorf("only %d requests are asked for: there are 10000 weights", len(want))
 	}
-	checkWeights(t, plan.V2, nil, "cpu.weight", pods, want)
+	checkWeights(t, cgroupfile.V2, nil, "cpu.weight", pods, want)
 
 	pods, want = nil, map[string]uint64{}
 	for weight := range uint64(10000) {
@@ -67,7 +68,7 @@ func TestFidelityNodeWeight(t *testing.T) {
 		p.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: fmt.Sprintf(`{"cpu":{"weight":%d}}`, weight+1)}
 		pods, want[p.Name] = append(pods, p), cpuWeightToCPUShares(weight+1)
 	}
-	checkWeights(t, plan.V1, &v1alpha1.NodePolicySpec{}, "cpu.shares", pods, want)
+	checkWeights(t, cgroupfile.V1, &v1alpha1.NodePolicySpec{}, "cpu.shares", pods, want)
 }
 
 // weighed is a Burstable pod.
@@ -78,7 +79,7 @@ func weighed(name string, request resource.Quantity) *corev1.Pod {
 	return p
 }
 
-func checkWeights(t *testing.T, v plan.Version, policy *v1alpha1.NodePolicySpec, file string, pods []*corev1.Pod, want map[string]uint64) {
+func checkWeights(t *testing.T, v cgroupfile.Version, policy *v1alpha1.NodePolicySpec, file string, pods []*corev1.Pod, want map[string]uint64) {
 	t.Helper()
 	node, seen := (&nodeCase{Root: "/", PeriodMillis: 100}).node(v), 0
 	for some := range slices.Chunk(pods, 500) {

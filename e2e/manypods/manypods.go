@@ -17,7 +17,9 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -39,7 +41,7 @@ type machine struct {
 }
 
 // Test runs all on a tree of a version, below the harness's own root.
-func Test(t *testing.T, h *cgrouptest.Harness, version plan.Version) {
+func Test(t *testing.T, h *cgrouptest.Harness, version cgroupfile.Version) {
 	m := &machine{Harness: h, node: node(h.Root, version), pods: podsOf(Pods), pids: map[string]int{}}
 	tree := m.plan()
 	for _, g := range tree.Groups {
@@ -57,7 +59,7 @@ func Test(t *testing.T, h *cgrouptest.Harness, version plan.Version) {
 }
 
 // node is a large one, with kubepods below root.
-func node(root string, version plan.Version) plan.Node {
+func node(root string, version cgroupfile.Version) plan.Node {
 	return plan.Node{
 		Name: "many", Version: version, Driver: plan.Cgroupfs, PageSize: int64(os.Getpagesize()), PIDs: 32768, KubeletVersion: "v1.36.3",
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("500")},
@@ -87,7 +89,7 @@ func (m *machine) populate(t *testing.T, tree *plan.Tree) {
 
 // enforcer is a new one: it remembers nothing.
 func (m *machine) enforcer(tree cgroup.Tree) *nodeenforcer.Enforcer {
-	return &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: plan.NewRivals(plan.RivalLimit, plan.RivalWindow)}
+	return &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 }
 
 func (m *machine) round(t *testing.T, e *nodeenforcer.Enforcer) nodeenforcer.Round {
@@ -156,7 +158,7 @@ func (m *machine) calm(t *testing.T, e *nodeenforcer.Enforcer) {
 // the API server tells. The others are repaired all the same, nothing comes back, and once it has told only those above are written.
 func (m *machine) vanish(t *testing.T) {
 	file, value := "cpu.weight", "77"
-	if m.node.Version == plan.V1 {
+	if m.node.Version == cgroupfile.V1 {
 		file, value = "cpu.shares", "777"
 	}
 	tree := m.plan()

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // hierarchy is one mounted hierarchy: all controllers on v2, one or a few on v1.
@@ -110,7 +112,7 @@ func (g *group) write(file, value string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if ok && Holds(have, value) {
+	if ok && cgroupfile.Holds(have, value) {
 		return false, nil
 	}
 	err = g.writeFile(file, value)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // controllerSet are the files of one controller that systemd has properties for.
@@ -124,22 +126,12 @@ func cpuV1(values map[string]string) ([]dbus.Property, error) {
 	return append(all, quotaProperties(quota, period)...), nil
 }
 
-// percent is what systemd keeps of a quota in its drop-in file: whole hundredths of a CPU, in microseconds per second.
-const percent = 10_000
-
-// quotaProperties rounds the quota up to a whole percent, as the kubelet's cgroup manager does (opencontainers/cgroups v0.0.6
-// systemd/common.go, addCPUQuota): a daemon-reload would round it otherwise, perhaps down, under the sum of the children.
 func quotaProperties(quota, period uint64) []dbus.Property {
 	perSecond := uint64(math.MaxUint64)
 	if quota != math.MaxUint64 {
-		perSecond = roundedPerSecond(quota, period)
+		perSecond = cgroupfile.QuotaPerSecond(quota, period)
 	}
 	return []dbus.Property{newProperty("CPUQuotaPerSecUSec", perSecond), newProperty("CPUQuotaPeriodUSec", period)}
-}
-
-func roundedPerSecond(quota, period uint64) uint64 {
-	perSecond := quota * 1_000_000 / period
-	return (perSecond + percent - 1) / percent * percent
 }
 
 // durable is the value nearest to a file's that systemd can keep.
@@ -147,13 +139,13 @@ func durable(file File, values map[string]string) File {
 	switch file.Name {
 	case "cpu.max":
 		if quota, period, err := quotaOf(file.Value); err == nil && quota != math.MaxUint64 {
-			file.Value = fmt.Sprintf("%d %d", roundedPerSecond(quota, period)*period/1_000_000, period)
+			file.Value = fmt.Sprintf("%d %d", cgroupfile.SystemdQuota(int64(quota), int64(period)), period)
 		}
 	case "cpu.cfs_quota_us":
 		quota, err := limit(strings.TrimSpace(file.Value))
 		period, periodErr := strconv.ParseUint(values["cpu.cfs_period_us"], 10, 64)
 		if err == nil && periodErr == nil && quota != math.MaxUint64 && period > 0 {
-			file.Value = strconv.FormatUint(roundedPerSecond(quota, period)*period/1_000_000, 10)
+			file.Value = strconv.FormatInt(cgroupfile.SystemdQuota(int64(quota), int64(period)), 10)
 		}
 	}
 	return file
@@ -168,7 +160,7 @@ func quotaOf(value string) (quota, period uint64, err error) {
 	if quota, err = limit(fields[0]); err != nil {
 		return 0, 0, err
 	}
-	period = 100_000
+	period = cgroupfile.DefaultPeriod
 	if len(fields) == 2 {
 		period, err = strconv.ParseUint(fields[1], 10, 64)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Bus is a connection to systemd; *dbus.Conn is one.
@@ -45,9 +47,9 @@ type Systemd struct {
 }
 
 // NewSystemd wraps the tree of files. It connects at the first write.
-func NewSystemd(files Tree, version Version, dial Dialer) *Systemd {
+func NewSystemd(files Tree, version cgroupfile.Version, dial Dialer) *Systemd {
 	sets := setsV2
-	if version == Version1 {
+	if version == cgroupfile.V1 {
 		sets = setsV1
 	}
 	return &Systemd{Tree: files, sets: sets, dial: dial}
@@ -131,7 +133,7 @@ func (s *Systemd) writeRun(ctx context.Context, cgroup, unit string, files []Fil
 		if _, err := s.Tree.Write(ctx, cgroup, []File{f}); err != nil {
 			return false, cameAgain(cgroup, err)
 		}
-		differed := !Holds(have[f.Name], f.Value)
+		differed := !cgroupfile.Holds(have[f.Name], f.Value)
 		have[f.Name] = strings.TrimSpace(f.Value)
 		return differed, nil
 	})
@@ -225,7 +227,7 @@ func possible(files []File, have map[string]string) (want []File, missing string
 // properties are all of the unit's if a file differs, else none. A file that holds nothing (no CPUs of its own) is left to systemd,
 // whose default that is.
 func (s *Systemd) properties(want []File, have map[string]string) ([]dbus.Property, error) {
-	if !slices.ContainsFunc(want, func(f File) bool { return !Holds(have[f.Name], f.Value) }) {
+	if !slices.ContainsFunc(want, func(f File) bool { return !cgroupfile.Holds(have[f.Name], f.Value) }) {
 		return nil, nil
 	}
 	kept := maps.Clone(have)

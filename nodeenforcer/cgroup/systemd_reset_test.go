@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // resetting is a systemd that sets memory.oom.group to 0 with every property, as v252 does.
@@ -35,7 +36,7 @@ func (r resetting) SetUnitPropertiesContext(ctx context.Context, unit string, ru
 
 func (l lab) resetting(unit string, gone bool) *cgroup.Systemd {
 	file := filepath.Join(l.root, unit, "memory.oom.group")
-	return cgroup.NewSystemd(cgroup.NewV2(l.root), cgroup.Version2, func(ctx context.Context) (cgroup.Bus, error) {
+	return cgroup.NewSystemd(cgroup.NewV2(l.root), cgroupfile.V2, func(ctx context.Context) (cgroup.Bus, error) {
 		bus, err := l.systemd.Dial(ctx)
 		return resetting{bus, file, gone}, err
 	})
@@ -43,7 +44,7 @@ func (l lab) resetting(unit string, gone bool) *cgroup.Systemd {
 
 // Two enforcers write to one cgroup: what systemd resets under one is not what the other puts back.
 func TestSystemdTwoWriters(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "a.scope", map[string]string{"memory.low": "0", "memory.high": "max", "memory.oom.group": "1"})
+	l := newLab(t, cgroupfile.V2, "a.scope", map[string]string{"memory.low": "0", "memory.high": "max", "memory.oom.group": "1"})
 	trees := []*cgroup.Systemd{l.resetting("a.scope", false), l.resetting("a.scope", false)}
 	for i := range 100 {
 		var both sync.WaitGroup // begin together each time: nobody writes so often that the other would never have his turn
@@ -66,7 +67,7 @@ func TestSystemdTwoWriters(t *testing.T) {
 
 // A slice goes and comes again under a write: the new one has no file to put a value back into, and is not the one that was meant.
 func TestSystemdWriteToOneThatCameAgain(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "a.slice", map[string]string{"memory.low": "0", "memory.oom.group": "1"})
+	l := newLab(t, cgroupfile.V2, "a.slice", map[string]string{"memory.low": "0", "memory.oom.group": "1"})
 	_, err := l.resetting("a.slice", true).Write(t.Context(), "/a.slice", []cgroup.File{{Name: "memory.low", Value: "4096"}})
 	if !errors.Is(err, cgroup.ErrGone) {
 		t.Errorf("got %v", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 )
 
@@ -22,7 +23,7 @@ func TestSystemdConformsOnOrdinaryFiles(t *testing.T) {
 	cgrouptest.Conformance(t, func(t *testing.T) *cgrouptest.Harness {
 		root := cgrouptest.NewFolder(t)
 		systemd := cgrouptest.NewSystemd(root)
-		h := cgrouptest.OnFiles(root, cgroup.NewSystemd(cgroup.NewV2(root), cgroup.Version2, systemd.Dial), cgrouptest.SamplesV2)
+		h := cgrouptest.OnFiles(root, cgroup.NewSystemd(cgroup.NewV2(root), cgroupfile.V2, systemd.Dial), cgrouptest.SamplesV2)
 		h.Unit = func(_, word string) string { return word + ".slice" }
 		h.Refused = cgroup.File{Name: "memory.high", Value: "nonsense"}
 		return h
@@ -36,7 +37,7 @@ type lab struct {
 	tree    *cgroup.Systemd
 }
 
-func newLab(t *testing.T, version cgroup.Version, unit string, files map[string]string) lab {
+func newLab(t *testing.T, version cgroupfile.Version, unit string, files map[string]string) lab {
 	t.Helper()
 	root := t.TempDir()
 	l := lab{root: root, systemd: cgrouptest.NewSystemd(root)}
@@ -78,20 +79,20 @@ var unlimited = uint64(math.MaxUint64)
 func TestSystemdProperties(t *testing.T) {
 	tests := []struct {
 		name    string
-		version cgroup.Version
+		version cgroupfile.Version
 		have    map[string]string
 		write   []cgroup.File
 		written int
 		want    []dbus.Property
 	}{
 		{
-			"the weight takes everything along", cgroup.Version2,
+			"the weight takes everything along", cgroupfile.V2,
 			map[string]string{"cpu.weight": "100", "cpu.max": "25000 100000", "memory.max": "4096", "cpuset.cpus": "", "hugetlb.2MB.max": "0"},
 			[]cgroup.File{{Name: "cpu.weight", Value: "4"}}, 1,
 			[]dbus.Property{property("CPUQuotaPerSecUSec", uint64(250_000)), property("CPUQuotaPeriodUSec", uint64(100_000)), property("CPUWeight", uint64(4)), property("MemoryMax", uint64(4096))},
 		},
 		{
-			"one limit takes the others along", cgroup.Version2,
+			"one limit takes the others along", cgroupfile.V2,
 			map[string]string{"memory.min": "4096", "memory.low": "0", "memory.high": "max", "memory.max": "8192", "memory.swap.max": "0"},
 			[]cgroup.File{{Name: "memory.high", Value: "4096"}}, 1,
 			[]dbus.Property{
@@ -100,43 +101,43 @@ func TestSystemdProperties(t *testing.T) {
 			},
 		},
 		{
-			"a quota is rounded up to a percent", cgroup.Version2,
+			"a quota is rounded up to a percent", cgroupfile.V2,
 			map[string]string{"cpu.weight": "1", "cpu.max": "max 100000"},
 			[]cgroup.File{{Name: "cpu.max", Value: "1500 100000"}}, 1,
 			[]dbus.Property{property("CPUQuotaPerSecUSec", uint64(20_000)), property("CPUQuotaPeriodUSec", uint64(100_000)), property("CPUWeight", uint64(1))},
 		},
 		{
-			"and is held then", cgroup.Version2, map[string]string{"cpu.max": "2000 100000"},
+			"and is held then", cgroupfile.V2, map[string]string{"cpu.max": "2000 100000"},
 			[]cgroup.File{{Name: "cpu.max", Value: "1500 100000"}}, 0, nil,
 		},
 		{
-			"no limit", cgroup.Version2, map[string]string{"cpu.max": "2000 100000", "pids.max": "7"},
+			"no limit", cgroupfile.V2, map[string]string{"cpu.max": "2000 100000", "pids.max": "7"},
 			[]cgroup.File{{Name: "cpu.max", Value: "max 100000"}, {Name: "pids.max", Value: "max"}}, 2,
 			[]dbus.Property{property("CPUQuotaPerSecUSec", unlimited), property("CPUQuotaPeriodUSec", uint64(100_000)), property("TasksMax", unlimited)},
 		},
 		{
-			"no processes is one for systemd", cgroup.Version2, map[string]string{"pids.max": "7"},
+			"no processes is one for systemd", cgroupfile.V2, map[string]string{"pids.max": "7"},
 			[]cgroup.File{{Name: "pids.max", Value: "0"}}, 1, []dbus.Property{property("TasksMax", uint64(1))},
 		},
 		{
-			"weights of devices stay", cgroup.Version2, map[string]string{"io.weight": "default 100\n8:0 200"},
+			"weights of devices stay", cgroupfile.V2, map[string]string{"io.weight": "default 100\n8:0 200"},
 			[]cgroup.File{{Name: "io.weight", Value: "default 50"}}, 1, []dbus.Property{property("IOWeight", uint64(50))},
 		},
 		{
-			"CPUs are a mask", cgroup.Version2, map[string]string{"cpuset.cpus": "0-3", "cpuset.mems": "0"},
+			"CPUs are a mask", cgroupfile.V2, map[string]string{"cpuset.cpus": "0-3", "cpuset.mems": "0"},
 			[]cgroup.File{{Name: "cpuset.cpus", Value: "0,2-3,9"}}, 1,
 			[]dbus.Property{property("AllowedCPUs", []byte{0b1101, 0b10}), property("AllowedMemoryNodes", []byte{1})},
 		},
 		{
-			"plain files make no call", cgroup.Version2, map[string]string{"memory.oom.group": "0", "memory.max": "8192"},
+			"plain files make no call", cgroupfile.V2, map[string]string{"memory.oom.group": "0", "memory.max": "8192"},
 			[]cgroup.File{{Name: "memory.oom.group", Value: "1"}, {Name: "memory.max", Value: "8192"}}, 1, nil,
 		},
 		{
-			"nothing differs", cgroup.Version2, map[string]string{"cpu.weight": "4"},
+			"nothing differs", cgroupfile.V2, map[string]string{"cpu.weight": "4"},
 			[]cgroup.File{{Name: "cpu.weight", Value: "4\n"}}, 0, nil,
 		},
 		{
-			"v1", cgroup.Version1,
+			"v1", cgroupfile.V1,
 			map[string]string{"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000", "memory.limit_in_bytes": "9223372036854771712", "blkio.weight": "500"},
 			[]cgroup.File{{Name: "cpu.shares", Value: "102"}, {Name: "cpu.cfs_quota_us", Value: "15001"}, {Name: "memory.limit_in_bytes", Value: "4096"}, {Name: "blkio.weight", Value: "10"}}, 4,
 			[]dbus.Property{
@@ -145,7 +146,7 @@ func TestSystemdProperties(t *testing.T) {
 			},
 		},
 		{
-			"v1 without a limit", cgroup.Version1, map[string]string{"cpu.shares": "2", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
+			"v1 without a limit", cgroupfile.V1, map[string]string{"cpu.shares": "2", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
 			[]cgroup.File{{Name: "cpu.shares", Value: "3"}}, 1,
 			[]dbus.Property{property("CPUQuotaPerSecUSec", unlimited), property("CPUQuotaPeriodUSec", uint64(100_000)), property("CPUShares", uint64(3))},
 		},
@@ -171,7 +172,7 @@ func TestSystemdProperties(t *testing.T) {
 // What was written through systemd is there after a daemon-reload, and so is what somebody else had written into the files beside
 // it, of which systemd knew nothing.
 func TestSystemdWritesLast(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "a.slice", map[string]string{"cpu.weight": "100", "cpu.max": "max 100000", "pids.max": "max"})
+	l := newLab(t, cgroupfile.V2, "a.slice", map[string]string{"cpu.weight": "100", "cpu.max": "max 100000", "pids.max": "max"})
 	l.put(t, "a.slice", "cpu.max", "30000 100000")
 	l.put(t, "a.slice", "pids.max", "70")
 	if _, err := l.tree.Write(t.Context(), "/a.slice", []cgroup.File{{Name: "cpu.weight", Value: "7"}}); err != nil {
@@ -187,7 +188,7 @@ func TestSystemdWritesLast(t *testing.T) {
 }
 
 func TestSystemdReconnects(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "a.slice", map[string]string{"cpu.weight": "100"})
+	l := newLab(t, cgroupfile.V2, "a.slice", map[string]string{"cpu.weight": "100"})
 	write := func(value string) error {
 		_, err := l.tree.Write(t.Context(), "/a.slice", []cgroup.File{{Name: "cpu.weight", Value: value}})
 		return err
@@ -223,7 +224,7 @@ func TestSystemdErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			l := newLab(t, cgroup.Version2, "a.scope", map[string]string{"cpu.weight": "100"})
+			l := newLab(t, cgroupfile.V2, "a.scope", map[string]string{"cpu.weight": "100"})
 			l.systemd.FailNext(test.err)
 			_, err := l.tree.Write(t.Context(), "/a.scope", []cgroup.File{{Name: "cpu.weight", Value: "1"}})
 			if err == nil || errors.Is(err, cgroup.ErrGone) != test.gone {
@@ -241,7 +242,7 @@ func TestSystemdErrors(t *testing.T) {
 
 // A missing file means that its controller is not enabled; its property would enable it.
 func TestSystemdEnablesNoController(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "a.slice", map[string]string{"cpu.weight": "100"})
+	l := newLab(t, cgroupfile.V2, "a.slice", map[string]string{"cpu.weight": "100"})
 	_, err := l.tree.Write(t.Context(), "/a.slice", []cgroup.File{{Name: "io.weight", Value: "default 50"}})
 	if !errors.Is(err, cgroup.ErrNoFile) || len(l.systemd.Calls()) > 0 {
 		t.Errorf("%d calls, %v", len(l.systemd.Calls()), err)
@@ -250,7 +251,7 @@ func TestSystemdEnablesNoController(t *testing.T) {
 
 // A cgroup that is not a unit belongs to whoever made it.
 func TestSystemdLeavesCgroupsBelowUnits(t *testing.T) {
-	l := newLab(t, cgroup.Version2, "init", map[string]string{"cpu.weight": "100"})
+	l := newLab(t, cgroupfile.V2, "init", map[string]string{"cpu.weight": "100"})
 	n, err := l.tree.Write(t.Context(), "/init", []cgroup.File{{Name: "cpu.weight", Value: "1"}})
 	if n != 1 || err != nil || l.systemd.Dials() > 0 {
 		t.Errorf("wrote %d, %d connections: %v", n, l.systemd.Dials(), err)

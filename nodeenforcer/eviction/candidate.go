@@ -9,7 +9,7 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
-// Kind says what kind of threshold asks for an eviction.
+// Kind of a threshold, and of the eviction that it asks for. It decides what the victim is promised.
 type Kind string
 
 // The kinds.
@@ -19,6 +19,14 @@ const (
 	// Hard: the pod has the policy's hard grace period.
 	Hard Kind = "hard"
 )
+
+// Label is the kind in metrics and logs.
+func (k Kind) Label() string {
+	if k == Hard {
+		return "Hard"
+	}
+	return "Soft"
+}
 
 // systemCritical is the lowest priority of critical pods (pkg/apis/scheduling/types.go SystemCriticalPriority, 1.36.3).
 const systemCritical = int32(2_000_000_000)

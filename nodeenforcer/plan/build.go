@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 type quantity = resource.Quantity
@@ -75,8 +76,8 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 
 // withDefaults fills what the caller left out.
 func withDefaults(n Node) Node {
-	if n.Version != V1 {
-		n.Version = V2
+	if n.Version != cgroupfile.V1 {
+		n.Version = cgroupfile.V2
 	}
 	if n.Driver != Cgroupfs && n.Driver != Systemd {
 		n.Driver = Cgroupfs

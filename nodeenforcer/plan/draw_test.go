@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -40,7 +41,7 @@ func drawCase(t *rapid.T) planCase {
 func drawNode(t *rapid.T) plan.Node {
 	n := plan.Node{
 		Name:           "n1",
-		Version:        rapid.SampledFrom([]plan.Version{plan.V1, plan.V2, plan.V2, 0}).Draw(t, "version"),
+		Version:        rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2, cgroupfile.V2, 0}).Draw(t, "version"),
 		Driver:         rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd, ""}).Draw(t, "driver"),
 		PageSize:       rapid.SampledFrom([]int64{4096, 65536, 0}).Draw(t, "page"),
 		PIDs:           rapid.SampledFrom([]int64{0, 32768}).Draw(t, "pids"),

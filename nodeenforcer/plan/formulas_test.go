@@ -8,11 +8,12 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // TestFormulas has the numbers that were measured on real nodes, and the ends of each range.
 func TestFormulas(t *testing.T) {
-	v1, v2 := Node{Version: V1, PageSize: 4096}, Node{Version: V2, PageSize: 4096}
+	v1, v2 := Node{Version: cgroupfile.V1, PageSize: 4096}, Node{Version: cgroupfile.V2, PageSize: 4096}
 	for name, tc := range map[string]struct{ got, want any }{
 		"shares of 100m":                     {sharesOf(100), int64(102)},
 		"shares of nothing":                  {sharesOf(0), int64(2)},
@@ -28,10 +29,10 @@ func TestFormulas(t *testing.T) {
 		"quota of 250m":                      {quotaOf(250, 100_000), int64(25_000)},
 		"quota of 1m":                        {quotaOf(1, 100_000), int64(1000)},
 		"quota of no limit":                  {quotaOf(0, 100_000), int64(0)},
-		"quota of 15m by systemd":            {systemdQuota(quotaOf(15, 100_000), 100_000), int64(2000)},
-		"quota of 250m by systemd":           {systemdQuota(25_000, 100_000), int64(25_000)},
-		"quota of 15m in 10 ms by systemd":   {systemdQuota(1000, 10_000), int64(1000)},
-		"a quota out of range by systemd":    {systemdQuota(math.MaxInt64, 100_000), int64(math.MaxInt64)},
+		"quota of 15m by systemd":            {cgroupfile.SystemdQuota(quotaOf(15, 100_000), 100_000), int64(2000)},
+		"quota of 250m by systemd":           {cgroupfile.SystemdQuota(25_000, 100_000), int64(25_000)},
+		"quota of 15m in 10 ms by systemd":   {cgroupfile.SystemdQuota(1000, 10_000), int64(1000)},
+		"a quota out of range by systemd":    {cgroupfile.SystemdQuota(math.MaxInt64, 100_000), int64(math.MaxInt64)},
 		"memory in pages":                    {v2.memoryBytes(4097), "4096"},
 		"all memory in v2":                   {v2.memoryBytes(math.MaxInt64), "max"},
 		"all memory in v1":                   {v1.memoryBytes(math.MaxInt64), "9223372036854771712"},

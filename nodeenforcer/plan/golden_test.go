@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -34,13 +35,13 @@ type goldenNode struct {
 // variants are the forms of one plan.
 var variants = []struct {
 	name    string
-	version plan.Version
+	version cgroupfile.Version
 	driver  plan.Driver
 }{
-	{"v1-cgroupfs", plan.V1, plan.Cgroupfs},
-	{"v1-systemd", plan.V1, plan.Systemd},
-	{"v2-cgroupfs", plan.V2, plan.Cgroupfs},
-	{"v2-systemd", plan.V2, plan.Systemd},
+	{"v1-cgroupfs", cgroupfile.V1, plan.Cgroupfs},
+	{"v1-systemd", cgroupfile.V1, plan.Systemd},
+	{"v2-cgroupfs", cgroupfile.V2, plan.Cgroupfs},
+	{"v2-systemd", cgroupfile.V2, plan.Systemd},
 }
 
 // TestGolden reads node.yaml, policy.yaml (optional) and pods.yaml of each archive, and compares the plan in all forms that the

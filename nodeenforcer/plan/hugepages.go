@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // hugeUnbounded is what the kubelet writes where huge pages are not bounded: 1<<62 bytes, a number that the kernel takes as it is.
@@ -71,7 +73,7 @@ func hugeLimits(list corev1.ResourceList) map[int64]int64 {
 func (b *builder) huge(sizes []int64, limit func(size int64) int64) []value {
 	var files []value
 	suffix := ".max"
-	if b.node.Version == V1 {
+	if b.node.Version == cgroupfile.V1 {
 		suffix = ".limit_in_bytes"
 	}
 	for _, size := range sizes {

@@ -1,6 +1,10 @@
 package plan
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // podIO is the contract's io weight, bounded. The kubelet writes none.
 //
@@ -16,7 +20,7 @@ func podIO(b *builder, m *member) []value {
 		b.note(m, "io weight %d is lowered to %d: bounds.maxIOWeight", weight, bound)
 		weight = bound
 	}
-	if b.node.Version == V2 {
+	if b.node.Version == cgroupfile.V2 {
 		return []value{{file: "io.weight", why: ContractIO, want: "default " + strconv.FormatInt(weight, 10)}}
 	}
 	return []value{
@@ -30,4 +34,18 @@ func bfqWeight(weight int64) int64 {
 		return weight
 	}
 	return 100 + (weight-100)*900/9900
+}
+
+// pidsMax is the file of a limit of processes. 0 becomes 1, since systemd can't express it (libcontainer does so with both drivers).
+func pidsMax(limit int64) value {
+	return value{file: "pids.max", why: Always, want: strconv.FormatInt(max(limit, 1), 10)}
+}
+
+// podPIDs is podPidsLimit, if positive (pkg/kubelet/cm/pod_container_manager_linux.go EnsureExists, 1.36.3). Containers have none: the
+// CRI has no field for it.
+func podPIDs(b *builder, _ *member) []value {
+	if b.set.podPIDs <= 0 {
+		return nil
+	}
+	return []value{pidsMax(b.set.podPIDs)}
 }

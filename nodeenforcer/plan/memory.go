@@ -1,6 +1,14 @@
 package plan
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"math"
+	"math/bits"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // memoryLimit is the file of a limit in bytes; none where it is 0, since libcontainer then writes none.
 func (b *builder) memoryLimit(bytes int64) []value {
@@ -11,7 +19,7 @@ func (b *builder) memoryLimit(bytes int64) []value {
 }
 
 func (b *builder) memoryFile() string {
-	if b.node.Version == V1 {
+	if b.node.Version == cgroupfile.V1 {
 		return "memory.limit_in_bytes"
 	}
 	return "memory.max"
@@ -29,4 +37,154 @@ func podMemory(b *builder, m *member) []value {
 func containerMemory(b *builder, _ *member, c *container) []value {
 	limit := c.limit(corev1.ResourceMemory)
 	return b.memoryLimit(limit.Value())
+}
+
+// memoryBytes is how the kernel prints a number of bytes that was written to a memory file: it counts in pages, rounded down, up
+// to a largest number that v2 calls max (mm/page_counter.c page_counter_memparse, mm/memcontrol.c seq_puts_memcg_tunable).
+func (n Node) memoryBytes(value int64) string {
+	return n.pages(value, 1)
+}
+
+// hugeBytes is the same for a hugetlb file, whose unit is the huge page of this many bytes (mm/hugetlb_cgroup.c).
+func (n Node) hugeBytes(value, hugePage int64) string {
+	return n.pages(value, max(hugePage/n.PageSize, 1))
+}
+
+func (n Node) pages(value, unit int64) string {
+	limit := math.MaxInt64 / n.PageSize
+	pages := min(max(value, 0)/n.PageSize, limit)
+	pages, limit = pages/unit*unit, limit/unit*unit
+	if pages == limit && n.Version == cgroupfile.V2 {
+		return "max"
+	}
+	return strconv.FormatInt(pages*n.PageSize, 10)
+}
+
+// floorPage rounds a number of bytes down to whole pages, at least 0.
+func (n Node) floorPage(value int64) int64 {
+	value = max(value, 0)
+	return value - value%n.PageSize
+}
+
+// portion is amount x part / whole, rounded down, of numbers that are not negative. It saturates; of a whole of 0 it is 0.
+func portion(amount, part, whole int64) int64 {
+	if amount <= 0 || part <= 0 || whole <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(amount), uint64(part))
+	if hi >= uint64(whole) {
+		return math.MaxInt64
+	}
+	quotient, _ := bits.Div64(hi, lo, uint64(whole))
+	return int64(min(quotient, math.MaxInt64))
+}
+
+// plus adds what is not negative, and saturates.
+func plus(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// reserved is what the QoS levels may have of memory.
+type reserved struct {
+	why                   Condition
+	burstable, besteffort int64
+}
+
+// newReserved keeps a part of the requests of each class from the classes below it (qos_container_manager_linux.go setMemoryReserve,
+// 1.36.3): the kubelet's own qosReserved or, where it has none, the policy's. nil: neither, or it can't be.
+func newReserved(b *builder) *reserved {
+	var percent int64
+	r := &reserved{why: Reserved}
+	switch {
+	case b.set.qosReserved != nil:
+		percent, r.why = *b.set.qosReserved, KubeletReserved
+		if p := b.policy.QOSReserved; p != nil && int64(p.MemoryPercent) != percent {
+			b.noteNode("qosReserved is the kubelet's, %d%%: it writes the files every minute, the policy's %d%% could not last", percent, p.MemoryPercent)
+		}
+	case b.policy.QOSReserved != nil:
+		percent = int64(b.policy.QOSReserved.MemoryPercent)
+	default:
+		return nil
+	}
+	requests := map[corev1.PodQOSClass]int64{}
+	for _, m := range b.members {
+		requests[m.class] = plus(requests[m.class], m.specRequestsAlways.Memory().Value())
+	}
+	total := b.set.allocatable.Memory().Value()
+	if total == 0 {
+		return nil
+	}
+	r.burstable = total - portion(requests[corev1.PodQOSGuaranteed], percent, 100)
+	r.besteffort = r.burstable - portion(requests[corev1.PodQOSBurstable], percent, 100)
+	return r
+}
+
+// qosMemory is the level's limit. One that is not positive can't be written: the requests are more than there is.
+func qosMemory(b *builder, class corev1.PodQOSClass) []value {
+	if b.reserved == nil {
+		return nil
+	}
+	limit := b.reserved.burstable
+	if class == corev1.PodQOSBestEffort {
+		limit = b.reserved.besteffort
+	}
+	if limit < b.node.PageSize {
+		b.noteNode("qosReserved leaves no memory to class %s: the requests of the classes above it are all that is allocatable; it is not limited", class)
+		return nil
+	}
+	return []value{{file: b.memoryFile(), why: b.reserved.why, want: b.node.memoryBytes(limit)}}
+}
+
+// throttleAt is memory.high, in bytes: a part of the way from the request to the limit, in whole pages; 0 where it would not be above
+// the request (KEP-2570; kuberuntime_container_linux.go generateLinuxContainerResources, 1.36.3, whose floating point it is).
+func throttleAt(request, limit int64, factor float64, page int64) int64 {
+	high := int64(math.Floor((float64(request)+(float64(limit)-float64(request))*factor)/float64(page))) * page
+	if high <= request {
+		return 0
+	}
+	return high
+}
+
+// containerThrottle is memory.high: the kubelet's, where it has memory QoS, else what the contract or the policy asks for. A container
+// whose request is its limit has none; so BestEffort ones without a limit have none.
+func containerThrottle(b *builder, m *member, c *container) []value {
+	if b.node.Version != cgroupfile.V2 {
+		return nil
+	}
+	request := c.spec.Resources.Requests.Memory().Value()
+	limit := c.spec.Resources.Limits.Memory().Value()
+	factor, why := b.set.throttle, MemoryQoS
+	if factor == 0 {
+		if factor, why = b.throttleFactor(m), Asked; factor == 0 {
+			return nil
+		}
+		own := c.limit(corev1.ResourceMemory)
+		limit = own.Value()
+	}
+	if request == limit {
+		return nil
+	}
+	if limit == 0 {
+		limit = b.set.allocatable.Memory().Value()
+	}
+	high := throttleAt(request, limit, factor, b.node.PageSize)
+	if high == 0 {
+		return nil
+	}
+	return []value{{file: "memory.high", why: why, want: b.node.memoryBytes(high)}}
+}
+
+// throttleFactor is what the contract or, for a Burstable pod, the policy asks for; 0: nothing.
+func (b *builder) throttleFactor(m *member) float64 {
+	if c := m.contract; c != nil && c.Memory != nil && c.Memory.ThrottlePercent != nil {
+		return float64(*c.Memory.ThrottlePercent) / 100
+	}
+	if memory := b.policy.Memory; memory != nil && memory.ThrottlePercent != nil && m.class == corev1.PodQOSBurstable {
+		return float64(*memory.ThrottlePercent) / 100
+	}
+	return 0
 }

@@ -1,6 +1,12 @@
 package plan
 
-import "path"
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
 
 // Condition is what must hold for a rule, as a person reads it.
 type Condition string
@@ -44,7 +50,7 @@ type Rule struct {
 	File  string
 	Level Level
 	// Version and Driver: empty for both.
-	Version   Version
+	Version   cgroupfile.Version
 	Driver    Driver
 	Condition Condition
 	Owner     Owner
@@ -75,71 +81,71 @@ const oomScoreFile = "oom_score_adj"
 // Ownership is the one table of who writes which file: Build takes the owners from it, the modes follow from those, and
 // docs/nodeenforcer-files.md is made of it.
 var Ownership = []Rule{
-	{"cpu.shares", LevelKubepods, V1, "", Always, Kubelet, AtStart, true, "allocatable cpu, or the capacity where pods are not in enforceNodeAllocatable", sourceNode},
-	{"cpu.weight", LevelKubepods, V2, "", Always, Kubelet, AtStart, true, "the same, by the linear formula", sourceNode},
-	{"memory.limit_in_bytes", LevelKubepods, V1, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
-	{"memory.max", LevelKubepods, V2, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
+	{"cpu.shares", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable cpu, or the capacity where pods are not in enforceNodeAllocatable", sourceNode},
+	{"cpu.weight", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, AtStart, true, "the same, by the linear formula", sourceNode},
+	{"memory.limit_in_bytes", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
+	{"memory.max", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
 	{"pids.max", LevelKubepods, 0, "", Always, Kubelet, AtStart, true, "the lower of pid_max and threads-max, without reserved pid", sourceNode},
-	{"hugetlb.*.limit_in_bytes", LevelKubepods, V1, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62; allocatable only from the kubelet's start to the first minute", sourceQOS},
-	{"hugetlb.*.max", LevelKubepods, V2, "", Always, Kubelet, EachMin, true, "the same", sourceQOS},
-	{"memory.min", LevelKubepods, V2, "", MemoryQoS, Kubelet, EachMin, true, "the requests of Guaranteed and Burstable pods with TieredReservation, else 0", sourceQOS},
-	{"memory.min", LevelKubepods, V2, "", Asked, Nobody, Ours, true, "the sum of the pods', at most bounds.maxProtectedMemoryPercent of allocatable with memory.low", sourceOurs},
-	{"memory.low", LevelKubepods, V2, "", Asked, Nobody, Ours, true, "the sum of the pods'", sourceOurs},
+	{"hugetlb.*.limit_in_bytes", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62; allocatable only from the kubelet's start to the first minute", sourceQOS},
+	{"hugetlb.*.max", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, EachMin, true, "the same", sourceQOS},
+	{"memory.min", LevelKubepods, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "the requests of Guaranteed and Burstable pods with TieredReservation, else 0", sourceQOS},
+	{"memory.min", LevelKubepods, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the sum of the pods', at most bounds.maxProtectedMemoryPercent of allocatable with memory.low", sourceOurs},
+	{"memory.low", LevelKubepods, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the sum of the pods'", sourceOurs},
 	{"cpuset.cpus", LevelKubepods, 0, "", Always, Kubelet, AtStart, false, "all CPUs, where the CPU manager's policy is none: so that systemd keeps the controller", sourceNode},
 
-	{"cpu.shares", LevelQOS, V1, "", Always, Kubelet, EachMin, true, "Burstable: the sum of requests; BestEffort: 2", sourceQOS},
-	{"cpu.weight", LevelQOS, V2, "", Always, Kubelet, EachMin, true, "the same, by the linear formula", sourceQOS},
-	{"hugetlb.*.limit_in_bytes", LevelQOS, V1, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62", sourceQOS},
-	{"hugetlb.*.max", LevelQOS, V2, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62", sourceQOS},
-	{"memory.limit_in_bytes", LevelQOS, V1, "", KubeletReserved, Kubelet, EachMin, true, "allocatable without the reserved part of the requests above; usage, where that is more", sourceQOS},
-	{"memory.max", LevelQOS, V2, "", KubeletReserved, Kubelet, EachMin, true, "the same", sourceQOS},
-	{"memory.limit_in_bytes", LevelQOS, V1, "", Reserved, Nobody, Ours, true, "allocatable without the reserved part of the requests above", sourceOurs},
-	{"memory.max", LevelQOS, V2, "", Reserved, Nobody, Ours, true, "the same", sourceOurs},
-	{"memory.low", LevelQOS, V2, "", MemoryQoS, Kubelet, EachMin, true, "Burstable only: the sum of requests with TieredReservation, else 0", sourceQOS},
-	{"memory.min", LevelQOS, V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
-	{"memory.low", LevelQOS, V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
+	{"cpu.shares", LevelQOS, cgroupfile.V1, "", Always, Kubelet, EachMin, true, "Burstable: the sum of requests; BestEffort: 2", sourceQOS},
+	{"cpu.weight", LevelQOS, cgroupfile.V2, "", Always, Kubelet, EachMin, true, "the same, by the linear formula", sourceQOS},
+	{"hugetlb.*.limit_in_bytes", LevelQOS, cgroupfile.V1, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62", sourceQOS},
+	{"hugetlb.*.max", LevelQOS, cgroupfile.V2, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62", sourceQOS},
+	{"memory.limit_in_bytes", LevelQOS, cgroupfile.V1, "", KubeletReserved, Kubelet, EachMin, true, "allocatable without the reserved part of the requests above; usage, where that is more", sourceQOS},
+	{"memory.max", LevelQOS, cgroupfile.V2, "", KubeletReserved, Kubelet, EachMin, true, "the same", sourceQOS},
+	{"memory.limit_in_bytes", LevelQOS, cgroupfile.V1, "", Reserved, Nobody, Ours, true, "allocatable without the reserved part of the requests above", sourceOurs},
+	{"memory.max", LevelQOS, cgroupfile.V2, "", Reserved, Nobody, Ours, true, "the same", sourceOurs},
+	{"memory.low", LevelQOS, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "Burstable only: the sum of requests with TieredReservation, else 0", sourceQOS},
+	{"memory.min", LevelQOS, cgroupfile.V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
+	{"memory.low", LevelQOS, cgroupfile.V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
 
-	{"cpu.shares", LevelPod, V1, "", Always, Kubelet, AtResize, true, "the pod's request; BestEffort 2", sourcePod},
-	{"cpu.weight", LevelPod, V2, "", Always, Kubelet, AtResize, true, "the same, by the linear formula", sourcePod},
-	{"cpu.shares", LevelPod, V1, "", ContractCPU, Nobody, Ours, true, "the contract's weight, converted", sourceOurs},
-	{"cpu.weight", LevelPod, V2, "", ContractCPU, Nobody, Ours, true, "the contract's weight: here, since a container's is shared out within its pod only. It takes the place of the kubelet's, which that writes once and again at a resize, and never compares", sourceOurs},
-	{"cpu.cfs_period_us", LevelPod, V1, "", Always, Kubelet, AtResize, true, "cpuCFSQuotaPeriod, where there is a quota", sourcePod},
-	{"cpu.cfs_quota_us", LevelPod, V1, Cgroupfs, Always, Kubelet, AtResize, true, "Guaranteed, or all containers have a limit, or the pod has: the limit; -1 with exclusive CPUs or without cpuCFSQuota", sourcePod},
-	{"cpu.cfs_quota_us", LevelPod, V1, Systemd, Always, Kubelet, AtResize, true, "the same, rounded up to 10 ms a second", sourcePod},
-	{"cpu.max", LevelPod, V2, Cgroupfs, Always, Kubelet, AtResize, true, "the same as quota and period", sourcePod},
-	{"cpu.max", LevelPod, V2, Systemd, Always, Kubelet, AtResize, true, "the same, rounded up to 10 ms a second", sourcePod},
-	{"memory.limit_in_bytes", LevelPod, V1, "", Always, Kubelet, AtResize, true, "Guaranteed, or all containers have a limit, or the pod has: the limit", sourcePod},
-	{"memory.max", LevelPod, V2, "", Always, Kubelet, AtResize, true, "the same", sourcePod},
-	{"hugetlb.*.limit_in_bytes", LevelPod, V1, "", Always, Kubelet, AtPod, true, "the pod's request, else 0", sourcePod},
-	{"hugetlb.*.max", LevelPod, V2, "", Always, Kubelet, AtPod, true, "the pod's request, else 0", sourcePod},
+	{"cpu.shares", LevelPod, cgroupfile.V1, "", Always, Kubelet, AtResize, true, "the pod's request; BestEffort 2", sourcePod},
+	{"cpu.weight", LevelPod, cgroupfile.V2, "", Always, Kubelet, AtResize, true, "the same, by the linear formula", sourcePod},
+	{"cpu.shares", LevelPod, cgroupfile.V1, "", ContractCPU, Nobody, Ours, true, "the contract's weight, converted", sourceOurs},
+	{"cpu.weight", LevelPod, cgroupfile.V2, "", ContractCPU, Nobody, Ours, true, "the contract's weight: here, since a container's is shared out within its pod only. It takes the place of the kubelet's, which that writes once and again at a resize, and never compares", sourceOurs},
+	{"cpu.cfs_period_us", LevelPod, cgroupfile.V1, "", Always, Kubelet, AtResize, true, "cpuCFSQuotaPeriod, where there is a quota", sourcePod},
+	{"cpu.cfs_quota_us", LevelPod, cgroupfile.V1, Cgroupfs, Always, Kubelet, AtResize, true, "Guaranteed, or all containers have a limit, or the pod has: the limit; -1 with exclusive CPUs or without cpuCFSQuota", sourcePod},
+	{"cpu.cfs_quota_us", LevelPod, cgroupfile.V1, Systemd, Always, Kubelet, AtResize, true, "the same, rounded up to 10 ms a second", sourcePod},
+	{"cpu.max", LevelPod, cgroupfile.V2, Cgroupfs, Always, Kubelet, AtResize, true, "the same as quota and period", sourcePod},
+	{"cpu.max", LevelPod, cgroupfile.V2, Systemd, Always, Kubelet, AtResize, true, "the same, rounded up to 10 ms a second", sourcePod},
+	{"memory.limit_in_bytes", LevelPod, cgroupfile.V1, "", Always, Kubelet, AtResize, true, "Guaranteed, or all containers have a limit, or the pod has: the limit", sourcePod},
+	{"memory.max", LevelPod, cgroupfile.V2, "", Always, Kubelet, AtResize, true, "the same", sourcePod},
+	{"hugetlb.*.limit_in_bytes", LevelPod, cgroupfile.V1, "", Always, Kubelet, AtPod, true, "the pod's request, else 0", sourcePod},
+	{"hugetlb.*.max", LevelPod, cgroupfile.V2, "", Always, Kubelet, AtPod, true, "the pod's request, else 0", sourcePod},
 	{"pids.max", LevelPod, 0, "", Always, Kubelet, AtPod, true, "podPidsLimit, if positive", sourcePodMake},
-	{"memory.min", LevelPod, V2, "", MemoryQoS, Kubelet, AtPod, true, "Guaranteed, with TieredReservation: the request", sourcePod},
-	{"memory.low", LevelPod, V2, "", MemoryQoS, Kubelet, AtPod, true, "Burstable, with TieredReservation: the request", sourcePod},
-	{"memory.min", LevelPod, V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Min", sourceOurs},
-	{"memory.low", LevelPod, V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Low", sourceOurs},
-	{"io.weight", LevelPod, V2, "", ContractIO, Nobody, Ours, true, "the contract's weight, where the io controller is enabled", sourceKernel},
-	{"blkio.bfq.weight", LevelPod, V1, "", ContractIO, Nobody, Ours, true, "the contract's weight on BFQ's scale", sourceKernel},
-	{"blkio.weight", LevelPod, V1, "", ContractIO, Nobody, Ours, true, "the contract's weight on CFQ's scale, kernels before 5.0", sourceKernel},
+	{"memory.min", LevelPod, cgroupfile.V2, "", MemoryQoS, Kubelet, AtPod, true, "Guaranteed, with TieredReservation: the request", sourcePod},
+	{"memory.low", LevelPod, cgroupfile.V2, "", MemoryQoS, Kubelet, AtPod, true, "Burstable, with TieredReservation: the request", sourcePod},
+	{"memory.min", LevelPod, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Min", sourceOurs},
+	{"memory.low", LevelPod, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Low", sourceOurs},
+	{"io.weight", LevelPod, cgroupfile.V2, "", ContractIO, Nobody, Ours, true, "the contract's weight, where the io controller is enabled", sourceKernel},
+	{"blkio.bfq.weight", LevelPod, cgroupfile.V1, "", ContractIO, Nobody, Ours, true, "the contract's weight on BFQ's scale", sourceKernel},
+	{"blkio.weight", LevelPod, cgroupfile.V1, "", ContractIO, Nobody, Ours, true, "the contract's weight on CFQ's scale, kernels before 5.0", sourceKernel},
 
-	{"cpu.shares", LevelContainer, V1, "", Always, Runtime, AtMake, true, "the container's request, else its limit", sourceRuntime},
-	{"cpu.weight", LevelContainer, V2, "", Always, Runtime, AtMake, false, "the runtime's own formula, which differs between versions; it is read, not predicted", "runc 1.3.2, crun 1.23"},
-	{"cpu.cfs_period_us", LevelContainer, V1, "", Always, Runtime, AtMake, true, "cpuCFSQuotaPeriod, if cpuCFSQuota", sourceRuntime},
-	{"cpu.cfs_quota_us", LevelContainer, V1, Cgroupfs, Always, Runtime, AtMake, true, "the limit of the container, else of the pod; -1 with exclusive CPUs; not written without a limit", sourceRuntime},
-	{"cpu.cfs_quota_us", LevelContainer, V1, Systemd, Always, Runtime, AtMake, true, "the same, rounded up to 10 ms a second", sourceRuntime},
-	{"cpu.max", LevelContainer, V2, Cgroupfs, Always, Runtime, AtMake, true, "the same as quota and period; max without a limit", sourceRuntime},
-	{"cpu.max", LevelContainer, V2, Systemd, Always, Runtime, AtMake, true, "the same, rounded up to 10 ms a second", sourceRuntime},
-	{"memory.limit_in_bytes", LevelContainer, V1, "", Always, Runtime, AtMake, true, "the limit of the container, else of the pod", sourceRuntime},
-	{"memory.max", LevelContainer, V2, "", Always, Runtime, AtMake, true, "the same", sourceRuntime},
-	{"memory.min", LevelContainer, V2, "", MemoryQoS, Runtime, AtMake, true, "Guaranteed, with TieredReservation: the request; without a reservation 0", sourceRuntime},
-	{"memory.low", LevelContainer, V2, "", MemoryQoS, Runtime, AtMake, true, "Burstable, with TieredReservation: the request; without a reservation 0", sourceRuntime},
-	{"memory.high", LevelContainer, V2, "", MemoryQoS, Runtime, AtMake, true, "memoryThrottlingFactor of the way from the request to the limit, else to allocatable", sourceRuntime},
-	{"memory.min", LevelContainer, V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Min", sourceOurs},
-	{"memory.low", LevelContainer, V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Low", sourceOurs},
-	{"memory.high", LevelContainer, V2, "", Asked, Nobody, Ours, true, "throttlePercent of the way from the request to the limit, else to allocatable", sourceOurs},
-	{"memory.oom.group", LevelContainer, V2, "", Always, Runtime, AtMake, true, "1, unless singleProcessOOMKill", sourceRuntime},
+	{"cpu.shares", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, true, "the container's request, else its limit", sourceRuntime},
+	{"cpu.weight", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, false, "the runtime's own formula, which differs between versions; it is read, not predicted", "runc 1.3.2, crun 1.23"},
+	{"cpu.cfs_period_us", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, true, "cpuCFSQuotaPeriod, if cpuCFSQuota", sourceRuntime},
+	{"cpu.cfs_quota_us", LevelContainer, cgroupfile.V1, Cgroupfs, Always, Runtime, AtMake, true, "the limit of the container, else of the pod; -1 with exclusive CPUs; not written without a limit", sourceRuntime},
+	{"cpu.cfs_quota_us", LevelContainer, cgroupfile.V1, Systemd, Always, Runtime, AtMake, true, "the same, rounded up to 10 ms a second", sourceRuntime},
+	{"cpu.max", LevelContainer, cgroupfile.V2, Cgroupfs, Always, Runtime, AtMake, true, "the same as quota and period; max without a limit", sourceRuntime},
+	{"cpu.max", LevelContainer, cgroupfile.V2, Systemd, Always, Runtime, AtMake, true, "the same, rounded up to 10 ms a second", sourceRuntime},
+	{"memory.limit_in_bytes", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, true, "the limit of the container, else of the pod", sourceRuntime},
+	{"memory.max", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, true, "the same", sourceRuntime},
+	{"memory.min", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "Guaranteed, with TieredReservation: the request; without a reservation 0", sourceRuntime},
+	{"memory.low", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "Burstable, with TieredReservation: the request; without a reservation 0", sourceRuntime},
+	{"memory.high", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "memoryThrottlingFactor of the way from the request to the limit, else to allocatable", sourceRuntime},
+	{"memory.min", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Min", sourceOurs},
+	{"memory.low", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Low", sourceOurs},
+	{"memory.high", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "throttlePercent of the way from the request to the limit, else to allocatable", sourceOurs},
+	{"memory.oom.group", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, true, "1, unless singleProcessOOMKill", sourceRuntime},
 	{"cpuset.cpus", LevelContainer, 0, "", Always, Kubelet, AtMakeCPU, true, "with the CPU manager's static policy: the container's own CPUs, else those that are shared", sourceCPUs},
-	{"memory.swap.max", LevelContainer, V2, "", Always, Runtime, AtMake, false, "0, or with LimitedSwap a part of the node's swap", sourceRuntime},
-	{"memory.memsw.limit_in_bytes", LevelContainer, V1, "", Always, Runtime, AtMake, false, "the limit of memory, where swap is accounted", sourceRuntime},
+	{"memory.swap.max", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, false, "0, or with LimitedSwap a part of the node's swap", sourceRuntime},
+	{"memory.memsw.limit_in_bytes", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, false, "the limit of memory, where swap is accounted", sourceRuntime},
 	{"cpuset.mems", LevelContainer, 0, "", Always, Runtime, AtMakeCPU, false, "with the memory manager's static policy", "pkg/kubelet/cm/memorymanager"},
 	{"pids.max", LevelContainer, 0, "", Always, Runtime, AtMake, false, "the runtime's or systemd's default (pids_limit, DefaultTasksMax): the CRI has no field for it", "CRI v1 LinuxContainerResources"},
 	{oomScoreFile, LevelContainer, 0, "", Always, Runtime, AtMake, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
@@ -147,7 +153,7 @@ var Ownership = []Rule{
 }
 
 // RuleFor finds the rule of a file at a level under a condition.
-func RuleFor(file string, level Level, v Version, d Driver, why Condition) (Rule, bool) {
+func RuleFor(file string, level Level, v cgroupfile.Version, d Driver, why Condition) (Rule, bool) {
 	for _, r := range Ownership {
 		if r.Level != level || r.Condition != why || r.Version != 0 && r.Version != v || r.Driver != "" && r.Driver != d {
 			continue
@@ -165,4 +171,49 @@ func (n Node) owner(file string, level Level, why Condition) Owner {
 		return r.Owner
 	}
 	return Kubelet
+}
+
+// OwnershipMarkdown renders the table as the page docs/nodeenforcer-files.md.
+func OwnershipMarkdown() string {
+	var b strings.Builder
+	b.WriteString(`# Who writes which file
+
+This page is made from the table in ` + "`nodeenforcer/plan/ownership.go`" + ` (` + "`go test ./nodeenforcer/plan -run Markdown -update`" + ` writes it).
+
+` + "`Observe`" + ` writes nothing. ` + "`Tune`" + ` writes what *nobody* else owns. ` + "`Repair`" + ` also restores what the kubelet or the container runtime
+wrote and somebody changed. The contract is a pod's annotation ` + "`podgrace.dev/enforcement`" + `. A value that is not planned is listed so that you
+know whose it is. Formulas are those of Kubernetes 1.36.
+`)
+	for _, level := range []struct {
+		level Level
+		title string
+	}{
+		{LevelKubepods, "All pods: kubepods"},
+		{LevelQOS, "QoS classes: burstable, besteffort"},
+		{LevelPod, "Pods"},
+		{LevelContainer, "Containers, init containers and sidecars"},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n| file | cgroup | owner | written | if | value | source |\n|---|---|---|---|---|---|---|\n", level.title)
+		for _, r := range Ownership {
+			if r.Level == level.level {
+				b.WriteString(r.row())
+			}
+		}
+	}
+	return b.String()
+}
+
+func (r Rule) row() string {
+	where := "v1, v2"
+	if r.Version != 0 {
+		where = fmt.Sprintf("v%d", r.Version)
+	}
+	if r.Driver != "" {
+		where += " " + string(r.Driver)
+	}
+	value := r.Value
+	if !r.Planned {
+		value = "not planned: " + value
+	}
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s |\n", r.File, where, r.Owner, r.When, r.Condition, value, r.Source)
 }

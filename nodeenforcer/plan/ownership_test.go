@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -32,7 +33,7 @@ func TestOwnershipConsistent(t *testing.T) {
 	type key struct {
 		file      string
 		level     plan.Level
-		version   plan.Version
+		version   cgroupfile.Version
 		driver    plan.Driver
 		condition plan.Condition
 	}
@@ -44,7 +45,7 @@ func TestOwnershipConsistent(t *testing.T) {
 		if r.File == "" || r.Level == "" || r.Value == "" || r.Source == "" || r.When == "" {
 			t.Errorf("incomplete: %+v", r)
 		}
-		for _, v := range []plan.Version{plan.V1, plan.V2} {
+		for _, v := range []cgroupfile.Version{cgroupfile.V1, cgroupfile.V2} {
 			for _, d := range []plan.Driver{plan.Cgroupfs, plan.Systemd} {
 				if r.Version != 0 && r.Version != v || r.Driver != "" && r.Driver != d {
 					continue

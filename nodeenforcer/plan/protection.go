@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // The kernel's protections of memory, cgroup v2.
@@ -25,7 +26,7 @@ func (p protected) plus(q protected) protected {
 // Where the kubelet has memory QoS the files are its own, and it writes those of kubepods and of the Burstable level every minute,
 // with 0 where it protects nothing: nothing of the contract or the policy could last.
 func (b *builder) protect() {
-	if b.node.Version != V2 {
+	if b.node.Version != cgroupfile.V2 {
 		return
 	}
 	if b.set.memoryQoS {

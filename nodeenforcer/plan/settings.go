@@ -10,9 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/version"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 const (
@@ -57,8 +59,8 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 		period:    quotaPeriod,
 		hugePages: hugePageSizes(n.Capacity),
 		podLevel:  n.enabled(gatePodLevelResources),
-		memoryQoS: n.Version == V2 && n.enabled(gateMemoryQoS),
-		oomGroup:  n.Version == V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
+		memoryQoS: n.Version == cgroupfile.V2 && n.enabled(gateMemoryQoS),
+		oomGroup:  n.Version == cgroupfile.V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil && p.Duration >= time.Microsecond && n.enabled(gateCFSQuotaPeriod) {
 		s.period = p.Microseconds()
@@ -120,4 +122,148 @@ func (s *settings) setReserved(n Node, policy *v1alpha1.NodePolicySpec) (notes [
 		s.limits = capacity
 	}
 	return notes
+}
+
+// allocatable is what all pods together may have: the capacity without both reservations, at least 0. Eviction thresholds count
+// for the scheduler only (pkg/kubelet/cm/node_container_manager_linux.go getNodeAllocatableAbsoluteImpl, 1.36.3).
+func allocatable(capacity, kube, system corev1.ResourceList) corev1.ResourceList {
+	result := corev1.ResourceList{}
+	for name, q := range capacity {
+		left := q.DeepCopy()
+		left.Sub(system[name])
+		left.Sub(kube[name])
+		if left.Sign() < 0 {
+			left.Set(0)
+		}
+		result[name] = left
+	}
+	return result
+}
+
+// reservations are kubeReserved and systemReserved; reservedSystemCPUs stands for the cpu of both (cmd/kubelet/app/server.go,
+// 1.36.3). The kubelet does not start with what is an error here; what could be read is returned all the same.
+func reservations(k *kubeletconfigv1beta1.KubeletConfiguration) (kube, system corev1.ResourceList, err error) {
+	kube, err = quantities(k.KubeReserved)
+	system, systemErr := quantities(k.SystemReserved)
+	if err == nil {
+		err = systemErr
+	}
+	if k.ReservedSystemCPUs == "" {
+		return kube, system, err
+	}
+	reserved, parseErr := parseCPUs(k.ReservedSystemCPUs)
+	if parseErr != nil {
+		return kube, system, fmt.Errorf("reservedSystemCPUs: %w", parseErr)
+	}
+	delete(kube, corev1.ResourceCPU)
+	system[corev1.ResourceCPU] = resource.MustParse(strconv.Itoa(reserved.Size()))
+	return kube, system, err
+}
+
+func quantities(m map[string]string) (corev1.ResourceList, error) {
+	list := corev1.ResourceList{}
+	var failed error
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		q, err := resource.ParseQuantity(m[name])
+		switch {
+		case err != nil:
+			failed = fmt.Errorf("%s %q: %w", name, m[name], err)
+		case q.Sign() < 0:
+			failed = fmt.Errorf("%s %q is negative", name, m[name])
+		default:
+			list[corev1.ResourceName(name)] = q
+		}
+	}
+	return list, failed
+}
+
+// kubepodsFiles are the limits of all pods together: written when the kubelet starts, tried again until they hold
+// (createNodeAllocatableCgroups and enforceNodeAllocatableCgroups, pkg/kubelet/cm/node_container_manager_linux.go, 1.36.3).
+func kubepodsFiles(b *builder) []value {
+	var files []value
+	limits := b.set.limits
+	if cpu, ok := limits[corev1.ResourceCPU]; ok {
+		files = append(files, b.cpuShare(sharesOf(cpu.MilliValue()), Always))
+	}
+	if memory, ok := limits[corev1.ResourceMemory]; ok {
+		files = append(files, b.memoryLimit(memory.Value())...)
+	}
+	if pids, ok := limits[resourcePID]; ok {
+		files = append(files, pidsMax(pids.Value()))
+	}
+	return files
+}
+
+// The feature gates of the kubelet that decide who writes what.
+const (
+	gateMemoryQoS                = "MemoryQoS"
+	gateQOSReserved              = "QOSReserved"
+	gatePodLevelResources        = "PodLevelResources"
+	gatePodLevelResourceManagers = "PodLevelResourceManagers"
+	gateNoQuotaWithExclusiveCPUs = "DisableCPUQuotaWithExclusiveCPUs"
+	gateCFSQuotaPeriod           = "CPUCFSQuotaPeriod"
+)
+
+// assumedMinor is the kubelet's minor version where nobody says it: that of the sources that this package follows.
+const assumedMinor = 36
+
+// gate is a feature gate's life, in minor versions; never: not yet.
+type gate struct {
+	name                 string
+	beta, stable, fromOn uint
+}
+
+const never = 1 << 16
+
+// gates: pkg/features/kube_features.go, 1.36.3; MemoryQoS as announced for 1.37. A gate of stage Deprecated counts as stable here:
+// AllAlpha and AllBeta do not move it.
+var gates = []gate{
+	{gateMemoryQoS, 37, never, 37},
+	{gateQOSReserved, never, never, never},
+	{gatePodLevelResources, 34, never, 34},
+	{gatePodLevelResourceManagers, never, never, never},
+	{gateNoQuotaWithExclusiveCPUs, 33, 36, 33},
+	{gateCFSQuotaPeriod, never, 36, 36},
+}
+
+// enabled says whether a feature gate of the kubelet is on: as its configuration says, by name, then by stage, else by default.
+func (n Node) enabled(name string) bool {
+	var set map[string]bool
+	if n.Kubelet != nil {
+		set = n.Kubelet.FeatureGates
+	}
+	if on, ok := set[name]; ok {
+		return on
+	}
+	minor := n.minor()
+	for _, g := range gates {
+		if g.name != name {
+			continue
+		}
+		if all, ok := set[g.stage(minor)]; ok {
+			return all
+		}
+		return minor >= g.fromOn
+	}
+	return false
+}
+
+// stage is the name of the switch for all gates of the gate's stage.
+func (g gate) stage(minor uint) string {
+	switch {
+	case minor >= g.stable:
+		return ""
+	case minor >= g.beta:
+		return "AllBeta"
+	default:
+		return "AllAlpha"
+	}
+}
+
+func (n Node) minor() uint {
+	v, err := version.ParseGeneric(n.KubeletVersion)
+	if err != nil || v.Major() != 1 {
+		return assumedMinor
+	}
+	return v.Minor()
 }

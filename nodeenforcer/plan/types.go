@@ -4,15 +4,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
-)
 
-// Version is the kernel's cgroup version.
-type Version int
-
-// The cgroup versions.
-const (
-	V1 Version = 1
-	V2 Version = 2
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Driver says who makes the kubelet's cgroups, and so how they are named.
@@ -38,7 +31,7 @@ const (
 // Node is what the plan needs to know of a machine and of its kubelet.
 type Node struct {
 	Name    string
-	Version Version
+	Version cgroupfile.Version
 	Driver  Driver
 	// PageSize in bytes: the kernel rounds memory.high down to it.
 	PageSize int64
@@ -123,14 +116,13 @@ type Note struct {
 	Message string
 }
 
-// Have is what was read of a node: by path, what is there. A path that is absent does not exist.
-type Have map[string]Observed
-
-// Observed is one cgroup as it was read.
-type Observed struct {
-	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or is not there (a controller that
-	// is not enabled).
-	Files map[string]string
-	// MemoryUsage is memory.current or memory.usage_in_bytes, in bytes; -1: unknown.
-	MemoryUsage int64
+// Count is the number of groups at a level.
+func (t *Tree) Count(level Level) int {
+	n := 0
+	for i := range t.Groups {
+		if t.Groups[i].Level == level {
+			n++
+		}
+	}
+	return n
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // MinSample and MaxSample bound how soon memory is measured again.
@@ -30,7 +31,7 @@ func NextSample(signals Signals, thresholds Thresholds) time.Duration {
 		}
 		left := sample.Available - t.Value.Of(sample.Capacity)
 		switch {
-		case !known || left <= 0 && t.Hard:
+		case !known || left <= 0 && t.Kind == eviction.Hard:
 			return MinSample
 		case left <= 0:
 			// A soft threshold that is met has its grace period, whose end State knows.

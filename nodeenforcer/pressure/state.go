@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // MaxStep is the most that the time between two steps counts, however long it was: nobody looked meanwhile, or the clock was
@@ -25,7 +26,7 @@ type State struct {
 
 type thresholdKey struct {
 	signal v1alpha1.EvictionSignal
-	hard   bool
+	kind   eviction.Kind
 }
 
 // progress of a threshold that is met.
@@ -102,7 +103,7 @@ type step struct {
 }
 
 func (st *step) threshold(t Threshold, signals Signals) {
-	key, condition := thresholdKey{t.Signal, t.Hard}, Condition(t.Signal)
+	key, condition := thresholdKey{t.Signal, t.Kind}, Condition(t.Signal)
 	before, was := st.old.met[key]
 	sample, ok := signals.sample(t.Signal, st.now)
 	if !ok || sample.Capacity <= 0 && (t.Value.Quantity == 0 || t.Reclaim.Percentage > 0) {
@@ -145,10 +146,10 @@ func (st *step) stall(fired *bool) {
 	}
 	st.observed[corev1.NodeMemoryPressure] = true
 	at := 0
-	for at < len(st.verdict.Due) && st.verdict.Due[at].Hard && st.verdict.Due[at].Signal == v1alpha1.SignalMemoryAvailable {
+	for at < len(st.verdict.Due) && st.verdict.Due[at].Kind == eviction.Hard && st.verdict.Due[at].Signal == v1alpha1.SignalMemoryAvailable {
 		at++
 	}
-	m := Met{Threshold: Threshold{Signal: v1alpha1.SignalMemoryStall, Hard: true}, Fresh: true}
+	m := Met{Threshold: Threshold{Signal: v1alpha1.SignalMemoryStall, Kind: eviction.Hard}, Fresh: true}
 	st.verdict.Due = append(st.verdict.Due[:at:at], append([]Met{m}, st.verdict.Due[at:]...)...)
 }
 

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
@@ -61,9 +62,9 @@ func (n *node) step() string {
 func tell(v pressure.Verdict, now time.Time) string {
 	var out []string
 	for _, m := range v.Due {
-		s := fmt.Sprintf("%s hard=%t need=%d", m.Signal, m.Hard, m.Need)
+		s := fmt.Sprintf("%s hard=%t need=%d", m.Signal, m.Kind == eviction.Hard, m.Need)
 		if m.Need%mib == 0 && m.Need > 0 {
-			s = fmt.Sprintf("%s hard=%t need=%dMi", m.Signal, m.Hard, m.Need/mib)
+			s = fmt.Sprintf("%s hard=%t need=%dMi", m.Signal, m.Kind == eviction.Hard, m.Need/mib)
 		}
 		if !m.Fresh {
 			s += " seen"
@@ -305,14 +306,14 @@ func TestStepProperties(t *testing.T) {
 	all := []v1alpha1.EvictionSignal{v1alpha1.SignalMemoryAvailable, v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalPIDAvailable}
 	rapid.Check(t, func(t *rapid.T) {
 		th := pressure.Thresholds{Transition: 4 * time.Second}
-		for _, isHard := range []bool{true, false} {
+		for _, kind := range []eviction.Kind{eviction.Hard, eviction.Soft} {
 			for _, s := range all {
 				amount := pressure.Amount{Quantity: rapid.Int64Range(1, 20).Draw(t, "value")}
 				if rapid.Bool().Draw(t, "percent") {
 					amount = pressure.Amount{Percentage: float32(amount.Quantity) / 100}
 				}
-				th.List = append(th.List, pressure.Threshold{Signal: s, Hard: isHard, Value: amount, Reclaim: pressure.Amount{Quantity: rapid.Int64Range(0, 5).Draw(t, "reclaim")}})
-				if !isHard {
+				th.List = append(th.List, pressure.Threshold{Signal: s, Kind: kind, Value: amount, Reclaim: pressure.Amount{Quantity: rapid.Int64Range(0, 5).Draw(t, "reclaim")}})
+				if kind == eviction.Soft {
 					th.List[len(th.List)-1].Grace = 3 * time.Second
 				}
 			}
@@ -352,7 +353,7 @@ func TestStepProperties(t *testing.T) {
 				if _, known := signals[m.Signal]; !known || m.Need <= 0 || m.Fresh == now.Equal(seen[m.Signal].Time) {
 					t.Fatalf("due: %+v", m)
 				}
-				if !m.Hard && m.For < 3*time.Second || m.For > met[string(m.Signal)] {
+				if m.Kind != eviction.Hard && m.For < 3*time.Second || m.For > met[string(m.Signal)] {
 					t.Fatalf("too early: %+v", m)
 				}
 				if !v.Conditions[pressure.Condition(m.Signal)] {
@@ -401,7 +402,7 @@ func TestNextSample(t *testing.T) {
 func TestNextSampleIsInTime(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Hard: true, Value: pressure.Amount{Quantity: rapid.Int64Range(1, 8*gi).Draw(t, "value")}}}}
+		th := pressure.Thresholds{List: []pressure.Threshold{{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: rapid.Int64Range(1, 8*gi).Draw(t, "value")}}}}
 		available := rapid.Int64Range(0, 1<<45).Draw(t, "available")
 		next := pressure.NextSample(pressure.Signals{v1alpha1.SignalMemoryAvailable: {Available: available, Capacity: 1 << 45, Time: start}}, th)
 		if next < pressure.MinSample || next > pressure.MaxSample {

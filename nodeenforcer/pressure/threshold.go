@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // DefaultTransitionPeriod is how long a condition lasts where the policy says nothing (the kubelet's
@@ -32,7 +33,7 @@ type Thresholds struct {
 // Threshold is met while less than Value is left of a signal.
 type Threshold struct {
 	Signal v1alpha1.EvictionSignal
-	Hard   bool
+	Kind   eviction.Kind
 	Value  Amount
 	// Reclaim is what is to be freed beyond Value.
 	Reclaim Amount
@@ -87,11 +88,11 @@ func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
 	at := field.NewPath("spec", "eviction")
 	hard, soft := map[v1alpha1.EvictionSignal]Threshold{}, map[v1alpha1.EvictionSignal]Threshold{}
 	for i, t := range e.Hard {
-		c.threshold(hard, t, Threshold{Hard: true}, at.Child("hard").Index(i))
+		c.threshold(hard, t, Threshold{Kind: eviction.Hard}, at.Child("hard").Index(i))
 	}
 	for i, t := range e.Soft {
 		c.notNegative(at.Child("soft").Index(i).Child("gracePeriod"), t.GracePeriod.Duration)
-		c.threshold(soft, t.EvictionThreshold, Threshold{Grace: t.GracePeriod.Duration}, at.Child("soft").Index(i))
+		c.threshold(soft, t.EvictionThreshold, Threshold{Kind: eviction.Soft, Grace: t.GracePeriod.Duration}, at.Child("soft").Index(i))
 	}
 	for _, kind := range []map[v1alpha1.EvictionSignal]Threshold{hard, soft} {
 		for _, s := range signals() {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 )
 
@@ -47,10 +48,10 @@ func TestCompile(t *testing.T) {
 	})
 	want := pressure.Thresholds{
 		List: []pressure.Threshold{
-			{Signal: v1alpha1.SignalMemoryAvailable, Hard: true, Value: pressure.Amount{Quantity: 100 << 20}, Reclaim: pressure.Amount{Quantity: gi}},
-			{Signal: v1alpha1.SignalPIDAvailable, Hard: true, Value: pressure.Amount{Quantity: 1000}},
-			{Signal: v1alpha1.SignalNodeFsAvailable, Hard: true, Value: pressure.Amount{Percentage: .1}, Reclaim: pressure.Amount{Percentage: .05}},
-			{Signal: v1alpha1.SignalMemoryAvailable, Value: pressure.Amount{Quantity: gi / 2}, Grace: time.Minute},
+			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 100 << 20}, Reclaim: pressure.Amount{Quantity: gi}},
+			{Signal: v1alpha1.SignalPIDAvailable, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 1000}},
+			{Signal: v1alpha1.SignalNodeFsAvailable, Kind: eviction.Hard, Value: pressure.Amount{Percentage: .1}, Reclaim: pressure.Amount{Percentage: .05}},
+			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Soft, Value: pressure.Amount{Quantity: gi / 2}, Grace: time.Minute},
 		},
 		Stall:      &pressure.Stall{Stall: 100 * time.Millisecond, Window: time.Second},
 		Transition: time.Minute,

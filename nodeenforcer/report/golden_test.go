@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
@@ -27,7 +29,7 @@ type situation struct {
 	Node, Policy, From string
 	Capacity           corev1.ResourceList
 	Mode               v1alpha1.NodeMode
-	Version            plan.Version
+	Version            cgroupfile.Version
 	Driver             plan.Driver
 	// Offline: nothing was read.
 	Offline bool
@@ -109,16 +111,16 @@ func input(t *testing.T, archive *txtar.Archive) report.Input {
 		return in
 	}
 	in.Have = have(in.Tree, s)
-	diff := plan.Diff(in.Tree, in.Have, s.Mode, plan.DiffOptions{})
+	diff := drift.Diff(in.Tree, in.Have, s.Mode, drift.Options{})
 	in.Drift, in.Missing = diff.Drift, diff.Missing
-	in.ProcessDrift = plan.ProcessOperations(in.Tree, s.Processes, s.Mode, plan.DiffOptions{}).Drift
+	in.ProcessDrift = drift.ProcessOperations(in.Tree, s.Processes, s.Mode, drift.Options{}).Drift
 	return in
 }
 
-func have(tree *plan.Tree, s situation) plan.Have {
-	have := plan.Have{}
+func have(tree *plan.Tree, s situation) drift.Have {
+	have := drift.Have{}
 	for _, g := range tree.Groups {
-		seen := plan.Observed{Files: map[string]string{}, MemoryUsage: -1}
+		seen := drift.Observed{Files: map[string]string{}, MemoryUsage: -1}
 		if usage, known := s.Usage[g.Path]; known {
 			seen.MemoryUsage = usage
 		}

@@ -15,6 +15,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -22,17 +24,17 @@ import (
 type Input struct {
 	Node, Policy string
 	Mode         v1alpha1.NodeMode
-	Version      plan.Version
+	Version      cgroupfile.Version
 	Driver       plan.Driver
 	Pods         []*corev1.Pod
 	// From says where the pods are from.
 	From string
 	Tree *plan.Tree
 	// Have is what was read; nil: nothing was, the plan is of another machine.
-	Have plan.Have
-	// Drift of files, ProcessDrift of processes, Missing groups: plan.Difference.
-	Drift, ProcessDrift []plan.Drift
-	Missing             []plan.Where
+	Have drift.Have
+	// Drift of files, ProcessDrift of processes, Missing groups: drift.Difference.
+	Drift, ProcessDrift []drift.Drift
+	Missing             []drift.Where
 }
 
 // Text prints a table of the tree and, below it, each drift with its reason.
@@ -234,7 +236,7 @@ func (t *table) drifted(g plan.Group) string {
 	switch n := t.drift[g.Path]; {
 	case t.in.Have == nil:
 		return ""
-	case slices.ContainsFunc(t.in.Missing, func(w plan.Where) bool { return w.Path == g.Path }):
+	case slices.ContainsFunc(t.in.Missing, func(w drift.Where) bool { return w.Path == g.Path }):
 		return "not there"
 	case n > 0:
 		return count(n, "file", "")

@@ -1,6 +1,10 @@
 package terminate
 
-import "time"
+import (
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+)
 
 // call is what was asked of the API server for the present kind.
 type call struct {
@@ -37,7 +41,7 @@ func (s *State) request(now time.Duration) []Action {
 	c.number++
 	c.tries++
 	c.inFlight, c.sent = true, s.graceSeconds
-	if s.kind == Soft {
+	if s.kind == eviction.Soft {
 		return []Action{Evict{Call: c.number, GraceSeconds: c.sent}}
 	}
 	return []Action{Delete{Call: c.number, GraceSeconds: c.sent, Mark: !c.marked}}
@@ -60,7 +64,7 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 		return []Action{s.report(now, Record{Step: StepAccepted, Try: c.tries, Err: e.Unmarked})}
 	case e.Verdict == Gone:
 		s.kubeletBegins(now)
-	case e.Verdict == Budget && s.kind == Soft:
+	case e.Verdict == Budget && s.kind == eviction.Soft:
 		return s.refuse(e, now)
 	default:
 		if e.Verdict == Unknown {

@@ -1,6 +1,16 @@
 package terminate
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+)
 
 // holding is what became of the pod's memory.high.
 type holding struct {
@@ -75,4 +85,134 @@ func (e Restored) learn(s *State, now time.Duration) []Action {
 		return []Action{s.report(now, Record{Step: StepNotRestored, Err: e.Err})}
 	}
 	return []Action{s.report(now, Record{Step: StepRestored})}
+}
+
+const (
+	fileHigh    = "memory.high"
+	fileCurrent = "memory.current"
+)
+
+// containPod sets memory.high of the pod to what it uses. The ledger knows before the kernel does.
+func (v *victim) containPod(ctx context.Context) Contained {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %w", v.ref, err)}
+	}
+	was, usage := files[fileHigh], files[fileCurrent]
+	bytes, err := strconv.ParseInt(usage, 10, 64)
+	if was == "" || err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %s %q, %s %q: %w", v.ref, fileHigh, was, fileCurrent, usage, cgroup.ErrNoFile)}
+	}
+	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
+		return Contained{}
+	}
+	entry := Entry{UID: v.ref.UID, Path: v.path, Was: was, Wrote: usage}
+	if err := v.t.ledger.Put(entry); err != nil {
+		return Contained{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: usage}}); err != nil {
+		// The write may have been made: what is not undone here stays in the ledger.
+		return Contained{Err: errors.Join(fmt.Errorf("contain pod %s: %w", v.ref, err), v.t.undo(context.WithoutCancel(ctx), entry))}
+	}
+	return Contained{Was: was, Wrote: usage}
+}
+
+// loosen lets a pod that was contained grow by the slack. The ledger knows both limits before the kernel does.
+func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && files[fileHigh] != a.Wrote {
+		return Loosened{Done: true} // it ended, or somebody else has written it since
+	}
+	usage, parseErr := strconv.ParseInt(files[fileCurrent], 10, 64)
+	if err = errors.Join(err, parseErr); err != nil {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	to, done := looser(a.Was, a.First, a.Wrote, usage, a.Slack)
+	if to == "" {
+		return Loosened{Done: done}
+	}
+	if err := v.t.ledger.Put(Entry{UID: v.ref.UID, Path: v.path, Was: a.Was, Wrote: a.Wrote, Then: to}); err != nil {
+		return Loosened{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: to}}); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	return Loosened{Wrote: to, Done: done}
+}
+
+// undo writes what memory.high was, unless somebody else has written it since, and drops the entry.
+func (t *Terminator) undo(ctx context.Context, e Entry) error {
+	files, err := t.cgroups.Read(e.Path, fileHigh)
+	if err == nil && (files[fileHigh] == e.Wrote || e.Then != "" && files[fileHigh] == e.Then) {
+		_, err = t.cgroups.Write(ctx, e.Path, []cgroup.File{{Name: fileHigh, Value: e.Was}})
+	}
+	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
+	}
+	return t.ledger.Drop(e.UID)
+}
+
+const (
+	// execNeed is what a hook that execs takes before it does anything, twice, because what grows takes its share: the runtime starts
+	// it through a program of its own in the container's cgroup (runc init, about 10 MiB until it becomes the hook), and a shell.
+	execNeed = int64(32 << 20)
+	// answerNeed is what a server takes to answer a hook's request.
+	answerNeed = int64(4 << 20)
+	// instalments of the slack: at ten looks a second they last for the second of a hard eviction, and its start.
+	instalments = 16
+	// leftShare of what the node has left is the most that one pod's hooks get of it.
+	leftShare = 4
+	// slackUnit is a multiple of every page size: what is written is what is read back.
+	slackUnit = int64(64 << 10)
+)
+
+// Slack returns the bytes that a contained pod may grow by once it is being deleted, so that its preStop hooks can begin: they run in
+// the cgroup that memory.high slows down. left is what the node has left of its memory in bytes; less than 0: not known. Hooks that
+// only sleep need nothing.
+func Slack(pod *corev1.Pod, left int64) int64 {
+	need := int64(0)
+	for i := range pod.Spec.Containers {
+		need += hookNeed(&pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+			need += hookNeed(c)
+		}
+	}
+	if left >= 0 {
+		need = min(need, left/leftShare)
+	}
+	return need / slackUnit * slackUnit
+}
+
+func hookNeed(c *corev1.Container) int64 {
+	switch {
+	case c.Lifecycle == nil || c.Lifecycle.PreStop == nil:
+		return 0
+	case c.Lifecycle.PreStop.Exec != nil:
+		return execNeed
+	case c.Lifecycle.PreStop.HTTPGet != nil, c.Lifecycle.PreStop.TCPSocket != nil:
+		return answerNeed
+	}
+	return 0
+}
+
+// looser is the memory.high of a pod that uses so much: an instalment of the slack over that, no more than the whole slack over what
+// it was contained to (first), nor than what it had before (was: bytes, or max). Empty where it has so much room already (wrote). done:
+// there will be no more.
+func looser(was, first, wrote string, usage, slack int64) (to string, done bool) {
+	begin, err := strconv.ParseInt(first, 10, 64)
+	held, err2 := strconv.ParseInt(wrote, 10, 64)
+	if err != nil || err2 != nil {
+		return "", true
+	}
+	bound := begin + slack
+	if limit, err := strconv.ParseInt(was, 10, 64); err == nil {
+		bound = min(bound, limit)
+	}
+	high := min(usage+max(slack/instalments/slackUnit*slackUnit, slackUnit), bound)
+	if high <= held {
+		return "", held >= bound
+	}
+	return strconv.FormatInt(high, 10), high >= bound
 }

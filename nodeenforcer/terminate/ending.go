@@ -1,6 +1,10 @@
 package terminate
 
-import "time"
+import (
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+)
 
 // forgetAfter is how long a victim is remembered after the wait that a budget imposed, so that the next refusal waits longer.
 const forgetAfter = 10 * time.Minute
@@ -32,14 +36,14 @@ func (s *State) conclude(now time.Duration) []Action {
 func (s *State) conclusion(now time.Duration) Step {
 	touched := s.dying || s.local.begun
 	switch {
-	case s.removed && s.kind == Soft, s.removed && s.sight.seen && len(s.local.containers) == 0, s.dying && s.sight.podGone:
+	case s.removed && s.kind == eviction.Soft, s.removed && s.sight.seen && len(s.local.containers) == 0, s.dying && s.sight.podGone:
 		if touched {
 			return StepGone
 		}
 		return StepVanished
 	case s.sight.podGone && !touched && !s.call.inFlight && !s.call.maybe:
 		return StepVanished
-	case s.kind == Soft && !s.dying:
+	case s.kind == eviction.Soft && !s.dying:
 		patience := s.began + s.limits.SoftPatience
 		if now >= patience {
 			return StepGaveUp
@@ -76,7 +80,7 @@ func (s *State) finish(now time.Duration) []Action {
 func (Removed) learn(s *State, now time.Duration) []Action {
 	if !s.removed {
 		s.removed = true
-		if s.kind == Hard {
+		if s.kind == eviction.Hard {
 			s.kubeletBegins(now)
 		}
 	}

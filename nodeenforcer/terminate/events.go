@@ -1,6 +1,10 @@
 package terminate
 
-import "time"
+import (
+	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+)
 
 // Event is something that happened to a victim. Results of actions are among them.
 type Event interface {
@@ -9,7 +13,7 @@ type Event interface {
 
 // Asked is a request. A second one can only tighten: from Soft to Hard, or to a shorter grace period.
 type Asked struct {
-	Kind         Kind
+	Kind         eviction.Kind
 	GraceSeconds int64
 	// Kubelet is its whole time for this pod at that grace period: KubeletTime.
 	Kubelet time.Duration
@@ -87,3 +91,132 @@ type Stopped struct{}
 type Tick struct{}
 
 func (Tick) learn(*State, time.Duration) []Action { return nil }
+
+// Action is something to do. Each but Report and Forget has a result, which comes back as an Event.
+type Action interface{ isAction() }
+
+// Evict asks the Eviction API for the pod's end.
+type Evict struct {
+	Call         int
+	GraceSeconds int64
+}
+
+// Delete deletes the pod. Mark: sets the condition DisruptionTarget first.
+type Delete struct {
+	Call         int
+	GraceSeconds int64
+	Mark         bool
+}
+
+// Contain stops the growth of the pod's memory.
+type Contain struct{}
+
+// Loosen lets a contained pod grow by an instalment of Slack bytes over what it uses, if the limit is still what was written last
+// (Wrote). It never gets more than Slack over what Contain wrote (First).
+type Loosen struct {
+	Was, First, Wrote string
+	Slack             int64
+}
+
+// Restore undoes Contain, if the limit is still what it wrote.
+type Restore struct{ Was, Wrote string }
+
+// Forget drops what the ledger has of Contain: the cgroup goes with the pod.
+type Forget struct{}
+
+// Look reads which containers of the pod have processes.
+type Look struct{}
+
+// Term sends the stop signal to the container's main process.
+type Term struct{ ID string }
+
+// Kill sends SIGKILL to all processes of the container.
+type Kill struct{ ID string }
+
+// Report tells the Recorder.
+type Report struct{ Record }
+
+func (Evict) isAction()   {}
+func (Delete) isAction()  {}
+func (Contain) isAction() {}
+func (Loosen) isAction()  {}
+func (Restore) isAction() {}
+func (Forget) isAction()  {}
+func (Look) isAction()    {}
+func (Term) isAction()    {}
+func (Kill) isAction()    {}
+func (Report) isAction()  {}
+
+// Recorder hears every step, in order for each victim. It must not block, nor call the Terminator.
+type Recorder interface {
+	Record(ref Ref, r Record)
+}
+
+// Record is one step.
+type Record struct {
+	Step Step
+	Kind eviction.Kind
+	// After is the time since this kind of eviction was asked for.
+	After time.Duration
+	// Container is the name of its cgroup, for steps of containers.
+	Container string
+	// Try counts requests, restarts and kills from 1.
+	Try int
+	// RetryAfter of Refused: not before that it makes sense to ask again.
+	RetryAfter time.Duration
+	// Message for a person. Err is what failed.
+	Message string
+	Err     error
+}
+
+// Step is what happened.
+type Step string
+
+// The steps.
+const (
+	// StepContained: growth is stopped. StepNotContained: it could not be; the eviction goes on.
+	StepContained    Step = "Contained"
+	StepNotContained Step = "NotContained"
+	// StepLoosened: it may grow, for its hooks; told once. StepNotLoosened: it may not, or no further.
+	StepLoosened    Step = "Loosened"
+	StepNotLoosened Step = "NotLoosened"
+	// StepRestored: memory.high is what it was. StepNotRestored: it is not; the ledger keeps it for Recover.
+	StepRestored    Step = "Restored"
+	StepNotRestored Step = "NotRestored"
+	// StepAccepted by the API server: the kubelet stops the pod. With an error the condition DisruptionTarget could not be set.
+	StepAccepted Step = "Accepted"
+	// StepTrouble with the API server; it is tried again.
+	StepTrouble Step = "Trouble"
+	// StepRefused by a disruption budget: no harm was done.
+	StepRefused Step = "Refused"
+	// StepLate: the kubelet did not stop the pod in its time. For Hard, StepLocal follows.
+	StepLate Step = "Late"
+	// StepLocal: the local sequence begins.
+	StepLocal Step = "Local"
+	// StepBlind: the victim's cgroups can't be read.
+	StepBlind Step = "Blind"
+	// StepSignalled: a container got its stop signal. StepNotSignalled: it could not be sent, so nothing is killed.
+	StepSignalled    Step = "Signalled"
+	StepNotSignalled Step = "NotSignalled"
+	// StepKilled: a container's processes got SIGKILL.
+	StepKilled    Step = "Killed"
+	StepNotKilled Step = "NotKilled"
+	// StepRestarted: the kubelet started a container again.
+	StepRestarted Step = "Restarted"
+	// StepEmpty: no container has a process any more.
+	StepEmpty Step = "Empty"
+
+	// The last step of each victim is one of these.
+
+	// StepGone: the pod was stopped.
+	StepGone Step = "Gone"
+	// StepVanished: it ended without us.
+	StepVanished Step = "Vanished"
+	// StepGaveUp: the API server could not be reached in time for a soft eviction.
+	StepGaveUp Step = "GaveUp"
+	// StepForgotten: a refused eviction was not asked for again.
+	StepForgotten Step = "Forgotten"
+	// StepReleased: the caller withdrew it. StepAbandoned: the agent ended.
+	StepReleased  Step = "Released"
+	StepAbandoned Step = "Abandoned"
+)

@@ -12,14 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -81,7 +81,7 @@ func (n *node) pod(uid string) terminate.Request {
 	n.run(dir+"/sandbox"+uid, -998)
 	n.run(dir+"/main"+uid, 900)
 	return terminate.Request{
-		Path: dir, Kind: terminate.Hard, GraceSeconds: 1, Contain: true, Message: "memory is short",
+		Path: dir, Kind: eviction.Hard, GraceSeconds: 1, Contain: true, Message: "memory is short",
 		Pod: &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pod-" + uid, UID: types.UID(uid)},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Lifecycle: &corev1.Lifecycle{StopSignal: new(corev1.SIGINT)}}}},

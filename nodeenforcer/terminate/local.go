@@ -3,6 +3,8 @@ package terminate
 import (
 	"slices"
 	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // local is the sequence without the kubelet. It is for hard evictions only.
@@ -69,7 +71,7 @@ func (s *State) beginLocal(now time.Duration) (actions []Action) {
 		l.late = true
 		actions = append(actions, s.report(now, Record{Step: StepLate}))
 	}
-	if s.kind != Hard {
+	if s.kind != eviction.Hard {
 		l.deadline = 0
 		return actions
 	}
@@ -83,7 +85,7 @@ func (s *State) localReason(now time.Duration) string {
 	if now >= s.local.deadline {
 		return "the kubelet's whole time is over"
 	}
-	if s.kind != Hard || s.call.inFlight || s.call.maybe || s.dying || s.removed {
+	if s.kind != eviction.Hard || s.call.inFlight || s.call.maybe || s.dying || s.removed {
 		return ""
 	}
 	if patience := s.began + s.limits.Patience; now < patience {

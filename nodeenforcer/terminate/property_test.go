@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -46,7 +47,7 @@ func TestHardAlwaysEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		e := asked(t)
-		e.Kind = terminate.Hard
+		e.Kind = eviction.Hard
 		w.next(e)
 		grace := time.Duration(max(e.GraceSeconds, 2)) * time.Second
 		bound := w.limits.Patience + e.Kubelet + w.limits.Margin + 2*grace + time.Minute

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -110,10 +111,7 @@ func (s *script) event(words []string) terminate.Event {
 	}
 	switch words[0] {
 	case "ask": // ask soft|hard GRACE KUBELET [contain [SLACK]]
-		e := terminate.Asked{GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
-		if words[1] == "hard" {
-			e.Kind = terminate.Hard
-		}
+		e := terminate.Asked{Kind: eviction.Kind(words[1]), GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
 		if len(words) > 5 {
 			e.Slack = int64(number(5))
 		}

@@ -3,6 +3,8 @@ package terminate
 import (
 	"slices"
 	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // State is how far the end of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
@@ -10,7 +12,7 @@ import (
 type State struct {
 	limits Limits
 	phase  phase
-	kind   Kind
+	kind   eviction.Kind
 	// graceSeconds is promised, kubelet its whole time for that.
 	graceSeconds int64
 	kubelet      time.Duration
@@ -94,13 +96,13 @@ func (s *State) end(last Step) { s.phase, s.last = ending, last }
 
 func (e Asked) learn(s *State, now time.Duration) []Action {
 	switch {
-	case s.phase == fresh, s.kind == Soft && e.Kind == Hard && s.phase != ending:
+	case s.phase == fresh, s.kind != eviction.Hard && e.Kind == eviction.Hard && s.phase != ending:
 		s.adopt(&e, now)
 	case s.phase == ending:
 		if s.last == StepReleased { // the only end that the pod survives
 			s.again = &e
 		}
-	case s.kind == Hard && e.Kind == Soft:
+	case s.kind == eviction.Hard && e.Kind != eviction.Hard:
 	default:
 		return s.tighten(&e, now)
 	}
@@ -110,18 +112,18 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 // adopt begins with a kind of eviction. What is known of the pod and of requests on their way stays.
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
-	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == Hard, e.Slack
+	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == eviction.Hard, e.Slack
 	s.call = call{number: s.call.number, maybe: s.call.maybe || s.call.inFlight}
 	s.local = local{containers: s.local.containers}
 	s.sight.at = now
-	if e.Kind == Hard {
+	if e.Kind == eviction.Hard {
 		s.local.deadline = now + s.limits.Patience + e.Kubelet + s.limits.Margin
 	}
 }
 
 // tighten takes what is stricter of a second request of the same kind.
 func (s *State) tighten(e *Asked, now time.Duration) []Action {
-	s.contain, s.slack = s.contain || e.Contain && s.kind == Hard, min(s.slack, e.Slack)
+	s.contain, s.slack = s.contain || e.Contain && s.kind == eviction.Hard, min(s.slack, e.Slack)
 	if e.GraceSeconds < s.graceSeconds {
 		s.graceSeconds, s.kubelet = e.GraceSeconds, min(s.kubelet, e.Kubelet)
 		s.local.deadline = min(s.local.deadline, now+s.limits.Patience+s.kubelet+s.limits.Margin)

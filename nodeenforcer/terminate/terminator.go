@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // ErrStopped means that the Terminator takes no more requests.
@@ -125,7 +127,7 @@ func (t *Terminator) tell(uid types.UID, e Event) {
 // Standing is how one victim stands.
 type Standing struct {
 	Pod  Ref
-	Kind Kind
+	Kind eviction.Kind
 	// Path of the pod's cgroup. Contained: its memory.high is ours at the moment, and nobody else may repair it.
 	Path      string
 	Contained bool

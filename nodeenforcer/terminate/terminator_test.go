@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -55,7 +56,7 @@ func TestHardByTheKubelet(t *testing.T) {
 			t.Errorf("memory.high is %s", got)
 		}
 		standing := term.Standing()
-		want := []terminate.Standing{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: terminate.Hard, Path: r.Path, Contained: true, Dying: true}}
+		want := []terminate.Standing{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: eviction.Hard, Path: r.Path, Contained: true, Dying: true}}
 		if diff := cmp.Diff(want, standing); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -178,7 +179,7 @@ func TestSoftRefused(t *testing.T) {
 		}
 		term, stop := running(t, n)
 		r := n.pod("1")
-		r.Kind, r.GraceSeconds = terminate.Soft, 30
+		r.Kind, r.GraceSeconds = eviction.Soft, 30
 		ask(t, term, r)
 		wantLog(t, n, "0s evict 1 30", "0s 1: Refused")
 		time.Sleep(time.Second)

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -107,15 +108,15 @@ func (w *world) next(e terminate.Event) {
 func (w *world) note(e terminate.Event) {
 	switch e := e.(type) {
 	case terminate.Asked:
-		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == terminate.Hard
+		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == eviction.Hard
 		switch {
-		case len(w.kinds) == 0 || e.Kind == terminate.Hard && !hard:
+		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard:
 			w.grace, w.deadline, w.slack = e.GraceSeconds, 0, e.Slack
 			w.kinds = append(w.kinds, e)
-			if e.Kind == terminate.Hard {
+			if e.Kind == eviction.Hard {
 				w.hardAt, w.accepted = w.now, -1
 			}
-		case e.Kind == terminate.Hard || !hard:
+		case e.Kind == eviction.Hard || !hard:
 			w.grace, w.slack = min(w.grace, e.GraceSeconds), min(w.slack, e.Slack)
 			e.Kind = w.kinds[len(w.kinds)-1].Kind
 			w.kinds = append(w.kinds, e)
@@ -145,7 +146,7 @@ func (w *world) note(e terminate.Event) {
 }
 
 func (w *world) hard() bool {
-	return len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == terminate.Hard
+	return len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == eviction.Hard
 }
 
 func (w *world) check(a terminate.Action) {
@@ -200,7 +201,7 @@ func (w *world) checkTerm(a terminate.Term) {
 	}
 	asks := 0
 	for _, k := range w.kinds {
-		if k.Kind == terminate.Hard {
+		if k.Kind == eviction.Hard {
 			asks++
 		}
 	}
@@ -298,7 +299,7 @@ func (w *world) advance(d time.Duration) {
 func asked(t *rapid.T) terminate.Asked {
 	grace := rapid.Int64Range(1, 60).Draw(t, "grace")
 	return terminate.Asked{
-		Kind: terminate.Kind(rapid.IntRange(0, 1).Draw(t, "kind")), GraceSeconds: grace,
+		Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), GraceSeconds: grace,
 		Kubelet: time.Duration(max(grace, 2)) * time.Second, Contain: rapid.Bool().Draw(t, "contain"),
 		Slack: rapid.SampledFrom([]int64{0, 1 << 20, 2 << 20}).Draw(t, "slack"),
 	}

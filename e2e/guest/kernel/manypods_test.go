@@ -5,10 +5,10 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/manypods"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 func TestV2ManyPods(t *testing.T) {
-	manypods.Test(t, cgrouptest.OnV2(t, mountpoint, cgroup.NewV2(mountpoint)), plan.V2)
+	manypods.Test(t, cgrouptest.OnV2(t, mountpoint, cgroup.NewV2(mountpoint)), cgroupfile.V2)
 }

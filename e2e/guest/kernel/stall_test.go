@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -104,7 +105,7 @@ func TestPressureHasAPodGo(t *testing.T) {
 	}()
 	select {
 	case r := <-asked:
-		if r.Pod != pod || r.Path != at || !r.Contain || r.Kind != terminate.Hard {
+		if r.Pod != pod || r.Path != at || !r.Contain || r.Kind != eviction.Hard {
 			t.Errorf("asked for %+v", r)
 		}
 	case err := <-fired:

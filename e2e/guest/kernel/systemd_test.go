@@ -9,6 +9,7 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 )
 
@@ -30,7 +31,7 @@ func connect(t testing.TB) *dbus.Conn {
 
 func systemdTree(t testing.TB, socket string) *cgroup.Systemd {
 	t.Helper()
-	tree := cgroup.NewSystemd(cgroup.NewV2(mountpoint), cgroup.Version2, cgroup.DialSystemd(socket))
+	tree := cgroup.NewSystemd(cgroup.NewV2(mountpoint), cgroupfile.V2, cgroup.DialSystemd(socket))
 	t.Cleanup(tree.Close)
 	return tree
 }
@@ -64,7 +65,7 @@ func TestSystemdWritesLast(t *testing.T) {
 	holds := func(when string) {
 		t.Helper()
 		for file, value := range want {
-			if got := h.Get(t, at, file); !cgroup.Holds(got, value) {
+			if got := h.Get(t, at, file); !cgroupfile.Holds(got, value) {
 				t.Errorf("%s: %s holds %q, want %q", when, file, got, value)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 )
 
@@ -14,7 +15,7 @@ func TestV2Conforms(t *testing.T) {
 }
 
 func TestV2IsDetected(t *testing.T) {
-	if version, err := cgroup.Detect(mountpoint); version != cgroup.Version2 || err != nil {
+	if version, err := cgroup.Detect(mountpoint); version != cgroupfile.V2 || err != nil {
 		t.Errorf("got %d, %v", version, err)
 	}
 	if version, err := cgroup.Detect("/proc"); err == nil {

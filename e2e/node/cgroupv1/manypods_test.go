@@ -6,12 +6,12 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/manypods"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 func TestV1ManyPods(t *testing.T) {
 	clustertest.Require(t, "node", cluster.NodeSupported())
 	v1 := tree(t, "/proc")
-	manypods.Test(t, cgrouptest.OnV1(t, v1.Mountpoints(), v1), plan.V1)
+	manypods.Test(t, cgrouptest.OnV1(t, v1.Mountpoints(), v1), cgroupfile.V1)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 )
 
@@ -64,7 +65,7 @@ func TestV1IsDetected(t *testing.T) {
 	clustertest.Require(t, "node", cluster.NodeSupported())
 	v1 := tree(t, "/proc")
 	for _, at := range append(v1.Mountpoints(), mountpoint) {
-		if version, err := cgroup.Detect(at); version != cgroup.Version1 || err != nil {
+		if version, err := cgroup.Detect(at); version != cgroupfile.V1 || err != nil {
 			t.Errorf("%s: got %d, %v", at, version, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Conformance says what every Tree does.
@@ -109,7 +110,7 @@ func (s *suite) write(t *testing.T) {
 		if i == 1 {
 			want = sample.Two
 		}
-		if got := s.Get(t, at, sample.File); !cgroup.Holds(got, want) {
+		if got := s.Get(t, at, sample.File); !cgroupfile.Holds(got, want) {
 			t.Errorf("%s holds %q, want %q", sample.File, got, want)
 		}
 	}
@@ -133,7 +134,7 @@ func (s *suite) writeFails(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		n, err := s.Tree.Write(ctx, at, []cgroup.File{{Name: first.File, Value: first.One}})
-		if n != 0 || !errors.Is(err, context.Canceled) || !cgroup.Holds(s.Get(t, at, first.File), first.Two) {
+		if n != 0 || !errors.Is(err, context.Canceled) || !cgroupfile.Holds(s.Get(t, at, first.File), first.Two) {
 			t.Errorf("wrote %d: %v", n, err)
 		}
 	})
@@ -147,7 +148,7 @@ func (s *suite) failsFirst(t *testing.T, word string, failing cgroup.File, right
 	if err == nil || n != 0 || !right(err) {
 		t.Errorf("failing first: wrote %d: %v", n, err)
 	}
-	if got := s.Get(t, at, last.File); !cgroup.Holds(got, last.Two) {
+	if got := s.Get(t, at, last.File); !cgroupfile.Holds(got, last.Two) {
 		t.Errorf("failing first: the file after it became %q", got)
 	}
 }
@@ -160,7 +161,7 @@ func (s *suite) failsSecond(t *testing.T, word string, failing cgroup.File, is e
 	if n != 1 || !errors.Is(err, is) {
 		t.Errorf("failing second: wrote %d: %v", n, err)
 	}
-	if got := s.Get(t, at, first.File); !cgroup.Holds(got, first.One) {
+	if got := s.Get(t, at, first.File); !cgroupfile.Holds(got, first.One) {
 		t.Errorf("failing second: the file before it has %q", got)
 	}
 }
@@ -180,7 +181,7 @@ func (s *suite) rival(t *testing.T) {
 		}
 	}
 	for _, other := range others {
-		if got := s.Get(t, at, other.File); !cgroup.Holds(got, other.Two) {
+		if got := s.Get(t, at, other.File); !cgroupfile.Holds(got, other.Two) {
 			t.Errorf("%s was %q, now %q", other.File, other.Two, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // escapes are paths and names that are not as the kernel spells them. A pod's or container's id that holds one must not lead
@@ -37,7 +38,7 @@ func (s *suite) escapes(t *testing.T) {
 			t.Errorf("file %q was written", name)
 		}
 	}
-	if got := s.Get(t, victim, sample.File); !cgroup.Holds(got, sample.Two) {
+	if got := s.Get(t, victim, sample.File); !cgroupfile.Holds(got, sample.Two) {
 		t.Errorf("%s was changed to %q", sample.File, got)
 	}
 	if err := s.Tree.Kill(t.Context(), "/"); err == nil {
@@ -55,7 +56,7 @@ func (s *suite) links(t *testing.T) {
 			t.Errorf("%s of a link: got %v", name, err)
 		}
 	}
-	if got := s.Get(t, target, sample.File); !cgroup.Holds(got, sample.Two) {
+	if got := s.Get(t, target, sample.File); !cgroupfile.Holds(got, sample.Two) {
 		t.Errorf("%s was changed to %q", sample.File, got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Fake is a Tree in memory. It is safe for concurrent use. Its methods beyond those of Tree play the other parts: the kernel, the
@@ -170,7 +171,7 @@ func (f *Fake) write(at string, file cgroup.File) (bool, error) {
 	if !ok {
 		return false, fmt.Errorf("writing %s of %s: %w", file.Name, at, cgroup.ErrNoFile)
 	}
-	if cgroup.Holds(have, file.Value) {
+	if cgroupfile.Holds(have, file.Value) {
 		return false, f.step(f, at)
 	}
 	if err := f.refused(at, file); err != nil {

@@ -1,15 +1,18 @@
-package plan
+package drift
 
 import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // Where is a group, and whose it is.
 type Where struct {
 	Path  string
-	Level Level
+	Level plan.Level
 	// Pod and Container are set at their levels.
 	Pod       types.NamespacedName
 	Container string
@@ -27,8 +30,8 @@ func (w Where) String() string {
 	}
 }
 
-// where says whose a group is.
-func (g *Group) where() Where {
+// whereOf says whose a group is.
+func whereOf(g *plan.Group) Where {
 	return Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
 }
 
@@ -38,7 +41,7 @@ type Drift struct {
 	// File of the group; oom_score_adj for a process.
 	File       string
 	Have, Want string
-	Owner      Owner
+	Owner      plan.Owner
 	// Why it is not written; empty where there are operations for it.
 	Why Why
 	// Detail of the reason, for people: the usage, or the other group.
@@ -91,4 +94,41 @@ func (d Drift) String() string {
 		text += ": " + d.Detail
 	}
 	return text
+}
+
+// Writes says whether a mode writes what has this owner: Observe nothing, Tune what nobody else writes, Repair all. A mode that
+// is not known writes nothing.
+func Writes(mode v1alpha1.NodeMode, owner plan.Owner) bool {
+	switch mode {
+	case v1alpha1.NodeModeRepair:
+		return true
+	case v1alpha1.NodeModeTune:
+		return owner == plan.Nobody
+	default:
+		return false
+	}
+}
+
+// withholds is the reason why a mode does not write; empty where it does.
+func withholds(mode v1alpha1.NodeMode, owner plan.Owner) Why {
+	switch {
+	case Writes(mode, owner):
+		return ""
+	case mode == v1alpha1.NodeModeTune:
+		return WhyOwned
+	default:
+		return WhyObserve
+	}
+}
+
+// Have is what was read of a node: by path, what is there. A path that is absent does not exist.
+type Have map[string]Observed
+
+// Observed is one cgroup as it was read.
+type Observed struct {
+	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or is not there (a controller that
+	// is not enabled).
+	Files map[string]string
+	// MemoryUsage is memory.current or memory.usage_in_bytes, in bytes; -1: unknown.
+	MemoryUsage int64
 }

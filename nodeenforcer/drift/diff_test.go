@@ -1,4 +1,4 @@
-package plan_test
+package drift_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -30,8 +31,8 @@ func diffTree(lines ...string) *plan.Tree {
 }
 
 // diffHave builds what was read from lines "path file content", or "path usage bytes".
-func diffHave(lines ...string) plan.Have {
-	have := plan.Have{}
+func diffHave(lines ...string) drift.Have {
+	have := drift.Have{}
 	for _, line := range lines {
 		f := strings.SplitN(line, " ", 3)
 		o, ok := have[f[0]]
@@ -48,7 +49,7 @@ func diffHave(lines ...string) plan.Have {
 	return have
 }
 
-func diffOps(ops []plan.Operation) []string {
+func diffOps(ops []drift.Operation) []string {
 	var out []string
 	for _, op := range ops {
 		out = append(out, fmt.Sprintf("%s %s %s %s -> %s", op.Step, op.Path, op.File, op.From, op.To))
@@ -56,7 +57,7 @@ func diffOps(ops []plan.Operation) []string {
 	return out
 }
 
-func diffReasons(drift []plan.Drift) []string {
+func diffReasons(drift []drift.Drift) []string {
 	var out []string
 	for _, d := range drift {
 		if d.Why != "" {
@@ -72,7 +73,7 @@ func TestDiff(t *testing.T) {
 		want    []string
 		have    []string
 		mode    v1alpha1.NodeMode
-		options plan.DiffOptions
+		options drift.Options
 		ops     []string
 		reasons []string
 	}{
@@ -128,7 +129,7 @@ func TestDiff(t *testing.T) {
 		"under usage, if asked": {
 			want:    []string{"/a memory.max nobody 4096", "/b memory.max nobody 4096"},
 			have:    []string{"/a memory.max max", "/a usage 8192", "/b memory.max max", "/b usage -1"},
-			options: plan.DiffOptions{BelowUsage: true},
+			options: drift.Options{BelowUsage: true},
 			ops:     []string{"narrow /b memory.max max -> 4096", "narrow /a memory.max max -> 4096"},
 		},
 		"one that can't be lowered keeps those above it": {
@@ -201,7 +202,7 @@ func TestDiff(t *testing.T) {
 		},
 		"given up": {
 			want: []string{"/a io.weight nobody default 50", "/b io.weight nobody default 50"}, have: []string{"/a io.weight default 100", "/b io.weight default 100"},
-			options: plan.DiffOptions{GivenUp: func(path, _ string) bool { return path == "/a" }},
+			options: drift.Options{GivenUp: func(path, _ string) bool { return path == "/a" }},
 			ops:     []string{"widen /b io.weight default 100 -> default 50"}, reasons: []string{"/a io.weight Rival"},
 		},
 		"not what a kernel prints": {
@@ -220,7 +221,7 @@ func TestDiff(t *testing.T) {
 			if tc.mode == "" {
 				tc.mode = v1alpha1.NodeModeRepair
 			}
-			got := plan.Diff(diffTree(tc.want...), diffHave(tc.have...), tc.mode, tc.options)
+			got := drift.Diff(diffTree(tc.want...), diffHave(tc.have...), tc.mode, tc.options)
 			if diff := cmp.Diff(tc.ops, diffOps(got.Operations)); diff != "" {
 				t.Errorf("operations (-want +got):\n%s", diff)
 			}
@@ -266,7 +267,7 @@ func TestDiffKnowsWhatTheKernelPrints(t *testing.T) {
 		{"memory.oom.group", "1", "0", false},
 		{"some.other", "a  b", "a b", true},
 	} {
-		got := plan.Diff(diffTree("/a "+tc.file+" nobody "+tc.want), diffHave("/a "+tc.file+" "+tc.have), v1alpha1.NodeModeRepair, plan.DiffOptions{})
+		got := drift.Diff(diffTree("/a "+tc.file+" nobody "+tc.want), diffHave("/a "+tc.file+" "+tc.have), v1alpha1.NodeModeRepair, drift.Options{})
 		if same := len(got.Drift) == 0; same != tc.same {
 			t.Errorf("%s: want %q, have %q: same %t, should be %t", tc.file, tc.want, tc.have, same, tc.same)
 		}
@@ -278,11 +279,11 @@ func TestDiffKnowsWhatTheKernelPrints(t *testing.T) {
 
 func TestDiffMissingAndUnavailable(t *testing.T) {
 	t.Parallel()
-	got := plan.Diff(diffTree("/a io.weight nobody 50", "/a memory.max nobody max", "/gone memory.max nobody max"), diffHave("/a memory.max max"), v1alpha1.NodeModeRepair, plan.DiffOptions{})
-	where := func(path string) plan.Where {
-		return plan.Where{Path: path, Level: plan.LevelPod, Pod: types.NamespacedName{Namespace: "ns", Name: "p"}}
+	got := drift.Diff(diffTree("/a io.weight nobody 50", "/a memory.max nobody max", "/gone memory.max nobody max"), diffHave("/a memory.max max"), v1alpha1.NodeModeRepair, drift.Options{})
+	where := func(path string) drift.Where {
+		return drift.Where{Path: path, Level: plan.LevelPod, Pod: types.NamespacedName{Namespace: "ns", Name: "p"}}
 	}
-	want := plan.Difference{Missing: []plan.Where{where("/gone")}, Unavailable: []plan.File{{Where: where("/a"), File: "io.weight"}}}
+	want := drift.Difference{Missing: []drift.Where{where("/gone")}, Unavailable: []drift.File{{Where: where("/a"), File: "io.weight"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -290,7 +291,7 @@ func TestDiffMissingAndUnavailable(t *testing.T) {
 
 func TestDriftString(t *testing.T) {
 	t.Parallel()
-	got := plan.Diff(diffTree("/a memory.max nobody 4096"), diffHave("/a memory.max max", "/a usage 8192"), v1alpha1.NodeModeRepair, plan.DiffOptions{})
+	got := drift.Diff(diffTree("/a memory.max nobody 4096"), diffHave("/a memory.max max", "/a usage 8192"), v1alpha1.NodeModeRepair, drift.Options{})
 	want := `memory.max of pod ns/p is "max" and should be "4096" (owner: nobody); not written: the limit would fall under what is used now: 8192 bytes`
 	if s := got.Drift[0].String(); s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
@@ -305,7 +306,7 @@ func TestProcessOperations(t *testing.T) {
 		{Path: "/gone", OOMScoreAdj: 1000},
 	}}
 	have := map[string]map[int]int{"/a": {7: 1000, 5: 900, 6: 1000}, "/b": {9: 0, 8: 500}, "/other": {1: 1}}
-	ops := func(got plan.ProcessDifference) (out []string) {
+	ops := func(got drift.ProcessDifference) (out []string) {
 		for _, op := range got.Operations {
 			out = append(out, fmt.Sprintf("%s %d %d -> %d", op.Path, op.PID, op.From, op.To))
 		}
@@ -321,12 +322,25 @@ func TestProcessOperations(t *testing.T) {
 		{mode: v1alpha1.NodeModeTune, ops: []string{"/a 6 1000 -> 900", "/a 7 1000 -> 900"}, withholds: []string{"/b oom_score_adj Owned", "/b oom_score_adj Owned"}},
 		{mode: v1alpha1.NodeModeObserve, withholds: []string{"/a oom_score_adj Observe", "/b oom_score_adj Observe", "/b oom_score_adj Observe"}},
 	} {
-		got := plan.ProcessOperations(tree, have, tc.mode, plan.DiffOptions{GivenUp: func(path, _ string) bool { return path == tc.givenUp }})
+		got := drift.ProcessOperations(tree, have, tc.mode, drift.Options{GivenUp: func(path, _ string) bool { return path == tc.givenUp }})
 		if diff := cmp.Diff(tc.ops, ops(got)); diff != "" {
 			t.Errorf("%s: operations (-want +got):\n%s", tc.mode, diff)
 		}
 		if diff := cmp.Diff(tc.withholds, diffReasons(got.Drift)); diff != "" {
 			t.Errorf("%s: reasons (-want +got):\n%s", tc.mode, diff)
+		}
+	}
+}
+
+// What another version of the runtime writes is no drift; a third value is.
+func TestDiffAlso(t *testing.T) {
+	tree := &plan.Tree{Groups: []plan.Group{{Path: "/c", Level: plan.LevelContainer, Files: map[string]plan.Value{
+		"cpu.max": {Want: "16000 100000", Also: "15500 100000", Owner: plan.Runtime},
+	}}}}
+	for have, want := range map[string]bool{"16000 100000": false, "15500 100000": false, "15000 100000": true} {
+		d := drift.Diff(tree, drift.Have{"/c": {Files: map[string]string{"cpu.max": have}, MemoryUsage: -1}}, v1alpha1.NodeModeRepair, drift.Options{})
+		if got := len(d.Drift) > 0; got != want {
+			t.Errorf("%s: drift %v", have, d.Drift)
 		}
 	}
 }

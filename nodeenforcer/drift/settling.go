@@ -1,10 +1,12 @@
-package plan
+package drift
 
 import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // SettleTime is for how long a value that the kubelet or the runtime writes has to be found different before it is restored.
@@ -48,7 +50,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 	s.now, s.starting = now, starting
 	still := map[finding]bool{}
 	for _, d := range drift {
-		if d.Why != "" || d.Owner == Nobody && !s.isStarting(d) {
+		if d.Why != "" || d.Owner == plan.Nobody && !s.isStarting(d) {
 			continue
 		}
 		f := finding{d.Path, d.File, d.Have}
@@ -84,7 +86,7 @@ func (s *Settling) isStarting(d Drift) bool {
 
 // time for which a difference is held back.
 func (s *Settling) time(d Drift) time.Duration {
-	if d.Level == LevelQOS && d.Owner == Kubelet {
+	if d.Level == plan.LevelQOS && d.Owner == plan.Kubelet {
 		return max(s.after, loopTime)
 	}
 	return s.after

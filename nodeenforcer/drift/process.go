@@ -1,4 +1,4 @@
-package plan
+package drift
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // fileOOMScoreAdj is the name of a process's value, as /proc has it.
@@ -16,7 +17,7 @@ type ProcessOperation struct {
 	Where
 	PID      int
 	From, To int
-	Owner    Owner
+	Owner    plan.Owner
 }
 
 // ProcessDifference is what differs among the processes.
@@ -29,10 +30,10 @@ type ProcessDifference struct {
 
 // ProcessOperations compares oom_score_adj of the containers' processes with the plan. have is by path of the container's group
 // and process id. What is not there is not missed: processes come and go.
-func ProcessOperations(want *Tree, have map[string]map[int]int, mode v1alpha1.NodeMode, options DiffOptions) ProcessDifference {
+func ProcessOperations(want *plan.Tree, have map[string]map[int]int, mode v1alpha1.NodeMode, options Options) ProcessDifference {
 	var out ProcessDifference
 	for _, p := range want.Processes {
-		where := Where{Path: p.Path, Level: LevelContainer, Pod: p.Pod, Container: p.Container}
+		where := Where{Path: p.Path, Level: plan.LevelContainer, Pod: p.Pod, Container: p.Container}
 		why := withholds(mode, p.Owner)
 		if why == "" && options.GivenUp != nil && options.GivenUp(p.Path, fileOOMScoreAdj) {
 			why = WhyRival

@@ -1,4 +1,4 @@
-package plan
+package drift
 
 import (
 	"testing"
@@ -8,26 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // Every step looks again, a second after the one before.
 func TestSettling(t *testing.T) {
-	found := func(owner Owner, have string) []Drift {
+	found := func(owner plan.Owner, have string) []Drift {
 		return []Drift{{Where: Where{Path: "/kubepods/p"}, File: "cpu.weight", Have: have, Want: "4", Owner: owner}}
 	}
 	withheld := func(d []Drift) []Drift { d[0].Why = WhyUsage; return d }
-	kubelet := found(Kubelet, "1")
+	kubelet := found(plan.Kubelet, "1")
 	for name, test := range map[string]struct {
 		steps [][]Drift
 		held  []bool
 	}{
 		"still there":                 {[][]Drift{kubelet, kubelet, kubelet, kubelet}, []bool{true, true, false, false}},
-		"the runtime's":               {[][]Drift{found(Runtime, "1"), found(Runtime, "1"), found(Runtime, "1")}, []bool{true, true, false}},
-		"nobody else's":               {[][]Drift{found(Nobody, "1")}, []bool{false}},
+		"the runtime's":               {[][]Drift{found(plan.Runtime, "1"), found(plan.Runtime, "1"), found(plan.Runtime, "1")}, []bool{true, true, false}},
+		"nobody else's":               {[][]Drift{found(plan.Nobody, "1")}, []bool{false}},
 		"written by its owner":        {[][]Drift{kubelet, nil, nil}, []bool{true, false, false}},
-		"being written":               {[][]Drift{kubelet, found(Kubelet, "2"), found(Kubelet, "3"), found(Kubelet, "3"), found(Kubelet, "3")}, []bool{true, true, true, true, false}},
+		"being written":               {[][]Drift{kubelet, found(plan.Kubelet, "2"), found(plan.Kubelet, "3"), found(plan.Kubelet, "3"), found(plan.Kubelet, "3")}, []bool{true, true, true, true, false}},
 		"right in between":            {[][]Drift{kubelet, nil, kubelet, kubelet, kubelet}, []bool{true, false, true, true, false}},
-		"not written for another why": {[][]Drift{withheld(found(Kubelet, "1"))}, []bool{false}},
+		"not written for another why": {[][]Drift{withheld(found(plan.Kubelet, "1"))}, []bool{false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
@@ -48,7 +49,7 @@ func TestSettling(t *testing.T) {
 // What was not looked at is not forgotten.
 func TestSettlingInPart(t *testing.T) {
 	s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
-	drift := []Drift{{Where: Where{Path: "/kubepods/p"}, File: "cpu.weight", Have: "1", Owner: Kubelet}}
+	drift := []Drift{{Where: Where{Path: "/kubepods/p"}, File: "cpu.weight", Have: "1", Owner: plan.Kubelet}}
 	s.Observe(now, true, drift, nil)
 	s.Observe(now.Add(time.Second), false, nil, nil)
 	if held, _ := s.Observe(now.Add(2*time.Second), true, drift, nil); held {
@@ -58,9 +59,9 @@ func TestSettlingInPart(t *testing.T) {
 
 // The kubelet is given the time of its own loop for the QoS levels, which it restores itself; not so anybody else.
 func TestSettlingOfQOSLevels(t *testing.T) {
-	for owner, held := range map[Owner]bool{Kubelet: true, Runtime: false} {
+	for owner, held := range map[plan.Owner]bool{plan.Kubelet: true, plan.Runtime: false} {
 		s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
-		drift := []Drift{{Where: Where{Path: "/kubepods/burstable", Level: LevelQOS}, File: "cpu.weight", Have: "1", Owner: owner}}
+		drift := []Drift{{Where: Where{Path: "/kubepods/burstable", Level: plan.LevelQOS}, File: "cpu.weight", Have: "1", Owner: owner}}
 		s.Observe(now, true, drift, nil)
 		if got, _ := s.Observe(now.Add(time.Minute), true, drift, nil); got != held {
 			t.Errorf("%s: held %v after a minute", owner, got)
@@ -77,8 +78,8 @@ func TestSettlingOfAPodThatStarts(t *testing.T) {
 	name := types.NamespacedName{Namespace: "shop", Name: "a"}
 	s, now, starts := NewSettling(2*time.Second), time.Unix(1000, 0), true
 	starting := func(n types.NamespacedName) bool { return n == name && starts }
-	pod := Where{Path: "/kubepods/p", Level: LevelPod, Pod: name}
-	drift := []Drift{{Where: pod, File: "cpu.weight", Have: "1", Owner: Kubelet}, {Where: pod, File: "memory.low", Have: "0", Owner: Nobody}}
+	pod := Where{Path: "/kubepods/p", Level: plan.LevelPod, Pod: name}
+	drift := []Drift{{Where: pod, File: "cpu.weight", Have: "1", Owner: plan.Kubelet}, {Where: pod, File: "memory.low", Have: "0", Owner: plan.Nobody}}
 	for range 100 {
 		now = now.Add(time.Second)
 		if held, again := s.Observe(now, true, drift, starting); !held || again != 0 || !s.Fresh(drift[0]) || !s.Fresh(drift[1]) {
@@ -123,16 +124,16 @@ func TestStarting(t *testing.T) {
 }
 
 func TestDiffHoldsBackWhatIsFresh(t *testing.T) {
-	g := Group{Path: "/kubepods/p", Level: LevelPod, Files: map[string]Value{"cpu.weight": {Want: "4", Owner: Kubelet}, "memory.oom.group": {Want: "1", Owner: Nobody}}}
+	g := plan.Group{Path: "/kubepods/p", Level: plan.LevelPod, Files: map[string]plan.Value{"cpu.weight": {Want: "4", Owner: plan.Kubelet}, "memory.oom.group": {Want: "1", Owner: plan.Nobody}}}
 	have := Have{g.Path: {Files: map[string]string{"cpu.weight": "100", "memory.oom.group": "0"}}}
-	fresh := func(d Drift) bool { return d.Owner != Nobody }
-	got := Diff(&Tree{Groups: []Group{g}}, have, v1alpha1.NodeModeRepair, DiffOptions{Fresh: fresh})
+	fresh := func(d Drift) bool { return d.Owner != plan.Nobody }
+	got := Diff(&plan.Tree{Groups: []plan.Group{g}}, have, v1alpha1.NodeModeRepair, Options{Fresh: fresh})
 	if len(got.Operations) != 1 || got.Operations[0].File != "memory.oom.group" || len(got.Drift) != 2 || got.Drift[0].Why != WhyFresh {
 		t.Errorf("operations %v, drift %v", got.Operations, got.Drift)
 	}
 	processes := map[string]map[int]int{"/c": {1: 0, 2: 500, 3: 100}}
-	want := &Tree{Processes: []Process{{Path: "/c", OOMScoreAdj: 100, Owner: Runtime}}}
-	of := ProcessOperations(want, processes, v1alpha1.NodeModeRepair, DiffOptions{Fresh: func(d Drift) bool { return d.Have == "0" }})
+	want := &plan.Tree{Processes: []plan.Process{{Path: "/c", OOMScoreAdj: 100, Owner: plan.Runtime}}}
+	of := ProcessOperations(want, processes, v1alpha1.NodeModeRepair, Options{Fresh: func(d Drift) bool { return d.Have == "0" }})
 	if len(of.Operations) != 1 || of.Operations[0].PID != 2 || len(of.Drift) != 2 || of.Drift[0].Why != WhyFresh || of.Drift[1].Why != "" {
 		t.Errorf("operations %v, drift %v", of.Operations, of.Drift)
 	}

@@ -1,18 +1,23 @@
-package plan
+package drift
 
-import "path"
+import (
+	"path"
 
-// diffModel is the tree as it becomes while operations are laid out: what was read, and over it what is written so far.
-type diffModel struct {
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// model is the tree as it becomes while operations are laid out: what was read, and over it what is written so far.
+type model struct {
 	have    Have
 	page    int64
-	planned map[string]*Group
+	planned map[string]*plan.Group
 	below   map[string][]string          // planned groups that are there, by the path above
 	written map[string]map[string]string // by path and file
 }
 
-func newDiffModel(want *Tree, have Have, options DiffOptions) *diffModel {
-	m := &diffModel{have: have, page: options.page(), planned: map[string]*Group{}, below: map[string][]string{}, written: map[string]map[string]string{}}
+func newModel(want *plan.Tree, have Have, options Options) *model {
+	m := &model{have: have, page: options.page(), planned: map[string]*plan.Group{}, below: map[string][]string{}, written: map[string]map[string]string{}}
 	for i := range want.Groups {
 		g := &want.Groups[i]
 		if _, there := have[g.Path]; there {
@@ -27,13 +32,13 @@ func newDiffModel(want *Tree, have Have, options DiffOptions) *diffModel {
 type look func(group, file string) (string, bool)
 
 // before is what was read.
-func (m *diffModel) before(group, file string) (string, bool) {
+func (m *model) before(group, file string) (string, bool) {
 	content, ok := m.have[group].Files[file]
 	return content, ok
 }
 
 // now is what was read or has been written since.
-func (m *diffModel) now(group, file string) (string, bool) {
+func (m *model) now(group, file string) (string, bool) {
 	if content, ok := m.written[group][file]; ok {
 		return content, true
 	}
@@ -41,7 +46,7 @@ func (m *diffModel) now(group, file string) (string, bool) {
 }
 
 // after is what was read, or what the plan wants in its place.
-func (m *diffModel) after(group, file string) (string, bool) {
+func (m *model) after(group, file string) (string, bool) {
 	content, ok := m.before(group, file)
 	if g := m.planned[group]; ok && g != nil {
 		if v, ok := g.Files[file]; ok {
@@ -51,7 +56,7 @@ func (m *diffModel) after(group, file string) (string, bool) {
 	return content, ok
 }
 
-func (m *diffModel) write(group, file, content string) {
+func (m *model) write(group, file, content string) {
 	if m.written[group] == nil {
 		m.written[group] = map[string]string{}
 	}
@@ -60,40 +65,40 @@ func (m *diffModel) write(group, file, content string) {
 
 // keyOf names the value that a file is part of: v1's quota and period are one rate.
 func keyOf(file string) string {
-	if file == filePeriod {
-		return fileQuota
+	if file == cgroupfile.CFSPeriod {
+		return cgroupfile.CFSQuota
 	}
 	return file
 }
 
 // value of a group. What is not there or can't be understood binds nobody.
-func (m *diffModel) value(at look, group, key string) (diffValue, bool) {
+func (m *model) value(at look, group, key string) (cgroupfile.Value, bool) {
 	content, ok := at(group, key)
 	if !ok {
-		return diffValue{}, false
+		return cgroupfile.Value{}, false
 	}
-	if key == fileQuota {
-		if period, ok := at(group, filePeriod); ok {
+	if key == cgroupfile.CFSQuota {
+		if period, ok := at(group, cgroupfile.CFSPeriod); ok {
 			content += " " + period
 		}
 		key = "cpu.max"
 	}
-	v, err := readValue(key, content, m.page)
+	v, err := cgroupfile.Read(key, content, m.page)
 	return v, err == nil
 }
 
 // obstacle returns the group with which this one, as it is now, breaks a promise that neither was broken before nor is by the
 // plan itself; empty where there is none.
-func (m *diffModel) obstacle(group, key string) string {
+func (m *model) obstacle(group, key string) string {
 	v, ok := m.value(m.now, group, key)
-	if !ok || v.kind.role == roleNone {
+	if !ok || v.Kind.Role == cgroupfile.RoleNone {
 		return ""
 	}
 	above, bound, bounded := m.bound(group, key)
-	if bounded && v.exceeds(bound) && !m.excused(group, above, key) {
+	if bounded && v.Exceeds(bound) && !m.excused(group, above, key) {
 		return above
 	}
-	if !v.inherits() {
+	if !v.Inherits() {
 		above, bound, bounded = group, v, true
 	}
 	if !bounded {
@@ -103,26 +108,26 @@ func (m *diffModel) obstacle(group, key string) string {
 }
 
 // bound returns the group above whose value binds this one: the nearest that has a limit of its own.
-func (m *diffModel) bound(group, key string) (string, diffValue, bool) {
+func (m *model) bound(group, key string) (string, cgroupfile.Value, bool) {
 	for above := path.Dir(group); ; above = path.Dir(above) {
 		v, ok := m.value(m.now, above, key)
-		if !ok || !v.inherits() {
+		if !ok || !v.Inherits() {
 			return above, v, ok
 		}
 	}
 }
 
 // tooLarge returns the first group below a group, in the plan's order, that has more than the bound of a group above it.
-func (m *diffModel) tooLarge(group, above, key string, bound diffValue) string {
+func (m *model) tooLarge(group, above, key string, bound cgroupfile.Value) string {
 	for _, child := range m.below[group] {
 		v, ok := m.value(m.now, child, key)
 		switch {
 		case !ok:
-		case v.inherits():
+		case v.Inherits():
 			if found := m.tooLarge(child, above, key, bound); found != "" {
 				return found
 			}
-		case v.exceeds(bound) && !m.excused(child, above, key):
+		case v.Exceeds(bound) && !m.excused(child, above, key):
 			return child
 		}
 	}
@@ -130,11 +135,11 @@ func (m *diffModel) tooLarge(group, above, key string, bound diffValue) string {
 }
 
 // excused says whether a group had more than one above it before, or has by the plan.
-func (m *diffModel) excused(group, above, key string) bool {
+func (m *model) excused(group, above, key string) bool {
 	for _, at := range []look{m.before, m.after} {
 		v, ok := m.value(at, group, key)
 		w, known := m.value(at, above, key)
-		if ok && known && v.exceeds(w) {
+		if ok && known && v.Exceeds(w) {
 			return true
 		}
 	}

@@ -1,17 +1,45 @@
-package plan
+package drift
 
 import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
+
+// DependsOn says whether an operation must not be done because an earlier one in their order could not be: else a group would have
+// more than one above it, which neither was so before nor is planned. A limit or protection that was not raised holds back the same
+// one of every group below; one that was not lowered, that of every group above. Within one group nothing more is done to the limits
+// and protections of that controller: memory.min is not to be above memory.max. Weights promise nothing.
+func (o Operation) DependsOn(failed Operation) bool {
+	same := keyOf(o.File) == keyOf(failed.File)
+	switch {
+	case o.Path == failed.Path && same:
+		return true
+	case !promises(o.File) || !promises(failed.File):
+		return false
+	case o.Path == failed.Path:
+		return controllerOf(o.File) == controllerOf(failed.File)
+	case failed.Step == Narrow:
+		return same && o.Step == Narrow && strings.HasPrefix(failed.Path, o.Path+"/")
+	}
+	return same && strings.HasPrefix(o.Path, failed.Path+"/")
+}
+
+func promises(file string) bool { return cgroupfile.KindOf(file, 1).Role != cgroupfile.RoleNone }
+
+func controllerOf(file string) string {
+	controller, _, _ := strings.Cut(file, ".")
+	return controller
+}
 
 // promise is a value of a group that changes, with the files that it is made of: one, or v1's quota and period.
 type promise struct {
 	Where
 	key      string
 	rank     int
-	from, to diffValue
+	from, to cgroupfile.Value
 	changes  []*change
 }
 
@@ -23,7 +51,7 @@ type write struct {
 
 // scheduler lays operations out.
 type scheduler struct {
-	*diffModel
+	*model
 	out []Operation
 }
 
@@ -32,11 +60,11 @@ type scheduler struct {
 // First everything is widened from the top down, then everything is narrowed from the bottom up. Between the two each value is
 // the larger of what it was and will be, so that on the whole way a group below has no more than one above, and memory.min no
 // more than memory.max of the same group, if it is so at both ends.
-func schedule(all []*change, m *diffModel) []Operation {
-	s := &scheduler{diffModel: m}
+func schedule(all []*change, m *model) []Operation {
+	s := &scheduler{model: m}
 	var widen, narrow []*promise
 	for _, p := range m.promises(all) {
-		if p.to.kind.role != roleNone && p.to.within(p.from) {
+		if p.to.Kind.Role != cgroupfile.RoleNone && p.to.Within(p.from) {
 			narrow = append(narrow, p)
 		} else {
 			widen = append(widen, p)
@@ -48,7 +76,7 @@ func schedule(all []*change, m *diffModel) []Operation {
 			continue
 		}
 		// Two sets of which none holds the other: first both, so that those below can move, then the one.
-		if p.to.kind.form == formSet && p.from.kind.form == formSet && s.try(p, Widen, []write{{p.changes[0], p.from.set.Union(p.to.set).String()}}) {
+		if p.to.Kind.Form == cgroupfile.FormSet && p.from.Kind.Form == cgroupfile.FormSet && s.try(p, Widen, []write{{p.changes[0], p.from.Set.Union(p.to.Set).String()}}) {
 			narrow = append(narrow, p)
 		}
 	}
@@ -60,7 +88,7 @@ func schedule(all []*change, m *diffModel) []Operation {
 }
 
 // promises groups the changes that are to be written.
-func (m *diffModel) promises(all []*change) []*promise {
+func (m *model) promises(all []*change) []*promise {
 	var out []*promise
 	for _, c := range all {
 		if c.Why != "" {
@@ -71,7 +99,7 @@ func (m *diffModel) promises(all []*change) []*promise {
 			out[n-1].changes = append(out[n-1].changes, c)
 			continue
 		}
-		out = append(out, &promise{Where: c.Where, key: key, rank: kindOf(c.File, m.page).rank, changes: []*change{c}})
+		out = append(out, &promise{Where: c.Where, key: key, rank: cgroupfile.KindOf(c.File, m.page).Rank, changes: []*change{c}})
 	}
 	for _, p := range out {
 		p.from, _ = m.value(m.before, p.Path, p.key)
@@ -81,7 +109,7 @@ func (m *diffModel) promises(all []*change) []*promise {
 }
 
 // as is a look at the tree in which this promise only is as it should be.
-func (p *promise) as(m *diffModel) look {
+func (p *promise) as(m *model) look {
 	return func(group, file string) (string, bool) {
 		for _, c := range p.changes {
 			if c.Path == group && c.File == file {

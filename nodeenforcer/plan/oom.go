@@ -9,6 +9,15 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
+// containerOOMGroup lets the kernel kill all processes of a container together, unless singleProcessOOMKill says otherwise; then
+// nothing is written (kuberuntime_container_linux.go calculateLinuxResources, 1.36.3).
+func containerOOMGroup(b *builder, _ *member, _ *container) []value {
+	if !b.set.oomGroup {
+		return nil
+	}
+	return []value{{file: "memory.oom.group", why: Always, want: "1"}}
+}
+
 // The values of oom_score_adj that the kubelet gives (pkg/kubelet/qos/policy.go, 1.36.3). Sandboxes have -998, the kubelet -999. The
 // kernel adds a thousandth of all memory for each to what a process uses: with -997 a process that uses everything comes to 3, the
 // least that a Burstable one has. So nothing but -997 keeps a Guaranteed pod behind all Burstable ones, and nothing but 1000 a

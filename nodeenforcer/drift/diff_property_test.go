@@ -1,4 +1,4 @@
-package plan_test
+package drift_test
 
 import (
 	"fmt"
@@ -14,13 +14,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // diffCase is a plan and what was read, as hostile as they come: any value below any other, files and groups that are not there.
 type diffCase struct {
 	want *plan.Tree
-	have plan.Have
+	have drift.Have
 }
 
 // few distinct values, so that equal ones and small steps are frequent.
@@ -53,11 +54,11 @@ func drawContent(t *rapid.T, file string) string {
 func drawDiffCase(t *rapid.T) diffCase {
 	files := []string{"memory.min", "memory.low", "memory.high", "memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpuset.cpus", "io.weight"}
 	files = rapid.SliceOfNDistinct(rapid.SampledFrom(files), 1, 4, rapid.ID).Draw(t, "files")
-	c := diffCase{want: &plan.Tree{}, have: plan.Have{}}
+	c := diffCase{want: &plan.Tree{}, have: drift.Have{}}
 	var grow func(p string, depth int)
 	grow = func(p string, depth int) {
 		g := plan.Group{Path: p, Files: map[string]plan.Value{}}
-		seen := plan.Observed{Files: map[string]string{}, MemoryUsage: int64(4096*rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "usage") + rapid.IntRange(-1, 1).Draw(t, "off"))}
+		seen := drift.Observed{Files: map[string]string{}, MemoryUsage: int64(4096*rapid.SampledFrom([]int{0, 0, 1, 2, 4}).Draw(t, "usage") + rapid.IntRange(-1, 1).Draw(t, "off"))}
 		for _, file := range files {
 			if rapid.IntRange(0, 9).Draw(t, "planned") > 0 {
 				g.Files[file] = plan.Value{Want: drawContent(t, file), Owner: rapid.SampledFrom([]plan.Owner{plan.Nobody, plan.Nobody, plan.Kubelet, plan.Runtime}).Draw(t, "owner")}
@@ -86,10 +87,10 @@ func drawDiffCase(t *rapid.T) diffCase {
 
 var drawMode = rapid.SampledFrom([]v1alpha1.NodeMode{v1alpha1.NodeModeObserve, v1alpha1.NodeModeTune, v1alpha1.NodeModeRepair, v1alpha1.NodeModeRepair})
 
-func cloneHave(have plan.Have) plan.Have {
-	out := plan.Have{}
+func cloneHave(have drift.Have) drift.Have {
+	out := drift.Have{}
 	for p, o := range have {
-		out[p] = plan.Observed{Files: maps.Clone(o.Files), MemoryUsage: o.MemoryUsage}
+		out[p] = drift.Observed{Files: maps.Clone(o.Files), MemoryUsage: o.MemoryUsage}
 	}
 	return out
 }
@@ -97,7 +98,7 @@ func cloneHave(have plan.Have) plan.Have {
 // number is a limit or a protection in the test's own words: a float, larger is more.
 const unlimitedNumber = 1e30
 
-func number(o plan.Observed, file string) (float64, bool) {
+func number(o drift.Observed, file string) (float64, bool) {
 	amount := func(s string) (float64, bool) {
 		if s == "max" || s == "-1" || s == "9223372036854771712" {
 			return unlimitedNumber, true
@@ -135,7 +136,7 @@ func number(o plan.Observed, file string) (float64, bool) {
 }
 
 // more says whether a group has more than one above it, of one file.
-func more(have plan.Have, child, above, file string) bool {
+func more(have drift.Have, child, above, file string) bool {
 	if file == "cpuset.cpus" {
 		a, errA := cpuset.Parse(have[child].Files[file])
 		b, errB := cpuset.Parse(have[above].Files[file])
@@ -150,7 +151,7 @@ func more(have plan.Have, child, above, file string) bool {
 }
 
 // broken lists promises that are broken: a group has more than the nearest one above it with a limit of its own.
-func broken(c diffCase, have plan.Have) map[string]bool {
+func broken(c diffCase, have drift.Have) map[string]bool {
 	out := map[string]bool{}
 	for _, g := range c.want.Groups {
 		for _, file := range []string{"memory.min", "memory.low", "memory.high", "memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "cpuset.cpus"} {
@@ -170,7 +171,7 @@ func broken(c diffCase, have plan.Have) map[string]bool {
 }
 
 // brokenPairs lists all groups that have more than any one above them: what a plan says or what was so before.
-func brokenPairs(c diffCase, have plan.Have) map[string]bool {
+func brokenPairs(c diffCase, have drift.Have) map[string]bool {
 	out := map[string]bool{}
 	for _, g := range c.want.Groups {
 		for above := path.Dir(g.Path); above != "/"; above = path.Dir(above) {
@@ -185,7 +186,7 @@ func brokenPairs(c diffCase, have plan.Have) map[string]bool {
 }
 
 // planned is what was read with all the plan's values in place.
-func (c diffCase) planned() plan.Have {
+func (c diffCase) planned() drift.Have {
 	out := cloneHave(c.have)
 	for _, g := range c.want.Groups {
 		for file, v := range g.Files {
@@ -203,11 +204,11 @@ func TestDiffKeepsPromisesOnTheWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawDiffCase(t)
 		mode := drawMode.Draw(t, "mode")
-		options := plan.DiffOptions{BelowUsage: rapid.IntRange(0, 3).Draw(t, "below usage") == 0}
+		options := drift.Options{BelowUsage: rapid.IntRange(0, 3).Draw(t, "below usage") == 0}
 		excused := brokenPairs(c, c.have)
 		maps.Copy(excused, brokenPairs(c, c.planned()))
 		have := cloneHave(c.have)
-		for _, op := range plan.Diff(c.want, c.have, mode, options).Operations {
+		for _, op := range drift.Diff(c.want, c.have, mode, options).Operations {
 			if have[op.Path].Files[op.File] != op.From {
 				t.Fatalf("%+v: it holds %q", op, have[op.Path].Files[op.File])
 			}
@@ -233,7 +234,7 @@ func TestDiffKeepsPromisesOnTheWay(t *testing.T) {
 func TestDiffKeepsTheOrderWithinAGroup(t *testing.T) {
 	t.Parallel()
 	order := []string{"memory.min", "memory.low", "memory.high", "memory.max"}
-	ordered := func(have plan.Have) bool {
+	ordered := func(have drift.Have) bool {
 		for _, o := range have {
 			for i := range order[1:] {
 				a, _ := number(o, order[i])
@@ -246,14 +247,14 @@ func TestDiffKeepsTheOrderWithinAGroup(t *testing.T) {
 		return true
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		c := diffCase{want: &plan.Tree{Groups: []plan.Group{{Path: "/r", Files: map[string]plan.Value{}}}}, have: plan.Have{"/r": {Files: map[string]string{}}}}
+		c := diffCase{want: &plan.Tree{Groups: []plan.Group{{Path: "/r", Files: map[string]plan.Value{}}}}, have: drift.Have{"/r": {Files: map[string]string{}}}}
 		pages := rapid.SliceOfN(rapid.IntRange(0, 9), 4, 4)
 		is, should := slices.Sorted(slices.Values(pages.Draw(t, "is"))), slices.Sorted(slices.Values(pages.Draw(t, "should")))
 		for i, file := range order {
 			c.have["/r"].Files[file] = strconv.Itoa(4096 * is[i])
 			c.want.Groups[0].Files[file] = plan.Value{Want: strconv.Itoa(4096 * should[i])}
 		}
-		for _, op := range plan.Diff(c.want, c.have, v1alpha1.NodeModeRepair, plan.DiffOptions{}).Operations {
+		for _, op := range drift.Diff(c.want, c.have, v1alpha1.NodeModeRepair, drift.Options{}).Operations {
 			c.have[op.Path].Files[op.File] = op.To
 			if !ordered(c.have) {
 				t.Fatalf("after %+v: %v", op, c.have)
@@ -268,7 +269,7 @@ func TestDiffIsDoneAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawDiffCase(t)
 		mode := drawMode.Draw(t, "mode")
-		first := plan.Diff(c.want, c.have, mode, plan.DiffOptions{})
+		first := drift.Diff(c.want, c.have, mode, drift.Options{})
 		have := cloneHave(c.have)
 		owner := map[string]plan.Owner{}
 		for _, g := range c.want.Groups {
@@ -282,11 +283,11 @@ func TestDiffIsDoneAtOnce(t *testing.T) {
 				t.Fatalf("mode %s writes %+v", mode, op)
 			}
 		}
-		second := plan.Diff(c.want, have, mode, plan.DiffOptions{})
+		second := drift.Diff(c.want, have, mode, drift.Options{})
 		if len(second.Operations) > 0 {
 			t.Fatalf("left after %v: %v", diffOps(first.Operations), diffOps(second.Operations))
 		}
-		withheld := func(d plan.Difference) (out []string) {
+		withheld := func(d drift.Difference) (out []string) {
 			for _, d := range d.Drift {
 				if d.Why != "" {
 					out = append(out, d.Path+" "+d.File)
@@ -299,7 +300,7 @@ func TestDiffIsDoneAtOnce(t *testing.T) {
 		}
 		if mode == v1alpha1.NodeModeRepair {
 			for _, d := range second.Drift {
-				if d.Why == plan.WhyOwned || d.Why == plan.WhyObserve {
+				if d.Why == drift.WhyOwned || d.Why == drift.WhyObserve {
 					t.Fatalf("Repair leaves %v", d)
 				}
 			}
@@ -321,7 +322,7 @@ func TestDiffRepairReachesThePlan(t *testing.T) {
 			}
 			c.have[p] = o
 		}
-		if got := diffReasons(plan.Diff(c.want, c.have, v1alpha1.NodeModeRepair, plan.DiffOptions{}).Drift); len(got) > 0 {
+		if got := diffReasons(drift.Diff(c.want, c.have, v1alpha1.NodeModeRepair, drift.Options{}).Drift); len(got) > 0 {
 			t.Fatalf("not written: %v", got)
 		}
 	})
@@ -331,9 +332,9 @@ func TestDiffIsDeterministic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawDiffCase(t)
-		a := plan.Diff(c.want, c.have, v1alpha1.NodeModeRepair, plan.DiffOptions{})
+		a := drift.Diff(c.want, c.have, v1alpha1.NodeModeRepair, drift.Options{})
 		for range 3 {
-			if diff := cmp.Diff(a, plan.Diff(c.want, cloneHave(c.have), v1alpha1.NodeModeRepair, plan.DiffOptions{})); diff != "" {
+			if diff := cmp.Diff(a, drift.Diff(c.want, cloneHave(c.have), v1alpha1.NodeModeRepair, drift.Options{})); diff != "" {
 				t.Fatal(diff)
 			}
 		}
@@ -351,12 +352,12 @@ func FuzzDiff(f *testing.F) {
 	f.Add("io.weight", "default 100\n8:0 1", "default")
 	f.Fuzz(func(t *testing.T, file, want, have string) {
 		tree := &plan.Tree{Groups: []plan.Group{{Path: "/a", Files: map[string]plan.Value{file: {Want: want}}}, {Path: "/a/b", Files: map[string]plan.Value{file: {Want: want}}}}}
-		seen := plan.Have{"/a": {Files: map[string]string{file: have}}, "/a/b": {Files: map[string]string{file: want}}}
-		got := plan.Diff(tree, seen, v1alpha1.NodeModeRepair, plan.DiffOptions{})
+		seen := drift.Have{"/a": {Files: map[string]string{file: have}}, "/a/b": {Files: map[string]string{file: want}}}
+		got := drift.Diff(tree, seen, v1alpha1.NodeModeRepair, drift.Options{})
 		for _, op := range got.Operations {
 			seen[op.Path].Files[op.File] = op.To
 		}
-		if again := plan.Diff(tree, seen, v1alpha1.NodeModeRepair, plan.DiffOptions{}); len(again.Operations) > 0 {
+		if again := drift.Diff(tree, seen, v1alpha1.NodeModeRepair, drift.Options{}); len(again.Operations) > 0 {
 			t.Fatalf("left: %v", diffOps(again.Operations))
 		}
 	})

@@ -1,4 +1,4 @@
-package plan
+package drift
 
 import (
 	"cmp"
@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // RivalLimit and RivalWindow are what Rivals is made with where nothing else is said: three reverts within an hour. The
@@ -82,9 +85,9 @@ func (r *Rivals) wrote(where Where, file, value string) *rival {
 
 // Observe is to be called with what was read, before Diff and with its options. It returns the files that are given up by
 // this, sorted.
-func (r *Rivals) Observe(now time.Time, want *Tree, have Have, options DiffOptions) []Revert {
+func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Options) []Revert {
 	page := options.page()
-	planned := make(map[string]*Group, len(want.Groups))
+	planned := make(map[string]*plan.Group, len(want.Groups))
 	for i := range want.Groups {
 		planned[want.Groups[i].Path] = &want.Groups[i]
 	}
@@ -97,7 +100,7 @@ func (r *Rivals) Observe(now time.Time, want *Tree, have Have, options DiffOptio
 }
 
 // ObserveProcesses is Observe for processes; have as in ProcessOperations.
-func (r *Rivals) ObserveProcesses(now time.Time, want *Tree, have map[string]map[int]int) []Revert {
+func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[string]map[int]int) []Revert {
 	planned := make(map[string]string, len(want.Processes))
 	for _, p := range want.Processes {
 		planned[p.Path] = strconv.Itoa(p.OOMScoreAdj)
@@ -156,7 +159,7 @@ func means(file, a, b string, page int64) bool {
 	if a == b {
 		return true
 	}
-	v, err := readValue(file, a, page)
-	w, err2 := readValue(file, b, page)
-	return err == nil && err2 == nil && v.same(w)
+	v, err := cgroupfile.Read(file, a, page)
+	w, err2 := cgroupfile.Read(file, b, page)
+	return err == nil && err2 == nil && v.Same(w)
 }

@@ -1,4 +1,4 @@
-package plan
+package drift
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// DiffOptions change what Diff does.
-type DiffOptions struct {
+// Options change what Diff does.
+type Options struct {
 	// PageSize in bytes, to which the kernel rounds amounts of memory down; 0: 4096.
 	PageSize int64
 	// BelowUsage lets a limit on memory be set under what is used now: the kernel then reclaims, throttles or kills.
@@ -21,7 +23,7 @@ type DiffOptions struct {
 }
 
 // page is the page size in bytes.
-func (o DiffOptions) page() int64 {
+func (o Options) page() int64 {
 	if o.PageSize <= 0 {
 		return 4096
 	}
@@ -51,7 +53,7 @@ type Operation struct {
 	Where
 	File     string
 	From, To string
-	Owner    Owner
+	Owner    plan.Owner
 	// Step says why it stands where it stands.
 	Step Step
 }
@@ -70,21 +72,21 @@ const (
 // Diff compares a plan with what was read and says what to write, in an order in which no group gets more than the group above
 // it promises, unless it had before or the plan itself says so, and no limit on memory falls under usage. Its answer is the
 // same for the same input, whatever the order of maps; after its operations it has none left.
-func Diff(want *Tree, have Have, mode v1alpha1.NodeMode, options DiffOptions) Difference {
+func Diff(want *plan.Tree, have Have, mode v1alpha1.NodeMode, options Options) Difference {
 	var out Difference
 	var all []*change
 	for i := range want.Groups {
 		g := &want.Groups[i]
 		seen, there := have[g.Path]
 		if !there {
-			out.Missing = append(out.Missing, g.where())
+			out.Missing = append(out.Missing, whereOf(g))
 			continue
 		}
 		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
 			content, available := seen.Files[file]
 			switch {
 			case !available:
-				out.Unavailable = append(out.Unavailable, File{Where: g.where(), File: file})
+				out.Unavailable = append(out.Unavailable, File{Where: whereOf(g), File: file})
 			case content != g.Files[file].Want:
 				if c := compare(g, file, seen, mode, options); c != nil {
 					all = append(all, c)
@@ -93,7 +95,7 @@ func Diff(want *Tree, have Have, mode v1alpha1.NodeMode, options DiffOptions) Di
 		}
 	}
 	if len(all) > 0 { // the usual case has no drift, and is not to cost anything
-		out.Operations = schedule(all, newDiffModel(want, have, options))
+		out.Operations = schedule(all, newModel(want, have, options))
 	}
 	for _, c := range all {
 		out.Drift = append(out.Drift, c.Drift)
@@ -108,20 +110,20 @@ type change struct {
 
 // compare returns the change that a file needs, with the reason if it is not to be written; nil where both say the same in the
 // kernel's language.
-func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, options DiffOptions) *change {
+func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, options Options) *change {
 	v := g.Files[file]
-	c := &change{Drift{Where: g.where(), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
-	is, err := readValue(file, c.Have, options.page())
+	c := &change{Drift{Where: whereOf(g), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
+	is, err := cgroupfile.Read(file, c.Have, options.page())
 	if err != nil {
 		c.Why, c.Detail = WhyUnreadable, err.Error()
 		return c
 	}
-	should, err := readValue(file, c.Want, options.page())
+	should, err := cgroupfile.Read(file, c.Want, options.page())
 	if err != nil {
 		c.Why, c.Detail = WhyUnreadable, err.Error()
 		return c
 	}
-	if is.same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
+	if is.Same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
 		return nil
 	}
 	c.withhold(is, should, seen.MemoryUsage, mode, options)
@@ -129,12 +131,12 @@ func compare(g *Group, file string, seen Observed, mode v1alpha1.NodeMode, optio
 }
 
 // withhold notes why the change is not to be made, if it is not.
-func (c *change) withhold(is, should diffValue, usage int64, mode v1alpha1.NodeMode, options DiffOptions) {
+func (c *change) withhold(is, should cgroupfile.Value, usage int64, mode v1alpha1.NodeMode, options Options) {
 	c.Why = withholds(mode, c.Owner)
 	if c.Why == "" && options.GivenUp != nil && options.GivenUp(c.Path, c.File) {
 		c.Why = WhyRival
 	}
-	if c.Why == "" && usageBound(c.File) && !options.BelowUsage && should.within(is) {
+	if c.Why == "" && usageBound(c.File) && !options.BelowUsage && should.Within(is) {
 		c.Why, c.Detail = underUsage(should, usage)
 	}
 	if c.Why == "" && options.Fresh != nil && options.Fresh(c.Drift) {
@@ -143,13 +145,22 @@ func (c *change) withhold(is, should diffValue, usage int64, mode v1alpha1.NodeM
 }
 
 // underUsage says why a limit on memory can't be lowered now.
-func underUsage(should diffValue, usage int64) (Why, string) {
+func underUsage(should cgroupfile.Value, usage int64) (Why, string) {
 	switch {
 	case usage < 0:
 		return WhyUsageUnknown, ""
-	case should.number < usage:
+	case should.Number < usage:
 		return WhyUsage, fmt.Sprintf("%d bytes", usage)
 	default:
 		return "", ""
 	}
+}
+
+// usageBound says whether a limit is on what Observed.MemoryUsage measures. (Usage with swap is at least as much.)
+func usageBound(file string) bool {
+	switch file {
+	case "memory.max", "memory.high", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes":
+		return true
+	}
+	return false
 }

@@ -1,10 +1,11 @@
-package plan_test
+package drift_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -13,23 +14,23 @@ var rivalStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // rivalLoop is the agent's loop on one file: observe, diff, write.
 type rivalLoop struct {
 	t      *testing.T
-	rivals *plan.Rivals
+	rivals *drift.Rivals
 	want   *plan.Tree
-	have   plan.Have
+	have   drift.Have
 	now    time.Time
 	writes int
-	told   []plan.Revert
+	told   []drift.Revert
 }
 
 func newRivalLoop(t *testing.T) *rivalLoop {
-	return &rivalLoop{t: t, rivals: plan.NewRivals(3, time.Hour), want: diffTree("/a io.weight nobody default 50"), have: diffHave("/a io.weight default 100"), now: rivalStart}
+	return &rivalLoop{t: t, rivals: drift.NewRivals(3, time.Hour), want: diffTree("/a io.weight nobody default 50"), have: diffHave("/a io.weight default 100"), now: rivalStart}
 }
 
 func (l *rivalLoop) turn() {
 	l.now = l.now.Add(10 * time.Second)
-	options := plan.DiffOptions{GivenUp: l.rivals.GivenUp}
+	options := drift.Options{GivenUp: l.rivals.GivenUp}
 	l.told = append(l.told, l.rivals.Observe(l.now, l.want, l.have, options)...)
-	for _, op := range plan.Diff(l.want, l.have, v1alpha1.NodeModeTune, options).Operations {
+	for _, op := range drift.Diff(l.want, l.have, v1alpha1.NodeModeTune, options).Operations {
 		l.have[op.Path].Files[op.File] = op.To
 		l.rivals.Wrote(op)
 		l.writes++
@@ -76,7 +77,7 @@ func TestRivalsTryAgain(t *testing.T) {
 	}{
 		"the plan changes":               {func(l *rivalLoop) { l.want = diffTree("/a io.weight nobody default 60") }, 6},
 		"the plan says the same":         {func(l *rivalLoop) { l.want = diffTree("/a io.weight nobody 50") }, 3},
-		"the group is made anew":         {func(l *rivalLoop) { l.have = plan.Have{}; l.turn(); l.have = diffHave("/a io.weight default 100") }, 6},
+		"the group is made anew":         {func(l *rivalLoop) { l.have = drift.Have{}; l.turn(); l.have = diffHave("/a io.weight default 100") }, 6},
 		"the plan no longer has it":      {func(l *rivalLoop) { w := l.want; l.want = &plan.Tree{}; l.turn(); l.want = w }, 6},
 		"the value is there after all":   {func(l *rivalLoop) { l.have["/a"].Files["io.weight"] = "default 50" }, 4},
 		"a third one writes other value": {func(l *rivalLoop) { l.have["/a"].Files["io.weight"] = "default 70" }, 3},
@@ -110,15 +111,15 @@ func TestRivalsForgetWhatIsLongAgo(t *testing.T) {
 func TestRivalsOfProcesses(t *testing.T) {
 	t.Parallel()
 	tree := &plan.Tree{Processes: []plan.Process{{Path: "/a", Container: "c", OOMScoreAdj: 900, Owner: plan.Nobody}}}
-	rivals := plan.NewRivals(3, time.Hour)
+	rivals := drift.NewRivals(3, time.Hour)
 	have := map[string]map[int]int{}
 	writes, told := 0, 0
 	turn := func(revert bool) {
-		options := plan.DiffOptions{GivenUp: rivals.GivenUp}
+		options := drift.Options{GivenUp: rivals.GivenUp}
 		// What is read of files does not touch what is known of processes, and the other way round.
-		rivals.Observe(rivalStart, tree, plan.Have{}, options)
+		rivals.Observe(rivalStart, tree, drift.Have{}, options)
 		told += len(rivals.ObserveProcesses(rivalStart, tree, have))
-		for _, op := range plan.ProcessOperations(tree, have, v1alpha1.NodeModeTune, options).Operations {
+		for _, op := range drift.ProcessOperations(tree, have, v1alpha1.NodeModeTune, options).Operations {
 			writes++
 			rivals.WroteProcess(op)
 			if !revert {
