@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -21,7 +22,9 @@ and what is not let pass with a grace period of 0. The API server judges it by
 itself, so that it holds while the webhook is away.
 
 A comment says of each policy what is compiled, and why not the rest: a limit
-that can't be said exactly is left to the webhook. Nothing has to be applied:
+that can't be said exactly is left to the webhook. PolicyExceptions beside the
+policies are compiled too, if they have their grant with them, as those have that
+kubectl get policyexceptions -o yaml prints. Nothing has to be applied:
 in a cluster with Podgrace the leader does that, and kubectl get podpolicies
 shows the same in the column Compiled.
 
@@ -52,7 +55,7 @@ func newCompile(t terminal, name string) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&paths, "policy", nil, "file or folder with PodPolicies; may be repeated")
+	f.StringArrayVar(&paths, "policy", nil, "file or folder with PodPolicies, and exceptions from them; may be repeated")
 	f.StringVarP(&namespace, "namespace", "n", "podgrace-system", "namespace that Podgrace runs in")
 	f.StringVar(&globalDefault, "global-default", "", "name of the cluster's globalDefault PriorityClass, which a refusal explains")
 	return cmd
@@ -63,6 +66,8 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 	if err != nil {
 		return err
 	}
+	asked, wrongToo := loadExceptions("--policy", paths)
+	wrong = append(wrong, wrongToo...)
 	for _, w := range wrong {
 		fmt.Fprintln(t.Err, w)
 	}
@@ -75,7 +80,15 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 			return usageError{err}
 		}
 	}
-	compiled := webhook.CompileLimits(defaulting.Sort(ready), nil, namespace, globalDefault)
+	exceptions := make([]*defaulting.Exception, len(asked))
+	for i, x := range asked {
+		if exceptions[i], err = defaulting.CompileException(x); err != nil {
+			return usageError{err}
+		}
+	}
+	defaulting.SortExceptions(exceptions)
+	now := clock.RealClock{}.Now()
+	compiled := webhook.CompileLimits(defaulting.Sort(ready), defaulting.Exceptions(exceptions).InForce(now), namespace, globalDefault)
 	slices.SortFunc(ready, func(a, b *defaulting.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]
@@ -84,6 +97,10 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 			continue
 		}
 		fmt.Fprintf(t.Out, "# PodPolicy %s: %s: %s\n", p.Name, v.Extent(), v.Message())
+	}
+	for _, x := range exceptions {
+		_, message := x.State(ready, now)
+		fmt.Fprintf(t.Out, "# PolicyException %s: %s\n", x.Key(), message)
 	}
 	if compiled.Policy == nil {
 		return nil

@@ -179,15 +179,21 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 
 // besides puts the exceptions that are beside the policies into the state.
 func (o *inputOptions) besides(state *review.State) []*input.Error {
-	known, err := gitFiles("--policy", o.policies)
-	if err != nil {
-		return nil // which was said of the policies
-	}
-	exceptions, err := policyfile.LoadExceptions(known, o.policies...)
+	exceptions, wrong := loadExceptions("--policy", o.policies)
 	for _, x := range exceptions {
 		state.SetException(x, o.namespace)
 	}
-	return slices.DeleteFunc(review.PolicyErrors(err), func(e *input.Error) bool { return e.Line == 0 }) // what is no YAML was said as well
+	return wrong
+}
+
+// loadExceptions reads the exceptions that are beside the policies of a flag, which were read before: what can't be read at all was said of them.
+func loadExceptions(flag string, paths []string) ([]*v1alpha1.PolicyException, []*input.Error) {
+	known, err := gitFiles(flag, paths)
+	if err != nil {
+		return nil, nil
+	}
+	exceptions, err := policyfile.LoadExceptions(known, paths...)
+	return exceptions, slices.DeleteFunc(review.PolicyErrors(err), func(e *input.Error) bool { return e.Line == 0 })
 }
 
 // requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without
