@@ -51,6 +51,8 @@ type Engine struct {
 	Namespace string
 	// OwnNamespace is the one that Podgrace runs in, whose pods are left alone.
 	OwnNamespace string
+	// Exceptions that are beside the policies; one of the state that has the name of one of these does not count.
+	Exceptions []*v1alpha1.PolicyException
 	// Lean leaves Before and After out of results: for many of them, where nobody looks at the pods.
 	Lean bool
 	// Authorizer answers what depends on a user's rights; nil: they are unknown.

@@ -7,16 +7,28 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 )
 
-// exceptions are those of the state that can be read. Of those that can't their documents' errors tell; where none is known there is none.
-func (s *State) exceptions() defaulting.Exceptions {
+// exceptions are those beside the policies and those of the state that can be read. Of those that can't their documents' errors tell; where none is
+// known there is none.
+func (e *Engine) exceptions() defaulting.Exceptions {
 	var compiled []*defaulting.Exception
-	for _, x := range all[*v1alpha1.PolicyException](s) {
+	seen := sets.New[client.ObjectKey]()
+	for _, x := range slices.Concat(e.Exceptions, all[*v1alpha1.PolicyException](e.State)) {
+		if x.Namespace == "" { // beside the policies
+			x = x.DeepCopy()
+			x.Namespace = e.Namespace
+		}
+		key := client.ObjectKeyFromObject(x)
+		if seen.Has(key) {
+			continue
+		}
+		seen.Insert(key)
 		if c, err := defaulting.CompileException(x); err == nil {
 			compiled = append(compiled, c)
 		}
@@ -26,7 +38,7 @@ func (s *State) exceptions() defaulting.Exceptions {
 
 // inForce returns the exceptions in force in a namespace.
 func (e *Engine) inForce(namespace string) defaulting.Exceptions {
-	return slices.DeleteFunc(e.State.exceptions().InForce(e.now()), func(x *defaulting.Exception) bool { return x.Namespace != namespace })
+	return slices.DeleteFunc(e.exceptions().InForce(e.now()), func(x *defaulting.Exception) bool { return x.Namespace != namespace })
 }
 
 func (e *Engine) now() time.Time {
@@ -39,7 +51,7 @@ func (e *Engine) now() time.Time {
 // remarkExceptions tell of exceptions that lift nothing, and why.
 func (e *Engine) remarkExceptions() []Remark {
 	var remarks []Remark
-	for _, x := range e.State.exceptions() {
+	for _, x := range e.exceptions() {
 		if reason, message := x.State(e.Policies.Policies(), e.now()); reason != v1alpha1.ReasonInForce {
 			remarks = append(remarks, Remark{Exception: x.Key(), Message: message})
 		}

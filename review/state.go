@@ -67,14 +67,6 @@ func (s *State) Set(o client.Object) {
 	}
 }
 
-// SetException puts an exception that was read beside the policies into the state; in a namespace where it names none.
-func (s *State) SetException(x *v1alpha1.PolicyException, namespace string) {
-	if x.Namespace == "" {
-		x.Namespace = namespaceOf(x, namespace)
-	}
-	s.Set(x)
-}
-
 // Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.
 func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] = true }
 

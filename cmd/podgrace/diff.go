@@ -22,9 +22,10 @@ and pods: what is refused or admitted, which fields of created pods differ, whic
 warnings come and go, and whether force deletes, and evictions with a grace
 period of 0, are still let through.
 
---from and --to are files and folders with PodPolicies; "none" stands for no
-policies. --from may be a branch, tag or commit of the repository at hand, for what
---to was there; git::REPOSITORY//PATH@REF is a path of any commit on this machine.
+--from and --to are files and folders with PodPolicies, and PolicyExceptions with
+their grants; "none" stands for no policies. --from may be a branch, tag or commit
+of the repository at hand, for what --to was there; git::REPOSITORY//PATH@REF is a
+path of any commit on this machine.
 Where a cluster is named by --kubeconfig, --context or --server, its own
 policies are taken without --from, and without -f its own workloads and pods.
 
@@ -132,11 +133,11 @@ func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
 	if err := r.read(ctx); err != nil {
 		return err
 	}
-	from, err := r.engine(r.before)
+	from, err := r.engine("--from", atRef(r.from, r.to), r.before)
 	if err != nil {
 		return err
 	}
-	to, err := r.engine(r.after)
+	to, err := r.engine("--to", r.to, r.after)
 	if err != nil {
 		return err
 	}
@@ -213,12 +214,17 @@ func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolic
 		return nil, nil
 	}
 	policies, wrong, err := requirePolicies(flag, paths)
-	for _, e := range wrong { // --from and --to may share a file
+	r.add(wrong)
+	return policies, err
+}
+
+// add adds errors, each once: --from and --to may share a file.
+func (r *diffReader) add(wrong []*input.Error) {
+	for _, e := range wrong {
 		if !slices.ContainsFunc(r.errors, func(known *input.Error) bool { return *known == *e }) {
 			r.errors = append(r.errors, e)
 		}
 	}
-	return policies, err
 }
 
 // cluster reads the state, and what no flag names.
@@ -261,13 +267,18 @@ func (r *diffReader) dump(ctx context.Context, reader client.Client) {
 	}
 }
 
-func (r *diffReader) engine(policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
+func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
 	e, err := review.NewEngine(r.state, policies...)
 	if err != nil {
 		return nil, usageError{err}
 	}
 	if r.inputs.namespace != "" {
 		e.Namespace = r.inputs.namespace
+	}
+	if len(policies) > 0 {
+		exceptions, wrong := loadExceptions(flag, paths)
+		e.Exceptions = exceptions
+		r.add(wrong)
 	}
 	return e, nil
 }

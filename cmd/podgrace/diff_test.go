@@ -48,6 +48,8 @@ func TestDiffExitCodes(t *testing.T) {
 		says string
 	}{
 		"help":                 {"--help", 0, "--fail-on string"},
+		"an exception comes":   {"--from testdata/exceptions/bounds.yaml --to testdata/exceptions -f testdata/slow", 1, "60 → 150"},
+		"no exception comes":   {"--from testdata/exceptions --to testdata/exceptions -f testdata/slow", 0, "the change of policies changes nothing"},
 		"no to":                {"--from none -f " + dir + "web.yaml", 2, "which policies come?"},
 		"no from":              {"--to none -f " + dir + "web.yaml", 2, "which policies are there now?"},
 		"no manifests":         {"--from none --to none", 2, "what is to be compared?"},

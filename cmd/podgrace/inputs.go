@@ -162,7 +162,6 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 	}
 	state.Listed(manifests.Listed)
 	l.noPolicies = len(policies) == 0
-	l.errors = append(l.errors, o.besides(state)...)
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := state.Add(d, o.namespace); err != nil {
 			l.errors = append(l.errors, d.Wrong(err))
@@ -174,16 +173,9 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 	if o.namespace != "" {
 		l.engine.Namespace = o.namespace
 	}
+	exceptions, unread := loadExceptions("--policy", o.policies)
+	l.engine.Exceptions, l.errors = exceptions, append(l.errors, unread...)
 	return l, nil
-}
-
-// besides puts the exceptions that are beside the policies into the state.
-func (o *inputOptions) besides(state *review.State) []*input.Error {
-	exceptions, wrong := loadExceptions("--policy", o.policies)
-	for _, x := range exceptions {
-		state.SetException(x, o.namespace)
-	}
-	return wrong
 }
 
 // loadExceptions reads the exceptions that are beside the policies of a flag, which were read before: what can't be read at all was said of them.
