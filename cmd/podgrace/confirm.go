@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/confirm"
@@ -47,20 +44,16 @@ const confirmExample = `  # See what may happen to a pod, and be asked
   %[1]s confirm -n shop db-0 --dry-run`
 
 type confirmOptions struct {
-	kube        *genericclioptions.ConfigFlags
-	yes, dryRun bool
+	agreeOptions
 
-	name       string // of the program
-	kind       string // "pod" or "node"
-	object     string
-	namespace  string
-	config     *rest.Config
-	carried    string // flags that hold for the next command too
-	canBeAsked bool
+	name    string // of the program
+	kind    string // "pod" or "node"
+	object  string
+	carried string // flags that hold for the next command too
 }
 
 func newConfirm(t terminal, name string) *cobra.Command {
-	o := &confirmOptions{kube: newConfigFlags(), name: name, canBeAsked: t.Asks}
+	o := &confirmOptions{agreeOptions: newAgreeOptions(t), name: name}
 	cmd := &cobra.Command{
 		Use:                   "confirm [-n NAMESPACE] (POD | node/NODE)",
 		DisableFlagsInUseLine: true,
@@ -69,7 +62,7 @@ func newConfirm(t terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(confirmExample, name),
 		ValidArgsFunction:     o.completeArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
+			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate("confirm")); err != nil {
 				return usageError{err}
 			}
 			return runConfirm(cmd.Context(), t, o)
@@ -79,36 +72,13 @@ func newConfirm(t terminal, name string) *cobra.Command {
 	return cmd
 }
 
-// AddFlags declares the flags.
-func (o *confirmOptions) AddFlags(f *pflag.FlagSet) {
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask; needed where stdin is no terminal")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
-	o.kube.AddFlags(f)
-}
-
 // Complete reads the arguments and the kubeconfig.
 func (o *confirmOptions) Complete(f *pflag.FlagSet, args []string) (err error) {
 	if o.kind, o.object, err = parseObject(args); err != nil {
 		return err
 	}
 	o.carried = carriedFlags(f)
-	if o.namespace, _, err = o.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if o.config, err = o.kube.ToRESTConfig(); err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	o.config.QPS, o.config.Burst = 50, 300 // as kubectl's
-	o.config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
-	return nil
-}
-
-// Validate says what is wrong with the options.
-func (o *confirmOptions) Validate() error {
-	if !o.canBeAsked && !o.yes && !o.dryRun {
-		return errors.New("stdin is no terminal, so that nobody can be asked: add --yes to confirm without a question, or --dry-run to look")
-	}
-	return nil
+	return o.agreeOptions.Complete()
 }
 
 // parseObject reads POD, pod/POD, node/NODE, or a kind and a name.

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/confirm"
@@ -44,17 +40,13 @@ const grantExample = `  # Which exceptions wait for a grant?
   %[1]s grant -n shop batch --dry-run`
 
 type grantOptions struct {
-	kube        *genericclioptions.ConfigFlags
-	yes, dryRun bool
+	agreeOptions
 
-	exception  string
-	namespace  string
-	config     *rest.Config
-	canBeAsked bool
+	exception string
 }
 
 func newGrant(t terminal, name string) *cobra.Command {
-	o := &grantOptions{kube: newConfigFlags(), canBeAsked: t.Asks}
+	o := &grantOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "grant [-n NAMESPACE] EXCEPTION",
 		DisableFlagsInUseLine: true,
@@ -62,7 +54,7 @@ func newGrant(t terminal, name string) *cobra.Command {
 		Long:                  grantLong,
 		Example:               fmt.Sprintf(grantExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(o.Complete(args), o.Validate()); err != nil {
+			if err := errors.Join(o.Complete(args), o.Validate("grant")); err != nil {
 				return usageError{err}
 			}
 			return runGrant(cmd.Context(), t, o)
@@ -72,34 +64,12 @@ func newGrant(t terminal, name string) *cobra.Command {
 	return cmd
 }
 
-// AddFlags declares the flags.
-func (o *grantOptions) AddFlags(f *pflag.FlagSet) {
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask; needed where stdin is no terminal")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show, and change nothing")
-	o.kube.AddFlags(f)
-}
-
 // Complete reads the argument and the kubeconfig.
 func (o *grantOptions) Complete(args []string) (err error) {
 	if o.exception, err = parseException(args); err != nil {
 		return err
 	}
-	if o.namespace, _, err = o.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	if o.config, err = o.kube.ToRESTConfig(); err != nil {
-		return fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	o.config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
-	return nil
-}
-
-// Validate says what is wrong with the options.
-func (o *grantOptions) Validate() error {
-	if !o.canBeAsked && !o.yes && !o.dryRun {
-		return errors.New("stdin is no terminal, so that nobody can be asked: add --yes to grant without a question, or --dry-run to look")
-	}
-	return nil
+	return o.agreeOptions.Complete()
 }
 
 // parseException reads EXCEPTION or policyexception/EXCEPTION.
