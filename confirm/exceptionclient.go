@@ -72,8 +72,7 @@ func asked(managed []metav1.ManagedFieldsEntry) string {
 // Grant is of Granter.
 func (c *ExceptionClient) Grant(ctx context.Context, x *v1alpha1.PolicyException, by string) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": x.UID},
-		"status":   map[string]any{"grant": v1alpha1.Grant{By: by, Generation: x.Generation}},
+		"status": map[string]any{"grant": v1alpha1.Grant{By: by, UID: x.UID, Generation: x.Generation}},
 	})
 	if err != nil {
 		return fmt.Errorf("make the patch: %w", err)

@@ -66,7 +66,7 @@ func CompileException(x *v1alpha1.PolicyException) (*Exception, error) {
 	}
 	switch g := x.Status.Grant; {
 	case g == nil || g.By == "":
-	case g.Generation == x.Generation:
+	case g.Generation == x.Generation && g.UID == x.UID:
 		c.GrantedBy = g.By
 	default:
 		c.Voided = g

@@ -14,10 +14,10 @@ import (
 
 const (
 	atLeast = `{apiVersion: podgrace.dev/v1alpha1, kind: PodPolicy, metadata: {name: base}, spec: {gracePeriod: {minSeconds: 20}}}`
-	asked   = `{apiVersion: podgrace.dev/v1alpha1, kind: PolicyException, metadata: {name: batch, namespace: shop, generation: 2},
+	asked   = `{apiVersion: podgrace.dev/v1alpha1, kind: PolicyException, metadata: {name: batch, namespace: shop, uid: u, generation: 2},
 spec: {policy: base, limits: [gracePeriod.minSeconds], allPods: true, reason: r, owner: o, until: "2026-06-01T13:00:00Z"}`
-	grantedTwo = asked + `, status: {grant: {by: eve, generation: 2}}}`
-	grantedOne = asked + `, status: {grant: {by: eve, generation: 1}}}`
+	grantedTwo = asked + `, status: {grant: {by: eve, uid: u, generation: 2}}}`
+	grantedOne = asked + `, status: {grant: {by: eve, uid: u, generation: 1}}}`
 	quick      = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {terminationGracePeriodSeconds: 5, containers: [{name: c, image: i}]}}`
 )
 

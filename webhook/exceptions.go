@@ -50,6 +50,17 @@ func trimException(in any) (any, error) {
 			kept.Object[part] = content
 		}
 	}
+	// Who may ask for exceptions can ask for many, and for large ones: of those that nobody granted what their status tells is kept, and not for which pods.
+	spec, is := kept.Object["spec"].(map[string]any)
+	if _, granted, _ := unstructured.NestedFieldNoCopy(kept.Object, "status", "grant"); is && !granted {
+		told := map[string]any{"allPods": true}
+		for _, field := range []string{"policy", "limits", "until"} {
+			if content, there := spec[field]; there {
+				told[field] = content
+			}
+		}
+		kept.Object["spec"] = told
+	}
 	return kept, nil
 }
 

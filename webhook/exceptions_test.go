@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,13 +30,46 @@ import (
 
 var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 
+// Of what nobody granted only what its status tells is kept: who may ask for exceptions can ask for many, and for large ones.
+func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
+	var transform toolscache.TransformFunc
+	for kind, options := range webhook.CacheOptions().ByObject {
+		if _, is := kind.(*unstructured.Unstructured); is {
+			transform = options.Transform
+		}
+	}
+	for name, granted := range map[string]bool{"granted": true, "asked": false} {
+		x := exception(name)
+		x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": strings.Repeat("a", 63)})
+		x.Spec.Reason, x.Annotations = strings.Repeat("r", 1000), map[string]string{"a": strings.Repeat("a", 1000)}
+		if !granted {
+			x.Status.Grant = nil
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := transform(&unstructured.Unstructured{Object: content})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if small := len(text) < 500; small == granted || strings.Contains(string(text), "annotations") {
+			t.Errorf("%s: %d bytes are kept: %s", name, len(text), text)
+		}
+	}
+}
+
 // exception from the minimum of policy p in shop, granted, until an hour after noon.
 func exception(name string, change ...func(*v1alpha1.PolicyException)) *v1alpha1.PolicyException {
 	x := &v1alpha1.PolicyException{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PolicyException"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name), Generation: 1},
 		Spec:       v1alpha1.PolicyExceptionSpec{Policy: "p", Limits: []v1alpha1.LiftedLimit{v1alpha1.LiftMinSeconds}, AllPods: true, Reason: "r", Owner: "team shop", Until: "2026-06-01T13:00:00Z"},
-		Status:     v1alpha1.PolicyExceptionStatus{Grant: &v1alpha1.Grant{By: "eve", Generation: 1}},
+		Status:     v1alpha1.PolicyExceptionStatus{Grant: &v1alpha1.Grant{By: "eve", UID: types.UID(name), Generation: 1}},
 	}
 	for _, c := range change {
 		c(x)

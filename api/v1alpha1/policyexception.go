@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // PolicyException lifts limits of a PodPolicy for pods of its namespace until a time. Who may write in the namespace asks for it; it lifts nothing
 // before somebody has granted it who has the verb except on that PodPolicy (kubectl podgrace grant), and nothing more once its spec has changed since.
@@ -47,8 +50,8 @@ type PolicyExceptionList struct {
 type PolicyExceptionSpec struct {
 	// Policy is the name of the PodPolicy whose limits are lifted.
 	// +required
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Policy string `json:"policy"`
 	// Limits of that policy that are lifted. Its other limits, and those of other policies, hold.
 	// +required
@@ -59,6 +62,7 @@ type PolicyExceptionSpec struct {
 	// PodSelector selects the pods by their labels at their creation.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="an empty selector selects all pods: say allPods: true if that is meant"
+	// +kubebuilder:validation:XValidation:rule="(!has(self.matchLabels) || self.matchLabels.size() <= 8) && (!has(self.matchExpressions) || (self.matchExpressions.size() <= 8 && self.matchExpressions.all(e, !has(e.values) || e.values.size() <= 16)))",message="an exception selects by at most 8 labels and 8 expressions with 16 values each: what the API server keeps of all exceptions is bounded"
 	PodSelector *LabelSelector `json:"podSelector,omitempty"`
 	// AllPods lifts them for all pods of the namespace.
 	// +optional
@@ -121,6 +125,9 @@ type Grant struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	By string `json:"by"`
+	// UID of the exception that was granted: another one that took its name was not.
+	// +required
+	UID types.UID `json:"uid"`
 	// Generation of the spec that was granted: with any other the grant is void.
 	// +required
 	// +kubebuilder:validation:Minimum=1

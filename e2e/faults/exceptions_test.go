@@ -83,7 +83,7 @@ func (g *exceptionGround) asks(t *testing.T, name string, until time.Duration) *
 }
 
 func (g *exceptionGround) patchGrant(ctx context.Context, c client.Client, x *v1alpha1.PolicyException, by string, generation int64, options ...client.SubResourcePatchOption) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"grant": v1alpha1.Grant{By: by, Generation: generation}}})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"grant": v1alpha1.Grant{By: by, UID: x.UID, Generation: generation}}})
 	if err != nil {
 		return err
 	}
@@ -238,12 +238,25 @@ func TestTenantCannotGrant(t *testing.T) {
 	})
 	wantForbidden("what was not seen", g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, x.Generation+1), "its spec is not what was seen")
 	wantForbidden("in another's name", g.patchGrant(t.Context(), g.engineer, x, "somebody", x.Generation), "a grant names who grants")
+	seen := *x.Spec.DeepCopy()
 	x.Spec.Until = time.Now().Add(400 * 24 * time.Hour).UTC().Format(time.RFC3339)
 	wantForbidden("more than a year", g.tenant.Update(t.Context(), x), "more than 366 days after this exception was created")
 	for _, until := range []string{"2030-02-30T00:00:00Z", "2030-01-01T24:00:00Z", "2030-01-01 00:00:00", "2030-01-01T00:00:00.5Z", "tomorrow"} {
 		x.Spec.Until = until
 		wantForbidden(until, g.tenant.Update(t.Context(), x), "spec.until")
 	}
+
+	// While who may grant looks at it, the tenant puts another in its place, of the same generation.
+	other := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Spec: seen}
+	other.Spec.PodSelector, other.Spec.AllPods = nil, true
+	if err := g.tenant.Delete(t.Context(), x.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.tenant.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	wantForbidden("another than was seen", g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, other.Generation), "was deleted and made anew")
+	g.raised(t, 20, batch)
 }
 
 // With the webhook away the compiled limits hold, and lift.
