@@ -67,7 +67,6 @@ func trimException(in any) (any, error) {
 // Asked is an exception as it was read: decoded and compiled, or why it can't be.
 type Asked struct {
 	types.NamespacedName
-	UID        types.UID
 	Generation int64
 	Object     *v1alpha1.PolicyException // nil: it can't be decoded
 	Compiled   *defaulting.Exception     // nil: it can't be read
@@ -76,7 +75,7 @@ type Asked struct {
 
 // readException makes an exception ready.
 func readException(u *unstructured.Unstructured) Asked {
-	a := Asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, UID: u.GetUID(), Generation: u.GetGeneration()}
+	a := Asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
 	var x v1alpha1.PolicyException
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &x); err != nil {
 		a.Err = fmt.Errorf("decode PolicyException %s: %w", a.NamespacedName, err)

@@ -93,7 +93,9 @@ func (a *Asked) status(have v1alpha1.PolicyExceptionStatus, policies defaulting.
 	return want
 }
 
-// write leaves the grant alone, which is not the leader's.
+// write leaves the grant alone, which is not the leader's. Of an exception that was deleted and made anew meanwhile it tells what was true of the other,
+// until that one is read, a moment later: the API server does not hold a status to a UID (k8s.io/apiextensions-apiserver
+// pkg/registry/customresource/status_strategy.go PrepareForUpdate, 0.36.3). What is in force is decided by the grant alone.
 func (s *ExceptionStatus) write(ctx context.Context, a *Asked, status v1alpha1.PolicyExceptionStatus) error {
 	status.Grant = nil
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
@@ -104,7 +106,6 @@ func (s *ExceptionStatus) write(ctx context.Context, a *Asked, status v1alpha1.P
 	u.Object["status"] = content
 	u.SetNamespace(a.Namespace)
 	u.SetName(a.Name)
-	u.SetUID(a.UID) // one that was deleted and made again is another one
 	err = s.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), statusOwner, client.ForceOwnership)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of PolicyException %s: %w", a.NamespacedName, err)
