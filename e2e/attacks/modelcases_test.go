@@ -24,6 +24,7 @@ func TestModel(t *testing.T) {
 		return n
 	}
 	confirmedOff := func(n *corev1.Node) { n.Annotations[confirmOff] = "n1/off" }
+	anew := func(n *corev1.Node) { n.Status.Conditions = nil }
 	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
 	lease := func(renewed int) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at(renewed)}}}
@@ -79,6 +80,8 @@ func TestModel(t *testing.T) {
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
 		"forged, of another":              {events: append(on, is(pod(says("p0/f")))), say: func(s *said) { s.forged["p0/f"] = "edit" }},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
+		"never heard of, confirmed": {events: []event{is(lease(0)), is(node(0, corev1.ConditionUnknown, anew)), is(pod(says("p1/t/h"))), is(node(-9, corev1.ConditionUnknown)), gone(pod(says("p1/t/h")))},
+			say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 5},
 		"silent, confirmed, heard of":     {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
 		"its Node gone":                   {events: []event{is(pod()), gone(pod())}},
 		"its Node goes":                   {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
