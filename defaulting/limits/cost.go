@@ -17,6 +17,9 @@ const (
 	ofUsers = sizes(3 << 20)
 )
 
+// maxSize of the object in bytes: etcd takes 1.5 MiB (--max-request-bytes), and JSON is longer than what Size counts, by its escapes.
+const maxSize = 640 << 10
+
 // untyped is where the API server, too, knows nothing of what it reads.
 var untyped = sync.OnceValues(func() (*cel.Env, error) {
 	return expressions().NewExpressionsEnv().Extend(
@@ -32,6 +35,9 @@ func (c Compiled) affordable() bool {
 	p := c.Policy
 	env, err := untyped()
 	if err != nil {
+		return false
+	}
+	if size := p.Size(); size > maxSize {
 		return false
 	}
 	var ours []string
