@@ -153,6 +153,26 @@ func (s *Session) Grant(ctx context.Context, g Granter, namespace, name string) 
 	return j.Verdict == Ask || j.Verdict == Already, nil
 }
 
+// inForce says what becomes of the exception now that it is granted.
+func (f ExceptionFacts) inForce() string {
+	x := f.Exception.DeepCopy()
+	x.Status.Grant = &v1alpha1.Grant{By: f.User, UID: x.UID, Generation: x.Generation}
+	name := "exception " + x.Namespace + "/" + x.Name
+	compiled, err := defaulting.CompileException(x)
+	if err != nil || f.PolicyUnknown != "" {
+		return name + " is granted until " + x.Spec.Until + "."
+	}
+	var policies defaulting.Policies
+	if f.Policy != nil {
+		p, _ := defaulting.Compile(f.Policy)
+		policies = defaulting.Policies{p}
+	}
+	if reason, message := compiled.State(policies, f.Now); reason != v1alpha1.ReasonInForce {
+		return name + " is granted, but " + message + "."
+	}
+	return name + " is in force until " + x.Spec.Until + "."
+}
+
 // endOfGrant writes how it ended.
 func endOfGrant(f ExceptionFacts, j Judgement, style Style) string {
 	x := f.Exception
@@ -164,8 +184,7 @@ func endOfGrant(f ExceptionFacts, j Judgement, style Style) string {
 	case Already:
 		p.Marked(page.Green, "GRANTED", j.Reason)
 	case Ask:
-		p.Marked(page.Green, "GRANTED", fmt.Sprintf("exception %s/%s is in force until %s. An edit of its spec voids that.", x.Namespace, x.Name, x.Spec.Until),
-			fmt.Sprintf("To take it back: kubectl delete policyexception -n %s %s", x.Namespace, x.Name))
+		p.Marked(page.Green, "GRANTED", f.inForce()+" An edit of its spec voids the grant.", fmt.Sprintf("To take it back: kubectl delete policyexception -n %s %s", x.Namespace, x.Name))
 	default:
 		p.Marked(page.Red, "REFUSED", j.Reason)
 	}
