@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -43,9 +44,16 @@ func (c Compiled) affordable() bool {
 	var ours []string
 	total := uint64(0)
 	for _, v := range p.Spec.Variables {
-		if isCondition(v) {
+		switch {
+		case isCondition(v):
 			total += min(costOf(env, v.Expression, ofUsers), apiservercel.PerCallLimit)
-		} else {
+		case isExcept(v):
+			cost := costOfExcept(v.Expression)
+			if cost > apiservercel.PerCallLimit/2 {
+				return false
+			}
+			total += cost
+		default:
 			ours = append(ours, v.Expression)
 		}
 	}
@@ -60,6 +68,13 @@ func (c Compiled) affordable() bool {
 		total += cost
 	}
 	return total <= apiservercel.RuntimeCELCostBudget/2
+}
+
+// costOfExcept is more than costOf says of the conditions of exceptions, which are all made alike: there may be a thousand, and each grant would have
+// all of them read again.
+func costOfExcept(expression string) uint64 {
+	const ofLookup = MaxItems + 44                                                                     // a label is looked for in as many as there may be, and compared
+	return ofLookup*uint64(strings.Count(expression, " in "+labelsVariable)) + uint64(len(expression)) //nolint:gosec // neither is negative
 }
 
 // costOf an expression at most; one that can't be compiled costs more than anybody grants.

@@ -35,6 +35,11 @@ const (
 	maxExpression = 16 << 10
 )
 
+// exceptName begins the names of the variables that are conditions of exceptions.
+const exceptName = "except"
+
+func isExcept(v admissionregistrationv1.Variable) bool { return strings.HasPrefix(v.Name, exceptName) }
+
 // pleas are the exceptions of one namespace from one policy.
 type pleas struct {
 	of        *subject
@@ -100,7 +105,7 @@ func (b *builder) pleas() (list []*pleas) {
 				limits = append(limits, string(l))
 			}
 		}
-		requirements, why := selectors(x.Spec.PodSelector, "variables.labels")
+		requirements, why := selectors(x.Spec.PodSelector, labelsVariable)
 		if len(limits) == 0 || why != "" { // which CompileException does not let pass
 			continue
 		}
@@ -136,7 +141,7 @@ func (s *subject) lift(known []*pleas) {
 			if len(conditions) == 0 {
 				return
 			}
-			v := admissionregistrationv1.Variable{Name: fmt.Sprintf("except%d_%d", s.index, n), Expression: "request.namespace in " + texts(namespaces) + " && (" + either(conditions) + ")"}
+			v := admissionregistrationv1.Variable{Name: fmt.Sprintf(exceptName+"%d_%d", s.index, n), Expression: "request.namespace in " + texts(namespaces) + " && (" + either(conditions) + ")"}
 			n++
 			s.variables = append(s.variables, v)
 			for l := range strings.FieldsSeq(set) {
