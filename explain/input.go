@@ -80,7 +80,7 @@ type Machine struct {
 func Needs(in Input) defaulting.Needs {
 	v := newView(in)
 	needs := v.effective.Needs()
-	anew := in.Policies.For(v.asking(v.anew()), in.OwnNamespace).Needs()
+	anew := in.Policies.For(v.asking(v.unspread()), in.OwnNamespace).Needs()
 	return defaulting.Needs{
 		Selectors: needs.Selectors || anew.Selectors, Nodes: needs.Nodes || anew.Nodes,
 		Claims: true, // the guard asks for them

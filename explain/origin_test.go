@@ -91,6 +91,22 @@ func constrained(app string) option {
 	})
 }
 
+func otherValues(p *corev1.Pod) {
+	c := &p.Spec.TopologySpreadConstraints[0]
+	c.MaxSkew, c.WhenUnsatisfiable, c.MinDomains = 3, corev1.DoNotSchedule, new(int32(2))
+}
+
+// What a policy would give today is compared with what the pod has, and needs the same facts as for a pod that has nothing.
+func TestNeedsOfAPodWithConstraints(t *testing.T) {
+	hard := func(s *v1alpha1.PodPolicySpec) {
+		spreads(s)
+		s.TopologySpread.Constraints[0].WhenUnsatisfiable = corev1.DoNotSchedule
+	}
+	if needs := explain.Needs(web(constrained("web"), policy(t, "p", 0, hard))); !needs.Selectors || !needs.Nodes {
+		t.Errorf("needs %+v: Services, controller and nodes are not looked up", needs)
+	}
+}
+
 func served(in *explain.Input) { in.Facts.ServiceSelectors = []map[string]string{{"app": "web"}} }
 
 func TestSpread(t *testing.T) {
@@ -107,7 +123,10 @@ func TestSpread(t *testing.T) {
 		"daemon":               {[]option{served, owned("DaemonSet"), policy(t, "p", 0, spreads)}, explain.OriginNone, "a DaemonSet's pod gets none", "pins it"},
 		"declined":             {[]option{served, policy(t, "p", 0, skippable(spreads, "topologySpread")), annotated(v1alpha1.AnnotationSkip, "topologySpread")}, explain.OriginNone, "declines", ""},
 		"live, as given":       {[]option{served, policy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "PodPolicy p gives them", "selector from the Service"},
-		"live, others":         {[]option{served, policy(t, "p", 0, spreads), constrained("other")}, explain.OriginPodOrPolicy, "not those that PodPolicy p gives today", ""},
+		"live, others":         {[]option{served, policy(t, "p", 0, spreads), constrained("other")}, explain.OriginPodOrPolicy, "not those that PodPolicy p gives today to pods that have none: kubernetes.io/hostname counts app=other, today app=web", ""},
+		"live, other values":   {[]option{served, policy(t, "p", 0, spreads), constrained("web"), edit(otherValues)}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname maxSkew 3, today 1, whenUnsatisfiable DoNotSchedule, today ScheduleAnyway, minDomains 2, today unset", ""},
+		"live, other keys":     {[]option{served, policy(t, "p", 0, spreads), constrained("web"), edit(func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].TopologyKey = "rack" })}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname is missing; rack is not among today's", ""},
+		"live, none today":     {[]option{policy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "no Service selects it and it has no controller", ""},
 		"live, not comparable": {[]option{policy(t, "p", 0, spreads), constrained("web"), func(in *explain.Input) { in.SelectorsUnknown = true }}, explain.OriginUnknown, "can't be compared", ""},
 		"live, missed":         {[]option{served, policy(t, "p", 0, spreads)}, explain.OriginNone, "though PodPolicy p gives some", ""},
 		"nobody":               {nil, explain.OriginNone, "no matching policy gives any", ""},

@@ -74,14 +74,14 @@ func (v *view) spreadSource() (source Source, given bool) {
 	case giver == nil || !v.created():
 		return v.chosen(giver, left(giver)), false
 	}
-	want, known := v.givenSpread()
+	want, reason, known := v.givenSpread()
 	switch {
 	case !known:
 		return Source{OriginUnknown, giver.Name, fmt.Sprintf("its own, or those of PodPolicy %s: they can't be compared, since Services and controller are not known here", giver.Name)}, false
 	case sameSpread(v.pod, have, want):
 		return Source{OriginPodOrPolicy, giver.Name, fmt.Sprintf("PodPolicy %s gives them to pods that have none; or they are its own", giver.Name)}, true
 	}
-	return v.chosen(giver, fmt.Sprintf("; they are not those that PodPolicy %s gives today to pods that have none", giver.Name)), false
+	return v.chosen(giver, fmt.Sprintf("; they are not those that PodPolicy %s gives today to pods that have none: %s", giver.Name, v.spreadDifference(have, want, reason))), false
 }
 
 func left(giver *defaulting.Policy) string {
@@ -93,7 +93,7 @@ func left(giver *defaulting.Policy) string {
 
 // noSpread says why a policy's constraints were not added.
 func (v *view) noSpread(giver *defaulting.Policy) string {
-	_, known := v.givenSpread()
+	_, _, known := v.givenSpread()
 	given, reason := v.spreadOf(v.anew())
 	switch {
 	case v.declines(giver, v1alpha1.SectionTopologySpread):
@@ -112,16 +112,14 @@ func (v *view) noSpread(giver *defaulting.Policy) string {
 	return "it has none"
 }
 
-// givenSpread are the constraints that today's policies would give if the pod had none.
-func (v *view) givenSpread() (given []corev1.TopologySpreadConstraint, known bool) {
+// givenSpread are the constraints that today's policies would give if the pod had none, or why they give none.
+func (v *view) givenSpread() (given []corev1.TopologySpreadConstraint, reason string, known bool) {
 	if v.in.SelectorsUnknown {
 		v.note("Services and the pod's controller are not known: a policy's selector can't be derived")
-		return nil, false
+		return nil, "", false
 	}
-	p := v.anew()
-	p.Spec.TopologySpreadConstraints = nil
-	given, _ = v.spreadOf(p)
-	return given, true
+	given, reason = v.spreadOf(v.unspread())
+	return given, reason, true
 }
 
 // spreadOf are the constraints that a pod would get, or why it gets none.

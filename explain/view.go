@@ -86,6 +86,13 @@ func (v *view) anew() *corev1.Pod {
 	return p
 }
 
+// unspread is the pod as it would be made again if it had no constraints of its own: what a policy's are compared with.
+func (v *view) unspread() *corev1.Pod {
+	p := v.anew()
+	p.Spec.TopologySpreadConstraints = nil
+	return p
+}
+
 // apply says what today's policies would change in a pod.
 func (v *view) apply(p *corev1.Pod) defaulting.Result {
 	return v.in.Policies.For(v.asking(p), v.in.OwnNamespace).Apply(v.asking(p), v.in.Facts)
