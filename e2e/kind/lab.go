@@ -13,7 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/kind/box"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // Lab is what a run has at its disposal: a daemon, the programs, the sources of both versions.
@@ -168,7 +168,7 @@ func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 		return nil, err
 	}
 	if !registryReached() {
-		if l.debian, err = vmnode.DebianRoot(ctx, log); err != nil {
+		if l.debian, err = vm.DebianRoot(ctx, log); err != nil {
 			return nil, err
 		}
 	}

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/guest"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/page"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // tier is a set of packages which need the same things of the machine, or a command.
@@ -74,7 +73,7 @@ var tiers = []tier{
 		// is built under a lock.
 		name: "enforcer in a machine", what: "the node enforcer on a node in QEMU, with cgroup v2", dir: "e2e",
 		packages: []string{"./node/vmenforcer"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: vmnode.Supported, cores: 1, limit: 40 * time.Minute,
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: vm.NodeSupported, cores: 1, limit: 40 * time.Minute,
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
@@ -98,7 +97,7 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./guest", "./vmnode/...", "./guest/guesttest", "./kind/runc",
+			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./vm", "./vm/agent", "./vm/guesttest", "./vm/hog", "./kind/runc",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},
@@ -129,7 +128,7 @@ var tiers = []tier{
 }
 
 // guestUnmet: some of these tests run in a bare guest, others on a node in one.
-func guestUnmet() error { return cmp.Or(guest.Supported(), vmnode.Supported()) }
+func guestUnmet() error { return cmp.Or(vm.GuestSupported(), vm.NodeSupported()) }
 
 // choose picks tiers by name, and those that they come after; no names are all of them.
 func choose(all []tier, names []string) ([]tier, error) {

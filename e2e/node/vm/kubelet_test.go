@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // Containers outlive their kubelet, and the new one takes them over.
@@ -16,7 +16,7 @@ func TestRestartOfTheKubelet(t *testing.T) {
 	before := pod(ns, "before", cluster.PauseImage, bestEffort)
 	running(t, s, before)
 	kubelet := run(t, n, "systemctl show --property=MainPID --value kubelet")
-	processes := read(t, n, vmnode.ContainerCgroup(before, "main"), "cgroup.procs")
+	processes := read(t, n, vm.ContainerCgroup(before, "main"), "cgroup.procs")
 	if err := n.RestartKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestRestartOfTheKubelet(t *testing.T) {
 	if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(before), before); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, n, vmnode.ContainerCgroup(before, "main"), "cgroup.procs"); got["cgroup.procs"] != processes["cgroup.procs"] {
+	if got := read(t, n, vm.ContainerCgroup(before, "main"), "cgroup.procs"); got["cgroup.procs"] != processes["cgroup.procs"] {
 		t.Errorf("the container's process was %v, now %v", processes, got)
 	}
 }

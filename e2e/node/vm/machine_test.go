@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // The node is of this Kubernetes version, has cgroup v2 alone, and its kubelet is reached through the API server.
@@ -28,11 +28,11 @@ func TestTheNode(t *testing.T) {
 	if object.Labels["podgrace.test/guest"] != "yes" {
 		t.Errorf("labels %v", object.Labels)
 	}
-	if got := run(t, n, "stat --file-system --format=%T "+vmnode.CgroupRoot); got != "cgroup2fs\n" {
+	if got := run(t, n, "stat --file-system --format=%T "+vm.CgroupRoot); got != "cgroup2fs\n" {
 		t.Errorf("cgroups are %q", got)
 	}
 	// See the slice's unit file: without it the guest hangs sooner or later.
-	if got := run(t, n, "cat "+vmnode.CgroupRoot+"/podgracequota.slice/cpu.max"); got != "100000 100000\n" {
+	if got := run(t, n, "cat "+vm.CgroupRoot+"/podgracequota.slice/cpu.max"); got != "100000 100000\n" {
 		t.Errorf("the quota that never ends is %q", got)
 	}
 	if got := config(t, s); got.CgroupDriver != "systemd" || got.EvictionHard["memory.available"] != threshold {

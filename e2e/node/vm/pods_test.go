@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 var bestEffort = corev1.ResourceRequirements{}
 
 // read reads files of a folder in the guest, by their names.
-func read(t *testing.T, n *vmnode.Node, dir string, names ...string) map[string]string {
+func read(t *testing.T, n *vm.Node, dir string, names ...string) map[string]string {
 	t.Helper()
 	var paths []string
 	for _, name := range names {
@@ -36,7 +36,7 @@ func TestKubeletAndSandboxesAreTheLastToGo(t *testing.T) {
 	p := pod(namespace(t, s), "one", cluster.PauseImage, bestEffort)
 	running(t, s, p)
 	got := run(t, n, "cat /proc/$(systemctl show --property=MainPID --value kubelet)/oom_score_adj\n"+
-		"for scope in "+vmnode.PodCgroup(p)+"/cri-containerd-*; do cat /proc/$(cat $scope/cgroup.procs)/oom_score_adj; done | sort --numeric-sort")
+		"for scope in "+vm.PodCgroup(p)+"/cri-containerd-*; do cat /proc/$(cat $scope/cgroup.procs)/oom_score_adj; done | sort --numeric-sort")
 	if want := "-999\n-998\n1000\n"; got != want {
 		t.Errorf("kubelet, sandbox and container: got %q, want %q", got, want)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/guest/guesttest"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
+	"github.com/podgrace/podgrace/e2e/vm/guesttest"
 )
 
 // kernelTest is the test binary in the guest.
@@ -22,7 +22,7 @@ const kernelTest = "/var/tmp/kernel.test"
 func TestSystemd(t *testing.T) {
 	s, n := start(t)
 	binary := filepath.Join(t.TempDir(), "kernel.test")
-	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/guest/kernel"); err != nil {
+	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/vm/kernel"); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Copy(t.Context(), binary, kernelTest, 0o755); err != nil {
@@ -33,11 +33,11 @@ func TestSystemd(t *testing.T) {
 	running(t, s, p)
 	files := func() string {
 		const names = "{cpu.weight,cpu.max,memory.max,memory.high,memory.low,memory.min,pids.max,cpuset.cpus}"
-		return run(t, n, "cd "+vmnode.Kubepods+" && grep --with-filename '' "+names+" && cd "+vmnode.PodCgroup(p)+" && grep --recursive '' . --include="+names+" | sort")
+		return run(t, n, "cd "+vm.Kubepods+" && grep --with-filename '' "+names+" && cd "+vm.PodCgroup(p)+" && grep --recursive '' . --include="+names+" | sort")
 	}
 	before := files()
 	output, err := n.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
-	exit, failed := errors.AsType[*vmnode.ExitError](err)
+	exit, failed := errors.AsType[*vm.ExitError](err)
 	if err != nil && !failed {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 const nodeName = "guest"
@@ -32,16 +32,16 @@ func TestMain(m *testing.M) { suite.Main(m, shared) }
 
 var (
 	startNode sync.Once
-	node      *vmnode.Node
+	node      *vm.Node
 	nodeErr   error
 )
 
-func start(t *testing.T) (*suite.Suite, *vmnode.Node) {
+func start(t *testing.T) (*suite.Suite, *vm.Node) {
 	t.Helper()
-	clustertest.Require(t, "virtual machine", vmnode.Supported())
+	clustertest.Require(t, "virtual machine", vm.NodeSupported())
 	s := shared.Get(t)
 	startNode.Do(func() {
-		node, nodeErr = vmnode.Start(context.Background(), s.Cluster, vmnode.Options{
+		node, nodeErr = vm.Start(context.Background(), s.Cluster, vm.Options{
 			Name:   nodeName,
 			Labels: map[string]string{"podgrace.test/guest": "yes"},
 			KubeletConfig: func(config *kubeletv1beta1.KubeletConfiguration) {
@@ -57,7 +57,7 @@ func start(t *testing.T) (*suite.Suite, *vmnode.Node) {
 }
 
 // run runs a script in the guest.
-func run(t *testing.T, n *vmnode.Node, script string) string {
+func run(t *testing.T, n *vm.Node, script string) string {
 	t.Helper()
 	output, err := n.Run(t.Context(), script)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
@@ -85,18 +85,18 @@ func TestTuneLasts(t *testing.T) {
 		}
 		return values[dir+"/"+file]
 	}
-	container := vmnode.ContainerCgroup(p, "main")
+	container := vm.ContainerCgroup(p, "main")
 	suite.EventuallyWithin(t, patience, "the pod's protection and throttling", func(context.Context) (bool, error) {
 		return read(container, "memory.low") == "67108864" && read(container, "memory.high") != "max", nil
 	})
 	want := map[string]string{
-		vmnode.PodCgroup(p) + " memory.low": "67108864",
-		container + " memory.low":           "67108864",
-		container + " memory.high":          read(container, "memory.high"),
+		vm.PodCgroup(p) + " memory.low": "67108864",
+		container + " memory.low":       "67108864",
+		container + " memory.high":      read(container, "memory.high"),
 	}
 	// What systemd resets along with a property (memory.oom.group) is the runtime's, so Tune would never write it again by itself.
 	g.noDrift(t)
-	for what, script := range map[string]string{"daemon-reload": "systemctl daemon-reload", "another property of the same unit": "systemctl set-property --runtime $(basename " + vmnode.PodCgroup(p) + ") MemorySwapMax=infinity"} {
+	for what, script := range map[string]string{"daemon-reload": "systemctl daemon-reload", "another property of the same unit": "systemctl set-property --runtime $(basename " + vm.PodCgroup(p) + ") MemorySwapMax=infinity"} {
 		g.script(t, script)
 		for at, value := range want {
 			dir, file, _ := strings.Cut(at, " ")
@@ -115,7 +115,7 @@ func TestLeastPrivilege(t *testing.T) {
 	if *c.Privileged || *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("its security context is %+v", c)
 	}
-	status := g.script(t, "cat /proc/$(cat "+vmnode.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs)/status | grep -E '^(Cap(Eff|Prm|Bnd)|Seccomp):' | tr -d '\\t' ")
+	status := g.script(t, "cat /proc/$(cat "+vm.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs)/status | grep -E '^(Cap(Eff|Prm|Bnd)|Seccomp):' | tr -d '\\t' ")
 	// CAP_DAC_OVERRIDE is 1, CAP_KILL 5, CAP_SYS_RESOURCE 24 (include/uapi/linux/capability.h).
 	want := "CapPrm:0000000001000022\nCapEff:0000000001000022\nCapBnd:0000000001000022\nSeccomp:2"
 	if status != want {

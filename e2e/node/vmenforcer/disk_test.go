@@ -15,7 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // filled is where the pods of these tests write: a part of the container's writable layer, or with onVolume an emptyDir.
@@ -80,16 +80,16 @@ func TestDisk(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			ns := g.workspace(t)
 			neighbours := []*corev1.Pod{
-				pod(ns, "small", vmnode.HogImage, "", "", []string{"fill", "5", "50", filled}, onVolume, priority("lowest")),
-				pod(ns, "within", vmnode.HogImage, "", "", []string{"fill", "50", "100", filled}, diskRequest(200), priority("lowest")),
-				pod(ns, "memory", vmnode.HogImage, "", "", []string{"fill", "150", "100", filled}, inMemory, priority("lowest")),
+				pod(ns, "small", vm.HogImage, "", "", []string{"fill", "5", "50", filled}, onVolume, priority("lowest")),
+				pod(ns, "within", vm.HogImage, "", "", []string{"fill", "50", "100", filled}, diskRequest(200), priority("lowest")),
+				pod(ns, "memory", vm.HogImage, "", "", []string{"fill", "150", "100", filled}, inMemory, priority("lowest")),
 			}
 			g.running(t, neighbours...)
 			g.wrote(t, neighbours[1], "50.0 MiB")
 			g.wrote(t, neighbours[2], "150.0 MiB")
 			before := g.left(t, tc.signal)
 			g.policy(t, thresholdOn(tc.signal, tc.soft, before-tc.allowed, tc.reclaim))
-			h := pod(ns, "hog", vmnode.HogImage, "", "", tc.args, tc.where, diskRequest(10), priority("low"))
+			h := pod(ns, "hog", vm.HogImage, "", "", tc.args, tc.where, diskRequest(10), priority("low"))
 			g.running(t, h)
 			g.tainted(t, "disk")
 			g.gone(t, h)

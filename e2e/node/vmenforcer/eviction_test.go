@@ -14,7 +14,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 	"github.com/podgrace/podgrace/nodeenforcer"
 )
 
@@ -39,7 +39,7 @@ func (g *ground) class(t *testing.T, name string, value int32) {
 
 // hog takes 1400 MiB, 200 a second, in the guest's 2 GiB.
 func hog(namespace, name, requests, limits string, changes ...changePod) *corev1.Pod {
-	return pod(namespace, name, vmnode.HogImage, requests, limits, []string{"eat", "1400", "200"}, changes...)
+	return pod(namespace, name, vm.HogImage, requests, limits, []string{"eat", "1400", "200"}, changes...)
 }
 
 // calm returns when the node is not under pressure any more, so that a test begins as the one before did.
@@ -83,7 +83,7 @@ func TestHog(t *testing.T) {
 			neighbours := []*corev1.Pod{
 				pod(ns, "guaranteed", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil, priority("low")),
 				pod(ns, "burstable", cluster.PauseImage, "50m/64Mi", "", nil, priority("high")),
-				pod(ns, "besteffort", vmnode.HogImage, "", "", []string{"eat", "20", "100"}, priority("high")),
+				pod(ns, "besteffort", vm.HogImage, "", "", []string{"eat", "20", "100"}, priority("high")),
 			}
 			g.running(t, neighbours...)
 			g.policy(t, evicting())
@@ -117,11 +117,11 @@ func TestSoftEviction(t *testing.T) {
 		EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "1200Mi"}, GracePeriod: metav1.Duration{Duration: time.Second},
 	}}
 	g.policy(t, spec)
-	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "900", "200"}, priority("low"), func(p *corev1.Pod) {
+	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "900", "200"}, priority("low"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(25)) // an exec takes seconds under emulation
 		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
-		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vmnode.HogProgram, "touch", "/out/" + ns}}}}
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vm.HogProgram, "touch", "/out/" + ns}}}}
 	})
 	g.running(t, h)
 	g.gone(t, h)
@@ -145,7 +145,7 @@ func TestHogWithoutAPIServer(t *testing.T) {
 	neighbour := pod(ns, "neighbour", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
 	g.running(t, neighbour)
 	g.policy(t, evicting())
-	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "-ignore-sigterm", "1400", "40"}, priority("low"))
+	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "-ignore-sigterm", "1400", "40"}, priority("low"))
 	g.running(t, h)
 	if err := g.node.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestHogWithoutAPIServer(t *testing.T) {
 			_ = g.node.Reconnect(context.Background())
 		}
 	})
-	scope := vmnode.ContainerCgroup(h, "main")
+	scope := vm.ContainerCgroup(h, "main")
 	suite.EventuallyWithin(t, patience, "the hog to be killed", func(ctx context.Context) (bool, error) {
 		out, err := g.node.Run(ctx, "cat "+scope+"/cgroup.procs 2>/dev/null | wc -l")
 		return strings.TrimSpace(out) == "0", err
@@ -191,14 +191,14 @@ func TestKilledWhileItWrites(t *testing.T) {
 	}
 	g.running(t, pods...)
 	low := func() string {
-		return g.script(t, "cat "+vmnode.PodCgroup(pods[0])+"/memory.low "+vmnode.Kubepods+"/memory.low | tr '\\n' ' '")
+		return g.script(t, "cat "+vm.PodCgroup(pods[0])+"/memory.low "+vm.Kubepods+"/memory.low | tr '\\n' ' '")
 	}
 	before := low()
 	t.Run("policy", func(t *testing.T) {
 		g.policy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Memory: &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered}})
 		for range 2 {
 			p := g.ready(t)
-			g.script(t, "cat "+vmnode.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs | xargs kill -9")
+			g.script(t, "cat "+vm.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs | xargs kill -9")
 			suite.EventuallyWithin(t, patience, "its next start", func(ctx context.Context) (bool, error) {
 				var now corev1.Pod
 				err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), &now)
@@ -217,7 +217,7 @@ func TestClockJumpAndKubeletRestart(t *testing.T) {
 	g := start(t)
 	g.explain(t)
 	ns := g.workspace(t)
-	neighbour := pod(ns, "neighbour", vmnode.HogImage, "", "", []string{"eat", "200", "200"})
+	neighbour := pod(ns, "neighbour", vm.HogImage, "", "", []string{"eat", "200", "200"})
 	g.running(t, neighbour)
 	spec := evicting()
 	// Met, but only after ten minutes.

@@ -25,7 +25,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 const (
@@ -46,19 +46,19 @@ func TestMain(m *testing.M) { suite.Main(m, shared) }
 
 var (
 	once    sync.Once
-	theNode *vmnode.Node
+	theNode *vm.Node
 	onceErr error
 )
 
 // ground is the node with the enforcer on it.
 type ground struct {
 	*suite.Suite
-	node *vmnode.Node
+	node *vm.Node
 }
 
 func start(t *testing.T) *ground {
 	t.Helper()
-	clustertest.Require(t, "virtual machine", vmnode.Supported())
+	clustertest.Require(t, "virtual machine", vm.NodeSupported())
 	s := shared.Get(t)
 	once.Do(func() { theNode, onceErr = deploy(context.Background(), s) })
 	if onceErr != nil {
@@ -70,12 +70,12 @@ func start(t *testing.T) *ground {
 }
 
 // deploy boots the node and puts the enforcer on it as deploy/nodeenforcer has it.
-func deploy(ctx context.Context, s *suite.Suite) (*vmnode.Node, error) {
+func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 	archive := filepath.Join(s.Dir, "nodeenforcer.tar")
 	if err := cluster.BuildImage(ctx, enforcerImage, "cmd/nodeenforcer", archive); err != nil {
 		return nil, err
 	}
-	node, err := vmnode.Start(ctx, s.Cluster, vmnode.Options{
+	node, err := vm.Start(ctx, s.Cluster, vm.Options{
 		Name: nodeName, Images: []string{archive},
 		KubeletConfig: func(c *kubeletv1beta1.KubeletConfiguration) {
 			// The kubelet must not be first: its own eviction is not what is tested.
@@ -100,7 +100,7 @@ func deploy(ctx context.Context, s *suite.Suite) (*vmnode.Node, error) {
 }
 
 // enforcerKubeconfig is for the service account's own token, which names the node.
-func enforcerKubeconfig(node *vmnode.Node) ([]byte, error) {
+func enforcerKubeconfig(node *vm.Node) ([]byte, error) {
 	text, err := node.Kubeconfig("nobody")
 	if err != nil {
 		return nil, err

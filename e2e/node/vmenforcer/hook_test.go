@@ -12,7 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // available is what the enforcer measures, in MiB.
@@ -40,11 +40,11 @@ func TestHookOfAContainedHog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := pod(ns, "hog", vmnode.HogImage, "", "", []string{"eat", "600", "2"}, priority("low"), func(p *corev1.Pod) {
+	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "600", "2"}, priority("low"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(15))
 		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
-		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vmnode.HogProgram, "touch", "/out/" + ns}}}}
+		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vm.HogProgram, "touch", "/out/" + ns}}}}
 	})
 	g.running(t, h)
 	g.wrote(t, h, "20.0 MiB") // measured once it has started, and once what was there before has gone
