@@ -71,9 +71,9 @@ var tiers = []tier{
 	{
 		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
 		// is built under a lock.
-		name: "enforcer in a machine", what: "the node enforcer on a node in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/vmenforcer"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: vm.NodeSupported, cores: 1, limit: 40 * time.Minute,
+		name: "virtual machine", what: "bare guests and a node with the enforcer in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm"},
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: machinesUnmet, cores: 1, limit: 50 * time.Minute,
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
@@ -82,13 +82,8 @@ var tiers = []tier{
 	},
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
-		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
+		packages: []string{"./node", "./node/cgroupv1", "./node/host", "./node/ordinary", "./node/partition"},
 		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
-	},
-	{
-		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: guestUnmet, cores: 1, limit: 20 * time.Minute,
 	},
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
@@ -127,8 +122,8 @@ var tiers = []tier{
 	},
 }
 
-// guestUnmet: some of these tests run in a bare guest, others on a node in one.
-func guestUnmet() error { return cmp.Or(vm.GuestSupported(), vm.NodeSupported()) }
+// machinesUnmet: some of these tests run in a bare guest, others on a node in a machine.
+func machinesUnmet() error { return cmp.Or(vm.GuestSupported(), vm.NodeSupported()) }
 
 // choose picks tiers by name, and those that they come after; no names are all of them.
 func choose(all []tier, names []string) ([]tier, error) {

@@ -1,4 +1,4 @@
-package vmenforcer
+package vm
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
 )
 
@@ -33,7 +33,7 @@ func inMemory(p *corev1.Pod) {
 }
 
 // diskRequest is for so many MiB of ephemeral storage.
-func diskRequest(mib int64) changePod {
+func diskRequest(mib int64) enforcer.ChangePod {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceEphemeralStorage: *resource.NewQuantity(mib<<20, resource.BinarySI)}
 	}
@@ -60,16 +60,15 @@ func (g *ground) left(t *testing.T, signal v1alpha1.EvictionSignal) int64 {
 // lower priority, nor who uses what he requested, nor who fills memory. The pressure ends when its space is free again.
 func TestDisk(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	g.class(t, "lowest", 1)
-	g.class(t, "low", 10)
+	g.Class(t, "lowest", 1)
+	g.Class(t, "low", 10)
 	bytes, inodes := []string{"fill", "600", "60", filled}, []string{"files", "30000", "3000", filled}
 	for _, tc := range []struct {
 		name     string
 		signal   v1alpha1.EvictionSignal
 		soft     bool
 		args     []string
-		where    changePod
+		where    enforcer.ChangePod
 		allowed  int64 // beyond what is used at first, until the threshold is met
 		reclaim  string
 		resource string // in the reason
@@ -78,22 +77,22 @@ func TestDisk(t *testing.T) {
 		{"inodes-soft", v1alpha1.SignalNodeFsInodesFree, true, inodes, onVolume, 15000, "5k", "inodes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			ns := g.workspace(t)
+			ns := g.Workspace(t)
 			neighbours := []*corev1.Pod{
-				pod(ns, "small", vm.HogImage, "", "", []string{"fill", "5", "50", filled}, onVolume, priority("lowest")),
-				pod(ns, "within", vm.HogImage, "", "", []string{"fill", "50", "100", filled}, diskRequest(200), priority("lowest")),
-				pod(ns, "memory", vm.HogImage, "", "", []string{"fill", "150", "100", filled}, inMemory, priority("lowest")),
+				g.Pod(ns, "small", vm.HogImage, "", "", []string{"fill", "5", "50", filled}, onVolume, enforcer.Priority("lowest")),
+				g.Pod(ns, "within", vm.HogImage, "", "", []string{"fill", "50", "100", filled}, diskRequest(200), enforcer.Priority("lowest")),
+				g.Pod(ns, "memory", vm.HogImage, "", "", []string{"fill", "150", "100", filled}, inMemory, enforcer.Priority("lowest")),
 			}
-			g.running(t, neighbours...)
+			g.Running(t, neighbours...)
 			g.wrote(t, neighbours[1], "50.0 MiB")
 			g.wrote(t, neighbours[2], "150.0 MiB")
 			before := g.left(t, tc.signal)
-			g.policy(t, thresholdOn(tc.signal, tc.soft, before-tc.allowed, tc.reclaim))
-			h := pod(ns, "hog", vm.HogImage, "", "", tc.args, tc.where, diskRequest(10), priority("low"))
-			g.running(t, h)
+			g.NodePolicy(t, thresholdOn(tc.signal, tc.soft, before-tc.allowed, tc.reclaim))
+			h := g.Pod(ns, "hog", vm.HogImage, "", "", tc.args, tc.where, diskRequest(10), enforcer.Priority("low"))
+			g.Running(t, h)
 			g.tainted(t, "disk")
 			g.gone(t, h)
-			g.lives(t, neighbours...)
+			g.Lives(t, neighbours...)
 			kind := map[bool]string{false: "hard", true: "soft"}[tc.soft]
 			g.evictedFor(t, h, "low on resource: "+tc.resource, fmt.Sprintf("signal %s (%s threshold)", tc.signal, kind))
 			if strings.Contains(g.logs(t), `pod="`+ns+`/hog (`+string(h.UID)+`)" step="Contained"`) {
@@ -103,7 +102,7 @@ func TestDisk(t *testing.T) {
 			if after := g.left(t, tc.signal); before-after > tc.allowed/2 {
 				t.Errorf("of %s %d were left, and %d are when all is over", tc.signal, before, after)
 			}
-			g.lives(t, neighbours...)
+			g.Lives(t, neighbours...)
 		})
 	}
 }
@@ -123,7 +122,7 @@ func thresholdOn(signal v1alpha1.EvictionSignal, soft bool, value int64, reclaim
 // wrote returns when a pod says that it has so much.
 func (g *ground) wrote(t *testing.T, p *corev1.Pod, much string) {
 	t.Helper()
-	suite.EventuallyWithin(t, patience, p.Name+" having written", func(ctx context.Context) (bool, error) {
+	g.Eventually(t, p.Name+" having written", func(ctx context.Context) (bool, error) {
 		out, problems, err := g.Kubectl(ctx, "logs", "--namespace="+p.Namespace, p.Name)
 		if err != nil {
 			return false, fmt.Errorf("%w: %s", err, problems)
@@ -135,7 +134,7 @@ func (g *ground) wrote(t *testing.T, p *corev1.Pod, much string) {
 // evictedFor returns when an Event says so.
 func (g *ground) evictedFor(t *testing.T, p *corev1.Pod, parts ...string) {
 	t.Helper()
-	suite.EventuallyWithin(t, patience, "the Event of the eviction", func(ctx context.Context) (bool, error) {
+	g.Eventually(t, "the Event of the eviction", func(ctx context.Context) (bool, error) {
 		var events corev1.EventList
 		err := g.Client.List(ctx, &events, client.InNamespace(p.Namespace), client.MatchingFields{"reason": "Evicted"})
 		for _, e := range events.Items {

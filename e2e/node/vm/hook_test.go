@@ -1,4 +1,4 @@
-package vmenforcer
+package vm
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
 )
 
@@ -30,39 +31,38 @@ func (g *ground) available(t *testing.T) int {
 // of the hook are what the kernel stops a cgroup for, for 2 s at each 256 KiB (mm/memcontrol.c calculate_high_delay).
 func TestHookOfAContainedHog(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	g.class(t, "low", 10)
-	ns := g.workspace(t)
-	neighbour := pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
-	g.running(t, neighbour)
+	g.Class(t, "low", 10)
+	ns := g.Workspace(t)
+	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
+	g.Running(t, neighbour)
 	loosened := `podgrace_node_eviction_steps_total{kind="Hard",step="Loosened"}`
-	before, err := g.metric(t.Context(), loosened)
+	before, err := g.Enforcer(t).Sum(t.Context(), loosened)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "600", "2"}, priority("low"), func(p *corev1.Pod) {
+	h := g.Pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "600", "2"}, enforcer.Priority("low"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(15))
 		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vm.HogProgram, "touch", "/out/" + ns}}}}
 	})
-	g.running(t, h)
+	g.Running(t, h)
 	g.wrote(t, h, "20.0 MiB") // measured once it has started, and once what was there before has gone
 	spec := evicting()
 	spec.Eviction.Hard[0].Value = v1alpha1.ThresholdValue(fmt.Sprintf("%dMi", g.available(t)-40))
 	spec.Eviction.HardGracePeriodSeconds = new(int64(15)) // an exec takes seconds under emulation
 	spec.Eviction.PressureTransitionPeriod = &metav1.Duration{Duration: 3 * time.Second}
-	g.policy(t, spec)
+	g.NodePolicy(t, spec)
 	g.gone(t, h)
 	if got := g.script(t, "test -e /run/"+ns+" && echo ran || echo no"); got != "ran" {
 		t.Error("the preStop hook did not run")
 	}
-	if n, err := g.metric(t.Context(), loosened); err != nil || n != before+1 {
+	if n, err := g.Enforcer(t).Sum(t.Context(), loosened); err != nil || n != before+1 {
 		t.Errorf("%v pods were loosened, %v", n-before, err)
 	}
 	if logs := g.logs(t); !strings.Contains(logs, `pod="`+ns+`/hog (`+string(h.UID)+`)" step="Contained"`) {
 		t.Error("the pod was not contained")
 	}
-	g.lives(t, neighbour)
+	g.Lives(t, neighbour)
 	g.calm(t)
 }

@@ -1,4 +1,4 @@
-package vmenforcer
+package vm
 
 import (
 	"context"
@@ -7,13 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/vm"
 	"github.com/podgrace/podgrace/nodeenforcer"
 )
@@ -28,24 +27,15 @@ func evicting() v1alpha1.NodePolicySpec {
 	}}
 }
 
-// class makes a PriorityClass.
-func (g *ground) class(t *testing.T, name string, value int32) {
-	t.Helper()
-	c := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
-	if err := client.IgnoreAlreadyExists(g.Client.Create(t.Context(), c)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // hog takes 1400 MiB, 200 a second, in the guest's 2 GiB.
-func hog(namespace, name, requests, limits string, changes ...changePod) *corev1.Pod {
-	return pod(namespace, name, vm.HogImage, requests, limits, []string{"eat", "1400", "200"}, changes...)
+func (g *ground) hog(namespace, name, requests, limits string, changes ...enforcer.ChangePod) *corev1.Pod {
+	return g.Pod(namespace, name, vm.HogImage, requests, limits, []string{"eat", "1400", "200"}, changes...)
 }
 
 // calm returns when the node is not under pressure any more, so that a test begins as the one before did.
 func (g *ground) calm(t *testing.T) {
 	t.Helper()
-	suite.EventuallyWithin(t, patience, "the end of the pressure", func(ctx context.Context) (bool, error) {
+	g.Eventually(t, "the end of the pressure", func(ctx context.Context) (bool, error) {
 		var n corev1.Node
 		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
 		return len(n.Spec.Taints) == 0, err
@@ -55,7 +45,7 @@ func (g *ground) calm(t *testing.T) {
 // tainted returns when the scheduler is kept away for what is short.
 func (g *ground) tainted(t *testing.T, short string) {
 	t.Helper()
-	suite.EventuallyWithin(t, patience, "the taint", func(ctx context.Context) (bool, error) {
+	g.Eventually(t, "the taint", func(ctx context.Context) (bool, error) {
 		var n corev1.Node
 		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
 		for _, taint := range n.Spec.Taints {
@@ -71,30 +61,29 @@ func (g *ground) tainted(t *testing.T, short string) {
 // what they requested, live.
 func TestHog(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	g.class(t, "low", 10)
-	g.class(t, "high", 100000)
+	g.Class(t, "low", 10)
+	g.Class(t, "high", 100000)
 	for name, resources := range map[string][2]string{
 		"besteffort": {"", ""},
 		"burstable":  {"50m/64Mi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ns := g.workspace(t)
+			ns := g.Workspace(t)
 			neighbours := []*corev1.Pod{
-				pod(ns, "guaranteed", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil, priority("low")),
-				pod(ns, "burstable", cluster.PauseImage, "50m/64Mi", "", nil, priority("high")),
-				pod(ns, "besteffort", vm.HogImage, "", "", []string{"eat", "20", "100"}, priority("high")),
+				g.Pod(ns, "guaranteed", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil, enforcer.Priority("low")),
+				g.Pod(ns, "burstable", cluster.PauseImage, "50m/64Mi", "", nil, enforcer.Priority("high")),
+				g.Pod(ns, "besteffort", vm.HogImage, "", "", []string{"eat", "20", "100"}, enforcer.Priority("high")),
 			}
-			g.running(t, neighbours...)
-			g.policy(t, evicting())
-			h := hog(ns, "hog", resources[0], resources[1], priority("low"))
-			g.running(t, h)
+			g.Running(t, neighbours...)
+			g.NodePolicy(t, evicting())
+			h := g.hog(ns, "hog", resources[0], resources[1], enforcer.Priority("low"))
+			g.Running(t, h)
 			g.tainted(t, "memory")
 			g.gone(t, h)
-			g.lives(t, neighbours...)
+			g.Lives(t, neighbours...)
 			g.evictedFor(t, h, "low on resource: memory", "number 1 of")
 			for _, step := range []string{"Contained", "Accepted"} {
-				if n, err := g.metric(t.Context(), `podgrace_node_eviction_steps_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
+				if n, err := g.Enforcer(t).Sum(t.Context(), `podgrace_node_eviction_steps_total{kind="Hard",step="`+step+`"}`); err != nil || n < 1 {
 					t.Errorf("%v pods were %s, %v", n, step, err)
 				}
 			}
@@ -106,24 +95,23 @@ func TestHog(t *testing.T) {
 // A soft eviction leaves the pod its own grace: nothing is contained, and its preStop hook runs.
 func TestSoftEviction(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	g.class(t, "low", 10)
-	ns := g.workspace(t)
-	neighbour := pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
-	g.running(t, neighbour)
+	g.Class(t, "low", 10)
+	ns := g.Workspace(t)
+	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "50m/64Mi", "", nil)
+	g.Running(t, neighbour)
 	spec := evicting()
 	spec.Eviction.Hard[0].Value = "200Mi"
 	spec.Eviction.Soft = []v1alpha1.SoftEvictionThreshold{{
 		EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "1200Mi"}, GracePeriod: metav1.Duration{Duration: time.Second},
 	}}
-	g.policy(t, spec)
-	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "900", "200"}, priority("low"), func(p *corev1.Pod) {
+	g.NodePolicy(t, spec)
+	h := g.Pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "900", "200"}, enforcer.Priority("low"), func(p *corev1.Pod) {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(25)) // an exec takes seconds under emulation
 		p.Spec.Volumes = []corev1.Volume{{Name: "out", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/run"}}}}
 		p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "out", MountPath: "/out"}}
 		p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{vm.HogProgram, "touch", "/out/" + ns}}}}
 	})
-	g.running(t, h)
+	g.Running(t, h)
 	g.gone(t, h)
 	if got := g.script(t, "test -e /run/"+ns+" && echo ran || echo no"); got != "ran" {
 		t.Error("the preStop hook did not run")
@@ -131,7 +119,7 @@ func TestSoftEviction(t *testing.T) {
 	if logs := g.logs(t); strings.Contains(logs, ns+"/hog") && strings.Contains(logs, `pod="`+ns+`/hog (`+string(h.UID)+`)" step="Contained"`) {
 		t.Error("a soft eviction contained the pod")
 	}
-	g.lives(t, neighbour)
+	g.Lives(t, neighbour)
 	g.calm(t)
 }
 
@@ -139,14 +127,13 @@ func TestSoftEviction(t *testing.T) {
 // and nobody else does.
 func TestHogWithoutAPIServer(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	g.class(t, "low", 10)
-	ns := g.workspace(t)
-	neighbour := pod(ns, "neighbour", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
-	g.running(t, neighbour)
-	g.policy(t, evicting())
-	h := pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "-ignore-sigterm", "1400", "40"}, priority("low"))
-	g.running(t, h)
+	g.Class(t, "low", 10)
+	ns := g.Workspace(t)
+	neighbour := g.Pod(ns, "neighbour", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
+	g.Running(t, neighbour)
+	g.NodePolicy(t, evicting())
+	h := g.Pod(ns, "hog", vm.HogImage, "", "", []string{"eat", "-ignore-sigterm", "1400", "40"}, enforcer.Priority("low"))
+	g.Running(t, h)
 	if err := g.node.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +144,7 @@ func TestHogWithoutAPIServer(t *testing.T) {
 		}
 	})
 	scope := vm.ContainerCgroup(h, "main")
-	suite.EventuallyWithin(t, patience, "the hog to be killed", func(ctx context.Context) (bool, error) {
+	g.Eventually(t, "the hog to be killed", func(ctx context.Context) (bool, error) {
 		out, err := g.node.Run(ctx, "cat "+scope+"/cgroup.procs 2>/dev/null | wc -l")
 		return strings.TrimSpace(out) == "0", err
 	})
@@ -171,7 +158,7 @@ func TestHogWithoutAPIServer(t *testing.T) {
 			t.Errorf("the log lacks %s", step)
 		}
 	}
-	g.lives(t, neighbour)
+	g.Lives(t, neighbour)
 	if err := g.Client.Delete(t.Context(), h); client.IgnoreNotFound(err) != nil {
 		t.Error(err)
 	}
@@ -183,60 +170,66 @@ func TestHogWithoutAPIServer(t *testing.T) {
 // everything is as the kubelet had it.
 func TestKilledWhileItWrites(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	ns := g.workspace(t)
+	ns := g.Workspace(t)
 	var pods []*corev1.Pod
 	for _, name := range []string{"a", "b", "c", "d"} {
-		pods = append(pods, pod(ns, name, cluster.PauseImage, "10m/16Mi", "", nil))
+		pods = append(pods, g.Pod(ns, name, cluster.PauseImage, "10m/16Mi", "", nil))
 	}
-	g.running(t, pods...)
+	g.Running(t, pods...)
 	low := func() string {
 		return g.script(t, "cat "+vm.PodCgroup(pods[0])+"/memory.low "+vm.Kubepods+"/memory.low | tr '\\n' ' '")
 	}
 	before := low()
 	t.Run("policy", func(t *testing.T) {
-		g.policy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Memory: &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered}})
+		g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Memory: &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered}})
 		for range 2 {
 			p := g.ready(t)
 			g.script(t, "cat "+vm.ContainerCgroup(p, "nodeenforcer")+"/cgroup.procs | xargs kill -9")
-			suite.EventuallyWithin(t, patience, "its next start", func(ctx context.Context) (bool, error) {
+			g.Eventually(t, "its next start", func(ctx context.Context) (bool, error) {
 				var now corev1.Pod
 				err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), &now)
 				return len(now.Status.ContainerStatuses) == 1 && now.Status.ContainerStatuses[0].RestartCount > p.Status.ContainerStatuses[0].RestartCount, err
 			})
 		}
 		g.ready(t)
-		suite.EventuallyWithin(t, patience, "the plan", func(context.Context) (bool, error) { return strings.HasPrefix(low(), "16777216 "), nil })
+		g.Eventually(t, "the plan", func(context.Context) (bool, error) { return strings.HasPrefix(low(), "16777216 "), nil })
 	})
-	suite.EventuallyWithin(t, patience, "what was before the policy", func(context.Context) (bool, error) { return low() == before, nil })
-	g.lives(t, pods...)
+	g.Eventually(t, "what was before the policy", func(context.Context) (bool, error) { return low() == before, nil })
+	g.Lives(t, pods...)
 }
 
 // A clock that jumps does not end a grace period; a kubelet that restarts finds its cgroups as it left them.
 func TestClockJumpAndKubeletRestart(t *testing.T) {
 	g := start(t)
-	g.explain(t)
-	ns := g.workspace(t)
-	neighbour := pod(ns, "neighbour", vm.HogImage, "", "", []string{"eat", "200", "200"})
-	g.running(t, neighbour)
+	ns := g.Workspace(t)
+	neighbour := g.Pod(ns, "neighbour", vm.HogImage, "", "", []string{"eat", "200", "200"})
+	g.Running(t, neighbour)
 	spec := evicting()
 	// Met, but only after ten minutes.
 	spec.Eviction.Soft = []v1alpha1.SoftEvictionThreshold{{EvictionThreshold: v1alpha1.EvictionThreshold{Signal: v1alpha1.SignalMemoryAvailable, Value: "100%"}, GracePeriod: metav1.Duration{Duration: 10 * time.Minute}}}
 	spec.Eviction.Soft[0].Value = "1990Mi"
-	g.policy(t, spec)
+	g.NodePolicy(t, spec)
 	g.tainted(t, "memory")
+	container := strings.TrimPrefix(vm.ContainerCgroup(neighbour, "main"), vm.CgroupRoot)
+	kubelet, processes := g.script(t, "systemctl show --property=MainPID --value kubelet"), g.Get(t, container, "cgroup.procs")
 	if err := g.node.RestartKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if now := g.script(t, "systemctl show --property=MainPID --value kubelet"); now == kubelet {
+		t.Error("the kubelet is the same process")
+	}
+	if now := g.Get(t, container, "cgroup.procs"); now != processes {
+		t.Errorf("the container's process was %s, now %s", processes, now)
+	}
 	g.script(t, "date -s '+15 minutes'")
-	rounds, err := g.metric(t.Context(), `podgrace_node_round_seconds_count`)
+	rounds, err := g.Enforcer(t).Sum(t.Context(), `podgrace_node_round_seconds_count`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	suite.EventuallyWithin(t, patience, "three more rounds", func(ctx context.Context) (bool, error) {
-		n, err := g.metric(ctx, `podgrace_node_round_seconds_count`)
+	g.Eventually(t, "three more rounds", func(ctx context.Context) (bool, error) {
+		n, err := g.Enforcer(t).Sum(ctx, `podgrace_node_round_seconds_count`)
 		return n >= rounds+3, err
 	})
-	g.lives(t, neighbour)
+	g.Lives(t, neighbour)
 	g.script(t, "date -s '-15 minutes'")
 }
