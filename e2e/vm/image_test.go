@@ -13,22 +13,6 @@ import (
 	"time"
 )
 
-func TestReleaseAndMirror(t *testing.T) {
-	if got := releaseName([]byte("NAME=\"Debian\"\nVERSION_CODENAME=bookworm\nID=debian\n")); got != "bookworm" {
-		t.Errorf("got %q", got)
-	}
-	if got := releaseName([]byte("NAME=\"Debian\"\n")); got != "" {
-		t.Errorf("without a code name: got %q", got)
-	}
-	targets := []byte("other http://a.invalid/x\n http://b.invalid\nbookworm http://c.invalid/debian\nbookworm http://d.invalid\nbookworm-updates http://e.invalid\n")
-	if got := mirrorOf("bookworm", targets); got != "http://c.invalid/debian" {
-		t.Errorf("got %q", got)
-	}
-	if got := mirrorOf("trixie", targets); got != "" {
-		t.Errorf("of another release: got %q", got)
-	}
-}
-
 // One byte of an input gives another key; so does a file under another name. Tests are no input.
 func TestHashFiles(t *testing.T) {
 	dir := t.TempDir()

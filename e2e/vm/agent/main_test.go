@@ -37,25 +37,6 @@ func start(t *testing.T) *httptest.Server {
 	return server
 }
 
-func TestRun(t *testing.T) {
-	server := start(t)
-	for _, tc := range []struct{ name, script, output, status string }{
-		{"output and errors in order", "echo one; echo two >&2; echo three", "one\ntwo\nthree\n", "0"},
-		{"no input", "cat; exit 3", "", "3"},
-		{"a signal", "kill -9 $$", "", "137"},
-		{"long", ": " + strings.Repeat("x", 1<<20) + "\necho end", "end\n", "0"},
-		{"ends before it is read", "exit 4\n" + strings.Repeat("#", 1<<20), "", "4"},
-		{"zero bytes", `printf 'a\0b'`, "a\x00b", "0"},
-		{"empty", "", "", "0"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if output, status := ask(t, server, http.MethodPost, "/run", tc.script); output != tc.output || status != tc.status {
-				t.Errorf("got %q, status %s", output, status)
-			}
-		})
-	}
-}
-
 // What a script leaves neither holds up the answer nor stays: a pipe ends when the last one who can write to it does.
 func TestRunEndsWhatItStarted(t *testing.T) {
 	server, pipe := start(t), filepath.Join(t.TempDir(), "pipe")
@@ -70,22 +51,6 @@ func TestRunEndsWhatItStarted(t *testing.T) {
 	ask(t, server, http.MethodPost, "/run", "exec 4>"+pipe+"; sleep 600 &")
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	server, dir := start(t), t.TempDir()
-	path := filepath.Join(dir, "a b", "it's")
-	ask(t, server, http.MethodPut, "/file"+strings.ReplaceAll(path, " ", "%20")+"?mode=750", "content \n")
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o750 {
-		t.Errorf("got %v, %v", info, err)
-	}
-	if got, _ := ask(t, server, http.MethodPost, "/read", `["`+path+`","/none"]`); got != `{"`+path+`":"content"}`+"\n" {
-		t.Errorf("got %s", got)
-	}
-	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
-		t.Errorf("left: %v", left)
 	}
 }
 
