@@ -92,7 +92,7 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./vm", "./vm/agent", "./vm/guesttest",
+			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},

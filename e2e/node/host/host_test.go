@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/node/enforcer"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
@@ -97,19 +96,7 @@ func (m machine) start(t *testing.T, args ...string) enforcer.Metrics {
 	if err := e.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return func(ctx context.Context) (string, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.MetricsURL+"/metrics", nil)
-		if err != nil {
-			return "", err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return "", err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		return string(text), err
-	}
+	return func(ctx context.Context) (string, error) { return measure.Metrics(ctx, e.MetricsURL+"/metrics") }
 }
 
 func (m machine) Plan(t *testing.T, args ...string) report.NodePlan {
