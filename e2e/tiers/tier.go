@@ -77,7 +77,7 @@ var tiers = []tier{
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
-		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
 		cores: 0.6, limit: kindLimit(),
 	},
 	{

@@ -1,4 +1,4 @@
-package kind
+package noregistry
 
 import (
 	"context"
@@ -12,45 +12,38 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
-// imageVariable names a node image to use instead of ours; "default" is kind's own. The base images of the Dockerfile are then
-// pulled as well.
-const imageVariable = "PODGRACE_KIND_IMAGE"
+// NodeRepository is the name of our node images, without their tags.
+const NodeRepository = "localhost/podgrace/node"
 
-// nodeRepository is the name of our node images, without their tags.
-const nodeRepository = "localhost/podgrace/node"
-
-// nodeImage returns the node image, and if it is ours. Ours is made where the daemon does not have it.
-func (l *Lab) nodeImage(ctx context.Context) (reference string, ours bool, err error) {
-	if registryReached() {
-		return strings.TrimPrefix(os.Getenv(imageVariable), "default"), false, nil
-	}
-	key, err := l.nodeKey(ctx)
+// Node returns the node image. It is made where the daemon does not have it.
+func (m Maker) Node(ctx context.Context) (reference string, err error) {
+	key, err := m.nodeKey()
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	reference = nodeRepository + ":" + key
-	if l.Docker.hasImage(ctx, reference) {
-		return reference, true, nil
+	reference = NodeRepository + ":" + key
+	if m.Docker.HasImage(ctx, reference) {
+		return reference, nil
 	}
-	root := filepath.Join(l.Dir, "node")
+	root := filepath.Join(m.Dir, "node")
 	defer os.RemoveAll(root)
-	if err := l.makeNode(ctx, root); err != nil {
-		return "", false, fmt.Errorf("making the node image: %w", err)
+	if err := m.makeNode(ctx, root); err != nil {
+		return "", fmt.Errorf("making the node image: %w", err)
 	}
-	return reference, true, l.Docker.importArchive(ctx, reference,
+	return reference, m.Docker.ImportArchive(ctx, reference,
 		[]string{"ENV container=docker", `ENTRYPOINT ["/usr/local/bin/entrypoint","/sbin/init"]`}, "--directory="+root, ".")
 }
 
 // nodeKey names what a node image is made of.
-func (l *Lab) nodeKey(ctx context.Context) (string, error) {
+func (m Maker) nodeKey() (string, error) {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
-	own := filepath.Join(root, "e2e", "kind")
+	own := filepath.Join(root, "e2e", "kind", "noregistry")
 	sum := sha256.New()
-	fmt.Fprintln(sum, l.source, l.debian, l.programs)
-	files, err := filepath.Glob(filepath.Join(own, "node*.go"))
+	fmt.Fprintln(sum, m.Kind, m.Debian, m.Programs)
+	files, err := filepath.Glob(filepath.Join(own, "*.go"))
 	if err != nil {
 		return "", fmt.Errorf("naming the node image: %w", err)
 	}
@@ -70,39 +63,39 @@ func (l *Lab) nodeKey(ctx context.Context) (string, error) {
 
 // makeNode makes a node's root file system as kind's images/base/Dockerfile does: Debian's packages, kind's files,
 // Kubernetes' programs, and the images of the control plane in the node's containerd.
-func (l *Lab) makeNode(ctx context.Context, root string) error {
-	files := filepath.Join(l.source, "images", "base", "files")
+func (m Maker) makeNode(ctx context.Context, root string) error {
+	files := filepath.Join(m.Kind, "images", "base", "files")
 	steps := [][]string{
-		{"cp", "--archive", l.debian, root},
+		{"cp", "--archive", m.Debian, root},
 		{"rm", "--recursive", "--force", root + "/var/lib/containerd"},
 		{"mkdir", "--parents", root + "/kind/manifests", root + "/opt/cni/bin", root + "/etc/cni/net.d", root + "/etc/kubernetes/manifests"},
 		{"cp", "--recursive", "--no-preserve=mode,ownership", files + "/etc", files + "/kind", files + "/usr", root + "/"},
 		{"bash", "-c", `chmod 755 "$1"/usr/local/bin/* "$1"/kind/bin/*`, "chmod", root},
 		{"bash", "-c", nodeUnits, "units", root},
 		{"bash", "-c", `cp "$1"/usr/lib/cni/{host-local,loopback,ptp,portmap} "$1"/opt/cni/bin/`, "cni", root},
-		{"install", "--mode=755", l.programs + "/kubeadm", l.programs + "/kubelet", l.programs + "/kubectl", root + "/usr/bin/"},
+		{"install", "--mode=755", m.Programs + "/kubeadm", m.Programs + "/kubelet", m.Programs + "/kubectl", root + "/usr/bin/"},
 	}
 	for _, step := range steps {
-		if _, err := run(ctx, step[0], step[1:]...); err != nil {
+		if _, err := cluster.Run(ctx, step[0], step[1:]...); err != nil {
 			return err
 		}
 	}
-	if err := cluster.GoBuild(ctx, filepath.Join(root, "usr/local/sbin/runc"), "e2e/kind/runc"); err != nil {
+	if err := cluster.GoBuild(ctx, filepath.Join(root, "usr/local/sbin/runc"), "e2e/kind/noregistry/runc"); err != nil {
 		return err
 	}
-	version := strings.TrimPrefix(filepath.Base(l.programs), "kubernetes-")
-	images, err := l.controlPlaneImages(ctx, root, version)
+	version := strings.TrimPrefix(filepath.Base(m.Programs), "kubernetes-")
+	images, err := m.controlPlaneImages(ctx, root, version)
 	if err != nil {
 		return err
 	}
-	l.Logf("node: control plane's images are packed")
+	m.Logf("node: control plane's images are packed")
 	if err := writeNodeFiles(root, version, images); err != nil {
 		return err
 	}
-	if err := preload(ctx, root, filepath.Join(l.Dir, "images.tar")); err != nil {
+	if err := preload(ctx, root, filepath.Join(m.Dir, "images.tar")); err != nil {
 		return err
 	}
-	l.Logf("node: control plane's images are preloaded")
+	m.Logf("node: control plane's images are preloaded")
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package kind
+package noregistry
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 // controlPlaneImages makes the images that kubeadm's static pods name, of one program each, and packs them into
 // images.tar. There is no CoreDNS: nothing here asks for names of the cluster.
-func (l *Lab) controlPlaneImages(ctx context.Context, root, version string) ([]string, error) {
-	list, err := run(ctx, l.programs+"/kubeadm", "config", "images", "list", "--kubernetes-version="+version)
+func (m Maker) controlPlaneImages(ctx context.Context, root, version string) ([]string, error) {
+	list, err := cluster.Run(ctx, m.Programs+"/kubeadm", "config", "images", "list", "--kubernetes-version="+version)
 	if err != nil {
 		return nil, err
 	}
@@ -24,40 +24,40 @@ func (l *Lab) controlPlaneImages(ctx context.Context, root, version string) ([]s
 		if name == "coredns" {
 			continue
 		}
-		stage := filepath.Join(l.Dir, "stage-"+name)
+		stage := filepath.Join(m.Dir, "stage-"+name)
 		defer os.RemoveAll(stage)
-		if err := l.stage(ctx, root, name, stage); err != nil {
+		if err := m.stage(ctx, root, name, stage); err != nil {
 			return nil, err
 		}
 		instructions := []string{"ENV PATH=/usr/local/bin:/usr/sbin"}
 		if name == "pause" {
 			instructions = append(instructions, `ENTRYPOINT ["/usr/local/bin/pause"]`)
 		}
-		if err := l.Docker.importArchive(ctx, reference, instructions, "--directory="+stage, "."); err != nil {
+		if err := m.Docker.ImportArchive(ctx, reference, instructions, "--directory="+stage, "."); err != nil {
 			return nil, err
 		}
 		images = append(images, reference)
 	}
-	if _, err := l.Docker.Run(ctx, append([]string{"save", "--output=" + filepath.Join(l.Dir, "images.tar")}, images...)...); err != nil {
+	if _, err := m.Docker.Run(ctx, append([]string{"save", "--output=" + filepath.Join(m.Dir, "images.tar")}, images...)...); err != nil {
 		return nil, err
 	}
-	_, err = l.Docker.Run(ctx, append([]string{"rmi"}, images...)...)
+	_, err = m.Docker.Run(ctx, append([]string{"rmi"}, images...)...)
 	return images, err
 }
 
 // stage lays out the files of an image.
-func (l *Lab) stage(ctx context.Context, root, name, stage string) error {
+func (m Maker) stage(ctx context.Context, root, name, stage string) error {
 	bin := filepath.Join(stage, "usr/local/bin")
 	steps := [][]string{{"mkdir", "--parents", bin}, {"mkdir", "--mode=1777", stage + "/tmp"}}
 	switch name {
 	case "pause":
 	case "kube-proxy":
-		steps = append(steps, []string{"cp", l.programs + "/" + name, bin}, []string{"bash", "-c", stageIptables, "iptables", root, stage})
+		steps = append(steps, []string{"cp", m.Programs + "/" + name, bin}, []string{"bash", "-c", stageIptables, "iptables", root, stage})
 	default:
-		steps = append(steps, []string{"cp", l.programs + "/" + name, bin})
+		steps = append(steps, []string{"cp", m.Programs + "/" + name, bin})
 	}
 	for _, step := range steps {
-		if _, err := run(ctx, step[0], step[1:]...); err != nil {
+		if _, err := cluster.Run(ctx, step[0], step[1:]...); err != nil {
 			return fmt.Errorf("laying out image %s: %w", name, err)
 		}
 	}
@@ -87,6 +87,6 @@ chroot "$root" containerd --log-level=warn > "$archive.log" 2>&1 &
 for _ in $(seq 300); do chroot "$root" ctr version > /dev/null 2>&1 && break; sleep 0.1; done
 chroot "$root" ctr --namespace=k8s.io images import --all-platforms --no-unpack --digests /run/images.tar || { cat "$archive.log"; exit 1; }
 kill %1; wait %1 || true`
-	_, err := run(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script, "preload", root, archive)
+	_, err := cluster.Run(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", script, "preload", root, archive)
 	return err
 }
