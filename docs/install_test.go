@@ -85,7 +85,7 @@ func TestLabelOfWebhookConfigurations(t *testing.T) {
 }
 
 // needsRoot are the tiers that say they need root, by the folder whose code says so.
-var needsRoot = map[string]string{"cluster": "node", "kind": "kind", "vmnode": "virtual machine"}
+var needsRoot = map[string]string{"cluster": "node", "kind": "kind", "vm": "virtual machine"}
 
 func TestTiersThatNeedRoot(t *testing.T) {
 	files, err := filepath.Glob("../e2e/*/*.go")

@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/podgrace/podgrace/e2e/measure"
 )
 
 // outcome is what a run measured.
 type outcome struct {
 	podgrace, bare             []round // paired, without the first
-	podgraceMemory, bareMemory memory
+	podgraceMemory, bareMemory measure.Memory
 }
 
-// measure lets the sides take turns. Who is first alternates too, so that a slow drift of the machine favours neither.
-func measure(ctx context.Context, o options, podgrace, bare *side, reviews []review, progress io.Writer) (outcome, error) {
+// takeTurns lets the sides take turns. Who is first alternates too, so that a slow drift of the machine favours neither.
+func takeTurns(ctx context.Context, o options, podgrace, bare *side, reviews []review, progress io.Writer) (outcome, error) {
 	var result outcome
 	for i := range o.rounds {
 		pair := []*side{podgrace, bare}
@@ -37,9 +39,9 @@ func measure(ctx context.Context, o options, podgrace, bare *side, reviews []rev
 		}
 		fmt.Fprintf(progress, "round %d of %d: %s: %.0f/s, %s: %.0f/s%s\n", i+1, o.rounds, podgrace.name, done[podgrace].perSecond, bare.name, done[bare].perSecond, note)
 	}
-	for s, m := range map[*side]*memory{podgrace: &result.podgraceMemory, bare: &result.bareMemory} {
+	for s, m := range map[*side]*measure.Memory{podgrace: &result.podgraceMemory, bare: &result.bareMemory} {
 		var err error
-		if *m, err = memoryOf(s.pid); err != nil {
+		if *m, err = measure.MemoryOf(s.pid); err != nil {
 			return result, err
 		}
 		if err := s.judgeAll(ctx, reviews); err != nil {
@@ -73,7 +75,7 @@ type usage struct {
 }
 
 func (s *side) usage(ctx context.Context) (usage, error) {
-	cpu, err := cpuOf(s.pid)
+	cpu, err := measure.CPU(s.pid)
 	if err != nil {
 		return usage{}, err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/podgrace/podgrace/e2e/measure"
 )
 
 // goal is a bound; the zero goal is none.
@@ -50,12 +52,12 @@ var rates = []struct {
 // sizes are read once, after the rounds; the goal is for Podgrace's own value.
 var sizes = []struct {
 	name string
-	of   func(memory) float64
+	of   func(measure.Memory) float64
 	goal goal
 }{
-	{"RSS, MiB", func(m memory) float64 { return m.resident }, goal{atMost: 40, unit: " MiB"}},
-	{"  of it anonymous", func(m memory) float64 { return m.anonymous }, goal{}},
-	{"  highest", func(m memory) float64 { return m.peak }, goal{}},
+	{"RSS, MiB", func(m measure.Memory) float64 { return m.Resident }, goal{atMost: 40, unit: " MiB"}},
+	{"  of it anonymous", func(m measure.Memory) float64 { return m.Anonymous }, goal{}},
+	{"  highest", func(m measure.Memory) float64 { return m.Peak }, goal{}},
 }
 
 const mib = 1 << 20

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -52,7 +53,7 @@ const heaviest = 1_000_000
 // costs is what one kind of constraints costs in the two clusters.
 type costs struct {
 	small, large             []round // paired, without the first
-	smallMemory, largeMemory memory
+	smallMemory, largeMemory measure.Memory
 }
 
 // compareSizes answers the same reviews in a small and in a large cluster.
@@ -90,7 +91,7 @@ func compareSizes(ctx context.Context, o options, reviews []review, out, progres
 			}
 		}
 		fmt.Fprintf(progress, "constraints: %s\n", spread.name)
-		outcome, err := measure(ctx, o, sides[1], sides[0], reviews, progress)
+		outcome, err := takeTurns(ctx, o, sides[1], sides[0], reviews, progress)
 		if err != nil {
 			return fmt.Errorf("this run is void: %w", err)
 		}
@@ -135,7 +136,7 @@ func reportSizes(results []costs) string {
 		ratio, bound := compare(ours, theirs), goal{atMost: atMost}
 		room := goal{atMost: spreads[i].memory, unit: " MiB"}
 		fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.2f\t(%.2f..%.2f)\t%s\t%s\t%.1f\t%.1f\t%.1f\t%s\t%s\n", spreads[i].name, median(theirs), median(ours), ratio.median, ratio.min, ratio.max,
-			bound, bound.verdict(ratio.median), r.smallMemory.resident/mib, r.largeMemory.resident/mib, r.largeMemory.peak/mib, room, room.verdict(r.largeMemory.resident/mib))
+			bound, bound.verdict(ratio.median), r.smallMemory.Resident/mib, r.largeMemory.Resident/mib, r.largeMemory.Peak/mib, room, room.verdict(r.largeMemory.Resident/mib))
 	}
 	_ = table.Flush() // into memory
 	return text.String()

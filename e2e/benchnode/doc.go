@@ -1,6 +1,6 @@
 // Benchnode measures the node enforcer. It has three parts, and without a flag does them all.
 //
-// -hog: a node in a virtual machine (e2e/vmnode), and on it a hog that takes memory until the node runs short of it. The node
+// -hog: a node in a virtual machine (e2e/vm), and on it a hog that takes memory until the node runs short of it. The node
 // enforcer's eviction and the kubelet's own take turns at the same threshold, on the same boot; before each turn the kubelet gets the
 // turn's configuration and is restarted, so that both have a fresh one. Who is first alternates. A delay before each turn, the same for
 // both sides of a pair, lets the hog come at every moment of the kubelet's 10 s loop. A small program in the guest (watcher) sees on

@@ -19,7 +19,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/benchnode/watch"
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 const (
@@ -138,7 +138,7 @@ func (b *bed) turn(ctx context.Context, o options, s *side, delay time.Duration)
 // watch returns when the hog is gone.
 func (b *bed) watch(ctx context.Context, hog *corev1.Pod, threshold int64) (seen watch.Sight, err error) {
 	hog.Status.QOSClass = corev1.PodQOSBestEffort
-	out, err := b.node.Run(ctx, fmt.Sprintf("exec %s -pod %s -threshold %d -timeout %s", watcherPath, vmnode.PodCgroup(hog), threshold, watchTimeout))
+	out, err := b.node.Run(ctx, fmt.Sprintf("exec %s -pod %s -threshold %d -timeout %s", watcherPath, vm.PodCgroup(hog), threshold, watchTimeout))
 	if err != nil {
 		return seen, err
 	}
@@ -194,7 +194,7 @@ func (b *bed) calm(ctx context.Context) error {
 func pod(name, resources, priority string, args []string) *corev1.Pod {
 	c := corev1.Container{Name: "main", Image: cluster.PauseImage, ImagePullPolicy: corev1.PullNever, Args: args}
 	if len(args) > 0 {
-		c.Image = vmnode.HogImage
+		c.Image = vm.HogImage
 	}
 	if resources != "" {
 		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse(resources)}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -37,7 +37,7 @@ const (
 type bed struct {
 	*cluster.Cluster
 	kube client.Client
-	node *vmnode.Node
+	node *vm.Node
 }
 
 // startCluster starts a control plane with Podgrace. What is returned ends it.
@@ -60,7 +60,7 @@ func startCluster(ctx context.Context, o cluster.Options) (*cluster.Cluster, cli
 
 // startBed boots the node. What is returned ends all.
 func startBed(ctx context.Context, progress io.Writer) (_ *bed, _ func() error, err error) {
-	if err := vmnode.Supported(); err != nil {
+	if err := vm.NodeSupported(); err != nil {
 		return nil, nil, err
 	}
 	c, kube, stop, err := startCluster(ctx, cluster.Options{ControllerManager: true, Scheduler: true, Log: progress})
@@ -77,7 +77,7 @@ func startBed(ctx context.Context, progress io.Writer) (_ *bed, _ func() error, 
 		return nil, nil, err
 	}
 	b := &bed{Cluster: c, kube: kube}
-	if b.node, err = vmnode.Start(ctx, c, vmnode.Options{Name: guestName, CPUs: 2, Images: []string{archive}, KubeletConfig: quietKubelet}); err != nil {
+	if b.node, err = vm.Start(ctx, c, vm.Options{Name: guestName, CPUs: 2, Images: []string{archive}, KubeletConfig: quietKubelet}); err != nil {
 		return nil, nil, err
 	}
 	for _, step := range []func(context.Context) error{b.copyWatcher, b.deploy, b.classes} {
@@ -128,7 +128,7 @@ func (b *bed) deploy(ctx context.Context) error {
 }
 
 // tokenKubeconfig is for the service account's own token, which names the node.
-func tokenKubeconfig(node *vmnode.Node) ([]byte, error) {
+func tokenKubeconfig(node *vm.Node) ([]byte, error) {
 	text, err := node.Kubeconfig("nobody")
 	if err != nil {
 		return nil, err
@@ -169,12 +169,12 @@ func (b *bed) classes(ctx context.Context) error {
 
 // configureKubelet gives the kubelet another threshold, and restarts it also where it has that one.
 func (b *bed) configureKubelet(ctx context.Context, memory string) error {
-	files, err := b.node.Read(ctx, vmnode.KubeletConfigFile)
+	files, err := b.node.Read(ctx, vm.KubeletConfigFile)
 	if err != nil {
 		return err
 	}
 	var config kubeletv1beta1.KubeletConfiguration
-	if err := yaml.Unmarshal([]byte(files[vmnode.KubeletConfigFile]), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(files[vm.KubeletConfigFile]), &config); err != nil {
 		return fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
 	config.EvictionHard = evictionHard(memory)
@@ -182,7 +182,7 @@ func (b *bed) configureKubelet(ctx context.Context, memory string) error {
 	if err != nil {
 		return fmt.Errorf("write the kubelet's configuration: %w", err)
 	}
-	if err := b.node.Write(ctx, vmnode.KubeletConfigFile, text, 0o644); err != nil {
+	if err := b.node.Write(ctx, vm.KubeletConfigFile, text, 0o644); err != nil {
 		return err
 	}
 	return b.node.RestartKubelet(ctx)

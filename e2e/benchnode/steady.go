@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -165,7 +166,7 @@ type steady struct {
 	cgroups       float64
 	drift         float64
 	failures      float64
-	memory        memory
+	memory        measure.Memory
 	heap          float64 // in use, in bytes
 }
 

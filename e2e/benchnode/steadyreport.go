@@ -24,10 +24,10 @@ func steadyReport(o options, s steady) string {
 		{"writes", s.writes, "%.0f", new(0.0)},
 		{"CPU, seconds", s.cpu.Seconds(), "%.2f", nil},
 		{"CPU, % of a core", percent, "%.2f", new(1.0)},
-		{"RSS, MiB", s.memory.resident / mib, "%.1f", new(40.0)},
-		{"  RssAnon", s.memory.anonymous / mib, "%.1f", nil},
-		{"  RssFile", s.memory.file / mib, "%.1f", nil},
-		{"  highest RSS", s.memory.peak / mib, "%.1f", nil},
+		{"RSS, MiB", s.memory.Resident / mib, "%.1f", new(40.0)},
+		{"  RssAnon", s.memory.Anonymous / mib, "%.1f", nil},
+		{"  RssFile", s.memory.File / mib, "%.1f", nil},
+		{"  highest RSS", s.memory.Peak / mib, "%.1f", nil},
 		{"Go heap in use, MiB", s.heap / mib, "%.1f", nil},
 	} {
 		bound := ""

@@ -18,18 +18,3 @@ func TestCounter(t *testing.T) {
 		}
 	}
 }
-
-func TestParse(t *testing.T) {
-	for args, wrong := range map[string]bool{"": false, "-sizes=1,2 -rounds=1": false, "-sizes=0": true, "-sizes=a": true, "-rounds=0": true} {
-		if _, err := parse(strings.Fields(args)); (err != nil) != wrong {
-			t.Errorf("%q: %v", args, err)
-		}
-	}
-}
-
-func TestWrite(t *testing.T) {
-	n, err := write(t.TempDir(), 250)
-	if err != nil || n < 250*1000 {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-}

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"io"
 	"os"
@@ -11,39 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
-
-func TestRequiredVersion(t *testing.T) {
-	const gomod = `module example.com/m
-
-require (
-	k8s.io/kubernetes-extra v9.9.9
-	k8s.io/kubernetes v1.36.3 // pinned
-)
-
-require go.etcd.io/etcd/server/v3 v3.6.8
-
-replace k8s.io/api => k8s.io/api v0.36.3
-`
-	tests := []struct {
-		module, want string
-		found        bool
-	}{
-		{"k8s.io/kubernetes", "v1.36.3", true},
-		{"go.etcd.io/etcd/server/v3", "v3.6.8", true},
-		{"k8s.io/api", "", false},
-		{"k8s.io/absent", "", false},
-	}
-	for _, test := range tests {
-		t.Run(test.module, func(t *testing.T) {
-			got, found := requiredVersion([]byte(gomod), test.module)
-			if got != test.want || found != test.found {
-				t.Errorf("got %q, %v, want %q, %v", got, found, test.want, test.found)
-			}
-		})
-	}
-}
 
 func TestBinariesFromAssets(t *testing.T) {
 	dir := t.TempDir()
@@ -119,16 +86,6 @@ func TestOnlyTheNamedProgramsAreBuilt(t *testing.T) {
 	}
 }
 
-func TestUnknownProgram(t *testing.T) {
-	built := fakeGo(t)
-	if _, err := Binaries(t.Context(), io.Discard, "etcd", "kubelett"); err == nil || !strings.Contains(err.Error(), `"kubelett"`) {
-		t.Errorf("got %v", err)
-	}
-	if got := built(); len(got) > 0 {
-		t.Errorf("built %q", got)
-	}
-}
-
 // Nobody finds half a program, neither after a build that failed nor after one that was killed and left its file.
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	fakeGo(t)
@@ -186,81 +143,10 @@ func TestBinariesAtOnce(t *testing.T) {
 	}
 }
 
-// Who needs what is there does not wait for what somebody else is building.
-func TestNobodyWaitsForWhatItDoesNotNeed(t *testing.T) {
-	fakeGo(t)
-	dir, err := Binaries(t.Context(), io.Discard, "etcd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := lock(t.Context(), filepath.Join(dir, ".lock-kubelet"), io.Discard) // as somebody who builds it
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	if _, err := Binaries(t.Context(), io.Discard, "etcd", "kubectl"); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := Binaries(ctx, io.Discard, "kubelet"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while somebody builds the kubelet: got %v", err)
-	}
-}
-
-func TestPrograms(t *testing.T) {
-	for _, test := range []struct {
-		options Options
-		want    string
-	}{
-		{Options{}, "etcd kube-apiserver kubectl"},
-		{Options{ControllerManager: true}, "etcd kube-apiserver kubectl kube-controller-manager"},
-		{Options{ControllerManager: true, Scheduler: true}, "etcd kube-apiserver kubectl kube-controller-manager kube-scheduler"},
-	} {
-		if got := strings.Join(test.options.Programs(), " "); got != test.want {
-			t.Errorf("%+v: %s", test.options, got)
-		}
-	}
-}
-
 func programNames() []string {
 	var names []string
 	for _, p := range programs {
 		names = append(names, p.name)
 	}
 	return names
-}
-
-func TestMissing(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	got := missing(dir, "etcd", "kubelet")
-	if !slices.Equal(got, []string{"kubelet"}) {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestLockIsExclusive(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lock(t.Context(), path, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	var told strings.Builder
-	if _, err := lock(ctx, path, &told); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the second lock: got %v", err)
-	}
-	if !strings.Contains(told.String(), "waiting") {
-		t.Errorf("nothing said why it waits: %q", told.String())
-	}
-	unlock()
-	again, err := lock(t.Context(), path, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
 }

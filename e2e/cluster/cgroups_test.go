@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -14,17 +12,6 @@ const mountinfoV1 = `22 1 0:20 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
 31 1 0:30 / /var/lib/podgrace/node/kubelet rw - tmpfs tmpfs rw
 32 31 0:31 / /var/lib/podgrace/node/kubelet/a\040b rw - tmpfs tmpfs rw
 `
-
-func TestCgroupMounts(t *testing.T) {
-	want := []cgroupMount{{"/sys/fs/cgroup/cpu", false}, {"/sys/fs/cgroup/unified", true}}
-	if got := cgroupMounts(mountinfoV1); !slices.Equal(got, want) {
-		t.Errorf("v1: got %v", got)
-	}
-	const v2 = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
-	if got := cgroupMounts(v2); !slices.Equal(got, []cgroupMount{{"/sys/fs/cgroup", true}}) {
-		t.Errorf("v2: got %v", got)
-	}
-}
 
 func TestMountsUnder(t *testing.T) {
 	want := []string{"/var/lib/podgrace/node/kubelet/a b", "/var/lib/podgrace/node/kubelet"}
@@ -48,28 +35,5 @@ func TestInCgroup(t *testing.T) {
 		if got := inCgroup(test.text, "podgrace"); got != test.want {
 			t.Errorf("%q: got %v", test.text, got)
 		}
-	}
-}
-
-func TestRemoveTree(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "podgrace")
-	if !removeTree(root) {
-		t.Error("a folder that does not exist is not gone")
-	}
-	if err := os.MkdirAll(filepath.Join(root, "a", "b"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	busy := filepath.Join(root, "a", "file")
-	if err := os.WriteFile(busy, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if removeTree(root) {
-		t.Error("a busy folder is gone")
-	}
-	if err := os.Remove(busy); err != nil {
-		t.Fatal(err)
-	}
-	if !removeTree(root) {
-		t.Error("the folder is still there")
 	}
 }

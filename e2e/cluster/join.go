@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What follows is for nodes that run elsewhere than StartKubelet's, such as those of e2e/vmnode.
+// What follows is for nodes that run elsewhere than StartKubelet's, such as those of e2e/vm.
 
 // ServingCertificate issues the certificate that a kubelet at address serves with, PEM encoded, and returns the
 // authority that it and its clients trust.

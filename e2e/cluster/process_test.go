@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,14 +17,6 @@ func TestEarlyExitShowsTheLog(t *testing.T) {
 	never := func(context.Context) (bool, error) { return false, nil }
 	err = until(t.Context(), "a child", never, p)
 	if err == nil || !strings.Contains(err.Error(), "no such flag") || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestUntilEndsWithTheContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	never := func(context.Context) (bool, error) { cancel(); return false, nil }
-	if err := until(ctx, "nothing", never); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -45,22 +36,5 @@ func TestStop(t *testing.T) {
 	}
 	if err := (*process)(nil).stop(); err != nil {
 		t.Errorf("nothing to stop: %v", err)
-	}
-}
-
-func TestStartProcessThatDoesNotExist(t *testing.T) {
-	if _, err := startProcess("ghost", filepath.Join(t.TempDir(), "log"), "/nonexistent"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestOnThreadRunsBoth(t *testing.T) {
-	failure := errors.New("did not start")
-	stop, err := onThread(func() error { return failure }, func() error { return nil })
-	if !errors.Is(err, failure) {
-		t.Errorf("got %v", err)
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
@@ -19,33 +18,15 @@ var targets = []string{"webhook", "nodeenforcer", "podgrace"}
 // Image is the name of a target's image with a tag.
 func Image(target, tag string) string { return "podgrace/" + target + ":" + tag }
 
-// goImage is a base image for the Dockerfile made of this machine's Go and the node image's Debian.
-func goImage() string { return "localhost/podgrace/go:" + runtime.Version() }
-
-// importGo makes goImage, if the daemon has none.
-func (l *Lab) importGo(ctx context.Context) error {
-	if l.Docker.hasImage(ctx, goImage()) {
-		return nil
-	}
-	goroot, err := run(ctx, "go", "env", "GOROOT")
-	if err != nil {
-		return err
-	}
-	name := filepath.Base(goroot)
-	return l.Docker.importArchive(ctx, goImage(), []string{"ENV PATH=/usr/local/go/bin:/usr/bin:/bin", "ENV GOTOOLCHAIN=local"},
-		"--exclude="+name+"/test", "--transform=s,^"+name+"/,usr/local/go/,S",
-		"--directory="+l.debian, ".", "--directory=/", "etc/ssl/certs/ca-certificates.crt", "--directory="+filepath.Dir(goroot), name)
-}
-
-// importArchive makes an image of what tar archives, with instructions of a Dockerfile.
-func (d *Docker) importArchive(ctx context.Context, reference string, instructions []string, tarArgs ...string) error {
+// ImportArchive makes an image of what tar archives, with instructions of a Dockerfile.
+func (d *Docker) ImportArchive(ctx context.Context, reference string, instructions []string, tarArgs ...string) error {
 	script := `reference=$1 changes=$2; shift 2
 tar --create --numeric-owner --file=- "$@" | eval docker import "$changes" - '"$reference"'`
 	var changes strings.Builder
 	for _, instruction := range instructions {
 		fmt.Fprintf(&changes, " --change %q", instruction)
 	}
-	if _, err := (command{env: d.environment()}).run(ctx, "bash", append([]string{"-o", "pipefail", "-c", script, "import", reference, changes.String()}, tarArgs...)...); err != nil {
+	if _, err := (cluster.Command{Env: d.environment()}).Run(ctx, "bash", append([]string{"-o", "pipefail", "-c", script, "import", reference, changes.String()}, tarArgs...)...); err != nil {
 		return fmt.Errorf("making image %s: %w", reference, err)
 	}
 	return nil
@@ -75,7 +56,7 @@ func programsImage(tag string) string { return "localhost/podgrace/programs:" + 
 // Docker needs instead, which reaches no proxy, is the modules' sources.
 func Compile(ctx context.Context, source, dockerfile, tag string) error {
 	if compiledInDocker() {
-		if _, err := (command{dir: source}).run(ctx, "go", "mod", "vendor"); err != nil {
+		if _, err := (cluster.Command{Dir: source}).Run(ctx, "go", "mod", "vendor"); err != nil {
 			return fmt.Errorf("adding modules to %s: %w", filepath.Base(source), err)
 		}
 		return nil
@@ -92,8 +73,8 @@ func Compile(ctx context.Context, source, dockerfile, tag string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("making a folder for programs: %w", err)
 	}
-	script := command{dir: source, env: []string{"CGO_ENABLED=0", "VERSION=" + tag, "OUT=" + out}}
-	if _, err := script.run(ctx, "bash", "-c", line); err != nil {
+	script := cluster.Command{Dir: source, Env: []string{"CGO_ENABLED=0", "VERSION=" + tag, "OUT=" + out}}
+	if _, err := script.Run(ctx, "bash", "-c", line); err != nil {
 		return fmt.Errorf("compiling the %s version: %w", tag, err)
 	}
 	return nil
@@ -113,17 +94,18 @@ func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string) error {
 	args := []string{"build", "--progress=plain", "--network=none", "--file=" + dockerfile, "--build-arg=VERSION=" + tag}
 	switch {
 	case !compiledInDocker():
-		if err := l.Docker.importArchive(ctx, programsImage(tag), nil, "--directory="+source+"-programs", "out", "--directory=/", "etc/ssl/certs/ca-certificates.crt"); err != nil {
+		if err := l.Docker.ImportArchive(ctx, programsImage(tag), nil, "--directory="+source+"-programs", "out", "--directory=/", "etc/ssl/certs/ca-certificates.crt"); err != nil {
 			return err
 		}
 		// Nothing of the sources is copied.
 		source = source + "-programs"
 		args = append(args, "--build-arg=PROGRAMS="+programsImage(tag))
 	case !registryReached():
-		if err := l.importGo(ctx); err != nil {
+		image, err := l.maker().Go(ctx)
+		if err != nil {
 			return err
 		}
-		args = append(args, "--build-arg=GO_IMAGE="+goImage())
+		args = append(args, "--build-arg=GO_IMAGE="+image)
 	}
 	for _, target := range targets {
 		if _, err := l.Docker.Run(ctx, append(args, "--target="+target, "--tag="+Image(target, tag), source)...); err != nil {

@@ -24,7 +24,7 @@ func (c *Cluster) StartCertManager(ctx context.Context) (*cluster.Process, error
 	if err != nil {
 		return nil, err
 	}
-	module, err := command{dir: root}.run(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
+	module, err := cluster.Command{Dir: root}.Run(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/cert-manager/cert-manager")
 	if err != nil {
 		return nil, err
 	}

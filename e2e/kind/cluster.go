@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // clusterName is kind's name of the cluster, and part of its container's.
@@ -30,14 +32,16 @@ type Cluster struct {
 
 // Create creates the cluster. It returns when the node is Ready.
 func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
-	image, ours, err := l.nodeImage(ctx)
-	if err != nil {
-		return nil, err
+	image, err := strings.TrimPrefix(os.Getenv(imageVariable), "default"), error(nil)
+	if !registryReached() {
+		if image, err = l.maker().Node(ctx); err != nil {
+			return nil, err
+		}
 	}
 	l.Logf("node image is there")
 	c := &Cluster{Kubeconfig: filepath.Join(l.Dir, "kubeconfig"), lab: l, image: image}
 	config := filepath.Join(l.Dir, "kind.yaml")
-	if err := os.WriteFile(config, []byte(clusterConfig(ours)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(clusterConfig(!registryReached())), 0o600); err != nil {
 		return nil, fmt.Errorf("writing kind's configuration: %w", err)
 	}
 	args := []string{"create", "cluster", "--config=" + config, "--kubeconfig=" + c.Kubeconfig, "--wait=3m", "--retain"}
@@ -88,14 +92,14 @@ func (c *Cluster) Load(ctx context.Context, images ...string) error {
 // Kubectl runs kubectl and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	flags := []string{"--kubeconfig=" + c.Kubeconfig, "--cache-dir=" + filepath.Join(c.lab.Dir, "kubectl")}
-	return run(ctx, c.lab.programs+"/kubectl", append(flags, args...)...)
+	return cluster.Run(ctx, c.lab.programs+"/kubectl", append(flags, args...)...)
 }
 
 // Helm runs helm and returns its output.
 func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
 	home := filepath.Join(c.lab.Dir, "helm")
 	env := []string{"KUBECONFIG=" + c.Kubeconfig, "HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home}
-	return command{env: env}.run(ctx, c.lab.helm, args...)
+	return cluster.Command{Env: env}.Run(ctx, c.lab.helm, args...)
 }
 
 // Delete deletes the cluster.
@@ -111,7 +115,7 @@ func (c *Cluster) Delete(ctx context.Context) error {
 
 func (l *Lab) runKind(ctx context.Context, args ...string) error {
 	env := append(l.Docker.environment(), "KIND_CLUSTER_NAME="+clusterName)
-	_, err := command{env: env}.run(ctx, l.kind, args...)
+	_, err := cluster.Command{Env: env}.Run(ctx, l.kind, args...)
 	return err
 }
 

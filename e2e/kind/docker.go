@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/kind/noregistry"
 )
 
 // Docker is a client of a daemon.
@@ -66,7 +67,7 @@ func (d *Docker) environment() []string {
 
 // Run runs a docker command and returns its output.
 func (d *Docker) Run(ctx context.Context, args ...string) (string, error) {
-	return command{env: d.environment()}.run(ctx, filepath.Join(d.bin, "docker"), args...)
+	return cluster.Command{Env: d.environment()}.Run(ctx, filepath.Join(d.bin, "docker"), args...)
 }
 
 // reachable says if a daemon answers.
@@ -77,8 +78,8 @@ func (d *Docker) reachable(ctx context.Context) bool {
 	return err == nil
 }
 
-// hasImage says if the daemon has an image.
-func (d *Docker) hasImage(ctx context.Context, reference string) bool {
+// HasImage says if the daemon has an image.
+func (d *Docker) HasImage(ctx context.Context, reference string) bool {
 	_, err := d.Run(ctx, "image", "inspect", reference)
 	return err == nil
 }
@@ -89,7 +90,7 @@ const cgroupParent = "/podgrace-kind"
 // start starts a daemon, with our runc before Debian's. It belongs in a box: a second daemon in the same network namespace
 // rewrites the first one's firewall rules.
 func (d *Docker) start(ctx context.Context, dir, data string) error {
-	if err := cluster.GoBuild(ctx, filepath.Join(d.bin, "runc"), "e2e/kind/runc"); err != nil {
+	if err := cluster.GoBuild(ctx, filepath.Join(d.bin, "runc"), "e2e/kind/noregistry/runc"); err != nil {
 		return err
 	}
 	socket := "unix://" + filepath.Join(dir, "docker.sock")
@@ -124,7 +125,7 @@ func (d *Docker) removeLeftovers(ctx context.Context) error {
 // trim removes what no later run uses from a private daemon's data: node images of other inputs, images whose name went to
 // a newer one, and what BuildKit keeps beyond some gigabytes.
 func (d *Docker) trim(ctx context.Context, node string) error {
-	list, err := d.Run(ctx, "images", "--format={{.Repository}}:{{.Tag}}", nodeRepository)
+	list, err := d.Run(ctx, "images", "--format={{.Repository}}:{{.Tag}}", noregistry.NodeRepository)
 	if err != nil {
 		return err
 	}

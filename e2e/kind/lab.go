@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/kind/box"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/kind/noregistry"
+	"github.com/podgrace/podgrace/e2e/kind/noregistry/box"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // Lab is what a run has at its disposal: a daemon, the programs, the sources of both versions.
@@ -168,7 +169,7 @@ func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 		return nil, err
 	}
 	if !registryReached() {
-		if l.debian, err = vmnode.DebianRoot(ctx, log); err != nil {
+		if l.debian, err = vm.DebianRoot(ctx, log); err != nil {
 			return nil, err
 		}
 	}
@@ -176,17 +177,22 @@ func newLab(ctx context.Context, log io.Writer, dir string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.kind, err = (command{dir: root}).run(ctx, "go", "tool", "-modfile=tools/go.mod", "-n", "kind"); err != nil {
+	if l.kind, err = (cluster.Command{Dir: root}).Run(ctx, "go", "tool", "-modfile=tools/go.mod", "-n", "kind"); err != nil {
 		return nil, err
 	}
-	if l.helm, err = (command{dir: filepath.Join(root, "e2e", "deploy")}).run(ctx, "go", "tool", "-n", "helm"); err != nil {
+	if l.helm, err = (cluster.Command{Dir: filepath.Join(root, "e2e", "deploy")}).Run(ctx, "go", "tool", "-n", "helm"); err != nil {
 		return nil, err
 	}
 	if l.certManager, err = buildCertManager(ctx, dir); err != nil {
 		return nil, err
 	}
-	l.source, err = command{dir: root}.run(ctx, "go", "list", "-modfile=tools/go.mod", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kind")
+	l.source, err = cluster.Command{Dir: root}.Run(ctx, "go", "list", "-modfile=tools/go.mod", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kind")
 	return l, err
+}
+
+// maker makes what a registry would have.
+func (l *Lab) maker() noregistry.Maker {
+	return noregistry.Maker{Docker: l.Docker, Dir: l.Dir, Debian: l.debian, Programs: l.programs, Kind: l.source, Logf: l.Logf}
 }
 
 // Logf notes a step and when it was done.

@@ -30,8 +30,8 @@ func export(ctx context.Context, dir, archive string, env ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making a folder for sources: %w", err)
 	}
-	shell := command{dir: root, env: append(env, "DIR="+dir)}
-	if _, err := shell.run(ctx, "bash", "-o", "pipefail", "-c", archive+` | tar --extract --directory="$DIR"`); err != nil {
+	shell := cluster.Command{Dir: root, Env: append(env, "DIR="+dir)}
+	if _, err := shell.Run(ctx, "bash", "-o", "pipefail", "-c", archive+` | tar --extract --directory="$DIR"`); err != nil {
 		return fmt.Errorf("exporting the repository: %w", err)
 	}
 	return nil
@@ -44,17 +44,17 @@ func PreviousCommit(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	git := command{dir: root}
+	git := cluster.Command{Dir: root}
 	named := os.Getenv("PODGRACE_UPGRADE_FROM")
 	if named == "" {
-		changes, err := git.run(ctx, "git", "status", "--porcelain")
+		changes, err := git.Run(ctx, "git", "status", "--porcelain")
 		if err != nil {
 			return "", err
 		}
 		named = "HEAD"
-		if _, err := git.run(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD~1^{commit}"); err == nil && changes == "" {
+		if _, err := git.Run(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD~1^{commit}"); err == nil && changes == "" {
 			named = "HEAD~1" // a shallow clone may have one commit only
 		}
 	}
-	return git.run(ctx, "git", "rev-parse", "--verify", "--short", named+"^{commit}")
+	return git.Run(ctx, "git", "rev-parse", "--verify", "--short", named+"^{commit}")
 }

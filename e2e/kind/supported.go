@@ -23,6 +23,10 @@ var (
 	}
 )
 
+// imageVariable names a node image to use instead of ours; "default" is kind's own. The base images of the Dockerfile are then
+// pulled as well.
+const imageVariable = "PODGRACE_KIND_IMAGE"
+
 // registryReached says if node image and base images come from a registry, as PODGRACE_KIND_IMAGE asks.
 func registryReached() bool { return os.Getenv(imageVariable) != "" }
 

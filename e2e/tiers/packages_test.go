@@ -13,7 +13,7 @@ import (
 )
 
 // inGuest are packages whose tests no tier runs, since they are built for a guest, where those of another package run them.
-var inGuest = []string{"e2e/guest/kernel"}
+var inGuest = []string{"e2e/vm/kernel"}
 
 // Whoever adds a package adds it to a tier; one that is in two would run twice.
 func TestEachPackageIsInOneTier(t *testing.T) {

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/guest"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/page"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
 )
 
 // tier is a set of packages which need the same things of the machine, or a command.
@@ -72,24 +71,19 @@ var tiers = []tier{
 	{
 		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
 		// is built under a lock.
-		name: "enforcer in a machine", what: "the node enforcer on a node in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/vmenforcer"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: vmnode.Supported, cores: 1, limit: 40 * time.Minute,
+		name: "virtual machine", what: "bare guests and a node with the enforcer in QEMU, with cgroup v2", dir: "e2e",
+		packages: []string{"./node/guest", "./node/vm"},
+		args:     live, after: []string{controlPlane, nodePrograms}, unmet: machinesUnmet, cores: 1, limit: 50 * time.Minute,
 	},
 	{
 		name: "kind", what: "images, manifests and both certificate modes in a kind cluster", dir: "e2e",
-		packages: []string{"./kind/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
+		packages: []string{"./kind/noregistry/box", "./kind/install"}, args: live, after: []string{controlPlane, nodePrograms}, unmet: kind.Supported,
 		cores: 0.6, limit: kindLimit(),
 	},
 	{
 		name: "node", what: "with a kubelet and containerd on this host", dir: "e2e",
-		packages: []string{"./node", "./node/cgroupv1", "./node/enforcer", "./node/ordinary", "./node/partition"},
+		packages: []string{"./node", "./node/cgroupv1", "./node/host", "./node/ordinary", "./node/partition"},
 		args:     live, after: []string{controlPlane, nodePrograms}, unmet: cluster.NodeSupported, cores: 0.4, limit: 30 * time.Minute,
-	},
-	{
-		name: "virtual machine", what: "nodes and bare guests in QEMU, with cgroup v2", dir: "e2e",
-		packages: []string{"./node/guest", "./node/vm"},
-		args:     live, after: []string{controlPlane, nodePrograms}, unmet: guestUnmet, cores: 1, limit: 20 * time.Minute,
 	},
 	{
 		name: "unit", what: "pure decisions, handlers, programs", dir: ".",
@@ -98,7 +92,7 @@ var tiers = []tier{
 	{
 		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./guest", "./vmnode/...", "./guest/guesttest", "./kind/runc",
+			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},
@@ -128,8 +122,8 @@ var tiers = []tier{
 	},
 }
 
-// guestUnmet: some of these tests run in a bare guest, others on a node in one.
-func guestUnmet() error { return cmp.Or(guest.Supported(), vmnode.Supported()) }
+// machinesUnmet: some of these tests run in a bare guest, others on a node in a machine.
+func machinesUnmet() error { return cmp.Or(vm.GuestSupported(), vm.NodeSupported()) }
 
 // choose picks tiers by name, and those that they come after; no names are all of them.
 func choose(all []tier, names []string) ([]tier, error) {

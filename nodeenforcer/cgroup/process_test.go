@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 )
 
-// On a folder that looks like /proc; e2e/guest/kernel has the real one.
+// On a folder that looks like /proc; e2e/vm/kernel has the real one.
 func TestSetOOMScoreAdj(t *testing.T) {
 	fake := cgrouptest.NewFake()
 	fake.Add("/a/b", nil, 12, 14)

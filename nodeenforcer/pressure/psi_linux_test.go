@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 )
 
-// What needs no kernel with PSI; the rest is in e2e/guest/kernel.
+// What needs no kernel with PSI; the rest is in e2e/vm/kernel.
 func TestOpenTriggerRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "memory.pressure")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

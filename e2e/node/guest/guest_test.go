@@ -8,19 +8,19 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
-	"github.com/podgrace/podgrace/e2e/guest"
-	"github.com/podgrace/podgrace/e2e/guest/guesttest"
+	"github.com/podgrace/podgrace/e2e/vm"
+	"github.com/podgrace/podgrace/e2e/vm/guesttest"
 )
 
 // Whatever package kernel has for a bare machine, each under its own name.
 func TestGuest(t *testing.T) {
-	clustertest.Require(t, "virtual machine", guest.Supported())
+	clustertest.Require(t, "virtual machine", vm.GuestSupported())
 	binary := filepath.Join(t.TempDir(), "kernel.test")
-	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/guest/kernel"); err != nil {
+	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/vm/kernel"); err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	code, err := guest.Run(t.Context(), guest.Options{
+	code, err := vm.RunGuest(t.Context(), vm.GuestOptions{
 		Binary: binary,
 		Args:   []string{guesttest.Verbose, "-test.run=^Test(V2|Pressure)", "-test.timeout=20m"},
 		Output: io.MultiWriter(&text, t.Output()),

@@ -1,4 +1,4 @@
-// Package vm tests, on the node of e2e/vmnode, that it is what it says: a node with cgroup v2 and systemd whose
-// kubelet writes what facts about kubelets say, on which a workload can be brought under memory pressure, and from
-// which nothing reaches the host.
+// Package vm runs the suite of the node enforcer on the node of e2e/vm, with cgroup v2, the systemd driver and a kubelet of its own, and has
+// more tests, of what takes the whole machine: pressure on memory and disk, a partition, a clock that jumps. The enforcer is there as it is
+// deployed: as the DaemonSet of deploy/nodeenforcer, with no more rights than that gives it.
 package vm

@@ -1,94 +1,121 @@
 package vm
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/node/enforcer"
+	"github.com/podgrace/podgrace/e2e/vm"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
-// The node is of this Kubernetes version, has cgroup v2 alone, and its kubelet is reached through the API server.
-func TestTheNode(t *testing.T) {
-	s, n := start(t)
-	var object corev1.Node
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: nodeName}, &object); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(s.BinDir, object.Status.NodeInfo.KubeletVersion) {
-		t.Errorf("kubelet %s, programs in %s", object.Status.NodeInfo.KubeletVersion, s.BinDir)
-	}
-	if object.Labels["podgrace.test/guest"] != "yes" {
-		t.Errorf("labels %v", object.Labels)
-	}
-	if got := run(t, n, "stat --file-system --format=%T "+vmnode.CgroupRoot); got != "cgroup2fs\n" {
-		t.Errorf("cgroups are %q", got)
-	}
-	// See the slice's unit file: without it the guest hangs sooner or later.
-	if got := run(t, n, "cat "+vmnode.CgroupRoot+"/podgracequota.slice/cpu.max"); got != "100000 100000\n" {
-		t.Errorf("the quota that never ends is %q", got)
-	}
-	if got := config(t, s); got.CgroupDriver != "systemd" || got.EvictionHard["memory.available"] != threshold {
-		t.Errorf("the kubelet runs with %+v", got)
+// The ports of the deployed enforcer's metrics, and of the second one.
+const (
+	metricsPort   = 10347
+	repairHealth  = 20346
+	repairMetrics = 20347
+)
+
+// metrics are of the enforcer with this port for them.
+func (g *ground) metrics(port int) enforcer.Metrics {
+	return func(ctx context.Context) (string, error) {
+		return g.node.Run(ctx, fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3`, port))
 	}
 }
 
-// kubeletConfig is a part of what the kubelet says it runs with.
-type kubeletConfig struct {
-	CgroupDriver string
-	EvictionHard map[string]string
-}
+func (g *ground) Enforcer(*testing.T) enforcer.Metrics { return g.metrics(metricsPort) }
 
-func config(t *testing.T, s *suite.Suite) kubeletConfig {
+// Repairer has the rights of the deployed one.
+func (g *ground) Repairer(t *testing.T) enforcer.Metrics {
 	t.Helper()
-	kube, err := kubernetes.NewForConfig(s.Config)
-	if err != nil {
+	var d appsv1.DaemonSet
+	if err := g.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "podgrace-nodeenforcer"}, &d); err != nil {
 		t.Fatal(err)
 	}
-	text, err := kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + nodeName + "/proxy/configz").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "repairer"}, Spec: d.Spec.Template.Spec}
+	c := &p.Spec.Containers[0]
+	c.Args = append(c.Args, "--mode=Repair", "--checkpoint=", "--runtime-dir=/run/podgrace/repairer", fmt.Sprintf("--health-port=%d", repairHealth), fmt.Sprintf("--metrics-port=%d", repairMetrics))
+	for _, probe := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe} {
+		probe.HTTPGet.Port = intstr.FromInt32(repairHealth)
 	}
-	var answer struct{ KubeletConfig kubeletConfig }
-	if err := json.Unmarshal(text, &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.KubeletConfig
+	g.Running(t, p)
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _, _ := g.Kubectl(context.Background(), "logs", "--namespace="+namespace, "--tail=300", p.Name)
+			t.Logf("the second enforcer's log:\n%s", out)
+		}
+	})
+	e := g.metrics(repairMetrics)
+	g.Eventually(t, "the second enforcer", func(ctx context.Context) (bool, error) {
+		rounds, err := e.Sum(ctx, enforcer.FullRounds)
+		return rounds > 0, err
+	})
+	return e
 }
 
-// The API server is all that the guest reaches: neither the host's other ports, though one listens, nor a network
-// beyond, to which it has no route, and which QEMU refuses itself where it gets one.
-func TestNothingLeavesTheGuest(t *testing.T) {
-	_, n := start(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// Plan is what the enforcer's own program prints, run in its pod and so with its rights.
+func (g *ground) Plan(t *testing.T, args ...string) report.NodePlan {
+	t.Helper()
+	p := g.ready(t)
+	command := append([]string{
+		"exec", "--namespace=" + namespace, p.Name, "--", "/program", "plan", "-o", "json", "--node-name=" + nodeName, "--kubeconfig=" + kubeconfig, "--cgroup-root=/host/cgroup",
+	}, args...)
+	out, problems, err := g.Kubectl(t.Context(), command...)
+	if err != nil {
+		t.Fatalf("plan: %v: %s", err, problems)
+	}
+	var plan report.NodePlan
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatalf("the plan can't be read: %v\n%s", err, out)
+	}
+	return plan
+}
+
+// File is in a folder that the enforcer's pod has.
+func (g *ground) File(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(filepath.Dir(kubeconfig), "file.yaml")
+	if err := g.node.Write(t.Context(), file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (g *ground) Get(t *testing.T, at, file string) string {
+	t.Helper()
+	file = path.Join(vm.CgroupRoot, at, file)
+	values, err := g.node.Read(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	host := fmt.Sprintf("/dev/tcp/10.0.2.2/%d", listener.Addr().(*net.TCPAddr).Port)
-	reach := func(path string, seconds int) error {
-		_, err := n.Run(t.Context(), fmt.Sprintf("timeout %d bash -c 'exec 3<>%s'", seconds, path))
-		return err
+	return values[file]
+}
+
+func (g *ground) Put(t *testing.T, at, file, value string) {
+	t.Helper()
+	g.script(t, "echo "+value+" > "+path.Join(vm.CgroupRoot, at, file))
+}
+
+// keepingOOMGroups does what has systemd reload, which resets memory.oom.group, and puts them back: the next test begins as this one did.
+func (g *ground) keepingOOMGroups(t *testing.T, reload func()) {
+	t.Helper()
+	before := g.script(t, "find "+vm.Kubepods+" -name memory.oom.group | xargs grep --with-filename ''")
+	reload()
+	var restore strings.Builder
+	for line := range strings.Lines(before) {
+		file, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fmt.Fprintf(&restore, "echo %s > %s\n", value, file)
 	}
-	if err := reach("/dev/tcp/10.0.2.100/6443", 60); err != nil {
-		t.Errorf("the API server: %v", err)
-	}
-	if err := reach(host, 5); err == nil {
-		t.Error("the guest reaches a port of the host")
-	}
-	if routes := run(t, n, "ip route show default"); routes != "" {
-		t.Errorf("default route %q", routes)
-	}
-	// Nobody is at 192.0.2.1 (RFC 5737), so it is QEMU that answers.
-	got := run(t, n, "ip route add 192.0.2.0/24 via 10.0.2.2; timeout 60 bash -c 'exec 3<>/dev/tcp/192.0.2.1/80'; ip route delete 192.0.2.0/24")
-	if !strings.Contains(got, "Connection refused") {
-		t.Errorf("a connection to another network: %q", got)
-	}
+	g.script(t, restore.String())
 }

@@ -6,12 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/podgrace/podgrace/e2e/cluster"
-	"github.com/podgrace/podgrace/e2e/guest/guesttest"
-	"github.com/podgrace/podgrace/e2e/vmnode"
+	"github.com/podgrace/podgrace/e2e/vm"
+	"github.com/podgrace/podgrace/e2e/vm/guesttest"
 )
 
 // kernelTest is the test binary in the guest.
@@ -20,24 +17,27 @@ const kernelTest = "/var/tmp/kernel.test"
 // What package kernel has for a machine that systemd has booted. It works on slices of its own, beside the kubelet's, and has systemd
 // reload: what the kubelet set stays, but for memory.oom.group, which is no property of systemd's.
 func TestSystemd(t *testing.T) {
-	s, n := start(t)
+	g := start(t)
 	binary := filepath.Join(t.TempDir(), "kernel.test")
-	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/guest/kernel"); err != nil {
+	if err := cluster.GoTestBinary(t.Context(), binary, "e2e/vm/kernel"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Copy(t.Context(), binary, kernelTest, 0o755); err != nil {
+	if err := g.node.Copy(t.Context(), binary, kernelTest, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
-	p := pod(namespace(t, s), "beside", cluster.PauseImage, corev1.ResourceRequirements{Limits: limits})
-	running(t, s, p)
+	p := g.Pod(g.Workspace(t), "beside", cluster.PauseImage, "250m/64Mi", "250m/64Mi", nil)
+	g.Running(t, p)
 	files := func() string {
 		const names = "{cpu.weight,cpu.max,memory.max,memory.high,memory.low,memory.min,pids.max,cpuset.cpus}"
-		return run(t, n, "cd "+vmnode.Kubepods+" && grep --with-filename '' "+names+" && cd "+vmnode.PodCgroup(p)+" && grep --recursive '' . --include="+names+" | sort")
+		return g.script(t, "cd "+vm.Kubepods+" && grep --with-filename '' "+names+" && cd "+vm.PodCgroup(p)+" && grep --recursive '' . --include="+names+" | sort")
 	}
 	before := files()
-	output, err := n.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
-	exit, failed := errors.AsType[*vmnode.ExitError](err)
+	var output string
+	var err error
+	g.keepingOOMGroups(t, func() {
+		output, err = g.node.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
+	})
+	exit, failed := errors.AsType[*vm.ExitError](err)
 	if err != nil && !failed {
 		t.Fatal(err)
 	}
@@ -48,5 +48,5 @@ func TestSystemd(t *testing.T) {
 	if diff := cmp.Diff(before, files()); diff != "" {
 		t.Errorf("the kubelet's files changed (-before +after):\n%s", diff)
 	}
-	run(t, n, "rm "+kernelTest)
+	g.script(t, "rm "+kernelTest)
 }

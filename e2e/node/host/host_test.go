@@ -1,0 +1,146 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/cluster/clustertest"
+	"github.com/podgrace/podgrace/e2e/measure"
+	"github.com/podgrace/podgrace/e2e/node/enforcer"
+	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
+)
+
+const nodeName = "real"
+
+var shared = &suite.Shared{Tier: "node", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
+
+func TestMain(m *testing.M) { suite.Main(m, shared) }
+
+func TestEnforcer(t *testing.T) { enforcer.Run(t, start) }
+
+var (
+	once    sync.Once
+	node    *cluster.Node
+	program string
+	onceErr error
+)
+
+func start(t *testing.T) *enforcer.Ground {
+	t.Helper()
+	clustertest.Require(t, "node", cluster.NodeSupported())
+	s := shared.Get(t)
+	once.Do(func() {
+		ctx := context.Background()
+		if onceErr = podgrace.AllowEnforcer(ctx, s.Cluster); onceErr != nil {
+			return
+		}
+		if program, onceErr = podgrace.BuildEnforcer(ctx, filepath.Join(s.Dir, "bin")); onceErr != nil {
+			return
+		}
+		node, onceErr = s.StartKubelet(ctx, cluster.KubeletOptions{Name: nodeName})
+	})
+	if onceErr != nil {
+		t.Fatal(onceErr)
+	}
+	tree, err := cgroup.NewV1("/sys/fs/cgroup", "/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &enforcer.Ground{
+		Suite: s, Machine: machine{s.Cluster, tree}, NodeName: nodeName, Patience: 3 * time.Minute, LeastCPU: "1m", Shares: "cpu.shares",
+		Tuned: []string{"memory.limit_in_bytes", "oom_score_adj"}, NoLowerOOM: true,
+	}
+}
+
+// machine is this host.
+type machine struct {
+	cluster *cluster.Cluster
+	tree    cgroup.Tree
+}
+
+// kubeletAt is where this node's kubelet is, for the enforcer.
+func kubeletAt() []string {
+	return []string{"--kubelet", fmt.Sprintf("%s:%d", node.Address, node.Port)}
+}
+
+func (m machine) Enforcer(t *testing.T) enforcer.Metrics { return m.start(t, "--resync=1s") }
+
+func (m machine) Repairer(t *testing.T) enforcer.Metrics {
+	return m.start(t, "--resync=1s", "--mode=Repair")
+}
+
+// start starts an enforcer, which ends with the test.
+func (m machine) start(t *testing.T, args ...string) enforcer.Metrics {
+	t.Helper()
+	e, err := podgrace.StartEnforcer(m.cluster, program, nodeName, append(kubeletAt(), args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.WaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func(ctx context.Context) (string, error) { return measure.Metrics(ctx, e.MetricsURL+"/metrics") }
+}
+
+func (m machine) Plan(t *testing.T, args ...string) report.NodePlan {
+	t.Helper()
+	kubeconfig, err := podgrace.EnforcerKubeconfig(m.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append(append([]string{"plan", "-o", "json", "--kubeconfig", kubeconfig, "--node-name", nodeName}, kubeletAt()...), args...)
+	var problems strings.Builder
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("nodeenforcer %s: %v: %s", strings.Join(args, " "), err, &problems)
+	}
+	var p report.NodePlan
+	if err := json.Unmarshal(out, &p); err != nil {
+		t.Fatalf("the plan can't be read: %v\n%s", err, out)
+	}
+	return p
+}
+
+func (m machine) File(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file.yaml")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (m machine) Get(t *testing.T, at, file string) string {
+	t.Helper()
+	files, err := m.tree.Read(at, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files[file]
+}
+
+func (m machine) Put(t *testing.T, at, file, value string) {
+	t.Helper()
+	if _, err := m.tree.Write(t.Context(), at, []cgroup.File{{Name: file, Value: value}}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const disk, root = "/dev/vda", "/root"
+
+func startFromDisk() error {
+	if err := unix.Mount("dev", "/dev", "devtmpfs", 0, ""); err != nil {
+		return fmt.Errorf("mounting /dev: %w", err)
+	}
+	modules, err := filepath.Glob("/modules/*") // sorted by the numbers in front of their names
+	if err != nil {
+		return err
+	}
+	for _, module := range modules {
+		if err := load(module); err != nil {
+			return fmt.Errorf("loading %s: %w", module, err)
+		}
+	}
+	if err := await(disk); err != nil {
+		return err
+	}
+	if err := unix.Mount(disk, root, "ext4", unix.MS_NOATIME, "nobarrier"); err != nil {
+		return fmt.Errorf("mounting %s: %w", disk, err)
+	}
+	return become("/sbin/init")
+}
+
+func load(module string) error {
+	file, err := os.Open(module)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	flags := 0
+	if !strings.HasSuffix(module, ".ko") {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	return unix.FinitModule(int(file.Fd()), "", flags)
+}
+
+// await waits for a device, which the kernel finds a moment after the driver is loaded.
+func await(device string) error {
+	for range 500 {
+		if _, err := os.Stat(device); err == nil {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return errors.New("no " + device)
+}
+
+// become makes the disk the root, as switch_root(8) does, and runs its init in our place.
+func become(init string) error {
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
+		return fmt.Errorf("moving the root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("changing the root: %w", err)
+	}
+	return syscall.Exec(init, []string{init}, os.Environ())
+}

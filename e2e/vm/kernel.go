@@ -1,0 +1,121 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+// kernelPackage depends on the newest kernel for virtual machines. A bare guest needs none of its modules.
+const kernelPackage = "linux-image-cloud-amd64"
+
+// kernel is an unpacked kernel.
+type kernel struct {
+	version string // as uname -r says
+	image   string // the file that boots
+	modules string // the folder lib/modules
+}
+
+// debianKernel returns the newest kernel of the cache: if it has none, out of its Debian package, which is downloaded and unpacked
+// there, but not installed: that would put files into the host's /boot.
+func debianKernel(ctx context.Context) (kernel, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return kernel{}, err
+	}
+	if k, err := cachedKernel(cache); err == nil {
+		return k, nil
+	}
+	temp, err := os.MkdirTemp(cache, ".kernel-")
+	if err != nil {
+		return kernel{}, fmt.Errorf("fetching a kernel: %w", err)
+	}
+	defer os.RemoveAll(temp)
+	if err := os.Chmod(temp, 0o755); err != nil { // as root apt downloads as user _apt, if that may write here
+		return kernel{}, fmt.Errorf("fetching a kernel: %w", err)
+	}
+	// Lists may be empty, or name a file that is no longer there: then they are updated first.
+	if err := fetchKernel(ctx, temp); err != nil {
+		if err := command(ctx, temp, "apt-get", "update", "--quiet"); err != nil {
+			return kernel{}, err
+		}
+		if err := fetchKernel(ctx, temp); err != nil {
+			return kernel{}, err
+		}
+	}
+	k, err := findKernel(temp)
+	if err != nil {
+		return kernel{}, err
+	}
+	// What is in the cache is whole, since it comes there by renaming. Of two at the same time the first one's is kept.
+	if err := os.Rename(temp, filepath.Join(cache, "kernel-"+k.version)); err != nil && !errors.Is(err, os.ErrExist) {
+		return kernel{}, fmt.Errorf("keeping a kernel: %w", err)
+	}
+	return cachedKernel(cache)
+}
+
+// cachedKernel is the one of the last name.
+func cachedKernel(cache string) (kernel, error) {
+	found, _ := filepath.Glob(filepath.Join(cache, "kernel-*"))
+	if len(found) == 0 {
+		return kernel{}, errors.New("the cache has no kernel")
+	}
+	return findKernel(slices.Max(found))
+}
+
+// fetchKernel downloads what the kernel's package stands for and unpacks it into dir.
+func fetchKernel(ctx context.Context, dir string) error {
+	text, err := exec.CommandContext(ctx, "apt-cache", "depends", "--important", kernelPackage).Output()
+	if err != nil {
+		return fmt.Errorf("asking apt for %s: %w", kernelPackage, err)
+	}
+	name := regexp.MustCompile(`Depends: (linux-image-\S+)`).FindSubmatch(text)
+	if name == nil {
+		return fmt.Errorf("%s depends on no kernel:\n%s", kernelPackage, text)
+	}
+	if err := command(ctx, dir, "apt-get", "download", "--quiet", string(name[1])); err != nil {
+		return err
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if len(files) != 1 {
+		return fmt.Errorf("downloading %s gave %d files", name[1], len(files))
+	}
+	if err := command(ctx, dir, "dpkg-deb", "--extract", files[0], "."); err != nil {
+		return err
+	}
+	return os.Remove(files[0])
+}
+
+// findKernel finds the one kernel below dir. Since Debian 13 lib may be usr/lib.
+func findKernel(dir string) (kernel, error) {
+	for _, lib := range []string{"lib", "usr/lib"} {
+		found, _ := filepath.Glob(filepath.Join(dir, lib, "modules", "*"))
+		if len(found) != 1 {
+			continue
+		}
+		version := filepath.Base(found[0])
+		k := kernel{version: version, image: filepath.Join(dir, "boot", "vmlinuz-"+version), modules: filepath.Dir(found[0])}
+		_, err := os.Stat(k.image)
+		return k, err
+	}
+	return kernel{}, errors.New("the kernel's package has no modules")
+}
+
+// command runs a program in dir. The error has the end of what it wrote.
+func command(ctx context.Context, dir, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, cluster.Tail(text, 10))
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package vm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+)
+
+const (
+	loopback = "127.0.0.1"
+	// guestAddress is the guest's own in QEMU's user-mode network; each guest has a network of its own.
+	guestAddress = "10.0.2.15"
+	// guestAPIServer is where the API server is for a guest.
+	guestAPIServer     = guestAPIServerHost + ":6443"
+	guestAPIServerHost = "10.0.2.100"
+	shellPort          = 10022
+	kubeletPort        = 10250
+)
+
+// machineOptions describe a guest.
+type machineOptions struct {
+	name      string
+	dir       string // of its files
+	console   string // the log of the guest's serial line; default: in dir
+	image     image
+	keepDisk  bool // write to the image; otherwise to a file that nobody else sees, and that is gone with QEMU
+	seed      seed
+	memoryMiB int
+	cpus      int
+	forwards  []string // more of QEMU's user network: hostfwd=, guestfwd=
+}
+
+// machine is a running guest.
+type machine struct {
+	options machineOptions
+	process *cluster.Process
+	shell   shell
+}
+
+// startMachine starts a guest, and does not wait for it.
+func startMachine(ctx context.Context, o machineOptions) (*machine, error) {
+	if o.console == "" {
+		o.console = filepath.Join(o.dir, "console.log")
+	}
+	port, err := cluster.FreePort(loopback)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{options: o, shell: shell{address: net.JoinHostPort(loopback, strconv.Itoa(port)), token: rand.Text()}}
+	m.options.seed.token = m.shell.token
+	m.options.forwards = append(o.forwards, fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", loopback, port, guestAddress, shellPort))
+	if err := m.options.seed.write(m.seedFile()); err != nil {
+		return nil, err
+	}
+	if m.process, err = cluster.StartAhead("guest "+o.name, m.logFile(), qemu, m.options.arguments(m.seedFile())...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// arguments are QEMU's.
+func (o machineOptions) arguments(seedFile string) []string {
+	snapshot := "on"
+	if o.keepDisk {
+		snapshot = "off"
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	network := append([]string{"user", "id=net", "restrict=on", "ipv6=off", "net=10.0.2.0/24", "host=10.0.2.2"}, o.forwards...)
+	return hardware{
+		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus,
+		boot: []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)},
+	}.arguments(
+		"-name", o.name,
+		"-drive", "file="+o.image.disk()+",format=raw,if=virtio,cache=unsafe,snapshot="+snapshot,
+		"-drive", "file="+seedFile+",format=raw,if=virtio,readonly=on",
+		"-netdev", strings.Join(network, ","), "-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
+	)
+}
+
+// apiServerForward forwards guestAPIServer to a port of the host's loopback: for each connection QEMU runs a program
+// whose standard input and output it is. A socket instead would serve one connection only.
+func apiServerForward(port string) string {
+	return fmt.Sprintf("guestfwd=tcp:%s-cmd:socat - TCP4:%s:%s", guestAPIServer, loopback, port)
+}
+
+func (m *machine) seedFile() string { return filepath.Join(m.options.dir, "seed.tar") }
+func (m *machine) logFile() string  { return filepath.Join(m.options.dir, "qemu.log") }
+
+// explain adds the end of the console to an error.
+func (m *machine) explain(err error) error {
+	text, _ := os.ReadFile(m.options.console)
+	return fmt.Errorf("%w; the end of the guest's console:\n%s", err, cluster.Tail(text, 20))
+}
+
+// stop ends the guest as a power cut does, and removes its files but the console.
+func (m *machine) stop() error {
+	if m == nil {
+		return nil
+	}
+	return errors.Join(m.process.Stop(), os.RemoveAll(m.seedFile()), os.RemoveAll(m.logFile()))
+}
