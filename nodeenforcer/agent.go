@@ -15,12 +15,13 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
 type Agent struct {
-	Source  Source
-	Machine Machine
+	Source  state.Source
+	Machine state.Machine
 	// Mode instead of the policy's; empty: the policy's.
 	Mode v1alpha1.NodeMode
 	// Resync is how often every cgroup is looked at.
@@ -46,7 +47,7 @@ type Agent struct {
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
 	trouble  string               // of the last round
-	saving   saving
+	saving   state.Saving
 }
 
 // settle is how long news are gathered before a round: a pod that starts changes a few times in a row.
@@ -56,7 +57,7 @@ const settle = 100 * time.Millisecond
 func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(a.Resync)
 	defer tick.Stop()
-	defer func() { a.saving.save(a.Source, a.Clock, true, a.Log) }()
+	defer func() { a.saving.Save(a.Source, a.Clock, true, a.Log) }()
 	var settled <-chan time.Time
 	for full := true; ; {
 		switch r := a.round(ctx, full); {
@@ -70,7 +71,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		case <-settled:
 			settled, full = nil, true
-		case <-a.saving.due(a.Clock):
+		case <-a.saving.Due(a.Clock):
 			full = false
 		case <-tick.C():
 			full = true
@@ -108,13 +109,13 @@ func (a *Agent) round(ctx context.Context, full bool) Round {
 		return Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
-	r, err := enforcer.Round(ctx, node, specOf(state), modeOf(a.Mode, state), state.Pods, full)
+	r, err := enforcer.Round(ctx, node, state.Spec(), modeOf(a.Mode, state), state.Pods, full)
 	if ctx.Err() == nil { // else it was cut short, which is no trouble
 		a.complain(err)
 	}
 	a.tell(state, r, err)
-	a.saving.offer(state, r.Changed)
-	a.saving.save(a.Source, a.Clock, false, a.Log)
+	a.saving.Offer(state, r.Changed)
+	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready, a.paths = true, podPaths(r.Tree)
@@ -176,7 +177,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 }
 
 // tell says what a round found and did: log, metrics, events and the Node's condition.
-func (a *Agent) tell(state State, r Round, err error) {
+func (a *Agent) tell(state state.State, r Round, err error) {
 	a.Metrics.round(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
@@ -218,16 +219,9 @@ func unenforced(r Round) string {
 	return first
 }
 
-func specOf(s State) *v1alpha1.NodePolicySpec {
-	if s.Policy == nil {
-		return nil
-	}
-	return &s.Policy.Spec
-}
-
 // modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.
 // What the kubelet wrote is not restored as long as it is only guessed.
-func modeOf(set v1alpha1.NodeMode, s State) v1alpha1.NodeMode {
+func modeOf(set v1alpha1.NodeMode, s state.State) v1alpha1.NodeMode {
 	mode := v1alpha1.NodeModeObserve
 	if s.PolicyUnknown {
 		return mode

@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // drawBed is a node with pods of all kinds, whose files hold what was planned, or what is planned for some other group.
@@ -26,17 +27,17 @@ func drawBed(t *testing.T, r *rapid.T) *bed {
 		pods = append(pods, drawPod(r, fmt.Sprintf("p%d", i)))
 	}
 	b := newBed(t, pods...)
-	b.node.Version = rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(r, "version")
-	b.node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
+	b.Node.Version = rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(r, "version")
+	b.Node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
 	if rapid.Bool().Draw(r, "policy") {
-		b.policy = &v1alpha1.NodePolicySpec{
+		b.Policy = &v1alpha1.NodePolicySpec{
 			QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: rapid.Int32Range(0, 100).Draw(r, "reserved")},
 			Memory:      &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered, ThrottlePercent: new(int32(90))},
 			OOM:         &v1alpha1.NodeOOM{Order: v1alpha1.OOMOrderPriority},
 		}
 	}
 	values := map[string][]string{}
-	for _, g := range b.tree().Groups {
+	for _, g := range b.Tree().Groups {
 		for file, v := range g.Files {
 			values[file] = append(values[file], v.Want)
 		}
@@ -48,8 +49,8 @@ func drawBed(t *testing.T, r *rapid.T) *bed {
 		slices.Sort(values[file])
 		return rapid.SampledFrom(values[file]).Draw(r, file)
 	})
-	for i, p := range b.tree().Processes {
-		b.process(p.Path, 100+i, rapid.SampledFrom([]int{0, p.OOMScoreAdj}).Draw(r, "adj"))
+	for i, p := range b.Tree().Processes {
+		b.Process(p.Path, 100+i, rapid.SampledFrom([]int{0, p.OOMScoreAdj}).Draw(r, "adj"))
 	}
 	return b
 }
@@ -66,7 +67,7 @@ func drawPod(r *rapid.T, name string) *corev1.Pod {
 			resources = append(resources, fmt.Sprintf("%s<%d%s", kind, request+more, unit))
 		}
 	}
-	p := runs1(name, resources...)
+	p := statetest.Pod(name, resources...)
 	p.Spec.Priority = new(rapid.Int32Range(0, 2).Draw(r, "priority"))
 	if rapid.Bool().Draw(r, "contract") {
 		p.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300},"io":{"weight":200},"memory":{"protection":"Low"}}`}
@@ -77,14 +78,14 @@ func drawPod(r *rapid.T, name string) *corev1.Pod {
 // snapshot is all that files and processes hold.
 func (b *bed) snapshot() map[string]string {
 	all := map[string]string{}
-	for _, g := range b.tree().Groups {
+	for _, g := range b.Tree().Groups {
 		for file := range g.Files {
-			value, there := b.cgroups.Get(g.Path, file)
+			value, there := b.Cgroups.Get(g.Path, file)
 			all[g.Path+" "+file] = fmt.Sprint(value, there)
 		}
 	}
-	for i := range b.tree().Processes {
-		all[fmt.Sprint(100+i)] = strings.TrimSpace(b.adj(100 + i))
+	for i := range b.Tree().Processes {
+		all[fmt.Sprint(100+i)] = strings.TrimSpace(b.Adj(100 + i))
 	}
 	return all
 }
@@ -103,13 +104,13 @@ func TestRoundProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
 		before := b.snapshot()
-		b.mode = v1alpha1.NodeModeObserve
+		b.Mode = v1alpha1.NodeModeObserve
 		b.mustRound(true)
-		b.mode, b.enforcer.DryRun = v1alpha1.NodeModeRepair, true
+		b.Mode, b.enforcer.DryRun = v1alpha1.NodeModeRepair, true
 		b.mustRound(true)
 		b.mustRound(false)
-		if wrote := differing(before, b.snapshot()); len(wrote)+len(b.cgroups.Writes()) > 0 {
-			r.Fatalf("it wrote %v, %v", wrote, b.cgroups.Writes())
+		if wrote := differing(before, b.snapshot()); len(wrote)+len(b.Cgroups.Writes()) > 0 {
+			r.Fatalf("it wrote %v, %v", wrote, b.Cgroups.Writes())
 		}
 
 		b.enforcer.DryRun = false
@@ -129,15 +130,15 @@ func TestTuneProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
 		before := b.snapshot()
-		b.mode = v1alpha1.NodeModeTune
+		b.Mode = v1alpha1.NodeModeTune
 		b.mustRound(true)
 		ours := map[string]bool{}
-		for _, g := range b.tree().Groups {
+		for _, g := range b.Tree().Groups {
 			for file, v := range g.Files {
 				ours[g.Path+" "+file] = v.Owner == plan.Nobody
 			}
 		}
-		for i, p := range b.tree().Processes {
+		for i, p := range b.Tree().Processes {
 			ours[fmt.Sprint(100+i)] = p.Owner == plan.Nobody
 		}
 		for _, key := range differing(before, b.snapshot()) {
@@ -152,15 +153,15 @@ func TestTuneProperties(t *testing.T) {
 func TestPolicyGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
-		policy := b.policy
-		b.policy, b.enforcer.Undo = nil, &Undo{}
-		b.make(asPlanned)
+		policy := b.Policy
+		b.Policy, b.enforcer.Undo = nil, &Undo{}
+		b.make(statetest.AsPlanned)
 		b.mustRound(true) // as the kubelet and the runtime have it
-		b.policy = policy
-		for _, g := range b.tree().Groups { // and what they do not write has the kernel's defaults
+		b.Policy = policy
+		for _, g := range b.Tree().Groups { // and what they do not write has the kernel's defaults
 			for file, v := range g.Files {
-				if _, there := b.cgroups.Get(g.Path, file); !there {
-					b.cgroups.Set(g.Path, file, rapid.SampledFrom([]string{"0", v.Want}).Draw(r, file))
+				if _, there := b.Cgroups.Get(g.Path, file); !there {
+					b.Cgroups.Set(g.Path, file, rapid.SampledFrom([]string{"0", v.Want}).Draw(r, file))
 				}
 			}
 		}
@@ -168,15 +169,15 @@ func TestPolicyGoes(t *testing.T) {
 		b.mustRound(true)
 		with := b.snapshot()
 
-		b.policy, b.mode, b.enforcer.Hold = nil, v1alpha1.NodeModeObserve, true
+		b.Policy, b.Mode, b.enforcer.Hold = nil, v1alpha1.NodeModeObserve, true
 		b.mustRound(true)
-		b.policy = policy
+		b.Policy = policy
 		if wrote := differing(with, b.snapshot()); len(wrote) > 0 {
 			r.Fatalf("it was not known whether there is a policy, and %v were written", wrote)
 		}
-		b.policy, b.enforcer.Hold = nil, false
+		b.Policy, b.enforcer.Hold = nil, false
 		b.mustRound(true)
-		b.policy = policy
+		b.Policy = policy
 		if left := differing(before, b.snapshot()); len(left) > 0 {
 			r.Fatalf("left behind: %v", left)
 		}
@@ -187,9 +188,9 @@ func TestPolicyGoes(t *testing.T) {
 func TestRoundVanishing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
-		groups := b.tree().Groups
+		groups := b.Tree().Groups
 		gone := rapid.SampledFrom(groups).Draw(r, "gone").Path
-		b.cgroups.VanishAfter(gone, rapid.IntRange(0, 12).Draw(r, "after"))
+		b.Cgroups.VanishAfter(gone, rapid.IntRange(0, 12).Draw(r, "after"))
 		round, _, err := b.round(true)
 		if err != nil {
 			r.Fatal(err)
@@ -202,20 +203,20 @@ func TestRoundVanishing(t *testing.T) {
 			if strings.HasPrefix(op.Path+"/", gone+"/") {
 				continue
 			}
-			if got, _ := b.cgroups.Get(op.Path, op.File); !cgroupfile.Holds(got, op.To) {
+			if got, _ := b.Cgroups.Get(op.Path, op.File); !cgroupfile.Holds(got, op.To) {
 				r.Fatalf("%s holds %s, not %s", key, got, op.To)
 			}
 		}
 		for _, op := range round.Processes.Operations {
-			if got := strings.TrimSpace(b.adj(op.PID)); !strings.HasPrefix(op.Path+"/", gone+"/") && got != fmt.Sprint(op.To) {
+			if got := strings.TrimSpace(b.Adj(op.PID)); !strings.HasPrefix(op.Path+"/", gone+"/") && got != fmt.Sprint(op.To) {
 				r.Fatalf("process %d has %s, not %d", op.PID, got, op.To)
 			}
 		}
-		b.clock.Step(time.Minute)
+		b.Clock.Step(time.Minute)
 		if _, _, err := b.round(false); err != nil {
 			r.Fatal(err)
 		}
-		b.clock.Step(time.Minute)
+		b.Clock.Step(time.Minute)
 		if _, writes, err := b.round(true); err != nil || len(writes) > 0 {
 			r.Fatalf("wrote %v, %v", writes, err)
 		}
@@ -227,7 +228,7 @@ func TestRoundVanishing(t *testing.T) {
 func TestRoundRefused(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
-		would := drift.Diff(b.tree(), b.have(), b.mode, drift.Options{}).Operations
+		would := drift.Diff(b.Tree(), b.have(), b.Mode, drift.Options{}).Operations
 		if len(would) == 0 {
 			return
 		}
@@ -236,7 +237,7 @@ func TestRoundRefused(t *testing.T) {
 			at--
 		}
 		refused := would[at]
-		b.cgroups.Refuse(refused.Path, cgroup.File{Name: refused.File}, unix.EBUSY)
+		b.Cgroups.Refuse(refused.Path, cgroup.File{Name: refused.File}, unix.EBUSY)
 		_, writes, err := b.round(true)
 		if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), refused.String()) {
 			r.Fatalf("refused %v: got %v", refused, err)
@@ -257,8 +258,8 @@ func TestRoundRefused(t *testing.T) {
 		if !slices.Equal(want, got) {
 			r.Fatalf("refused %v; wrote\n%s\nwant\n%s", refused, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		b.cgroups.Refuse(refused.Path, cgroup.File{Name: refused.File}, nil)
-		b.clock.Step(time.Minute)
+		b.Cgroups.Refuse(refused.Path, cgroup.File{Name: refused.File}, nil)
+		b.Clock.Step(time.Minute)
 		if round, _, err := b.round(false); err != nil || !round.Full {
 			r.Fatalf("full %v, %v", round.Full, err)
 		}
@@ -270,9 +271,9 @@ func TestRoundRefused(t *testing.T) {
 
 // have is what the enforcer is to read.
 func (b *bed) have() drift.Have {
-	have, _, err := b.enforcer.observe(b.tree(), func(string) bool { return true })
+	have, _, err := b.enforcer.observe(b.Tree(), func(string) bool { return true })
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return have
 }
@@ -284,15 +285,15 @@ func TestPartialRoundsAreEnough(t *testing.T) {
 		b.mustRound(true)
 		for i := range rapid.IntRange(1, 4).Draw(r, "changes") {
 			switch kind := rapid.IntRange(0, 2).Draw(r, "kind"); {
-			case kind == 0 && len(b.pods) > 0: // ends
-				last := len(b.pods) - 1
-				b.pods = b.pods[:last]
-			case kind == 1 && len(b.pods) > 0: // is resized
-				b.pods[0] = drawPod(r, b.pods[0].Name)
-				b.make(asPlanned) // in another QoS class it has another cgroup
+			case kind == 0 && len(b.Pods) > 0: // ends
+				last := len(b.Pods) - 1
+				b.Pods = b.Pods[:last]
+			case kind == 1 && len(b.Pods) > 0: // is resized
+				b.Pods[0] = drawPod(r, b.Pods[0].Name)
+				b.make(statetest.AsPlanned) // in another QoS class it has another cgroup
 			default:
-				b.pods = append(b.pods, drawPod(r, fmt.Sprintf("new%d", i)))
-				b.make(asPlanned)
+				b.Pods = append(b.Pods, drawPod(r, fmt.Sprintf("new%d", i)))
+				b.make(statetest.AsPlanned)
 			}
 			b.mustRound(false)
 		}

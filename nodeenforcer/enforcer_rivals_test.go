@@ -7,17 +7,18 @@ import (
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // The kubelet writes a pod's cpu.weight once a minute, say: it is told once, left alone, and remembered through partial rounds.
 func TestRoundGivesUp(t *testing.T) {
-	b := newBed(t, runs1("a", "cpu=100m"), runs1("b", "cpu=100m")).make(asPlanned)
-	a := b.path("a", "")
-	b.cgroups.Revert(a, "cpu.weight", "77", -1)
-	b.cgroups.Set(a, "cpu.weight", "77")
+	b := newBed(t, statetest.Pod("a", "cpu=100m"), statetest.Pod("b", "cpu=100m")).make(statetest.AsPlanned)
+	a := b.Path("a", "")
+	b.Cgroups.Revert(a, "cpu.weight", "77", -1)
+	b.Cgroups.Set(a, "cpu.weight", "77")
 	told, wrote := 0, 0
 	for range 10 {
-		b.clock.Step(time.Minute)
+		b.Clock.Step(time.Minute)
 		r, writes := b.mustRound(true)
 		wrote += len(writes)
 		told += len(r.Reverts)
@@ -26,8 +27,8 @@ func TestRoundGivesUp(t *testing.T) {
 		t.Errorf("told %d times, written %d times", told, wrote)
 	}
 	for i, cpu := range []string{"200m", "300m", "400m"} {
-		b.clock.Step(time.Minute)
-		b.pods[1] = runs1("b", "cpu="+cpu)
+		b.Clock.Step(time.Minute)
+		b.Pods[1] = statetest.Pod("b", "cpu="+cpu)
 		if r, writes := b.mustRound(false); r.Full || slices.ContainsFunc(writes, func(w cgrouptest.Written) bool { return w.Path == a }) {
 			t.Errorf("partial round %d: full %v, wrote %v", i, r.Full, writes)
 		}
@@ -40,16 +41,16 @@ func TestRoundGivesUp(t *testing.T) {
 
 // The same for a process whose value somebody keeps putting back.
 func TestRoundGivesUpProcesses(t *testing.T) {
-	b := newBed(t, runs1("a")).make(asPlanned)
-	a := b.path("a", "c")
-	b.process(a, 7, 0)
+	b := newBed(t, statetest.Pod("a")).make(statetest.AsPlanned)
+	a := b.Path("a", "c")
+	b.Process(a, 7, 0)
 	told, wrote := 0, 0
 	for range 10 {
-		b.clock.Step(time.Minute)
+		b.Clock.Step(time.Minute)
 		r, _ := b.mustRound(true)
 		wrote += len(r.Written)
 		told += len(r.Reverts)
-		b.setAdj(7, 0)
+		b.SetAdj(7, 0)
 		b.mustRound(false)
 	}
 	if told != 1 || wrote != drift.RivalLimit {

@@ -12,13 +12,15 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // Sensor measures what is left of the node's resources, as the kubelet counts it.
 type Sensor struct {
-	Machine Machine
+	Machine state.Machine
 	// ImageRoot is the container runtime's folder, of the file system imagefs; Machine.KubeletRoot is of nodefs.
 	ImageRoot string
 	Clock     clock.PassiveClock
@@ -69,7 +71,7 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (pressure.Sample, error
 // cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither.
 func (s *Sensor) memory() (pressure.Sample, error) {
 	if s.capacity == 0 {
-		total, err := meminfo(s.Machine.ProcRoot, "MemTotal")
+		total, err := cgroup.MemTotal(s.Machine.ProcRoot)
 		if err != nil {
 			return pressure.Sample{}, err
 		}
@@ -156,7 +158,7 @@ func inodes(path string) (pressure.Sample, error) {
 
 // pids are processes and threads, as /proc/loadavg counts them (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).
 func (s *Sensor) pids() (pressure.Sample, error) {
-	limit, err := maxPIDs(s.Machine.ProcRoot)
+	limit, err := cgroup.MaxPIDs(s.Machine.ProcRoot)
 	if err != nil {
 		return pressure.Sample{}, err
 	}

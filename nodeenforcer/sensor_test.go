@@ -13,6 +13,8 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // The files of a machine with 8 GiB, of both versions.
@@ -33,8 +35,8 @@ func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]s
 	t.Helper()
 	root := t.TempDir()
 	return &Sensor{
-		Machine: Machine{CgroupRoot: folder(t, cgroups), ProcRoot: folder(t, proc), KubeletRoot: root, Version: version}, ImageRoot: root,
-		Clock: testclock.NewFakePassiveClock(longAgo),
+		Machine: state.Machine{CgroupRoot: statetest.Folder(t, cgroups), ProcRoot: statetest.Folder(t, proc), KubeletRoot: root, Version: version}, ImageRoot: root,
+		Clock: testclock.NewFakePassiveClock(statetest.LongAgo),
 	}
 }
 
@@ -50,8 +52,8 @@ func TestSensor(t *testing.T) {
 	for version, files := range map[cgroupfile.Version]map[string]string{cgroupfile.V1: v1, cgroupfile.V2: v2} {
 		s := sensor(t, version, proc, files)
 		want := pressure.Signals{
-			v1alpha1.SignalMemoryAvailable: {Available: 5 << 30, Capacity: 8 << 30, Time: longAgo},
-			v1alpha1.SignalPIDAvailable:    {Available: 400, Capacity: 1000, Time: longAgo},
+			v1alpha1.SignalMemoryAvailable: {Available: 5 << 30, Capacity: 8 << 30, Time: statetest.LongAgo},
+			v1alpha1.SignalPIDAvailable:    {Available: 400, Capacity: 1000, Time: statetest.LongAgo},
 		}
 		for range 2 {
 			got, err := s.Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable))
@@ -64,7 +66,7 @@ func TestSensor(t *testing.T) {
 			t.Errorf("v%d: %v", version, err)
 		}
 		for signal, sample := range got {
-			if sample.Capacity <= 0 || sample.Available < 0 || sample.Available > sample.Capacity || !sample.Time.Equal(longAgo) {
+			if sample.Capacity <= 0 || sample.Available < 0 || sample.Available > sample.Capacity || !sample.Time.Equal(statetest.LongAgo) {
 				t.Errorf("v%d: %s: %+v", version, signal, sample)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // waiter is woken when processes have stalled (pressure.Trigger).
@@ -33,7 +34,7 @@ type stallTrigger struct {
 }
 
 // follow arms the trigger anew where it is another one.
-func (t *stallTrigger) follow(machine Machine, want *pressure.Stall) error {
+func (t *stallTrigger) follow(machine state.Machine, want *pressure.Stall) error {
 	if t.want == nil && want == nil || t.want != nil && want != nil && *t.want == *want {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // armed is a trigger that fires when it is told to. It keeps how it was armed.
@@ -83,7 +84,7 @@ func TestEvictorHearsTheTrigger(t *testing.T) {
 		}
 
 		// It was one event: the next round, for another reason, finds no stall in it.
-		s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small} })
+		s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
 		s.clock.Step(time.Minute)
 		synctest.Wait()
 		if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) || len(s.terminator.asked) != 1 {
@@ -109,7 +110,7 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 		triggers := s.arming()
 		arms := func(what string, eviction *v1alpha1.NodeEviction, want ...armed) {
 			t.Helper()
-			s.source.say(func(state *State) { state.Policy.Spec.Eviction = eviction })
+			s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = eviction })
 			s.later(time.Second)
 			var open []armed
 			for _, a := range *triggers {
@@ -146,7 +147,7 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	for range 3 {
 		s.later(time.Second)
 	}
-	if s.log.count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
-		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.lines)
+	if s.log.Count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
+		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // What a policy made us write is taken back when no policy asks for it any more, also by the next process; what somebody else has
@@ -65,7 +66,7 @@ func TestUndo(t *testing.T) {
 }
 
 func TestUndoDamaged(t *testing.T) {
-	e := &Enforcer{Cgroups: cgrouptest.NewFake(), Undo: &Undo{File: file(t, "{")}}
+	e := &Enforcer{Cgroups: cgrouptest.NewFake(), Undo: &Undo{File: statetest.TextFile(t, "{")}}
 	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err == nil {
 		t.Error("a damaged file went unnoticed")
 	}

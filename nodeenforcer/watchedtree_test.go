@@ -42,7 +42,7 @@ func (w *watchedTree) seen() []string {
 }
 
 func (b *bed) watch() *watchedTree {
-	w := &watchedTree{Fake: b.cgroups, refuse: map[string]error{}, lists: map[string]error{}}
+	w := &watchedTree{Fake: b.Cgroups, refuse: map[string]error{}, lists: map[string]error{}}
 	b.enforcer.Cgroups = w
 	return w
 }

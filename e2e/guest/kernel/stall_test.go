@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -33,7 +34,7 @@ func (heard) Recover(context.Context, func(terminating types.UID) bool) error { 
 // has armed its trigger. Its clock stands still: whom it asks to go, it does for an event of the kernel's.
 func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked heard) {
 	t.Helper()
-	machine, err := nodeenforcer.DetectMachine(mountpoint, "/proc", t.TempDir())
+	machine, err := state.DetectMachine(mountpoint, "/proc", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 	asked = make(heard, 100) // so that nobody waits for the test
 	clock := testclock.NewFakeClock(time.Now())
 	evictor := &nodeenforcer.Evictor{
-		Source: &nodeenforcer.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
+		Source: &state.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
 		Paths:  func() map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
 		Sensor: &nodeenforcer.Sensor{Machine: machine, Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
 	}

@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -177,16 +176,4 @@ func typed(o client.Object) client.Object {
 		o.GetObjectKind().SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodePolicy"))
 	}
 	return o
-}
-
-// until waits for something that another goroutine does.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(time.Minute); !holds(); <-poll.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("still not so: %s", what)
-		}
-	}
 }

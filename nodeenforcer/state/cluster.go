@@ -1,4 +1,4 @@
-package nodeenforcer
+package state
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -18,45 +19,6 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
-
-// State is what is known of the node at one moment.
-type State struct {
-	Node   *corev1.Node
-	Policy *v1alpha1.NodePolicy // nil: none, so the node is only observed
-	// PolicyUnknown: nobody said yet which policies there are; that Policy is nil means nothing.
-	PolicyUnknown bool
-	Pods          []*corev1.Pod
-	// Config is the kubelet's; nil: not known.
-	Config *kubeletconfigv1beta1.KubeletConfiguration
-	// Guessed: the kubelet was asked for its configuration and never answered.
-	Guessed bool
-	// From says where it is from, for people.
-	From string
-	// Live: from the API server, and not from a checkpoint or a file.
-	Live bool
-}
-
-// Source knows the state of a node.
-type Source interface {
-	// State is false as long as nothing is known.
-	State() (State, bool)
-	// Changed has a value after the state changed.
-	Changed() <-chan struct{}
-	// Start keeps the state until the context ends.
-	Start(ctx context.Context) error
-}
-
-// Fixed is a state that never changes: from files.
-type Fixed State
-
-// State is for Source.
-func (f *Fixed) State() (State, bool) { return State(*f), true }
-
-// Changed is for Source.
-func (f *Fixed) Changed() <-chan struct{} { return nil }
-
-// Start is for Source.
-func (f *Fixed) Start(ctx context.Context) error { <-ctx.Done(); return nil }
 
 // Cluster is the state by watching the API server: this node, its pods and all NodePolicies. Until it has answered, and
 // where it is away when we start, the last checkpoint counts.
@@ -265,3 +227,51 @@ func (c *Cluster) Save(s State) error {
 	}
 	return SaveCheckpoint(c.checkpoint, saved)
 }
+
+// kubeletEvery is how often the kubelet is asked for its configuration: it only changes when it restarts. kubeletRetry is how soon
+// it is asked again where it did not answer.
+const (
+	kubeletEvery = time.Minute
+	kubeletRetry = 5 * time.Second
+)
+
+// askKubelet keeps the kubelet's configuration until the context ends. What it last said holds while it is away.
+func (c *Cluster) askKubelet(ctx context.Context) {
+	if c.kubelet == nil {
+		return
+	}
+	for failed := false; ; {
+		config, err := c.kubelet.Config(ctx)
+		if err != nil && ctx.Err() == nil && !failed {
+			c.log.Error(err, "the kubelet's configuration is not known; what it last said counts, or its defaults")
+		}
+		failed = err != nil
+		c.answered(config)
+		pause := kubeletEvery
+		if failed {
+			pause = kubeletRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.clock.After(pause):
+		}
+	}
+}
+
+// answered takes over the kubelet's configuration; nil: it did not answer.
+func (c *Cluster) answered(config *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked && (config == nil || apiequality.Semantic.DeepEqual(config, c.config)) {
+		return // no news
+	}
+	c.asked = true
+	if config != nil {
+		c.config = config
+	}
+	c.notify()
+}
+
+// guessed says whether the plan is by the kubelet's defaults although it was asked.
+func (c *Cluster) guessed() bool { return c.kubelet != nil && c.config == nil }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"context"
@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,29 +14,13 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
-// kubeletAt is a client of a test's kubelet. Nobody else is asked: an API server's address in the credentials does not matter.
-func kubeletAt(t *testing.T, server *httptest.Server, ca string) *Kubelet {
-	t.Helper()
-	k, err := NewKubelet(server.Listener.Addr().String(), &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "secret"}, ca)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-func answering(t *testing.T, answer http.HandlerFunc) *httptest.Server {
-	t.Helper()
-	server := httptest.NewUnstartedServer(answer)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that the test breaks off
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return server
-}
-
 func TestKubelet(t *testing.T) {
-	server := answering(t, func(w http.ResponseWriter, r *http.Request) {
+	server := statetest.Answering(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" || r.Method != http.MethodGet {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -57,7 +39,7 @@ func TestKubelet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ca := range []string{"", ca} {
-		k := kubeletAt(t, server, ca)
+		k := statetest.KubeletAt(t, server, ca)
 		config, err := k.Config(t.Context())
 		if err != nil || config.CgroupDriver != "systemd" || config.KubeReserved["memory"] != "1Gi" || config.CPUCFSQuota != nil {
 			t.Errorf("configuration: %v, %v", config, err)
@@ -92,8 +74,8 @@ func TestKubeletThatDoesNotAnswer(t *testing.T) {
 		"gone in a moment": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := kubeletAt(t, answering(t, tc.answer), "")
-			k.limit = 1 << 20
+			k := statetest.KubeletAt(t, statetest.Answering(t, tc.answer), "")
+			k.Limit(1 << 20)
 			_, err := k.Config(t.Context())
 			if err == nil || !strings.Contains(err.Error(), "read the kubelet's configuration") || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 1000 {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -117,7 +99,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 // A kubelet that is slow is waited for no longer than the caller wants.
 func TestKubeletThatIsSlow(t *testing.T) {
 	asked, release := make(chan struct{}, 1), make(chan struct{})
-	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+	server := statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"pods":[`)
 		_ = http.NewResponseController(w).Flush()
 		asked <- struct{}{}
@@ -126,7 +108,7 @@ func TestKubeletThatIsSlow(t *testing.T) {
 	defer close(release)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-asked; stop() }()
-	if _, err := kubeletAt(t, server, "").Stats(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "statistics") {
+	if _, err := statetest.KubeletAt(t, server, "").Stats(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "statistics") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -138,12 +120,12 @@ func TestNewKubeletRefuses(t *testing.T) {
 		"IPv6, no []":  {"::1:10250", "", "the kubelet's address"},
 		"no such host": {"", "", "the kubelet's address"},
 	} {
-		if _, err := NewKubelet(tc.address, &rest.Config{}, tc.ca); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := state.NewKubelet(tc.address, &rest.Config{}, tc.ca); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	// A certificate that is not of the CA.
-	server := answering(t, func(http.ResponseWriter, *http.Request) {})
+	server := statetest.Answering(t, func(http.ResponseWriter, *http.Request) {})
 	other := filepath.Join(t.TempDir(), "ca.crt")
 	text, _, err := cert.GenerateSelfSignedCertKey("other", nil, nil)
 	if err != nil {
@@ -152,7 +134,7 @@ func TestNewKubeletRefuses(t *testing.T) {
 	if err := os.WriteFile(other, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := NewKubelet(server.Listener.Addr().String(), &rest.Config{}, other); err != nil {
+	if k, err := state.NewKubelet(server.Listener.Addr().String(), &rest.Config{}, other); err != nil {
 		t.Error(err)
 	} else if _, err := k.Config(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)

@@ -1,23 +1,16 @@
-package nodeenforcer
+package state_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-)
 
-func file(t testing.TB, text string) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+)
 
 const podYAML = `apiVersion: v1
 kind: Pod
@@ -35,7 +28,7 @@ func TestReadPods(t *testing.T) {
 	list := `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"shop","uid":"1"}},{"apiVersion":"v1","kind":"Service"}]}`
 	podList := `{"apiVersion":"v1","kind":"PodList","items":[{"metadata":{"name":"c","uid":"2"}},{"metadata":{"name":"d","uid":"3"},"spec":{"nodeName":"other"}}]}`
 	text := "---\n" + podYAML + "---\n# nothing\n---\nkind: ConfigMap\napiVersion: v1\n---\r\n" + list + "\n---\n" + podList
-	pods, others, err := ReadPods(file(t, text), "node-1")
+	pods, others, err := state.ReadPods(statetest.TextFile(t, text), "node-1")
 	if err != nil || others != 2 || len(pods) != 3 {
 		t.Fatalf("got %d pods, %d others, %v", len(pods), others, err)
 	}
@@ -69,7 +62,7 @@ func TestReadPodsOfWorkloads(t *testing.T) {
 	} {
 		text += workload + "\n---\n"
 	}
-	pods, others, err := ReadPods(file(t, text), "node-1")
+	pods, others, err := state.ReadPods(statetest.TextFile(t, text), "node-1")
 	if err != nil || others != 2 {
 		t.Fatalf("%d others, %v", others, err)
 	}
@@ -93,7 +86,7 @@ func TestReadPodsGivesUIDs(t *testing.T) {
 	for _, pod := range []string{"a, namespace: shop-b", "b-a, namespace: shop", long + "aa", long + "ab"} {
 		text += "kind: Pod\napiVersion: v1\nmetadata: {name: " + pod + "}\n---\n"
 	}
-	pods, _, err := ReadPods(file(t, text), "")
+	pods, _, err := state.ReadPods(statetest.TextFile(t, text), "")
 	if err != nil || len(pods) != 4 {
 		t.Fatalf("got %d pods, %v", len(pods), err)
 	}
@@ -114,24 +107,24 @@ func TestReadPodsRefuses(t *testing.T) {
 		"the same twice":  {podYAML + "---\n" + podYAML, "pods default/a and default/a are one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pods, _, err := ReadPods(file(t, tc.text), "")
+			pods, _, err := state.ReadPods(statetest.TextFile(t, tc.text), "")
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %d pods, %v, want %q", len(pods), err, tc.want)
 			}
 		})
 	}
-	if _, _, err := ReadPods(filepath.Join(t.TempDir(), "none"), ""); err == nil {
+	if _, _, err := state.ReadPods(filepath.Join(t.TempDir(), "none"), ""); err == nil {
 		t.Error("a file that is not there was read")
 	}
 }
 
 func TestReadNode(t *testing.T) {
 	const node = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
-	if n, err := ReadNode(file(t, podYAML+"---\n"+node)); err != nil || n.Name != "node-1" {
+	if n, err := state.ReadNode(statetest.TextFile(t, podYAML+"---\n"+node)); err != nil || n.Name != "node-1" {
 		t.Errorf("got %v, %v", n, err)
 	}
 	for _, text := range []string{"", node + "---\n" + node} {
-		if _, err := ReadNode(file(t, text)); err == nil || !strings.Contains(err.Error(), "Nodes in it, want one") {
+		if _, err := state.ReadNode(statetest.TextFile(t, text)); err == nil || !strings.Contains(err.Error(), "Nodes in it, want one") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -142,7 +135,7 @@ func FuzzReadPods(f *testing.F) {
 	f.Add(`{"kind":"List","apiVersion":"v1","items":[{}]}`)
 	f.Add("kind: List\napiVersion: v1\nitems: [{kind: List, apiVersion: v1, items: [null]}]")
 	f.Fuzz(func(t *testing.T, text string) {
-		pods, _, err := ReadPods(file(t, text), "")
+		pods, _, err := state.ReadPods(statetest.TextFile(t, text), "")
 		for _, p := range pods {
 			if err != nil || p.Namespace == "" {
 				t.Errorf("pod %s/%s, error %v", p.Namespace, p.Name, err)

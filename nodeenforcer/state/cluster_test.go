@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // nowhere is an API server that is away.
@@ -26,14 +28,14 @@ func nodeWith(labels map[string]string) *corev1.Node {
 }
 
 // newTestCluster is of node n, and does not run yet.
-func newTestCluster(t *testing.T, config *rest.Config, o ClusterOptions) (*Cluster, *logged) {
+func newTestCluster(t *testing.T, config *rest.Config, o state.ClusterOptions) (*state.Cluster, *statetest.Log) {
 	t.Helper()
-	log := &logged{}
-	o.NodeName, o.Log = "n", funcr.New(log.write, funcr.Options{})
+	log := &statetest.Log{}
+	o.NodeName, o.Log = "n", funcr.New(log.Write, funcr.Options{})
 	if o.Clock == nil {
-		o.Clock = testclock.NewFakeClock(longAgo)
+		o.Clock = testclock.NewFakeClock(statetest.LongAgo)
 	}
-	c, err := NewCluster(config, o)
+	c, err := state.NewCluster(config, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,7 @@ func newTestCluster(t *testing.T, config *rest.Config, o ClusterOptions) (*Clust
 }
 
 // startCluster runs it until the test ends, and checks that it ends then.
-func startCluster(t *testing.T, c *Cluster) {
+func startCluster(t *testing.T, c *state.Cluster) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -56,10 +58,10 @@ func startCluster(t *testing.T, c *Cluster) {
 
 // awaitNews waits until the source says by itself that something changed, and it is what is awaited. It is never asked without
 // news, as the agent does not ask.
-func awaitNews(t *testing.T, c *Cluster, what string, holds func(State, bool) bool) State {
+func awaitNews(t *testing.T, c *state.Cluster, what string, holds func(state.State, bool) bool) state.State {
 	t.Helper()
 	for {
-		until(t, what, func() bool {
+		statetest.Until(t, what, func() bool {
 			select {
 			case <-c.Changed():
 				return true
@@ -73,13 +75,13 @@ func awaitNews(t *testing.T, c *Cluster, what string, holds func(State, bool) bo
 	}
 }
 
-func isKnown(_ State, known bool) bool { return known }
+func isKnown(_ state.State, known bool) bool { return known }
 
 // A node without a pod, in a cluster without a policy, is known as well, and that without waiting for anything to happen.
 func TestClusterOfNothing(t *testing.T) {
 	api := newSmallAPI(t)
 	api.put(nodeWith(nil))
-	c, _ := newTestCluster(t, api.config(), ClusterOptions{})
+	c, _ := newTestCluster(t, api.config(), state.ClusterOptions{})
 	if _, known := c.State(); known {
 		t.Error("it is known before anything was asked")
 	}
@@ -92,15 +94,13 @@ func TestClusterOfNothing(t *testing.T) {
 
 func TestClusterFollows(t *testing.T) {
 	api := newSmallAPI(t)
-	pod := runs1("b", "cpu=100m")
+	pod := statetest.Pod("b", "cpu=100m")
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
 	api.put(pod)
-	api.put(runs1("a"))
-	c, log := newTestCluster(t, api.config(), ClusterOptions{})
+	api.put(statetest.Pod("a"))
+	c, log := newTestCluster(t, api.config(), state.ClusterOptions{})
 	startCluster(t, c)
-	until(t, "the pods are known", func() bool {
-		return len(c.pods.GetStore().List()) == 2
-	})
+	statetest.Until(t, "the pods are known", func() bool { return c.KnownPods() == 2 })
 	if _, known := c.State(); known {
 		t.Error("it is known without its Node")
 	}
@@ -115,19 +115,19 @@ func TestClusterFollows(t *testing.T) {
 	broken.Spec.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
 	api.put(broken)
 	api.put(nodePolicy("web", 1, map[string]string{"pool": "web"}))
-	awaitNews(t, c, "a policy", func(s State, _ bool) bool { return s.Policy != nil && s.Policy.Name == "web" })
+	awaitNews(t, c, "a policy", func(s state.State, _ bool) bool { return s.Policy != nil && s.Policy.Name == "web" })
 	api.put(nodePolicy("all", 5, nil))
-	awaitNews(t, c, "a heavier policy", func(s State, _ bool) bool { return s.Policy.Name == "all" })
-	if n := log.count("NodePolicy broken"); n != 1 {
-		t.Errorf("the broken policy was told %d times: %q", n, log.lines)
+	awaitNews(t, c, "a heavier policy", func(s state.State, _ bool) bool { return s.Policy.Name == "all" })
+	if n := log.Count("NodePolicy broken"); n != 1 {
+		t.Errorf("the broken policy was told %d times: %q", n, log.Lines())
 	}
 	api.remove(nodePolicy("all", 5, nil))
-	awaitNews(t, c, "it is deleted", func(s State, _ bool) bool { return s.Policy.Name == "web" })
+	awaitNews(t, c, "it is deleted", func(s state.State, _ bool) bool { return s.Policy.Name == "web" })
 	api.put(nodeWith(nil))
-	awaitNews(t, c, "the Node has other labels", func(s State, _ bool) bool { return s.Policy == nil })
+	awaitNews(t, c, "the Node has other labels", func(s state.State, _ bool) bool { return s.Policy == nil })
 
 	api.remove(pod)
-	s = awaitNews(t, c, "a pod is deleted", func(s State, _ bool) bool { return len(s.Pods) == 1 })
+	s = awaitNews(t, c, "a pod is deleted", func(s state.State, _ bool) bool { return len(s.Pods) == 1 })
 	if again, _ := c.State(); &again.Pods[0] != &s.Pods[0] {
 		t.Error("it was put together again without news")
 	}
@@ -135,7 +135,7 @@ func TestClusterFollows(t *testing.T) {
 		t.Error(err)
 	}
 	api.remove(nodeWith(nil))
-	s = awaitNews(t, c, "the Node is deleted", func(s State, known bool) bool { return known && !s.Live })
+	s = awaitNews(t, c, "the Node is deleted", func(s state.State, known bool) bool { return known && !s.Live })
 	if len(s.Pods) != 1 || s.Node == nil {
 		t.Errorf("what was last known does not count: %+v", s)
 	}
@@ -147,9 +147,9 @@ func TestClusterWithoutTheKind(t *testing.T) {
 	api.install(policiesPath, false)
 	api.put(nodeWith(nil))
 	file, _ := saved(t)
-	c, _ := newTestCluster(t, api.config(), ClusterOptions{Checkpoint: file})
+	c, _ := newTestCluster(t, api.config(), state.ClusterOptions{Checkpoint: file})
 	startCluster(t, c)
-	s := awaitNews(t, c, "the Node", func(s State, _ bool) bool { return s.Live })
+	s := awaitNews(t, c, "the Node", func(s state.State, _ bool) bool { return s.Live })
 	if s.Policy == nil || s.Policy.Name != "workers" {
 		t.Errorf("the policy is %v", s.Policy)
 	}
@@ -158,7 +158,7 @@ func TestClusterWithoutTheKind(t *testing.T) {
 	}
 	api.put(nodePolicy("new", 1, nil))
 	api.install(policiesPath, true)
-	awaitNews(t, c, "a policy", func(s State, _ bool) bool { return s.Policy != nil && s.Policy.Name == "new" })
+	awaitNews(t, c, "a policy", func(s state.State, _ bool) bool { return s.Policy != nil && s.Policy.Name == "new" })
 }
 
 // Without a checkpoint it is not known then that there is none, and that is not kept.
@@ -167,7 +167,7 @@ func TestClusterWithoutTheKindOrCheckpoint(t *testing.T) {
 	api.install(policiesPath, false)
 	api.put(nodeWith(nil))
 	file := filepath.Join(t.TempDir(), "checkpoint")
-	c, _ := newTestCluster(t, api.config(), ClusterOptions{Checkpoint: file})
+	c, _ := newTestCluster(t, api.config(), state.ClusterOptions{Checkpoint: file})
 	startCluster(t, c)
 	s := awaitNews(t, c, "the Node", isKnown)
 	if s.Policy != nil || !s.PolicyUnknown || !s.Live {
@@ -176,11 +176,11 @@ func TestClusterWithoutTheKindOrCheckpoint(t *testing.T) {
 	if err := c.Save(s); err != nil {
 		t.Error(err)
 	}
-	if _, err := LoadCheckpoint(file); !errors.Is(err, ErrNoCheckpoint) {
+	if _, err := state.LoadCheckpoint(file); !errors.Is(err, state.ErrNoCheckpoint) {
 		t.Errorf("it was saved: %v", err)
 	}
 	api.install(policiesPath, true)
-	awaitNews(t, c, "no policy", func(s State, _ bool) bool { return !s.PolicyUnknown && s.Policy == nil })
+	awaitNews(t, c, "no policy", func(s state.State, _ bool) bool { return !s.PolicyUnknown && s.Policy == nil })
 }
 
 // That no policy is left is known by an answer with none in it, and not by an event.
@@ -188,9 +188,9 @@ func TestClusterForgetsThePolicy(t *testing.T) {
 	api := newSmallAPI(t)
 	api.put(nodeWith(nil))
 	file, _ := saved(t)
-	c, _ := newTestCluster(t, api.config(), ClusterOptions{Checkpoint: file})
+	c, _ := newTestCluster(t, api.config(), state.ClusterOptions{Checkpoint: file})
 	startCluster(t, c)
-	awaitNews(t, c, "no policy", func(s State, _ bool) bool { return s.Live && s.Policy == nil })
+	awaitNews(t, c, "no policy", func(s state.State, _ bool) bool { return s.Live && s.Policy == nil })
 }
 
 // Until the kubelet was asked nothing is planned; afterwards by its defaults, as long as it has not answered. What it said holds.
@@ -200,22 +200,17 @@ func TestClusterAsksTheKubelet(t *testing.T) {
 	var answer atomic.Pointer[string]
 	answer.Store(new(""))
 	first := make(chan struct{})
-	kubelet := kubeletAt(t, answering(t, func(w http.ResponseWriter, r *http.Request) {
+	kubelet := statetest.KubeletAt(t, statetest.Answering(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-first:
 		case <-r.Context().Done():
 		}
 		_, _ = w.Write([]byte(*answer.Load()))
 	}), "")
-	clock := testclock.NewFakeClock(longAgo)
-	c, log := newTestCluster(t, api.config(), ClusterOptions{Kubelet: kubelet, Clock: clock, Policies: []*v1alpha1.NodePolicy{}})
+	clock := testclock.NewFakeClock(statetest.LongAgo)
+	c, log := newTestCluster(t, api.config(), state.ClusterOptions{Kubelet: kubelet, Clock: clock, Policies: []*v1alpha1.NodePolicy{}})
 	startCluster(t, c)
-	until(t, "the API server has said all", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		_, known := c.live()
-		return known
-	})
+	statetest.Until(t, "the API server has said all", c.Answered)
 	if s, known := c.State(); known {
 		t.Errorf("the kubelet was not asked yet, and it is known: %+v", s)
 	}
@@ -226,19 +221,19 @@ func TestClusterAsksTheKubelet(t *testing.T) {
 	again := func(text string) {
 		t.Helper()
 		answer.Store(&text)
-		until(t, "it waits", clock.HasWaiters)
-		clock.Step(kubeletEvery)
+		statetest.Until(t, "it waits", clock.HasWaiters)
+		clock.Step(state.KubeletEvery)
 	}
 	again("garbage")
 	again(`{"kubeletconfig":{"cgroupDriver":"systemd"}}`)
-	if s := awaitNews(t, c, "it answers", func(s State, _ bool) bool { return s.Config != nil }); s.Guessed || s.Config.CgroupDriver != "systemd" {
+	if s := awaitNews(t, c, "it answers", func(s state.State, _ bool) bool { return s.Config != nil }); s.Guessed || s.Config.CgroupDriver != "systemd" {
 		t.Errorf("got %+v", s)
 	}
-	if n := log.count("the kubelet's configuration is not known"); n != 1 {
-		t.Errorf("told %d times: %q", n, log.lines)
+	if n := log.Count("the kubelet's configuration is not known"); n != 1 {
+		t.Errorf("told %d times: %q", n, log.Lines())
 	}
 	again("garbage")
-	until(t, "it was asked", clock.HasWaiters)
+	statetest.Until(t, "it was asked", clock.HasWaiters)
 	select {
 	case <-c.Changed():
 		t.Error("no answer is news")
@@ -253,7 +248,7 @@ func TestClusterAsksTheKubelet(t *testing.T) {
 func TestClusterTogether(t *testing.T) {
 	api := newSmallAPI(t)
 	api.put(nodeWith(nil))
-	c, _ := newTestCluster(t, api.config(), ClusterOptions{Checkpoint: filepath.Join(t.TempDir(), "checkpoint")})
+	c, _ := newTestCluster(t, api.config(), state.ClusterOptions{Checkpoint: filepath.Join(t.TempDir(), "checkpoint")})
 	startCluster(t, c)
 	ended := make(chan error, 3)
 	for range cap(ended) {
@@ -276,7 +271,7 @@ func TestClusterTogether(t *testing.T) {
 		}()
 	}
 	for name := range strings.SplitSeq("a b c d e f g h", " ") {
-		api.put(runs1(name))
+		api.put(statetest.Pod(name))
 		api.put(nodePolicy(name, 1, nil))
 	}
 	for range cap(ended) {
@@ -284,5 +279,5 @@ func TestClusterTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	awaitNews(t, c, "the last pod", func(s State, _ bool) bool { return len(s.Pods) == 8 && s.Policy != nil })
+	awaitNews(t, c, "the last pod", func(s state.State, _ bool) bool { return len(s.Pods) == 8 && s.Policy != nil })
 }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"bytes"
@@ -15,11 +15,12 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
-func saved(t testing.TB) (string, *Checkpoint) {
+func saved(t testing.TB) (string, *state.Checkpoint) {
 	t.Helper()
-	c := &Checkpoint{
+	c := &state.Checkpoint{
 		Saved:  time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		Policy: &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune}},
@@ -27,7 +28,7 @@ func saved(t testing.TB) (string, *Checkpoint) {
 		Config: &kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: "systemd"},
 	}
 	name := filepath.Join(t.TempDir(), "checkpoint")
-	if err := SaveCheckpoint(name, c); err != nil {
+	if err := state.SaveCheckpoint(name, c); err != nil {
 		t.Fatal(err)
 	}
 	return name, c
@@ -35,7 +36,7 @@ func saved(t testing.TB) (string, *Checkpoint) {
 
 func TestCheckpoint(t *testing.T) {
 	name, want := saved(t)
-	got, err := LoadCheckpoint(name)
+	got, err := state.LoadCheckpoint(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +46,10 @@ func TestCheckpoint(t *testing.T) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others can read it: %v, %v", info.Mode(), err)
 	}
-	if _, err := LoadCheckpoint(name + "-none"); !errors.Is(err, ErrNoCheckpoint) {
+	if _, err := state.LoadCheckpoint(name + "-none"); !errors.Is(err, state.ErrNoCheckpoint) {
 		t.Errorf("got %v", err)
 	}
-	if err := SaveCheckpoint(filepath.Join(name, "not-a-folder"), want); err == nil {
+	if err := state.SaveCheckpoint(filepath.Join(name, "not-a-folder"), want); err == nil {
 		t.Error("it was saved where it can't be")
 	}
 }
@@ -65,7 +66,7 @@ func TestCheckpointDamaged(t *testing.T) {
 			if err := os.WriteFile(name, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := LoadCheckpoint(name); err == nil && !cmp.Equal(want, got) {
+			if got, err := state.LoadCheckpoint(name); err == nil && !cmp.Equal(want, got) {
 				t.Fatalf("%s at byte %d: it was believed", what, i)
 			}
 		}
@@ -81,7 +82,7 @@ func TestCheckpointOfAnotherVersion(t *testing.T) {
 	if err := os.WriteFile(name, bytes.Replace(text, []byte(`"version":1`), []byte(`"version":2`), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadCheckpoint(name); err == nil || !strings.Contains(err.Error(), "of version 2, this program reads 1") {
+	if _, err := state.LoadCheckpoint(name); err == nil || !strings.Contains(err.Error(), "of version 2, this program reads 1") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 func nodePolicy(name string, weight int32, selector map[string]string) *v1alpha1.NodePolicy {
@@ -37,7 +38,7 @@ func TestPolicyFor(t *testing.T) {
 		"lighter than none?": {[]*v1alpha1.NodePolicy{nodePolicy("a", -2147483648, nil), nodePolicy("b", 2147483647, nil)}, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := PolicyFor(node, tc.policies)
+			p, err := state.PolicyFor(node, tc.policies)
 			got := ""
 			if p != nil {
 				got = p.Name

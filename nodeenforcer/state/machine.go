@@ -1,12 +1,10 @@
-package nodeenforcer
+package state
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -46,7 +44,7 @@ func (m Machine) Node(s State) plan.Node {
 	}
 	if m.ProcRoot != "" {
 		n.PageSize = int64(os.Getpagesize())
-		if pids, err := maxPIDs(m.ProcRoot); err == nil {
+		if pids, err := cgroup.MaxPIDs(m.ProcRoot); err == nil {
 			n.PIDs = pids
 		}
 	}
@@ -88,29 +86,9 @@ func readCPUs(kubeletRoot string) (*plan.CPUManagerState, error) {
 	return plan.ParseCPUManagerState(text)
 }
 
-// maxPIDs is how many processes the kernel allows: the lower of pid_max and threads-max, as the kubelet counts
-// (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).
-func maxPIDs(procRoot string) (int64, error) {
-	limit := int64(-1)
-	for _, name := range []string{"pid_max", "threads-max"} {
-		text, err := os.ReadFile(filepath.Join(procRoot, "sys", "kernel", name))
-		if err != nil {
-			return 0, fmt.Errorf("read the limit of processes: %w", err)
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read the limit of processes: %s: %w", name, err)
-		}
-		if limit < 0 || n < limit {
-			limit = n
-		}
-	}
-	return limit, nil
-}
-
 // LocalNode is this machine as a Node, where nobody has one: its CPUs and its memory.
 func LocalNode(name, procRoot string) (*corev1.Node, error) {
-	memory, err := meminfo(procRoot, "MemTotal")
+	memory, err := cgroup.MemTotal(procRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -118,24 +96,6 @@ func LocalNode(name, procRoot string) (*corev1.Node, error) {
 		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
 	}}}, nil
-}
-
-// meminfo is a line of /proc/meminfo, in bytes.
-func meminfo(procRoot, name string) (int64, error) {
-	text, err := os.ReadFile(filepath.Join(procRoot, "meminfo"))
-	if err != nil {
-		return 0, fmt.Errorf("read meminfo: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, found := strings.CutPrefix(line, name+":"); found {
-			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("read meminfo: %s: %w", name, err)
-			}
-			return kib << 10, nil
-		}
-	}
-	return 0, fmt.Errorf("read meminfo: it has no %s", name)
 }
 
 // Cgroups are the machine's, as they are to be written under this driver. bus is the socket of the host's D-Bus or of its systemd.

@@ -1,4 +1,4 @@
-package nodeenforcer
+package state_test
 
 import (
 	"net/http"
@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // A write says whose it is, and every request what sent it.
@@ -19,7 +21,7 @@ func TestClientsSayWhoTheyAre(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n"}}`))
 	}))
 	defer server.Close()
-	clients, err := NewClients(&rest.Config{Host: server.URL, UserAgent: "me/v1", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	clients, err := state.NewClients(&rest.Config{Host: server.URL, UserAgent: "me/v1", ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
