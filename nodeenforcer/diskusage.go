@@ -29,7 +29,7 @@ func (e *Evictor) disks(ctx context.Context) (*diskUsage, error) {
 	if e.Kubelet == nil {
 		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
 	}
-	one, err := sameDisk(e.Sensor.Machine.KubeletRoot, e.Sensor.ImageRoot)
+	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
 	if err != nil {
 		return nil, err
 	}

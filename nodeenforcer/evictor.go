@@ -35,7 +35,7 @@ type Evictor struct {
 	// Paths are the pods' cgroups, by UID, as they are planned.
 	Paths   func() map[types.UID]string
 	Cgroups cgroup.Reader
-	Sensor  *Sensor
+	Sensor  *pressure.Sensor
 	// Kubelet is asked how much disk pods use; nil: not known, then no pod is evicted for disks.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
@@ -50,7 +50,7 @@ type Evictor struct {
 	thresholds pressure.Thresholds
 	unread     []v1alpha1.EvictionSignal // of a policy whose thresholds are not understood
 	state      pressure.State
-	trigger    stallTrigger
+	trigger    pressure.StallTrigger
 	unknown    string                                // signals that are not known, as last told
 	short      string                                // what is short, as last told
 	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
@@ -65,14 +65,14 @@ const idle = time.Second
 
 // Run watches until the context ends.
 func (e *Evictor) Run(ctx context.Context) error {
-	defer e.trigger.close()
+	defer e.trigger.Close()
 	e.begin()
 	for {
 		wait := e.step(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.trigger.fired():
+		case <-e.trigger.Fired():
 		case <-e.Clock.After(wait):
 		}
 	}
@@ -151,7 +151,7 @@ func (e *Evictor) follow(state state.State) bool {
 		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.follow(e.Sensor.Machine, thresholds.Stall); err != nil {
+	if err := e.trigger.Follow(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
 		e.Log.Error(err, "the node's stall on memory can't be watched")
 	}
 	e.thresholds = thresholds
@@ -180,8 +180,8 @@ func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 
 func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
 	var stall *bool
-	if e.thresholds.Stall != nil && e.trigger.armed() {
-		stall = new(e.trigger.take())
+	if e.thresholds.Stall != nil && e.trigger.Armed() {
+		stall = new(e.trigger.Take())
 	}
 	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stall)
 	return verdict

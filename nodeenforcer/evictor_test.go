@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
@@ -76,10 +77,11 @@ type stage struct {
 
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
 	t.Helper()
-	proc, _, v2 := sensed()
-	sensor := sensor(t, cgroupfile.V2, proc, v2)
+	proc, _, v2 := statetest.Sensed()
+	root := t.TempDir()
+	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root}
 	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}}
-	s.stat = filepath.Join(sensor.Machine.CgroupRoot, "memory.stat")
+	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
 	s.Evictor = &Evictor{
 		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,

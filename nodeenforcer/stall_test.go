@@ -48,7 +48,7 @@ func (a *armed) fire() { a.fires <- struct{}{} }
 // arming keeps all triggers that the stage's evictor opens, the newest last.
 func (s *stage) arming() *[]*armed {
 	var all []*armed
-	s.trigger.open = func(file string, kind pressure.Kind, stall, window time.Duration) (waiter, error) {
+	s.trigger.Open = func(file string, kind pressure.Kind, stall, window time.Duration) (pressure.Waiter, error) {
 		all = append(all, &armed{File: file, Kind: kind, Stall: stall, Window: window, fires: make(chan struct{}, 1)})
 		return all[len(all)-1], nil
 	}
@@ -122,7 +122,7 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		file := filepath.Join(s.Sensor.Machine.ProcRoot, "pressure", "memory")
+		file := filepath.Join(s.Sensor.ProcRoot, "pressure", "memory")
 		arms("by default all wait", onStall("", 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
 		arms("all", onStall(v1alpha1.StallFull, 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
 		if len(*triggers) != 1 {
@@ -141,7 +141,7 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, onStall("", 150*time.Millisecond), p)
 	s.uses(p, 300<<20)
-	s.trigger.open = func(string, pressure.Kind, time.Duration, time.Duration) (waiter, error) {
+	s.trigger.Open = func(string, pressure.Kind, time.Duration, time.Duration) (pressure.Waiter, error) {
 		return nil, errors.New("psi=0")
 	}
 	for range 3 {

@@ -29,6 +29,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 	"github.com/podgrace/podgrace/policyfile"
@@ -140,8 +141,10 @@ func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *
 	}
 	evictor := &nodeenforcer.Evictor{
 		Source: agent.Source, Paths: agent.Paths, Cgroups: tree, Kubelet: kubelet, Terminator: terminator, DryRun: o.dryRun,
-		Sensor: &nodeenforcer.Sensor{Machine: agent.Machine, ImageRoot: o.imageRoot, Clock: agent.Clock},
-		Clock:  agent.Clock, Log: agent.Log, Metrics: agent.Metrics, Events: agent.Events, Status: agent.Status,
+		Sensor: &pressure.Sensor{
+			CgroupRoot: o.cgroupRoot, ProcRoot: o.procRoot, Version: agent.Machine.Version, KubeletRoot: o.kubeletRoot, ImageRoot: o.imageRoot, Clock: agent.Clock,
+		},
+		Clock: agent.Clock, Log: agent.Log, Metrics: agent.Metrics, Events: agent.Events, Status: agent.Status,
 	}
 	group.Go(func() error { return terminator.Run(ctx) })
 	group.Go(func() error { return evictor.Run(ctx) })

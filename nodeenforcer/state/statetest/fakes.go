@@ -168,3 +168,17 @@ func TextFile(t testing.TB, text string) string {
 	}
 	return name
 }
+
+// Sensed are the files of a machine with 8 GiB, of both versions.
+func Sensed() (proc, v1, v2 map[string]string) {
+	proc = map[string]string{
+		"meminfo": "MemTotal:        8388608 kB\nMemFree:         1 kB\n", "loadavg": "7.87 8.07 7.43 5/600 12345\n",
+		"sys/kernel/pid_max": "1000\n", "sys/kernel/threads-max": "2000\n",
+	}
+	v2 = map[string]string{"memory.stat": "anon 1073741824\nfile 3221225472\nkernel 99\nfile_mapped 5\ninactive_anon 7\ninactive_file 1073741824\n"}
+	v1 = map[string]string{
+		"memory/memory.stat":           "cache 1\ninactive_file 5\ntotal_cache 1\ntotal_inactive_file 1073741824\n",
+		"memory/memory.usage_in_bytes": "4294967296\n",
+	}
+	return proc, v1, v2
+}

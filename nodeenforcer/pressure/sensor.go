@@ -1,4 +1,4 @@
-package nodeenforcer
+package pressure
 
 import (
 	"errors"
@@ -14,24 +14,24 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
-	"github.com/podgrace/podgrace/nodeenforcer/pressure"
-	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // Sensor measures what is left of the node's resources, as the kubelet counts it.
 type Sensor struct {
-	Machine state.Machine
-	// ImageRoot is the container runtime's folder, of the file system imagefs; Machine.KubeletRoot is of nodefs.
-	ImageRoot string
-	Clock     clock.PassiveClock
+	// CgroupRoot is where the host's cgroups of this version are mounted, ProcRoot its /proc.
+	CgroupRoot, ProcRoot string
+	Version              cgroupfile.Version
+	// KubeletRoot is the kubelet's folder, of the file system nodefs; ImageRoot the container runtime's, of imagefs.
+	KubeletRoot, ImageRoot string
+	Clock                  clock.PassiveClock
 
 	capacity int64 // of memory; it never changes
 	stat     string
 }
 
 // Measure takes the signals that there are thresholds for. One that can't be measured is missing, and in the error.
-func (s *Sensor) Measure(thresholds pressure.Thresholds) (pressure.Signals, error) {
-	signals := pressure.Signals{}
+func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
+	signals := Signals{}
 	var errs []error
 	for _, t := range thresholds.List {
 		if _, done := signals[t.Signal]; done {
@@ -48,14 +48,14 @@ func (s *Sensor) Measure(thresholds pressure.Thresholds) (pressure.Signals, erro
 	return signals, errors.Join(errs...)
 }
 
-func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (pressure.Sample, error) {
+func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
 	switch signal {
 	case v1alpha1.SignalMemoryAvailable:
 		return s.memory()
 	case v1alpha1.SignalNodeFsAvailable:
-		return space(s.Machine.KubeletRoot)
+		return space(s.KubeletRoot)
 	case v1alpha1.SignalNodeFsInodesFree:
-		return inodes(s.Machine.KubeletRoot)
+		return inodes(s.KubeletRoot)
 	case v1alpha1.SignalImageFsAvailable:
 		return space(s.ImageRoot)
 	case v1alpha1.SignalImageFsInodesFree:
@@ -63,28 +63,28 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (pressure.Sample, error
 	case v1alpha1.SignalPIDAvailable:
 		return s.pids()
 	}
-	return pressure.Sample{}, errors.New("it is not known here")
+	return Sample{}, errors.New("it is not known here")
 }
 
 // memory is the machine's without the working set of the root cgroup: its usage without inactive page cache. The root of v2 has
 // no memory.current; there the usage is anonymous and file memory (opencontainers/cgroups fs2/memory.go rootStatsFromMeminfo,
 // cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither.
-func (s *Sensor) memory() (pressure.Sample, error) {
+func (s *Sensor) memory() (Sample, error) {
 	if s.capacity == 0 {
-		total, err := cgroup.MemTotal(s.Machine.ProcRoot)
+		total, err := cgroup.MemTotal(s.ProcRoot)
 		if err != nil {
-			return pressure.Sample{}, err
+			return Sample{}, err
 		}
-		s.capacity, s.stat = total, filepath.Join(s.Machine.CgroupRoot, "memory.stat")
-		if s.Machine.Version == cgroupfile.V1 {
-			s.stat = filepath.Join(s.Machine.CgroupRoot, "memory", "memory.stat")
+		s.capacity, s.stat = total, filepath.Join(s.CgroupRoot, "memory.stat")
+		if s.Version == cgroupfile.V1 {
+			s.stat = filepath.Join(s.CgroupRoot, "memory", "memory.stat")
 		}
 	}
 	used, inactive, err := s.used()
 	if err != nil {
-		return pressure.Sample{}, err
+		return Sample{}, err
 	}
-	return pressure.Sample{Available: s.capacity - max(0, used-inactive), Capacity: s.capacity}, nil
+	return Sample{Available: s.capacity - max(0, used-inactive), Capacity: s.capacity}, nil
 }
 
 func (s *Sensor) used() (used, inactive int64, err error) {
@@ -92,7 +92,7 @@ func (s *Sensor) used() (used, inactive int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if s.Machine.Version == cgroupfile.V1 {
+	if s.Version == cgroupfile.V1 {
 		usage, err := os.ReadFile(filepath.Join(filepath.Dir(s.stat), "memory.usage_in_bytes"))
 		if err != nil {
 			return 0, 0, err
@@ -137,39 +137,39 @@ func statFields(text string, names ...string) ([]int64, error) {
 }
 
 // space is in units of the fragment size, as the kubelet counts (cadvisor 0.56.2 fs/vfs/stats.go GetVfsStats).
-func space(path string) (pressure.Sample, error) {
+func space(path string) (Sample, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
-		return pressure.Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
+		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
 	}
-	return pressure.Sample{Available: int64(fs.Bavail) * fs.Frsize, Capacity: int64(fs.Blocks) * fs.Frsize}, nil
+	return Sample{Available: int64(fs.Bavail) * fs.Frsize, Capacity: int64(fs.Blocks) * fs.Frsize}, nil
 }
 
-func inodes(path string) (pressure.Sample, error) {
+func inodes(path string) (Sample, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(path, &fs); err != nil {
-		return pressure.Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
+		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
 	}
 	if fs.Files == 0 { // btrfs and others make them as they go
-		return pressure.Sample{}, fmt.Errorf("the file system of %s has no fixed number of inodes", path)
+		return Sample{}, fmt.Errorf("the file system of %s has no fixed number of inodes", path)
 	}
-	return pressure.Sample{Available: int64(fs.Ffree), Capacity: int64(fs.Files)}, nil
+	return Sample{Available: int64(fs.Ffree), Capacity: int64(fs.Files)}, nil
 }
 
 // pids are processes and threads, as /proc/loadavg counts them (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).
-func (s *Sensor) pids() (pressure.Sample, error) {
-	limit, err := cgroup.MaxPIDs(s.Machine.ProcRoot)
+func (s *Sensor) pids() (Sample, error) {
+	limit, err := cgroup.MaxPIDs(s.ProcRoot)
 	if err != nil {
-		return pressure.Sample{}, err
+		return Sample{}, err
 	}
-	text, err := os.ReadFile(filepath.Join(s.Machine.ProcRoot, "loadavg"))
+	text, err := os.ReadFile(filepath.Join(s.ProcRoot, "loadavg"))
 	if err != nil {
-		return pressure.Sample{}, err
+		return Sample{}, err
 	}
 	var load float64
 	var running, all int64
 	if _, err := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load, &load, &load, &running, &all); err != nil {
-		return pressure.Sample{}, fmt.Errorf("loadavg: %w", err)
+		return Sample{}, fmt.Errorf("loadavg: %w", err)
 	}
-	return pressure.Sample{Available: limit - all, Capacity: limit}, nil
+	return Sample{Available: limit - all, Capacity: limit}, nil
 }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package pressure
 
 import (
 	"maps"
@@ -12,46 +12,30 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
-	"github.com/podgrace/podgrace/nodeenforcer/pressure"
-	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
-
-// The files of a machine with 8 GiB, of both versions.
-func sensed() (proc, v1, v2 map[string]string) {
-	proc = map[string]string{
-		"meminfo": "MemTotal:        8388608 kB\nMemFree:         1 kB\n", "loadavg": "7.87 8.07 7.43 5/600 12345\n",
-		"sys/kernel/pid_max": "1000\n", "sys/kernel/threads-max": "2000\n",
-	}
-	v2 = map[string]string{"memory.stat": "anon 1073741824\nfile 3221225472\nkernel 99\nfile_mapped 5\ninactive_anon 7\ninactive_file 1073741824\n"}
-	v1 = map[string]string{
-		"memory/memory.stat":           "cache 1\ninactive_file 5\ntotal_cache 1\ntotal_inactive_file 1073741824\n",
-		"memory/memory.usage_in_bytes": "4294967296\n",
-	}
-	return proc, v1, v2
-}
 
 func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]string) *Sensor {
 	t.Helper()
 	root := t.TempDir()
 	return &Sensor{
-		Machine: state.Machine{CgroupRoot: statetest.Folder(t, cgroups), ProcRoot: statetest.Folder(t, proc), KubeletRoot: root, Version: version}, ImageRoot: root,
+		CgroupRoot: statetest.Folder(t, cgroups), ProcRoot: statetest.Folder(t, proc), Version: version, KubeletRoot: root, ImageRoot: root,
 		Clock: testclock.NewFakePassiveClock(statetest.LongAgo),
 	}
 }
 
-func thresholdsOn(signals ...v1alpha1.EvictionSignal) (all pressure.Thresholds) {
+func thresholdsOn(signals ...v1alpha1.EvictionSignal) (all Thresholds) {
 	for _, s := range signals {
-		all.List = append(all.List, pressure.Threshold{Signal: s}, pressure.Threshold{Signal: s, Kind: eviction.Hard})
+		all.List = append(all.List, Threshold{Signal: s}, Threshold{Signal: s, Kind: eviction.Hard})
 	}
 	return all
 }
 
 func TestSensor(t *testing.T) {
-	proc, v1, v2 := sensed()
+	proc, v1, v2 := statetest.Sensed()
 	for version, files := range map[cgroupfile.Version]map[string]string{cgroupfile.V1: v1, cgroupfile.V2: v2} {
 		s := sensor(t, version, proc, files)
-		want := pressure.Signals{
+		want := Signals{
 			v1alpha1.SignalMemoryAvailable: {Available: 5 << 30, Capacity: 8 << 30, Time: statetest.LongAgo},
 			v1alpha1.SignalPIDAvailable:    {Available: 400, Capacity: 1000, Time: statetest.LongAgo},
 		}
@@ -74,14 +58,14 @@ func TestSensor(t *testing.T) {
 			t.Errorf("v%d: got %v", version, got)
 		}
 	}
-	if got, err := (&Sensor{}).Measure(pressure.Thresholds{}); len(got) > 0 || err != nil {
+	if got, err := (&Sensor{}).Measure(Thresholds{}); len(got) > 0 || err != nil {
 		t.Errorf("nothing is to be measured: %v, %v", got, err)
 	}
 }
 
 // A usage that is all inactive cache, or less than it (they are not read at one moment), is none.
 func TestSensorOfAnIdleMachine(t *testing.T) {
-	proc, _, v2 := sensed()
+	proc, _, v2 := statetest.Sensed()
 	v2["memory.stat"] = "anon 1\nfile 2\ninactive_file 9\n"
 	got, err := sensor(t, cgroupfile.V2, proc, v2).Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable))
 	if s := got[v1alpha1.SignalMemoryAvailable]; err != nil || s.Available != s.Capacity {
@@ -91,7 +75,7 @@ func TestSensorOfAnIdleMachine(t *testing.T) {
 
 // What can't be measured is missing, named in the error, and does not keep the rest from being measured.
 func TestSensorThatCannotMeasure(t *testing.T) {
-	proc, v1, v2 := sensed()
+	proc, v1, v2 := statetest.Sensed()
 	for name, tc := range map[string]struct {
 		version    cgroupfile.Version
 		file, text string // what the file holds instead; "-": it is not there
