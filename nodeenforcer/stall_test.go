@@ -21,9 +21,8 @@ import (
 
 // armed is a trigger that fires when it is told to. It keeps how it was armed.
 type armed struct {
-	File          string
-	Kind          pressure.Kind
-	Stall, Window time.Duration
+	File string
+	Want pressure.Stall
 
 	fires  chan struct{}
 	closed bool
@@ -48,8 +47,8 @@ func (a *armed) fire() { a.fires <- struct{}{} }
 // arming keeps all triggers that the stage's evictor opens, the newest last.
 func (s *stage) arming() *[]*armed {
 	var all []*armed
-	s.trigger.Open = func(file string, kind pressure.Kind, stall, window time.Duration) (pressure.Waiter, error) {
-		all = append(all, &armed{File: file, Kind: kind, Stall: stall, Window: window, fires: make(chan struct{}, 1)})
+	s.trigger.Open = func(file string, want pressure.Stall) (pressure.Waiter, error) {
+		all = append(all, &armed{File: file, Want: want, fires: make(chan struct{}, 1)})
 		return all[len(all)-1], nil
 	}
 	return &all
@@ -115,7 +114,7 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 			var open []armed
 			for _, a := range *triggers {
 				if !a.closed {
-					open = append(open, armed{File: a.File, Kind: a.Kind, Stall: a.Stall, Window: a.Window})
+					open = append(open, armed{File: a.File, Want: a.Want})
 				}
 			}
 			if diff := cmp.Diff(want, open, cmp.AllowUnexported(armed{})); diff != "" {
@@ -123,15 +122,15 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 			}
 		}
 		file := filepath.Join(s.Sensor.ProcRoot, "pressure", "memory")
-		arms("by default all wait", onStall("", 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
-		arms("all", onStall(v1alpha1.StallFull, 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
+		arms("by default all wait", onStall("", 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallFull, Stall: 150 * time.Millisecond, Window: time.Second}})
+		arms("all", onStall(v1alpha1.StallFull, 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallFull, Stall: 150 * time.Millisecond, Window: time.Second}})
 		if len(*triggers) != 1 {
 			t.Errorf("the same again armed %d triggers", len(*triggers))
 		}
-		arms("some", onStall(v1alpha1.StallSome, 150*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 150 * time.Millisecond, Window: time.Second})
-		arms("longer", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 200 * time.Millisecond, Window: time.Second})
+		arms("some", onStall(v1alpha1.StallSome, 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 150 * time.Millisecond, Window: time.Second}})
+		arms("longer", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 200 * time.Millisecond, Window: time.Second}})
 		arms("no stall", onMemory("1Gi", ""))
-		arms("again", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 200 * time.Millisecond, Window: time.Second})
+		arms("again", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 200 * time.Millisecond, Window: time.Second}})
 		arms("no thresholds", nil)
 	})
 }
@@ -141,7 +140,7 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, onStall("", 150*time.Millisecond), p)
 	s.uses(p, 300<<20)
-	s.trigger.Open = func(string, pressure.Kind, time.Duration, time.Duration) (pressure.Waiter, error) {
+	s.trigger.Open = func(string, pressure.Stall) (pressure.Waiter, error) {
 		return nil, errors.New("psi=0")
 	}
 	for range 3 {

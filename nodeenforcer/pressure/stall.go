@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 )
 
 // Waiter is woken when processes have stalled (Trigger).
@@ -17,7 +16,7 @@ type Waiter interface {
 // StallTrigger is the kernel's trigger on the node's stall on memory, as the policy wants it. Its zero value is none.
 type StallTrigger struct {
 	// Open is a test's; nil: OpenTrigger.
-	Open   func(file string, kind Kind, stall, window time.Duration) (Waiter, error)
+	Open   func(file string, want Stall) (Waiter, error)
 	want   *Stall
 	news   chan struct{}
 	stop   func()
@@ -35,17 +34,11 @@ func (t *StallTrigger) Follow(procRoot string, want *Stall) error {
 	if want == nil {
 		return nil
 	}
-	kind := Some
-	if want.Full {
-		kind = Full
-	}
 	open := t.Open
 	if open == nil {
-		open = func(file string, kind Kind, stall, window time.Duration) (Waiter, error) {
-			return OpenTrigger(file, kind, stall, window)
-		}
+		open = func(file string, want Stall) (Waiter, error) { return OpenTrigger(file, want) }
 	}
-	trigger, err := open(filepath.Join(procRoot, "pressure", "memory"), kind, want.Stall, want.Window)
+	trigger, err := open(filepath.Join(procRoot, "pressure", "memory"), *want)
 	if err != nil {
 		return fmt.Errorf("watch the stall on memory: %w", err)
 	}
