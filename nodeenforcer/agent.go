@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
@@ -43,7 +44,7 @@ type Agent struct {
 
 	mu       sync.Mutex
 	driver   plan.Driver
-	enforcer *Enforcer
+	enforcer *repair.Enforcer
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
 	trouble  string               // of the last round
@@ -96,17 +97,17 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-func (a *Agent) round(ctx context.Context, full bool) Round {
+func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	state, known := a.Source.State()
 	if !known {
 		a.Log.V(1).Info("nothing is known of this node yet")
-		return Round{}
+		return repair.Round{}
 	}
 	node := a.Machine.Node(state)
 	enforcer, err := a.enforcerFor(node.Driver)
 	if err != nil {
 		a.complain(fmt.Errorf("open the cgroups: %w", err))
-		return Round{}
+		return repair.Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
 	r, err := enforcer.Round(ctx, node, state.Spec(), modeOf(a.Mode, state), state.Pods, full)
@@ -139,7 +140,7 @@ func (a *Agent) complain(err error) {
 }
 
 // enforcerFor opens the cgroups, again where the kubelet was given another driver.
-func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
+func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.enforcer != nil && a.driver == driver {
@@ -155,7 +156,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &repair.Undo{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 
@@ -177,7 +178,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 }
 
 // tell says what a round found and did: log, metrics, events and the Node's condition.
-func (a *Agent) tell(state state.State, r Round, err error) {
+func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	a.Metrics.round(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
@@ -200,7 +201,7 @@ func (a *Agent) tell(state state.State, r Round, err error) {
 }
 
 // unenforced is why not every file that the mode covers holds what was planned; empty where all do.
-func unenforced(r Round) string {
+func unenforced(r repair.Round) string {
 	first, others := "", 0
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
 		switch {

@@ -10,6 +10,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
@@ -67,7 +68,7 @@ func TestAgentHolds(t *testing.T) {
 	source := statetest.NewSource()
 	source.Say(b.Live(v1alpha1.NodeModeTune))
 	agent, _ := newAgent(b, source)
-	b.enforcer.Undo = &Undo{}
+	b.enforcer.Undo = &repair.Undo{}
 	b.make(func(g plan.Group, file string) string {
 		if file == "cpu.weight" && g.Level == plan.LevelPod {
 			return "1"

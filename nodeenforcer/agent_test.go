@@ -20,8 +20,10 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
@@ -53,7 +55,7 @@ func TestAgentRuns(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.seen()) > 0 {
+		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.Seen()) > 0 {
 			t.Errorf("nothing is known, and it is ready: %v", err)
 		}
 
@@ -71,14 +73,14 @@ func TestAgentRuns(t *testing.T) {
 			t.Errorf("paths (-want +got):\n%s", diff)
 		}
 
-		tree.seen()
+		tree.Seen()
 		for range 5 { // in a row: one round
 			source.Say(func(s *state.State) { s.Pods = []*corev1.Pod{statetest.Pod("a", "memory<128Mi")} })
 			time.Sleep(settle / 10)
 		}
 		time.Sleep(settle)
 		synctest.Wait()
-		if seen := slices.DeleteFunc(tree.seen(), func(p string) bool { return p != a }); holds() != "134217728" || len(seen) != 1 {
+		if seen := slices.DeleteFunc(tree.Seen(), func(p string) bool { return p != a }); holds() != "134217728" || len(seen) != 1 {
 			t.Errorf("after five more: %s, read %v", holds(), seen)
 		}
 
@@ -194,7 +196,7 @@ func TestAgentOfFixedState(t *testing.T) {
 		if err := agent.Run(ctx); err != nil {
 			t.Error(err)
 		}
-		if got, want := len(tree.seen()), 10*len(b.Tree().Groups); got != want {
+		if got, want := len(tree.Seen()), 10*len(b.Tree().Groups); got != want {
 			t.Errorf("read %d groups in ten rounds, want %d", got, want)
 		}
 		if err := fixed.Start(ctx); err != nil {
@@ -232,7 +234,7 @@ func TestAgentWithoutCgroups(t *testing.T) {
 
 // closingTree notices that it is closed.
 type closingTree struct {
-	*watchedTree
+	*cgrouptest.Watched
 	closed int
 }
 
@@ -243,7 +245,7 @@ func TestAgentFollowsTheDriver(t *testing.T) {
 	b := newBed(t, statetest.Pod("a"))
 	source := statetest.NewSource()
 	agent, log := newAgent(b, source)
-	first := &closingTree{watchedTree: b.watch()}
+	first := &closingTree{Watched: b.watch()}
 	b.enforcer.Cgroups = first
 	root := t.TempDir()
 	agent.Machine.Driver, agent.Machine.CgroupRoot = "", root
@@ -309,7 +311,7 @@ func TestUnenforced(t *testing.T) {
 		"rival and others":  {[]drift.Drift{left(drift.WhyRival), left(drift.WhyPromise)}, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
 		"a process's rival": {nil, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
 	} {
-		r := Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
+		r := repair.Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
 		if got := unenforced(r); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policyfile"
@@ -216,7 +216,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	if err != nil {
 		return in, err
 	}
-	enforcer := &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
+	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err

@@ -1,4 +1,4 @@
-package nodeenforcer
+package repair
 
 import (
 	"context"
@@ -100,19 +100,19 @@ func TestPartialRound(t *testing.T) {
 	b := newBed(t, statetest.Pod("a", "cpu=100m"), statetest.Pod("b", "cpu=100m"), statetest.Pod("g", "cpu<1", "memory<1Gi")).make(statetest.AsPlanned)
 	w := b.watch()
 	b.mustRound(false) // the first is full all the same
-	if read := w.seen(); len(read) != len(b.Tree().Groups) {
+	if read := w.Seen(); len(read) != len(b.Tree().Groups) {
 		t.Errorf("the first round read %v", read)
 	}
 
 	b.Cgroups.Set(b.Path("a", ""), "cpu.weight", "9")
-	if r, writes := b.mustRound(false); r.Full || r.Changed || len(w.seen())+len(writes) > 0 {
+	if r, writes := b.mustRound(false); r.Full || r.Changed || len(w.Seen())+len(writes) > 0 {
 		t.Errorf("nothing is planned anew: it read, or wrote %v", writes)
 	}
 
 	b.Pods[1] = statetest.Pod("b", "cpu=900m", "memory=1Gi")
 	r, _ := b.mustRound(false)
 	want := []string{"/kubepods", "/kubepods/burstable", b.Path("b", ""), b.Path("b", "c")}
-	if diff := cmp.Diff(want, slices.DeleteFunc(w.seen(), func(p string) bool { return p == "/kubepods/besteffort" })); diff != "" || r.Full || !r.Changed {
+	if diff := cmp.Diff(want, slices.DeleteFunc(w.Seen(), func(p string) bool { return p == "/kubepods/besteffort" })); diff != "" || r.Full || !r.Changed {
 		t.Errorf("full %v, changed %v, read (-want +got):\n%s", r.Full, r.Changed, diff)
 	}
 	if got, _ := b.Cgroups.Get("/kubepods/burstable", "cpu.weight"); got == "" || len(r.Written) == 0 {
@@ -161,7 +161,7 @@ func TestRoundOfProcessesThatLeave(t *testing.T) {
 	b.Cgroups.Add(a, nil, 8) // listed, and gone from /proc
 	b.Process(b.Path("b", "c"), 9, 0)
 	w := b.watch()
-	w.lists[b.Path("b", "c")] = cgroup.ErrGone
+	w.Lists[b.Path("b", "c")] = cgroup.ErrGone
 	r, _ := b.mustRound(true)
 	if len(r.Processes.Operations) != 1 || strings.TrimSpace(b.Adj(7)) != "1000" || strings.TrimSpace(b.Adj(9)) != "0" {
 		t.Errorf("operations %v; 7: %s, 9: %s", r.Processes.Operations, b.Adj(7), b.Adj(9))
@@ -169,7 +169,7 @@ func TestRoundOfProcessesThatLeave(t *testing.T) {
 
 	// Another process has the number by now, in another cgroup: between list and write.
 	b.SetAdj(7, 0)
-	b.enforcer.Cgroups = &leaving{watchedTree: w, from: a}
+	b.enforcer.Cgroups = &leaving{Watched: w, from: a}
 	if r, _ := b.mustRound(true); len(r.Written) > 0 || strings.TrimSpace(b.Adj(7)) != "0" {
 		t.Errorf("wrote %v: %s", r.Written, b.Adj(7))
 	}
@@ -177,7 +177,7 @@ func TestRoundOfProcessesThatLeave(t *testing.T) {
 
 // leaving is a tree in which a group's processes are listed once.
 type leaving struct {
-	*watchedTree
+	*cgrouptest.Watched
 	from   string
 	listed bool
 }
@@ -187,7 +187,7 @@ func (l *leaving) Processes(path string) ([]int, error) {
 		return nil, nil
 	}
 	l.listed = l.listed || path == l.from
-	return l.watchedTree.Processes(path)
+	return l.Watched.Processes(path)
 }
 
 // What can't be read is an error that names it, nothing is written there, and the rest is done. The next round looks again.
@@ -198,8 +198,8 @@ func TestRoundThatCannotRead(t *testing.T) {
 	}
 	w := b.watch()
 	a := b.Path("a", "c")
-	w.refuse[a] = unix.EACCES
-	w.lists[b.Path("x", "c")] = unix.EIO
+	w.Refuse[a] = unix.EACCES
+	w.Lists[b.Path("x", "c")] = unix.EIO
 	b.Process(b.Path("b", "c"), 7, 1)
 	if err := os.WriteFile(filepath.Join(b.enforcer.ProcRoot, "7", "oom_score_adj"), []byte("much\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestRoundThatCannotRead(t *testing.T) {
 	if len(writes) != 1 || writes[0].Path != b.Path("b", "c") || r.Tree == nil {
 		t.Errorf("wrote %v", writes)
 	}
-	w.refuse, w.lists = nil, nil
+	w.Refuse, w.Lists = nil, nil
 	b.SetAdj(7, 968)
 	if r, writes := b.mustRound(false); !r.Full || len(writes) != 1 || writes[0].Path != a || r.Changed {
 		t.Errorf("full %v, changed %v, wrote %v", r.Full, r.Changed, writes)

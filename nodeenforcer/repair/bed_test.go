@@ -1,4 +1,4 @@
-package nodeenforcer
+package repair
 
 import (
 	"testing"
@@ -25,7 +25,7 @@ func newBed(t testing.TB, pods ...*corev1.Pod) *bed {
 
 func (b *bed) make(holds func(g plan.Group, file string) string) *bed {
 	b.T.Helper()
-	b.Make(holds)
+	b.Bed.Make(holds)
 	return b
 }
 
@@ -45,4 +45,11 @@ func (b *bed) mustRound(full bool) (Round, []cgrouptest.Written) {
 		b.T.Fatal(err)
 	}
 	return r, writes
+}
+
+// watch has the enforcer use a tree that remembers what was read.
+func (b *bed) watch() *cgrouptest.Watched {
+	w := cgrouptest.Watch(b.Cgroups)
+	b.enforcer.Cgroups = w
+	return w
 }

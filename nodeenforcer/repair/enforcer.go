@@ -1,4 +1,4 @@
-package nodeenforcer
+package repair
 
 import (
 	"context"
