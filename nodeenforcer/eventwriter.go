@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/version"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // reporter is who tells, in the words of events.k8s.io/v1.

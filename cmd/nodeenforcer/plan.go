@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -22,7 +23,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/version"
 )
 
 func newPlan() *cobra.Command {

@@ -27,13 +27,13 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/version"
 )
 
 // gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/review/input"
 )
 

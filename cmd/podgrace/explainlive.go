@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/webhook"
 )
 

@@ -77,7 +77,7 @@ var set = regexp.MustCompile(`-X (\S+)=\$`)
 // The linker ignores a variable that is not there: a build by the names in Makefile and Dockerfile has the version.
 func TestLinked(t *testing.T) {
 	variables := map[string]bool{}
-	for _, file := range []string{"../Makefile", "../Dockerfile"} {
+	for _, file := range []string{"../../Makefile", "../../Dockerfile"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 )
 
 // granter is a cluster with one exception.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 // said fails unless a text has each of the parts.

@@ -4,7 +4,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/podgrace/podgrace/version"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 func main() { fmt.Println(version.Of("tell").Version) }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 // resources are of cpu and memory; an empty one is left out.

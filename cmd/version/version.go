@@ -14,7 +14,7 @@ const (
 	CommandLine  = "podgrace"
 )
 
-// linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/version.linked=v1.2.3".
+// linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3".
 var linked string
 
 // unknown is the version of a program that was built without one: by go run, or with -buildvcs=false.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }

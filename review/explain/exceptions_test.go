@@ -11,7 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 // A limit that an exception lifts is not told as one that holds, but who lifts it and until when.

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 )
 
 // fake is a cluster with one pod and one node. The node is read several times: each reading takes the next of nodes, and

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/guard"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/explain"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 func print(t *testing.T, in explain.Input, style explain.Style) string {

@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/guard"
 )
 

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 func hook(h corev1.LifecycleHandler) *corev1.Lifecycle { return &corev1.Lifecycle{PreStop: &h} }

@@ -21,10 +21,10 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/review/explain"
 )
 
 var update = flag.Bool("update", false, "write what is printed into the golden files")
