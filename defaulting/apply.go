@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Request is one pod at creation.
@@ -66,8 +67,8 @@ type Warning string
 
 // Denial says why a pod is refused.
 type Denial struct {
-	// Reason in one word, for metrics and audit.
-	Reason string
+	// Reason is the rule that decided.
+	Reason policy.Reason
 	// Message for the person: what is wrong, by which policy, and what to do instead.
 	Message string
 }
@@ -96,7 +97,7 @@ func (r *Result) warn(format string, args ...any) {
 	}
 }
 
-func (r *Result) deny(reason, format string, args ...any) {
+func (r *Result) deny(reason policy.Reason, format string, args ...any) {
 	r.Denials = append(r.Denials, Denial{Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 

@@ -496,7 +496,7 @@ func (s scenario) compare(t *testing.T, got defaulting.Result) {
 	compareTexts(t, "warnings", s.warnings, texts(got.Warnings))
 	var denials []string
 	for _, d := range got.Denials {
-		denials = append(denials, d.Reason+": "+d.Message)
+		denials = append(denials, d.Reason.Code+": "+d.Message)
 	}
 	compareTexts(t, "denials", s.denials, denials)
 	for _, w := range got.Warnings {

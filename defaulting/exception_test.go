@@ -101,7 +101,7 @@ func TestExceptions(t *testing.T) {
 			result := policies.For(req, ownNamespace).Validate(req, defaulting.Facts{Partial: true})
 			var reasons []string
 			for _, d := range result.Denials {
-				reasons = append(reasons, d.Reason)
+				reasons = append(reasons, d.Reason.Code)
 			}
 			if !slices.Equal(reasons, tc.reasons) {
 				t.Errorf("refused %v, want %v", result.Denials, tc.reasons)

@@ -81,7 +81,7 @@ func TestInfeasible(t *testing.T) {
 			got := compile(t, s.policies...).For(s.request(), ownNamespace).Apply(s.request(), s.facts)
 			var denials, want []string
 			for _, d := range got.Denials {
-				denials = append(denials, d.Reason+": "+d.Message)
+				denials = append(denials, d.Reason.Code+": "+d.Message)
 			}
 			if tt.want != "" {
 				want = []string{tt.want}

@@ -88,7 +88,7 @@ func FuzzEnforcementAnnotation(f *testing.F) {
 			t.Fatalf("%q: %+v", text, result)
 		}
 		if len(result.Denials) == 1 {
-			if result.Denials[0].Reason != "EnforcementForged" {
+			if result.Denials[0].Reason.Code != "EnforcementForged" {
 				t.Fatalf("%q: %+v", text, result)
 			}
 			return

@@ -151,12 +151,12 @@ func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
 	}
 	stops := stopsOf(req.Pod)
 	if e.maxGrace.given() && stops.sleep > max(e.maxGrace.value, e.minGrace.value) {
-		out.deny("SleepTooLong", WordsSleep, stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
+		out.deny(becauseSleepTooLong, WordsSleep, stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
 		return
 	}
 	want, why := e.bound(have, stops)
 	if want != have {
-		out.deny("GracePeriodOutOfBounds", WordsBounds, have, want, why, want)
+		out.deny(becauseGracePeriodOutOfBounds, WordsBounds, have, want, why, want)
 	}
 	e.validateProbes(probesOf(req.Pod), out)
 	if want == have && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -209,12 +209,12 @@ func (z zeroGrace) warn(out *Result) {
 }
 
 func (z zeroGrace) deny(out *Result) {
-	out.deny("ZeroGracePeriod", WordsZeroDenied, z.by.name(), z.because)
+	out.deny(becauseZeroGracePeriod, WordsZeroDenied, z.by.name(), z.because)
 }
 
 // denyUnraised is for a 0 that should be raised by now.
 func (z zeroGrace) denyUnraised(out *Result) {
-	out.deny("ZeroGracePeriod", WordsZeroRaised, z.by.name(), z.because)
+	out.deny(becauseZeroGracePeriod, WordsZeroRaised, z.by.name(), z.because)
 }
 
 // preStops is what is known about a pod's preStop hooks. The kubelet runs them all at once, those of sidecars too, before

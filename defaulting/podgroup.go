@@ -31,7 +31,7 @@ func (ps Policies) ValidatePodGroup(class string, ns Namespace, ownNamespace str
 		}
 	}
 	if !e.allowed.permits(class) {
-		out.deny("PriorityClassNotAllowed", "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy",
+		out.deny(becausePriorityClassNotAllowed, "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy",
 			class, strings.Join(e.allowed.policies, " and "), list(e.allowed.names))
 	} else if !strict.allowed.permits(class) {
 		out.Exceptions = slices.DeleteFunc(excepting.lifted, func(l Lifted) bool { return !slices.Contains(l.Limits, v1alpha1.LiftAllowedClassNames) })

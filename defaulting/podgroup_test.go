@@ -40,7 +40,7 @@ func TestValidatePodGroup(t *testing.T) {
 			switch {
 			case tt.want == "" && len(got.Denials) > 0:
 				t.Errorf("refused: %+v", got.Denials)
-			case tt.want != "" && (len(got.Denials) != 1 || got.Denials[0].Reason != "PriorityClassNotAllowed" || !strings.HasPrefix(got.Denials[0].Message, tt.want)):
+			case tt.want != "" && (len(got.Denials) != 1 || got.Denials[0].Reason.Code != "PriorityClassNotAllowed" || !strings.HasPrefix(got.Denials[0].Message, tt.want)):
 				t.Errorf("got %+v", got.Denials)
 			}
 		})

@@ -85,7 +85,7 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
 	spec := &req.Pod.Spec
 	if !e.allowed.permits(spec.PriorityClassName) {
-		out.deny("PriorityClassNotAllowed", WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))
+		out.deny(becausePriorityClassNotAllowed, WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))
 	}
 	if spec.PriorityClassName == "" {
 		return
@@ -100,11 +100,11 @@ func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
 		return
 	}
 	if ptr.Deref(spec.Priority, 0) != class.Value {
-		out.deny("PriorityMismatch", "spec.priority is %d but PriorityClass %q has value %d: something changed the pod after the API server resolved its class. Leave spec.priority out",
+		out.deny(becausePriorityMismatch, "spec.priority is %d but PriorityClass %q has value %d: something changed the pod after the API server resolved its class. Leave spec.priority out",
 			ptr.Deref(spec.Priority, 0), class.Name, class.Value)
 	}
 	if class.PreemptionPolicy != nil && ptr.Deref(spec.PreemptionPolicy, "") != *class.PreemptionPolicy {
-		out.deny("PreemptionPolicyMismatch", "spec.preemptionPolicy is %q but PriorityClass %q says %q: something changed the pod after the API server resolved its class. Leave spec.preemptionPolicy out",
+		out.deny(becausePreemptionPolicyMismatch, "spec.preemptionPolicy is %q but PriorityClass %q says %q: something changed the pod after the API server resolved its class. Leave spec.preemptionPolicy out",
 			ptr.Deref(spec.PreemptionPolicy, ""), class.Name, *class.PreemptionPolicy)
 	}
 }

@@ -104,7 +104,7 @@ func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 func (e *Effective) validateProbes(probes []probeGrace, out *Result) {
 	if moves := e.moves(probes); len(moves) > 0 {
 		m := moves[0]
-		out.deny("GracePeriodOutOfBounds", WordsProbe, m.whose(), m.seconds, m.want, m.why, others(len(moves)), m.want)
+		out.deny(becauseGracePeriodOutOfBounds, WordsProbe, m.whose(), m.seconds, m.want, m.why, others(len(moves)), m.want)
 	}
 }
 

@@ -332,7 +332,7 @@ func drawSpread(t *rapid.T, s *v1alpha1.PodPolicySpec) {
 func reasons(r defaulting.Result) []string {
 	var list []string
 	for _, d := range r.Denials {
-		list = append(list, d.Reason)
+		list = append(list, d.Reason.Code)
 	}
 	return list
 }
@@ -668,7 +668,7 @@ func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
 			return // there is no final pod
 		}
 		for _, d := range w.after(t, applied).validate().Denials {
-			if !slices.Contains(cantMend, d.Reason) {
+			if !slices.Contains(cantMend, d.Reason.Code) {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -758,8 +758,8 @@ func TestWarningsReachTheUser(t *testing.T) {
 				}
 			}
 			for _, d := range r.Denials {
-				if d.Reason == "" || !strings.Contains(d.Message, "PodPolic") && !slices.Contains(byDefaults, d.Reason) {
-					t.Fatalf("denial without a reason or a policy: %+v", d)
+				if !slices.Contains(defaulting.Refusals(), d.Reason) || !strings.Contains(d.Message, "PodPolic") && !slices.Contains(byDefaults, d.Reason.Code) {
+					t.Fatalf("denial without a reason that is told of, or a policy: %+v", d)
 				}
 			}
 		}

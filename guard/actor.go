@@ -30,7 +30,7 @@ func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 	if len(nodes) == 1 && nodes[0] == req.Pod.Spec.NodeName {
 		return nil
 	}
-	return &Decision{Verdict: Deny, Reason: "EnforcerOfAnotherNode",
+	return &Decision{Verdict: Deny, Reason: becauseAnotherNode,
 		Message: oneLine("a node enforcer may remove pods of its own node only, which its token must name (%s); %s is on %s", tokenNode, podName(req.Pod), orUnknown(req.Pod.Spec.NodeName))}
 }
 
@@ -38,7 +38,7 @@ func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 // its own pods as well.
 func ownKubelet(req Request, _ time.Time) *Decision {
 	if slices.Contains(req.User.Groups, nodesGroup) && req.User.Username == nodeUserPrefix+req.Pod.Spec.NodeName {
-		return allow("OwnKubelet")
+		return allow(becauseOwnKubelet)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 	}
 	switch {
 	case facts.Node.State == NodeGone:
-		return allow("NodeGone")
+		return allow(becauseNodeGone)
 	case facts.Node.State == NodePresent && facts.Node.OutOfService && facts.stopped():
 		return allow(NodeOutOfService)
 	}
@@ -63,7 +63,7 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 // (pkg/volume/csi/csi_attacher.go WaitForAttach, 1.36.3).
 func notAttached(req Request, _ Facts) *Decision {
 	if !req.VolumeAttachment.Status.Attached {
-		return allow("NotAttached")
+		return allow(becauseNotAttached)
 	}
 	return nil
 }
@@ -85,16 +85,8 @@ func attachDetachController(req Request, facts Facts) *Decision {
 	if n.State == NodeUnknown || n.State == NodePresent && !n.Ready && v.exclusive() && n.uses(v) {
 		return nil
 	}
-	return allow("AttachDetachController")
+	return allow(becauseDetaches)
 }
-
-// The reasons of what is not judged.
-const (
-	// NotGuarded is what no policy guards.
-	NotGuarded = "NotGuarded"
-	// AllowedActor is what a user does whom the policies name.
-	AllowedActor = "AllowedActor"
-)
 
 // unguarded allows everything where no policy has a removal section that denies or warns.
 func unguarded(_ Request, facts Facts) *Decision {

@@ -264,7 +264,7 @@ func testRows(t *testing.T, rows []row) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			got := r.world.decide()
-			if got.Verdict != r.verdict || got.Reason != r.reason {
+			if got.Verdict != r.verdict || got.Reason.Code != r.reason {
 				t.Errorf("got %s %s (%s), want %s %s", got.Verdict, got.Reason, got.Message, r.verdict, r.reason)
 			}
 			if problem := unfit(got); problem != "" {
@@ -283,7 +283,7 @@ func testRows(t *testing.T, rows []row) {
 // unfit says what is wrong with a decision's words, whatever they are.
 func unfit(d guard.Decision) string {
 	switch {
-	case d.Reason == "" || strings.ContainsFunc(d.Reason, unicode.IsSpace):
+	case d.Reason.Code == "" || strings.ContainsFunc(d.Reason.Code, unicode.IsSpace):
 		return "has a reason that is not one word"
 	case (d.Message == "") != (d.Verdict == guard.Allow):
 		return "must be there for Warn and Deny, and for nothing else"

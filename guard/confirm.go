@@ -24,16 +24,6 @@ const (
 // Verb that a user must have on pods or nodes of the group podgrace.dev to write a confirmation.
 const Verb = "force-delete"
 
-// The reasons of what is let go because of a confirmation.
-const (
-	// Confirmed is a removal of a pod that may run twice.
-	Confirmed = "Confirmed"
-	// NodeStopped is one of a pod, volume or node that is known to have stopped.
-	NodeStopped = "NodeStopped"
-	// NodeOutOfService is pod garbage collection's, of a pod whose node is that as well, and known to have stopped.
-	NodeOutOfService = "NodeOutOfService"
-)
-
 const (
 	// confirmationLasts is for how long a pod's confirmation holds that is not used.
 	confirmationLasts = time.Hour

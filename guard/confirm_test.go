@@ -67,7 +67,7 @@ func TestConfirmationIsReplayable(t *testing.T) {
 	again := dangerous(confirmedAgo(0), halfDone)
 	last := dangerous(on(guard.RoadFinalizer), confirmedAgo(0))
 	for i, w := range []world{first, first, again, again, last} {
-		if got := w.decide(); got.Verdict != guard.Allow || got.Reason != "Confirmed" {
+		if got := w.decide(); got.Verdict != guard.Allow || got.Reason.Code != "Confirmed" {
 			t.Errorf("review %d: got %+v", i+1, got)
 		}
 	}

@@ -5,7 +5,7 @@ package guard
 func fenced(req Request, facts Facts) *Decision {
 	for _, r := range facts.Fences {
 		if r.PodUID != "" && r.PodUID == req.Pod.UID {
-			return allow("PodFenced")
+			return allow(becauseFenced)
 		}
 	}
 	if facts.stopped() {

@@ -30,13 +30,13 @@ func notForced(req Request, now time.Time) *Decision {
 	case RoadNode, RoadOutOfService, RoadVolumeAttachment:
 		return nil
 	}
-	return allow("NotForced")
+	return allow(becauseNotForced)
 }
 
 // neverScheduled allows the removal of a pod that no kubelet ever had.
 func neverScheduled(req Request, _ time.Time) *Decision {
 	if req.Pod.Spec.NodeName == "" {
-		return allow("NeverScheduled")
+		return allow(becauseNeverScheduled)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func neverScheduled(req Request, _ time.Time) *Decision {
 // road of its own.
 func finished(req Request, _ time.Time) *Decision {
 	if graceperiod.Finished(req.Pod) {
-		return allow("Finished")
+		return allow(becauseFinished)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 // heldNode lets a DELETE of a Node pass that only begins its drain. Whoever takes the last finalizer away removes it.
 func heldNode(req Request, now time.Time) *Decision {
 	if !req.HeldFrom.IsZero() && !now.Before(req.HeldFrom) {
-		return allow("Held")
+		return allow(becauseHeld)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func nodeStopped(_ Request, facts Facts) *Decision {
 // nodeGone allows it for a node that does not exist: its removal was judged.
 func nodeGone(_ Request, facts Facts) *Decision {
 	if facts.Node.State == NodeGone {
-		return allow("NodeGone")
+		return allow(becauseNodeGone)
 	}
 	return nil
 }
@@ -154,5 +154,5 @@ func nothingProtectedOnNode(_ Request, facts Facts) *Decision {
 	if !facts.BoundKnown || len(facts.bound()) > 0 {
 		return nil
 	}
-	return allow("NothingProtectedOnNode")
+	return allow(becauseNothingProtected)
 }

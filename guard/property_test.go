@@ -391,7 +391,7 @@ func TestWhatTheFirstCallStoredOpensNoRoad(t *testing.T) {
 		left := w.copied()
 		halfDone(&left)
 		left.req.GracePeriodSeconds, left.req.Phase = nil, ""
-		if first.Reason == "Unsafe" && chance(t, "somebody else") {
+		if first.Reason.Code == "Unsafe" && chance(t, "somebody else") {
 			by("mallory")(&left)
 			left.req.User.Extra = nil
 		}
@@ -417,7 +417,7 @@ func TestEveryDecisionIsFit(t *testing.T) {
 		if problem := unfit(got); problem != "" {
 			t.Fatalf("%+v: message %s", got, problem)
 		}
-		if got.Reason != "Unsafe" {
+		if got.Reason.Code != "Unsafe" {
 			return
 		}
 		wanted := []string{"n1 (", ": ", "Ways on: ", "(PodPolicy a"}
@@ -445,7 +445,7 @@ func TestByItselfNeedsNoFacts(t *testing.T) {
 		}
 		d := guard.ByItself(w.req, w.facts.Now)
 		if d == nil {
-			if got := w.decide(); slices.Contains([]string{"NotForced", "NeverScheduled", "Finished", "OwnKubelet", "EnforcerOfAnotherNode", "Held"}, got.Reason) {
+			if got := w.decide(); slices.Contains([]string{"NotForced", "NeverScheduled", "Finished", "OwnKubelet", "EnforcerOfAnotherNode", "Held"}, got.Reason.Code) {
 				t.Fatalf("facts were asked for: %+v", got)
 			}
 			return

@@ -18,7 +18,7 @@ func unprotected(req Request, facts Facts) *Decision {
 	if protectedBecause(req.Pod, facts) != "" {
 		return nil
 	}
-	return &Decision{Verdict: Warn, Reason: "Unprotected",
+	return &Decision{Verdict: Warn, Reason: becauseUnprotected,
 		Message: oneLine("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
 }
 
@@ -144,9 +144,6 @@ func volumeOf(req Request) string {
 
 // WaysOn is between what may happen and what to do, in the message of a refusal.
 const WaysOn = ". Ways on: "
-
-// Unsafe is the reason of a refusal that no rule averted.
-const Unsafe = "Unsafe"
 
 // refuse denies, or warns where the policy says so.
 func refuse(facts Facts, subject, why string, ways []string) *Decision {

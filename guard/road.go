@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Road is a way to make Kubernetes believe that a pod is gone.
@@ -201,11 +203,14 @@ const (
 // Decision is the answer to a Request.
 type Decision struct {
 	Verdict Verdict
-	// Reason in one word: the rule that decided. For metrics, audit and tests.
-	Reason string
+	// Reason is the rule that decided.
+	Reason policy.Reason
 	// Message for the person, for Warn and Deny: what may run twice and where, why that matters here, and the ways on.
 	Message string
 }
+
+// Roads are all of them, in the order of their names.
+func Roads() []Road { return slices.Sorted(maps.Keys(roads)) }
 
 // Decide judges a request. Of the levels of policies the strictest verdict holds: whom those allow by name that deny, those
 // that warn may still warn.
@@ -238,7 +243,7 @@ func (d Decision) weight() int {
 // facts are, so that nobody need look them up.
 func ByItself(req Request, now time.Time) *Decision {
 	if !complete(req) {
-		return &Decision{Verdict: Deny, Reason: "Incomplete", Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+		return &Decision{Verdict: Deny, Reason: becauseIncomplete, Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
 	}
 	for _, r := range roads[req.Road].byItself {
 		if d := r(req, now); d != nil {
@@ -259,7 +264,7 @@ func judge(req Request, facts Facts) Decision {
 		}
 	}
 	// No road of ours: the webhook's configuration and this package disagree.
-	return Decision{Verdict: Deny, Reason: "UnknownRoad", Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
+	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
 }
 
 // complete says whether the request has what its road is about.
@@ -304,4 +309,4 @@ var podRules = []rule{
 	unprotected, refusePod,
 }
 
-func allow(reason string) *Decision { return &Decision{Verdict: Allow, Reason: reason} }
+func allow(reason policy.Reason) *Decision { return &Decision{Verdict: Allow, Reason: reason} }

@@ -65,7 +65,7 @@ func refusal(denials []defaulting.Denial) *metav1.Status {
 	return &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusForbidden,
-		Reason:  metav1.StatusReason(denials[0].Reason),
+		Reason:  metav1.StatusReason(denials[0].Reason.Code),
 		Message: strings.Join(messages, "; "),
 	}
 }
@@ -89,7 +89,7 @@ func audit(result defaulting.Result, values []json.RawMessage) map[string]string
 	if len(result.Denials) > 0 {
 		reasons := make([]string, len(result.Denials))
 		for i, d := range result.Denials {
-			reasons[i] = d.Reason
+			reasons[i] = d.Reason.Code
 		}
 		annotations["denied"] = strings.Join(slices.Compact(reasons), ",")
 	}

@@ -61,26 +61,11 @@ func (m *Metrics) begin() {
 	for _, reason := range []defaulting.Unjudged{defaulting.TooDear, defaulting.PodsUnknown} {
 		m.unjudged.WithLabelValues(string(reason))
 	}
-	for _, reason := range denialReasons() {
-		m.denials.WithLabelValues(reason)
+	for _, reason := range defaulting.Refusals() {
+		m.denials.WithLabelValues(reason.Code)
 	}
-	for _, road := range refusedRoads() {
-		m.removals.WithLabelValues(string(road), string(guard.Deny), guard.Unsafe)
-	}
-}
-
-// denialReasons are those of defaulting.
-func denialReasons() []string {
-	return []string{
-		"EnforcementForged", "GracePeriodOutOfBounds", "PreemptionPolicyMismatch", "PriorityClassNotAllowed", "PriorityMismatch",
-		"ProtectionForged", "SleepTooLong", "SpreadInfeasible", "ZeroGracePeriod",
-	}
-}
-
-// refusedRoads are those on which a removal may be refused as unsafe: all.
-func refusedRoads() []guard.Road {
-	return []guard.Road{
-		guard.RoadDelete, guard.RoadEviction, guard.RoadStatus, guard.RoadFinalizer, guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment,
+	for _, road := range guard.Roads() {
+		m.removals.WithLabelValues(string(road), string(guard.Deny), guard.Unsafe.Code)
 	}
 }
 
@@ -114,7 +99,7 @@ func (m *Metrics) removal(req admission.Request, road guard.Road, d guard.Decisi
 	if m == nil || req.DryRun != nil && *req.DryRun {
 		return
 	}
-	m.removals.WithLabelValues(string(road), string(d.Verdict), d.Reason).Inc()
+	m.removals.WithLabelValues(string(road), string(d.Verdict), d.Reason.Code).Inc()
 }
 
 func (m *Metrics) miss(path string) {
@@ -145,7 +130,7 @@ func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
 	}
 	m.warnings.Add(float64(len(result.Warnings)))
 	for _, d := range result.Denials {
-		m.denials.WithLabelValues(d.Reason).Inc()
+		m.denials.WithLabelValues(d.Reason.Code).Inc()
 	}
 }
 

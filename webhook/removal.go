@@ -342,11 +342,11 @@ func decodeOptions(req admission.Request, grace **int64) error {
 func removalAnswer(r guard.Request, d guard.Decision) admission.Response {
 	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
 		Allowed:          d.Verdict != guard.Deny,
-		AuditAnnotations: map[string]string{"removal": string(r.Road), "verdict": string(d.Verdict), "reason": d.Reason},
+		AuditAnnotations: map[string]string{"removal": string(r.Road), "verdict": string(d.Verdict), "reason": d.Reason.Code},
 	}}
 	switch d.Verdict {
 	case guard.Deny:
-		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(d.Reason), Message: d.Message}
+		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(d.Reason.Code), Message: d.Message}
 	case guard.Warn:
 		response.Warnings = warnings(d.Message)
 	case guard.Allow:

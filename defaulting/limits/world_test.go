@@ -78,7 +78,7 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 	facts := defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}, Partial: true, GlobalDefault: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}}
 	result := w.policies.For(w.request, here.Namespace).Validate(w.request, facts)
 	for _, d := range result.Denials {
-		reasons = append(reasons, d.Reason)
+		reasons = append(reasons, d.Reason.Code)
 		if words == "" {
 			words = d.Message
 		}

@@ -27,7 +27,7 @@ func TestForceDetach(t *testing.T) {
 	suite.Eventually(t, "the taint that is forgotten later", func(ctx context.Context) (bool, error) {
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"taints":[{"key":"node.kubernetes.io/out-of-service","effect":"NoExecute"}]}}`))
 		err := s.Client.Patch(ctx, node, patch)
-		if apierrors.ReasonForError(err) == guard.Unsafe {
+		if apierrors.ReasonForError(err) == metav1.StatusReason(guard.Unsafe.Code) {
 			return false, nil
 		}
 		return err == nil, err

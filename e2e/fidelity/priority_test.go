@@ -158,7 +158,7 @@ func checkPriorityValidated(t *rapid.T, policies defaulting.Policies, facts defa
 	final := request(sent(t, internal), authenticationv1.UserInfo{})
 	effective := policies.For(final, "")
 	for _, d := range effective.Validate(final, facts).Denials {
-		if d.Reason == "PriorityMismatch" || d.Reason == "PreemptionPolicyMismatch" || given != "" && d.Reason == "PriorityClassNotAllowed" {
+		if d.Reason.Code == "PriorityMismatch" || d.Reason.Code == "PreemptionPolicyMismatch" || given != "" && d.Reason.Code == "PriorityClassNotAllowed" {
 			t.Fatalf("Podgrace refuses what it made itself: %+v", d)
 		}
 	}

@@ -152,7 +152,7 @@ var judgedBySelf = sets.New("PriorityMismatch", "PreemptionPolicyMismatch", "Gra
 func checkOwnValidation(t *rapid.T, c *validationCase, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod) {
 	req := c.request(sent(t, internal))
 	for _, d := range policies.For(req, "").Validate(req, facts).Denials {
-		if judgedBySelf.Has(d.Reason) {
+		if judgedBySelf.Has(d.Reason.Code) {
 			t.Fatalf("Podgrace refuses what it made itself: %+v\n%s", d, show(req.Pod))
 		}
 	}

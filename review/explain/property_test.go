@@ -258,7 +258,7 @@ func agreeOnClasses(t *rapid.T, in explain.Input, e *explain.Explanation) {
 		pod := in.Pod.DeepCopy()
 		pod.Spec.PriorityClassName = name
 		request := defaulting.Request{Pod: pod, Namespace: in.Namespace}
-		refused := slices.ContainsFunc(in.Policies.For(request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason == "PriorityClassNotAllowed" })
+		refused := slices.ContainsFunc(in.Policies.For(request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason.Code == "PriorityClassNotAllowed" })
 		allowed := said == "" || slices.Contains(strings.Split(strings.TrimPrefix(strings.Split(said, " (")[0], "allowed are "), ", "), name)
 		if refused == allowed {
 			t.Errorf("class %s is refused: %v; said: %q", name, refused, said)
@@ -276,7 +276,7 @@ func agreeOnGrace(t *rapid.T, in explain.Input, e *explain.Explanation) {
 		pod.Spec.TerminationGracePeriodSeconds = &n
 		request := defaulting.Request{Pod: pod, Namespace: in.Namespace}
 		return slices.ContainsFunc(in.Policies.For(request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool {
-			return d.Reason == "GracePeriodOutOfBounds" || d.Reason == "ZeroGracePeriod"
+			return d.Reason.Code == "GracePeriodOutOfBounds" || d.Reason.Code == "ZeroGracePeriod"
 		})
 	}
 	said := strings.Join(e.Grace.Limits, ", ")

@@ -7,20 +7,6 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-// reasons are what the guard's words for an allowance mean.
-var reasons = map[string]string{
-	"NotForced":       "its kubelet stops it, within its grace period",
-	"NeverScheduled":  "it has no node: no kubelet ever had it",
-	"Finished":        "it has finished: nothing of it runs any more",
-	"OwnKubelet":      "you are the kubelet that runs it",
-	"NodeGone":        "its node has no Node object any more",
-	guard.NodeStopped: "its node is known to have stopped",
-	"PodFenced":       "it is fenced",
-	guard.Confirmed:   "it is confirmed that it may run twice",
-	"AllowedActor":    "the policies allow you by name (allowedActors)",
-	"NotGuarded":      "no policy guards its namespace",
-}
-
 func removal(v *view) Removal {
 	facts := v.guardFacts()
 	r := Removal{User: v.in.User.Username, Policies: facts.Policy.AllNames(), Protected: protected(v, facts)}
@@ -71,7 +57,7 @@ func protected(v *view, facts guard.Facts) string {
 
 func (v *view) judge(road guard.Road, grace *int64, facts guard.Facts) *Verdict {
 	d := guard.Decide(guard.Request{Road: road, User: v.in.User, Pod: v.pod, GracePeriodSeconds: grace}, facts)
-	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason, Message: or(d.Message, or(reasons[d.Reason], d.Reason))}
+	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason.Code, Message: or(d.Message, or(d.Reason.Short, d.Reason.Code))}
 }
 
 // evictionVerdict is of an eviction without options, as kubectl drain sends it.

@@ -106,7 +106,7 @@ func sarifRules(r *review.Report, index map[string]int) []sarifRule {
 	for _, id := range slices.Sorted(maps.Keys(levels)) {
 		index[id] = len(list)
 		list = append(list, sarifRule{
-			ID: safe.Visible(id), ShortDescription: sarifMessage{safe.Visible(ruleNamed(id).short)}, Help: sarifMessage{ruleNamed(id).help},
+			ID: safe.Visible(id), ShortDescription: sarifMessage{safe.Visible(ruleNamed(id).Short)}, Help: sarifMessage{ruleNamed(id).Help},
 			Default: sarifConfiguration{levels[id]},
 		})
 	}
