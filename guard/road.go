@@ -205,6 +205,8 @@ type Decision struct {
 	Reason string
 	// Message for the person, for Warn and Deny: what may run twice and where, why that matters here, and the ways on.
 	Message string
+	// Why is what a refusal turns on, in words without a time: those of one object that have the same are one refusal, made again.
+	Why string
 }
 
 // Decide judges a request. Of the levels of policies the strictest verdict holds: whom those allow by name that deny, those
