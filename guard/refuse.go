@@ -153,9 +153,9 @@ func refuse(facts Facts, subject, why string, ways []string) *Decision {
 	}
 	message := oneLine("%s: %s"+WaysOn+"%s. (%s)", subject, why, strings.Join(ways, "; "), by)
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
-		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message}
+		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message, Why: why}
 	}
-	return &Decision{Verdict: Deny, Reason: Unsafe, Message: message}
+	return &Decision{Verdict: Deny, Reason: Unsafe, Message: message, Why: why}
 }
 
 // whereabouts says of a node what is known: whether it is ready, or since when it has been silent.

@@ -207,6 +207,8 @@ type Decision struct {
 	Reason policy.Reason
 	// Message for the person, for Warn and Deny: what may run twice and where, why that matters here, and the ways on.
 	Message string
+	// Why is what a refusal turns on, in words without a time: those of one object that have the same are one refusal, made again.
+	Why string
 }
 
 // Roads are all of them, in the order of their names.

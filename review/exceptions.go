@@ -1,7 +1,9 @@
 package review
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/review/input"
 )
 
 // exceptions are those beside the policies and those of the state that can be read. Of those that can't their documents' errors tell; where none is
@@ -54,6 +57,29 @@ func (e *Engine) remarkExceptions() []Remark {
 	for _, x := range e.exceptions() {
 		if reason, message := x.State(e.Policies.Policies(), e.now()); reason != v1alpha1.ReasonInForce {
 			remarks = append(remarks, Remark{Exception: x.Key(), Message: message})
+		}
+	}
+	return remarks
+}
+
+// RemarkGrants tells of exceptions that are in force by what the manifests, or files beside the policies, say of themselves: who writes such a file writes its
+// grant as well, as in a pull request. To the API server the status of what is applied is nothing.
+func (e *Engine) RemarkGrants(documents []*input.Document) []Remark {
+	own := sets.New[string]()
+	add := func(namespace, name string) { own.Insert(cmp.Or(namespace, e.Namespace) + "/" + name) }
+	for _, x := range e.Exceptions {
+		add(x.Namespace, x.Name)
+	}
+	for _, d := range documents {
+		if d.Kind == "PolicyException" {
+			add(d.Namespace, d.Name)
+		}
+	}
+	var remarks []Remark
+	for _, x := range e.exceptions() {
+		if reason, _ := x.State(e.Policies.Policies(), e.now()); reason == v1alpha1.ReasonInForce && own.Has(x.Key()) {
+			remarks = append(remarks, Remark{Exception: x.Key(), Message: fmt.Sprintf(
+				"granted by %s according to the file itself, whose author may have written that: it counts here. In the cluster its own grant counts (kubectl get policyexceptions -n %s %s)", x.GrantedBy, x.Namespace, x.Name)})
 		}
 	}
 	return remarks

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,47 @@ func TestExceptionsOfFiles(t *testing.T) {
 				}
 			}
 			if (tc.remark == "") != (len(remarks) == 0) || tc.remark != "" && !strings.Contains(remarks[0], tc.remark) {
+				t.Errorf("%q", remarks)
+			}
+		})
+	}
+}
+
+// A grant that comes with the manifest is remarked on, one of the state is not: that is what the cluster has.
+func TestGrantsOfManifests(t *testing.T) {
+	noon := time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		exception          string
+		manifest, beside   bool
+		namespace, remarks string
+	}{
+		"of a manifest":          {grantedTwo, true, false, "", "granted by eve according to the file itself"},
+		"beside the policies":    {grantedTwo, false, true, "", "granted by eve according to the file itself"},
+		"of the state":           {grantedTwo, false, false, "", ""},
+		"of a manifest, asked":   {asked + "}", true, false, "", ""},
+		"of a manifest, changed": {grantedOne, true, false, "", ""},
+		"that names no namespace": {strings.Replace(grantedTwo, "namespace: shop, ", "", 1), true, false, "shop",
+			"kubectl get policyexceptions -n shop batch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := Read(&input.Reader{Stdin: strings.NewReader(tc.exception)}, "-")
+			e := engineOf(t, atLeast)
+			e.Clock, e.Namespace = testclock.NewFakePassiveClock(noon), cmp.Or(tc.namespace, "default")
+			documents := in.Documents
+			if tc.beside {
+				exceptions, err := policyfile.ParseExceptions("x.yaml", []byte(tc.exception))
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Exceptions = exceptions
+			} else if err := e.State.Add(in.Documents[0], tc.namespace); err != nil {
+				t.Fatal(err)
+			}
+			if !tc.manifest {
+				documents = nil
+			}
+			remarks := e.RemarkGrants(documents)
+			if (tc.remarks == "") != (len(remarks) == 0) || len(remarks) > 0 && (remarks[0].Exception != "shop/batch" || !strings.Contains(remarks[0].Message, tc.remarks)) {
 				t.Errorf("%q", remarks)
 			}
 		})

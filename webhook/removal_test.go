@@ -30,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -323,8 +324,10 @@ func TestRemovalRoads(t *testing.T) {
 		"VolumeAttachment DELETE":                  {removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())), "volume-attachment", []string{"node " + onSilentNode, "may still write to volume pv-data"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			live := silentCluster(dbPod())
-			got := served(t, guardedEngine(t, live), webhook.PathValidateRemoval, tc.request)
+			live, now := silentCluster(dbPod()), testclock.NewFakePassiveClock(time.Now()) // the texts say for how long a node is silent
+			guarded := guardedEngine(t, live)
+			guarded.Clock = now
+			got := served(t, guarded, webhook.PathValidateRemoval, tc.request)
 			if got.Allowed || got.Result.Code != http.StatusForbidden || got.Result.Reason != "Unsafe" {
 				t.Fatalf("got %+v", got)
 			}
@@ -348,7 +351,9 @@ func TestRemovalRoads(t *testing.T) {
 					t.Errorf("%s: got %+v", why, allowed)
 				}
 			}
-			if warned := served(t, guardedEngine(t, live, warning), webhook.PathValidateRemoval, tc.request); !warned.Allowed || strings.Join(warned.Warnings, " ") != got.Result.Message || slices.ContainsFunc(warned.Warnings, func(w string) bool { return len(w) > defaulting.MaxWarning }) {
+			warns := guardedEngine(t, live, warning)
+			warns.Clock = now
+			if warned := served(t, warns, webhook.PathValidateRemoval, tc.request); !warned.Allowed || strings.Join(warned.Warnings, " ") != got.Result.Message || slices.ContainsFunc(warned.Warnings, func(w string) bool { return len(w) > defaulting.MaxWarning }) {
 				t.Errorf("Warn: got %+v", warned)
 			}
 		})

@@ -228,6 +228,9 @@ func (o *explainOptions) choose(found, all []*input.Document) error {
 		}
 		names = append(names, fmt.Sprintf("%s/%s (%s%s)", d.Kind, d.Name, d.File, place))
 	}
+	if more := len(found) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
 	return fmt.Errorf("which one? There are %s", strings.Join(names, ", "))
 }
 

@@ -58,6 +58,7 @@ func TestExitCodes(t *testing.T) {
 		"compiles":          {"compile --policy ../../examples/production-web", false, 0, "# PodPolicy production-web: Partly: the API server judges priority.allowedClassNames, gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters, holds by the webhook alone: to look at more would cost the API server too much\n---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"},
 		"compiles granted":  {"compile --policy testdata/exceptions", false, 0, "# PolicyException shop/asked: it lifts nothing: it was not granted yet. Who has the verb except on PodPolicy bounds can do so (kubectl podgrace grant -n shop asked)\n# PolicyException shop/granted: granted by olga, in force until 2999-01-01T00:00:00Z\n---\n"},
 		"compiles its end":  {"compile --policy testdata/exceptions", false, 0, `< timestamp("2999-01-01T00:00:00Z")`},
+		"a grant of a file": {"review -f testdata/exceptions -f testdata/slow", false, 0, "PolicyException shop/granted: granted by olga according to the file itself"},
 		"compiles for":      {"compile --policy ../../examples/production-web -n ours --global-default basic", false, 0, `authorizer.serviceAccount("ours", "podgrace-webhook")`},
 		"compiles what":     {"compile", false, 2, "which policies? --policy FILE or --policy FOLDER"},
 		"compiles nothing":  {"compile --policy ../../examples/stateful", false, 0, "# PodPolicy "},

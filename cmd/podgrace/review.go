@@ -132,6 +132,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 	if !loaded.ofCluster {
 		r.Remarks = loaded.engine.Remarks(results)
 	}
+	r.Remarks = append(r.Remarks, loaded.engine.RemarkGrants(loaded.documents)...)
 	r.Repeated = review.RepeatedIn(results, loaded.documents)
 	if !o.out.has(report.FormatJSON) {
 		for _, remark := range report.Remarks(r) {

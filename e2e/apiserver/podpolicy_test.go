@@ -142,8 +142,8 @@ spec:
 		got, _, err = s.Kubectl(ctx, "get", "podpolicies", "columns")
 		return strings.Contains(got, "False") && strings.Contains(got, "Partly"), err
 	})
-	want := regexp.MustCompile(`^NAME +WEIGHT +PRIORITY +SPREAD +GRACE +REMOVAL +READY +COMPILED +AGE
-columns +7 +none-such of none-such +zone!,hostname +45s in 10..300s preStop\+5s +Deny All +False +Partly +[0-9]+s
+	want := regexp.MustCompile(`^NAME +READY +COMPILED +WEIGHT +PRIORITY +SPREAD +GRACE +REMOVAL +AGE
+columns +False +Partly +7 +none-such of none-such +zone!,hostname +45s in 10..300s preStop\+5s +Deny All +[0-9]+s
 $`)
 	if !want.MatchString(got) {
 		t.Errorf("got:\n%s", got)

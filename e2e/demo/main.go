@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,7 +116,31 @@ func show(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	fmt.Print(report(asked, pods, reasons, nodes))
-	return refused(ctx, kube)
+	if err := refused(ctx, kube); err != nil {
+		return err
+	}
+	return guarded(ctx, c)
+}
+
+// guarded shows the removal guard: a force delete of a database's pod is refused.
+func guarded(ctx context.Context, c *cluster.Cluster) error {
+	args := []string{"-n", "data", "delete", "pod", "db-0", "--force"}
+	// The guard is armed once a replica has answered for the policy; until then a force delete would go through.
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		_, _, err := c.Kubectl(ctx, append(args, "--dry-run=server")...)
+		return err != nil, nil
+	}); err != nil {
+		return fmt.Errorf("wait for the removal guard: %w", err)
+	}
+	_, said, err := c.Kubectl(ctx, args...)
+	if err == nil {
+		return errors.New("the force delete of data/db-0 was let through")
+	}
+	if !strings.Contains(said, "may still run") { // not the guard's words
+		return err
+	}
+	fmt.Printf("$ kubectl %s\n%s\n", strings.Join(args, " "), indent(said))
+	return nil
 }
 
 // policiesReady returns when every policy has been judged: then the webhook has seen it.
@@ -202,5 +227,6 @@ func try(c *cluster.Cluster) string {
   kubectl get podpolicies -o wide
   kubectl -n shop run once --image=none --dry-run=server -o yaml | grep -E 'priority|Grace'
   kubectl -n data run short --image=none --overrides='{"spec":{"terminationGracePeriodSeconds":5}}'
+  go run ./cmd/podgrace explain -n data db-0
 `, c.Kubeconfig, c.BinDir)
 }
