@@ -42,6 +42,9 @@ type said struct {
 	confirming map[types.UID]uint64
 	// confirmations by who has the verb, of the object as it was then, and in time.
 	confirmations map[string]bool
+	// early are those of nodes that still run. On a busy machine one that is back may have been silent for its grace period when it is written: then
+	// it counts.
+	early map[string]bool
 	// forged are confirmations by who has not, and who that was. One may have the text of a true one.
 	forged map[string]string
 }
@@ -49,7 +52,7 @@ type said struct {
 func newSaid() said {
 	return said{
 		ended: map[types.UID]bool{}, exclusive: map[types.UID]bool{}, actors: map[types.UID]bool{}, lately: map[string]uint64{}, completed: map[types.UID]bool{},
-		confirming: map[types.UID]uint64{}, confirmations: map[string]bool{}, forged: map[string]string{},
+		confirming: map[types.UID]uint64{}, confirmations: map[string]bool{}, early: map[string]bool{}, forged: map[string]string{},
 	}
 }
 
@@ -370,6 +373,9 @@ func (m *model) node(e event, o *corev1.Node) {
 	}
 	if text := o.Annotations[confirmOff]; text != before.Annotations[confirmOff] {
 		n.confirmed = n.epoch
+		if m.said.early[text] && !ready(o) {
+			m.said.confirmations[text] = true
+		}
 		m.forgery(nodeName(o.Name), o.UID, text, about)
 	}
 	if wasOff && !m.isOff(n) {

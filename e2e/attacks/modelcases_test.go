@@ -88,6 +88,8 @@ func TestModel(t *testing.T) {
 		"its Node goes, confirmed off":    {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
 		"its Node goes, forged off":       {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff))), want: nVanished},
 		"confirmed off":                   {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"confirmed off while it ran":      {events: []event{is(lease(0)), is(node(0, corev1.ConditionTrue)), is(pod()), is(node(0, corev1.ConditionTrue, confirmedOff)), is(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())}, say: func(s *said) { s.early["n1/off"] = true }, want: pVanished},
+		"silent before it was written":    {events: append(off, gone(pod())), say: func(s *said) { s.early["n1/off"] = true }},
 		"confirmed off, lease renewed":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
 		"confirmed off, a heartbeat":      {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
 		"confirmed off, heard of just so": {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},

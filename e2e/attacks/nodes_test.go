@@ -119,6 +119,7 @@ func (w *walk) confirmNode() []request {
 	switch w.rng.IntN(5) {
 	case 0, 1:
 		if w.runs(n.Name) { // by who may, and false
+			w.model.said.early[w.offText(n)] = true
 			return []request{w.annotateNode(oneOf(w, mayNode), n, w.offText(n))}
 		}
 		return w.confirmOf(n)

@@ -25,7 +25,7 @@ func newBed(t testing.TB, pods ...*corev1.Pod) *bed {
 
 func (b *bed) make(holds func(g plan.Group, file string) string) *bed {
 	b.T.Helper()
-	b.Bed.Make(holds)
+	b.Make(holds)
 	return b
 }
 

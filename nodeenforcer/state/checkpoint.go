@@ -98,10 +98,10 @@ type Saver interface {
 	Save(State) error
 }
 
-// saveEvery is how often the checkpoint is written at most.
+// SaveEvery is how often the checkpoint is written at most.
 const SaveEvery = 10 * time.Second
 
-// saving has the checkpoint written when what follows from it changes: soon, but not for each of the changes of a pod that starts.
+// Saving has the checkpoint written when what follows from it changes: soon, but not for each of the changes of a pod that starts.
 type Saving struct {
 	pending *State // what is to be saved; nil: the checkpoint says it
 	last    State  // what was last to be saved
@@ -109,7 +109,7 @@ type Saving struct {
 	failed  bool
 }
 
-// offer takes a state from the API server; changed says whether its plan is another.
+// Offer takes a state from the API server; changed says whether its plan is another.
 func (s *Saving) Offer(state State, changed bool) {
 	if !state.Live || state.PolicyUnknown {
 		return
@@ -121,7 +121,7 @@ func (s *Saving) Offer(state State, changed bool) {
 	}
 }
 
-// due has a value when it is time to save; nil, which blocks, where there is nothing to save.
+// Due has a value when it is time to save; nil, which blocks, where there is nothing to save.
 func (s *Saving) Due(c clock.Clock) <-chan time.Time {
 	if s.pending == nil {
 		return nil
@@ -129,7 +129,7 @@ func (s *Saving) Due(c clock.Clock) <-chan time.Time {
 	return c.After(SaveEvery - c.Since(s.tried))
 }
 
-// save saves what is to be saved, if it is time or there will be no other (last). What could not be saved is tried again.
+// Save saves what is to be saved, if it is time or there will be no other (last). What could not be saved is tried again.
 func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logger) {
 	saver, can := to.(Saver)
 	if !can {

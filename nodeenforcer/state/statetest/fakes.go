@@ -160,6 +160,7 @@ func Answering(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 	return server
 }
 
+// TextFile is a file with a text, which goes with the test.
 func TextFile(t testing.TB, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "objects.yaml")
