@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/vm"
 	"github.com/podgrace/podgrace/e2e/vm/guesttest"
