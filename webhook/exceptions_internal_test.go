@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func aPlea(name string, generation int64, grant map[string]any) *unstructured.Unstructured {
+func policyException(name string, generation int64, grant map[string]any) *unstructured.Unstructured {
 	u := exceptionKind()
 	u.SetNamespace("shop")
 	u.SetName(name)
@@ -24,23 +24,23 @@ func aPlea(name string, generation int64, grant map[string]any) *unstructured.Un
 // Limits are compiled anew only for what may change which exceptions are in force: a tenant's edits of what nobody granted cost nothing.
 func TestGrantChanged(t *testing.T) {
 	eve, joe := map[string]any{"by": "eve", "generation": int64(1)}, map[string]any{"by": "joe", "generation": int64(1)}
-	told := aPlea("x", 1, eve)
+	told := policyException("x", 1, eve)
 	_ = unstructured.SetNestedField(told.Object, int64(1), "status", "observedGeneration")
 	for name, tc := range map[string]struct {
 		was, is *unstructured.Unstructured
 		want    bool
 	}{
-		"asked":                        {is: aPlea("x", 1, nil)},
-		"edited before it was granted": {was: aPlea("x", 1, nil), is: aPlea("x", 2, nil)},
-		"withdrawn":                    {was: aPlea("x", 1, nil)},
-		"there with its grant":         {is: aPlea("x", 1, eve), want: true},
-		"granted":                      {was: aPlea("x", 1, nil), is: aPlea("x", 1, eve), want: true},
-		"granted by another":           {was: aPlea("x", 1, eve), is: aPlea("x", 1, joe), want: true},
-		"revoked":                      {was: aPlea("x", 1, eve), is: aPlea("x", 1, nil), want: true},
-		"edited after":                 {was: aPlea("x", 1, eve), is: aPlea("x", 2, eve), want: true},
-		"another object":               {was: aPlea("x", 1, eve), is: aPlea("y", 1, eve), want: true},
-		"deleted after":                {was: aPlea("x", 1, eve), want: true},
-		"its conditions written":       {was: aPlea("x", 1, eve), is: told},
+		"asked":                        {is: policyException("x", 1, nil)},
+		"edited before it was granted": {was: policyException("x", 1, nil), is: policyException("x", 2, nil)},
+		"withdrawn":                    {was: policyException("x", 1, nil)},
+		"there with its grant":         {is: policyException("x", 1, eve), want: true},
+		"granted":                      {was: policyException("x", 1, nil), is: policyException("x", 1, eve), want: true},
+		"granted by another":           {was: policyException("x", 1, eve), is: policyException("x", 1, joe), want: true},
+		"revoked":                      {was: policyException("x", 1, eve), is: policyException("x", 1, nil), want: true},
+		"edited after":                 {was: policyException("x", 1, eve), is: policyException("x", 2, eve), want: true},
+		"another object":               {was: policyException("x", 1, eve), is: policyException("y", 1, eve), want: true},
+		"deleted after":                {was: policyException("x", 1, eve), want: true},
+		"its conditions written":       {was: policyException("x", 1, eve), is: told},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bool

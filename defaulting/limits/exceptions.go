@@ -40,8 +40,8 @@ const exceptName = "except"
 
 func isExcept(v admissionregistrationv1.Variable) bool { return strings.HasPrefix(v.Name, exceptName) }
 
-// pleas are the exceptions of one namespace from one policy.
-type pleas struct {
+// namespaceExceptions are the exceptions of one namespace from one policy.
+type namespaceExceptions struct {
 	of        *subject
 	namespace string
 	// conditions by the limits that they lift, each joined to one text.
@@ -51,10 +51,10 @@ type pleas struct {
 
 // except makes the variables that say for which pods exceptions lift limits.
 func (b *builder) except() {
-	list := b.pleas()
+	list := b.exceptionsByNamespace()
 	// The shortest first, whoever's they are, so that who has most is left out.
-	slices.SortStableFunc(list, func(x, y *pleas) int { return cmp.Compare(x.size, y.size) })
-	total, known := 0, map[*subject][]*pleas{}
+	slices.SortStableFunc(list, func(x, y *namespaceExceptions) int { return cmp.Compare(x.size, y.size) })
+	total, known := 0, map[*subject][]*namespaceExceptions{}
 	for _, p := range list {
 		if total+p.size > maxOfAll || p.size > maxOfNamespace {
 			p.of.apart = append(p.of.apart, p.namespace)
@@ -76,13 +76,13 @@ func (b *builder) except() {
 			s.variables = append(s.variables, v)
 			s.perhaps = "variables." + v.Name
 		}
-		slices.SortFunc(known[s], func(x, y *pleas) int { return cmp.Compare(x.namespace, y.namespace) })
+		slices.SortFunc(known[s], func(x, y *namespaceExceptions) int { return cmp.Compare(x.namespace, y.namespace) })
 		s.lift(known[s])
 	}
 }
 
-// pleas are those of the exceptions that lift a limit which is compiled.
-func (b *builder) pleas() (list []*pleas) {
+// exceptionsByNamespace are those of the exceptions that lift a limit which is compiled.
+func (b *builder) exceptionsByNamespace() (list []*namespaceExceptions) {
 	of := map[string]*subject{}
 	for _, s := range b.subjects {
 		if s.why == "" {
@@ -93,7 +93,7 @@ func (b *builder) pleas() (list []*pleas) {
 		of        *subject
 		namespace string
 	}
-	there := map[where]*pleas{}
+	there := map[where]*namespaceExceptions{}
 	for _, x := range b.cluster.Exceptions {
 		s := of[x.Spec.Policy]
 		if s == nil {
@@ -112,7 +112,7 @@ func (b *builder) pleas() (list []*pleas) {
 		condition := all(append(requirements, "variables.created < timestamp("+text(x.Until.UTC().Format(time.RFC3339))+")"))
 		p := there[where{s, x.Namespace}]
 		if p == nil {
-			p = &pleas{of: s, namespace: x.Namespace, conditions: map[string][]string{}, size: len(x.Namespace)}
+			p = &namespaceExceptions{of: s, namespace: x.Namespace, conditions: map[string][]string{}, size: len(x.Namespace)}
 			there[where{s, x.Namespace}] = p
 			list = append(list, p)
 		}
@@ -125,7 +125,7 @@ func (b *builder) pleas() (list []*pleas) {
 
 // lift makes the variables of a policy, from what is known of its exceptions in the order of their namespaces: for each set of limits that is lifted
 // together as many as there have to be, and for each limit one that is true where one of them is.
-func (s *subject) lift(known []*pleas) {
+func (s *subject) lift(known []*namespaceExceptions) {
 	sets := map[string]bool{}
 	for _, p := range known {
 		for set := range p.conditions {
