@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
@@ -33,10 +33,10 @@ type Agent struct {
 	Clock  clock.WithTicker
 	Log    logr.Logger
 
-	Metrics *Metrics
-	Events  *Events
+	Metrics *status.Metrics
+	Events  *status.Events
 	// Status of the Node object; nil: it is not written.
-	Status *StatusKeeper
+	Status *status.Keeper
 	// UndoFile is for Undo.
 	UndoFile string
 	// Contained is for Enforcer.
@@ -179,7 +179,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 
 // tell says what a round found and did: log, metrics, events and the Node's condition.
 func (a *Agent) tell(state state.State, r repair.Round, err error) {
-	a.Metrics.round(r, err)
+	a.Metrics.Round(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
 	}
@@ -193,31 +193,11 @@ func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	}
 	for _, v := range r.Reverts {
 		a.Log.Info("left alone: somebody else keeps reverting it", "group", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
-		a.Events.givenUp(state.Node, v)
+		a.Events.GivenUp(state.Node, v)
 	}
 	if r.Full && err == nil {
-		a.Status.Enforced(unenforced(r))
+		a.Status.Enforced(status.Unenforced(r))
 	}
-}
-
-// unenforced is why not every file that the mode covers holds what was planned; empty where all do.
-func unenforced(r repair.Round) string {
-	first, others := "", 0
-	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
-		switch {
-		case d.Why == "" || d.Why == drift.WhyFresh: // written, or soon
-		case d.Why == drift.WhyObserve || d.Why == drift.WhyOwned: // not the mode's matter
-		case first == "":
-			d.Detail = "" // such as the usage, with which the Node would change in every round
-			first = d.String()
-		default:
-			others++
-		}
-	}
-	if others > 0 {
-		first += fmt.Sprintf(" (and %d more)", others)
-	}
-	return first
 }
 
 // modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.

@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -42,9 +43,9 @@ type Evictor struct {
 	DryRun     bool
 	Clock      clock.WithTicker
 	Log        logr.Logger
-	Metrics    *Metrics
-	Events     *Events
-	Status     *StatusKeeper
+	Metrics    *status.Metrics
+	Events     *status.Events
+	Status     *status.Keeper
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
@@ -91,7 +92,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	}
 	e.gone(state)
 	if !e.follow(state) {
-		e.Metrics.measured(pressure.Thresholds{}, nil, pressure.Verdict{})
+		e.Metrics.Measured(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
@@ -99,7 +100,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	verdict := e.judge(signals)
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
-	e.Metrics.measured(e.thresholds, signals, told)
+	e.Metrics.Measured(e.thresholds, signals, told)
 	e.tellPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
@@ -325,7 +326,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
 	}
 	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
-	e.Events.evicting(v.Pod, reason)
+	e.Events.Evicting(v.Pod, reason)
 }
 
 // candidates are the node's pods with what they use right now.

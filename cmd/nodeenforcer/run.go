@@ -31,6 +31,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/version"
@@ -59,7 +60,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	version.NewMetric(registry, program)
 	agent := &nodeenforcer.Agent{
 		Machine: machine, Mode: v1alpha1.NodeMode(o.mode), Resync: o.resync, Bus: o.systemdBus, DryRun: o.dryRun, UndoFile: filepath.Join(o.runtimeDir, "written"),
-		Clock: clock.RealClock{}, Log: log, Metrics: nodeenforcer.NewMetrics(registry),
+		Clock: clock.RealClock{}, Log: log, Metrics: status.NewMetrics(registry),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	kubelet, clients, err := connect(ctx, o, agent, group, log)
@@ -134,7 +135,7 @@ func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *
 	}
 	terminator := terminate.New(terminate.Config{
 		API: api, Cgroups: tree, Processes: terminate.Host{Proc: o.procRoot}, Ledger: terminate.Files{Dir: filepath.Join(o.runtimeDir, "contained")},
-		Recorder: nodeenforcer.NewRecorder(agent.Metrics, agent.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
+		Recorder: status.NewRecorder(agent.Metrics, agent.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
 	})
 	agent.Contained = func(path string) bool {
 		return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
@@ -171,15 +172,15 @@ func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kub
 
 // speak lets the agent write the Node's condition and taint, and Events.
 func speak(ctx context.Context, clients *state.Clients, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
-	writer := &nodeenforcer.StatusWriter{Nodes: clients, Name: o.nodeName, Now: time.Now}
-	agent.Status = nodeenforcer.NewStatusKeeper(writer, clock.RealClock{}, log)
+	writer := &status.Writer{Nodes: clients, Name: o.nodeName, Now: time.Now}
+	agent.Status = status.NewKeeper(writer, clock.RealClock{}, log)
 	group.Go(func() error { return agent.Status.Start(ctx) })
 
-	events, err := nodeenforcer.NewEventWriter(clients.Events, clock.RealClock{}, log)
+	events, err := status.NewEventWriter(clients.Events, clock.RealClock{}, log)
 	if err != nil {
 		return err
 	}
-	agent.Events = nodeenforcer.NewEvents(events)
+	agent.Events = status.NewEvents(events)
 	group.Go(func() error { return events.Start(ctx) })
 	return nil
 }
