@@ -28,6 +28,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/evictor"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
@@ -140,7 +141,7 @@ func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *
 	agent.Contained = func(path string) bool {
 		return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
 	}
-	evictor := &nodeenforcer.Evictor{
+	evictor := &evictor.Evictor{
 		Source: agent.Source, Paths: agent.Paths, Cgroups: tree, Kubelet: kubelet, Terminator: terminator, DryRun: o.dryRun,
 		Sensor: &pressure.Sensor{
 			CgroupRoot: o.cgroupRoot, ProcRoot: o.procRoot, Version: agent.Machine.Version, KubeletRoot: o.kubeletRoot, ImageRoot: o.imageRoot, Clock: agent.Clock,
