@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
@@ -37,7 +38,7 @@ type Agent struct {
 	Events  *status.Events
 	// Status of the Node object; nil: it is not written.
 	Status *status.Keeper
-	// UndoFile is for Undo.
+	// UndoFile is where the enforcer remembers what it wrote (ledger.Ledger).
 	UndoFile string
 	// Contained is for Enforcer.
 	Contained func(path string) bool
@@ -156,7 +157,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &repair.Undo{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
-	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
@@ -69,7 +69,7 @@ func TestAgentHolds(t *testing.T) {
 	source := statetest.NewSource()
 	source.Say(b.Live(v1alpha1.NodeModeTune))
 	agent, _ := newAgent(b, source)
-	b.enforcer.Undo = &repair.Undo{}
+	b.enforcer.Undo = &ledger.Ledger{}
 	b.make(func(g plan.Group, file string) string {
 		if file == "cpu.weight" && g.Level == plan.LevelPod {
 			return "1"

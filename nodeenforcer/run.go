@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/evictor"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -101,8 +102,9 @@ func Run(ctx context.Context, o Options) error {
 			tells = []part{keeper.Start, writer.Start}
 		}
 	}
+	contained := &ledger.Ledger{File: filepath.Join(o.RuntimeDir, "contained.json"), Folder: filepath.Join(o.RuntimeDir, "contained")}
 	terminator := terminate.New(terminate.Config{
-		API: api, Cgroups: cgroups, Processes: terminate.Host{Proc: o.Machine.ProcRoot}, Ledger: terminate.Files{Dir: filepath.Join(o.RuntimeDir, "contained")},
+		API: api, Cgroups: cgroups, Processes: terminate.Host{Proc: o.Machine.ProcRoot}, Ledger: contained,
 		Recorder: status.NewRecorder(metrics, o.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
 	})
 	agent := &Agent{
