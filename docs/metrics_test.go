@@ -18,7 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -70,7 +70,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 func ofTheNodeEnforcer() []prometheus.Collector {
 	var r registered
 	version.NewMetric(&r, version.Info{})
-	nodeenforcer.NewMetrics(&r)
+	status.NewMetrics(&r)
 	return r.collectors
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,10 +12,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
@@ -33,11 +34,11 @@ type Agent struct {
 	Clock  clock.WithTicker
 	Log    logr.Logger
 
-	Metrics *Metrics
-	Events  *Events
+	Metrics *status.Metrics
+	Events  *status.Events
 	// Status of the Node object; nil: it is not written.
-	Status *StatusKeeper
-	// UndoFile is for Undo.
+	Status *status.Keeper
+	// UndoFile is where the enforcer remembers what it wrote (ledger.Ledger).
 	UndoFile string
 	// Contained is for Enforcer.
 	Contained func(path string) bool
@@ -156,7 +157,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &repair.Undo{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 
@@ -179,7 +180,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 
 // tell says what a round found and did: log, metrics, events and the Node's condition.
 func (a *Agent) tell(state state.State, r repair.Round, err error) {
-	a.Metrics.round(r, err)
+	a.Metrics.Round(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
 	}
@@ -193,31 +194,11 @@ func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	}
 	for _, v := range r.Reverts {
 		a.Log.Info("left alone: somebody else keeps reverting it", "group", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
-		a.Events.givenUp(state.Node, v)
+		a.Events.GivenUp(state.Node, v)
 	}
 	if r.Full && err == nil {
-		a.Status.Enforced(unenforced(r))
+		a.Status.Enforced(status.Unenforced(r))
 	}
-}
-
-// unenforced is why not every file that the mode covers holds what was planned; empty where all do.
-func unenforced(r repair.Round) string {
-	first, others := "", 0
-	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
-		switch {
-		case d.Why == "" || d.Why == drift.WhyFresh: // written, or soon
-		case d.Why == drift.WhyObserve || d.Why == drift.WhyOwned: // not the mode's matter
-		case first == "":
-			d.Detail = "" // such as the usage, with which the Node would change in every round
-			first = d.String()
-		default:
-			others++
-		}
-	}
-	if others > 0 {
-		first += fmt.Sprintf(" (and %d more)", others)
-	}
-	return first
 }
 
 // modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.

@@ -10,6 +10,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // The kubelet makes a pod's cgroup and writes its files later: what stands there in between is not drift that somebody made, and
@@ -28,9 +29,9 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 				b.enforcer.Settling = drift.NewSettling(drift.SettleTime)
 				source := statetest.NewSource()
 				agent, _ := newAgent(b, source)
-				agent.Status = NewStatusKeeper(nil, agent.Clock, agent.Log)
+				agent.Status = status.NewKeeper(nil, agent.Clock, agent.Log)
 				registry := prometheus.NewRegistry()
-				agent.Metrics = NewMetrics(registry)
+				agent.Metrics = status.NewMetrics(registry)
 				pod := b.Path("a", "")
 				wanted, _ := b.Cgroups.Get(pod, "cpu.weight")
 				b.Cgroups.Set(pod, "cpu.weight", "1")
@@ -39,8 +40,8 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 				source.Say(b.Live(v1alpha1.NodeModeRepair))
 				time.Sleep(settle)
 				synctest.Wait()
-				if n := len(b.Cgroups.Writes()) - before; n != 0 || agent.Status.status.Unenforced != "" {
-					t.Errorf("%d writes at once, the Node says %q", n, agent.Status.status.Unenforced)
+				if n := len(b.Cgroups.Writes()) - before; n != 0 || agent.Status.Status().Unenforced != "" {
+					t.Errorf("%d writes at once, the Node says %q", n, agent.Status.Status().Unenforced)
 				}
 				time.Sleep(test.kubelet)
 				if test.kubelet > 0 {

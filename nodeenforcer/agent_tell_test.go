@@ -8,11 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
-	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // A dry run says of each file and process what it would write.
@@ -40,23 +41,23 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	source := statetest.NewSource()
 	source.Say(b.Live(v1alpha1.NodeModeRepair))
 	agent, log := newAgent(b, source)
-	var events recorded
+	var events statetest.Recorded
 	registry := prometheus.NewRegistry()
-	agent.Events, agent.Metrics, agent.Status = NewEvents(&events), NewMetrics(registry), NewStatusKeeper(nil, agent.Clock, agent.Log)
+	agent.Events, agent.Metrics, agent.Status = status.NewEvents(&events), status.NewMetrics(registry), status.NewKeeper(nil, agent.Clock, agent.Log)
 	for range 6 {
 		agent.round(t.Context(), true)
 	}
 	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
 		t.Errorf("told %q, events %q", log.Lines(), events)
 	}
-	if lines := strings.Join(gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {
+	if lines := strings.Join(statetest.Gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {
 		t.Errorf("metrics:\n%s", lines)
 	}
-	if s := agent.Status.status; !strings.Contains(s.Unenforced, "somebody else keeps reverting it") || s.EnforcedUnknown {
+	if s := agent.Status.Status(); !strings.Contains(s.Unenforced, "somebody else keeps reverting it") || s.EnforcedUnknown {
 		t.Errorf("the Node is to say %+v", s)
 	}
 	agent.complain(errors.New("no such thing"))
-	if s := agent.Status.status; s.Unenforced != "no such thing" {
+	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
 	}
 }
@@ -68,7 +69,7 @@ func TestAgentHolds(t *testing.T) {
 	source := statetest.NewSource()
 	source.Say(b.Live(v1alpha1.NodeModeTune))
 	agent, _ := newAgent(b, source)
-	b.enforcer.Undo = &repair.Undo{}
+	b.enforcer.Undo = &ledger.Ledger{}
 	b.make(func(g plan.Group, file string) string {
 		if file == "cpu.weight" && g.Level == plan.LevelPod {
 			return "1"

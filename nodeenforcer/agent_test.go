@@ -21,9 +21,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
-	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
-	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
@@ -292,28 +290,6 @@ func TestModeOf(t *testing.T) {
 	} {
 		if got := modeOf(tc.set, tc.state); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
-		}
-	}
-}
-
-func TestUnenforced(t *testing.T) {
-	left := func(why drift.Why) drift.Drift {
-		return drift.Drift{Where: drift.Where{Path: "/kubepods"}, File: "memory.max", Have: "2", Want: "1", Owner: plan.Kubelet, Why: why, Detail: "4096 bytes"}
-	}
-	for name, tc := range map[string]struct {
-		files, processes []drift.Drift
-		want             string
-	}{
-		"nothing":           {nil, nil, ""},
-		"written":           {[]drift.Drift{left("")}, nil, ""},
-		"not the mode's":    {[]drift.Drift{left(drift.WhyObserve)}, []drift.Drift{left(drift.WhyOwned)}, ""},
-		"usage":             {[]drift.Drift{left(""), left(drift.WhyUsage)}, nil, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: the limit would fall under what is used now`},
-		"rival and others":  {[]drift.Drift{left(drift.WhyRival), left(drift.WhyPromise)}, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
-		"a process's rival": {nil, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
-	} {
-		r := repair.Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
-		if got := unenforced(r); got != tc.want {
-			t.Errorf("%s: got %s", name, got)
 		}
 	}
 }

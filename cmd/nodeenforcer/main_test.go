@@ -127,9 +127,9 @@ func TestNodeName(t *testing.T) {
 	for _, tc := range []struct{ flag, env, want string }{{"a", "b", "a"}, {"", "b", "b"}, {"", "", host}} {
 		t.Setenv("NODE_NAME", tc.env)
 		o := defaultOptions()
-		o.nodeName = tc.flag
-		if err := o.Complete(); err != nil || o.nodeName != tc.want {
-			t.Errorf("%+v: got %q, %v", tc, o.nodeName, err)
+		o.NodeName = tc.flag
+		if err := o.Complete(); err != nil || o.NodeName != tc.want {
+			t.Errorf("%+v: got %q, %v", tc, o.NodeName, err)
 		}
 	}
 }

@@ -46,12 +46,12 @@ one pod, as its controller would create it, under the workload's name.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The host's name is not the node's where another machine's plan is printed.
-			named := o.nodeName != "" || os.Getenv("NODE_NAME") != ""
+			named := o.NodeName != "" || os.Getenv("NODE_NAME") != ""
 			if err := errors.Join(o.Complete(), o.Validate(), p.Validate()); err != nil {
 				return usageError{err}
 			}
 			if !named && o.podsFrom != podsFromAPI {
-				o.nodeName = ""
+				o.NodeName = ""
 			}
 			return printPlan(cmd.Context(), o, p, cmd.OutOrStdout())
 		},
@@ -63,11 +63,11 @@ one pod, as its controller would create it, under the workload's name.`,
 }
 
 func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) error {
-	state, err := stateOnce(ctx, o, p)
+	known, err := stateOnce(ctx, o, p)
 	if err != nil {
 		return err
 	}
-	in, err := compare(ctx, o, p, state)
+	in, err := compare(ctx, o, p, known)
 	if in.Tree == nil {
 		return err
 	}
@@ -92,18 +92,18 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, er
 		if s.Node, err = state.ReadNode(p.node); err != nil {
 			return s, err
 		}
-		o.nodeName = s.Node.Name
+		o.NodeName = s.Node.Name
 	}
 	if o.podsFrom != podsFromAPI {
 		var others int
-		if s.Pods, others, err = state.ReadPods(o.podsFrom, o.nodeName); err != nil {
+		if s.Pods, others, err = state.ReadPods(o.podsFrom, o.NodeName); err != nil {
 			return s, err
 		}
 		if s.From = o.podsFrom; others > 0 {
 			s.From += fmt.Sprintf(" (objects that make no pods: %d)", others)
 		}
 		if s.Node == nil {
-			if s.Node, err = state.LocalNode(o.nodeName, o.procRoot); err != nil {
+			if s.Node, err = state.LocalNode(o.NodeName, o.Machine.ProcRoot); err != nil {
 				return s, err
 			}
 		}
@@ -125,13 +125,13 @@ func askCluster(ctx context.Context, o *options, s *state.State, policies []*v1a
 		return nil, err
 	}
 	if s.Node == nil {
-		if s.Node, err = clients.Get(ctx, o.nodeName); err != nil {
-			return nil, fmt.Errorf("read node %s (is it this machine's? see --node-name): %w", o.nodeName, err)
+		if s.Node, err = clients.Get(ctx, o.NodeName); err != nil {
+			return nil, fmt.Errorf("read node %s (is it this machine's? see --node-name): %w", o.NodeName, err)
 		}
 	}
-	pods, err := clients.PodsOf(ctx, o.nodeName)
+	pods, err := clients.PodsOf(ctx, o.NodeName)
 	if err != nil {
-		return nil, fmt.Errorf("list the pods of node %s: %w", o.nodeName, err)
+		return nil, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
 	}
 	for i := range pods.Items {
 		s.Pods = append(s.Pods, &pods.Items[i])
@@ -146,8 +146,8 @@ func askCluster(ctx context.Context, o *options, s *state.State, policies []*v1a
 			policies = append(policies, &list.Items[i])
 		}
 	}
-	if s.Config == nil && o.kubelet != "" {
-		kubelet, err := state.NewKubelet(o.kubelet, config, o.kubeletCA)
+	if s.Config == nil && o.Kubelet != "" {
+		kubelet, err := state.NewKubelet(o.Kubelet, config, o.KubeletCA)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +197,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	machine := state.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
 	if p.cgroupVersion == 0 {
 		var err error
-		if machine, err = state.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {
+		if machine, err = state.DetectMachine(o.Machine.CgroupRoot, o.Machine.ProcRoot, o.Machine.KubeletRoot); err != nil {
 			return report.Input{}, fmt.Errorf("%w (--cgroup-version plans for another machine)", err)
 		}
 	}
@@ -212,11 +212,11 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 		in.Tree = plan.Build(node, spec, s.Pods)
 		return in, nil
 	}
-	tree, err := machine.Cgroups(node.Driver, o.systemdBus)
+	tree, err := machine.Cgroups(node.Driver, o.SystemdBus)
 	if err != nil {
 		return in, err
 	}
-	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
+	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.Machine.ProcRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err
@@ -225,8 +225,8 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 // modeOf is what the command line says, else the policy; without a policy a node is observed.
 func modeOf(o *options, s state.State) v1alpha1.NodeMode {
 	switch {
-	case o.mode != "":
-		return v1alpha1.NodeMode(o.mode)
+	case o.Mode != "":
+		return o.Mode
 	case s.Policy != nil:
 		return s.Policy.Spec.Mode
 	}

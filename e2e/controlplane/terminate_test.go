@@ -7,6 +7,7 @@ import (
 	"net"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
@@ -241,7 +243,7 @@ func TestTerminationWithoutAPIServer(t *testing.T) {
 	limits.Mark, limits.HardCall = time.Minute, time.Minute // a machine that is busy with other tests is not what is tested
 	terminator := terminate.New(terminate.Config{
 		API:     enforcerAPI(t, s, pod.Spec.NodeName, func(c *rest.Config) { c.Dial = network.dial }),
-		Cgroups: tree, Processes: terminate.Host{Proc: "/proc"}, Ledger: terminate.Files{Dir: t.TempDir()},
+		Cgroups: tree, Processes: terminate.Host{Proc: "/proc"}, Ledger: &ledger.Ledger{File: filepath.Join(t.TempDir(), "contained")},
 		Recorder: seen, Clock: clock.RealClock{}, Limits: limits,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

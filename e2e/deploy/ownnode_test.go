@@ -21,8 +21,8 @@ import (
 
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // enforcerOf is a client with a node enforcer's rights and what its token says: the names of nodes.
@@ -235,21 +235,21 @@ func TestStatusWriterIsNotRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer := &nodeenforcer.StatusWriter{Nodes: clients, Name: "n1", Now: time.Now}
-	for i, status := range []nodeenforcer.NodeStatus{
+	writer := &status.Writer{Nodes: clients, Name: "n1", Now: time.Now}
+	for i, said := range []status.NodeStatus{
 		{}, {Pressure: []string{"disk", "memory"}, Message: "short"}, {Pressure: []string{"memory"}, Unenforced: "drift"}, {PressureUnknown: true}, {},
 	} {
 		// A conflict with another writer of the Node is the program's next round.
 		suite.Eventually(t, fmt.Sprint("status ", i), func(ctx context.Context) (bool, error) {
-			err := writer.Write(ctx, status)
+			err := writer.Write(ctx, said)
 			if err != nil && strings.Contains(err.Error(), "own-node") {
 				t.Fatal(err)
 			}
 			return err == nil, err
 		})
 	}
-	elsewhere := &nodeenforcer.StatusWriter{Nodes: clients, Name: "n2", Now: time.Now}
-	if err := elsewhere.Write(t.Context(), nodeenforcer.NodeStatus{Pressure: []string{"pid"}}); err == nil || !strings.Contains(err.Error(), "its own Node only") {
+	elsewhere := &status.Writer{Nodes: clients, Name: "n2", Now: time.Now}
+	if err := elsewhere.Write(t.Context(), status.NodeStatus{Pressure: []string{"pid"}}); err == nil || !strings.Contains(err.Error(), "its own Node only") {
 		t.Errorf("another node: got %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // apply does the operations in their order. What could not be written holds back only what depends on it (drift.Operation.DependsOn), so that a
 // file that can never be written at the top does not end all that is done below.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
-	errs := []error{e.Undo.note(r.Diff.Operations, r.Processes.Operations)}
+	errs := []error{e.note(r.Diff.Operations, r.Processes.Operations)}
 	var failed []drift.Operation
 	var gone []string
 	for ops := range runs(r.Diff.Operations) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
@@ -32,7 +33,7 @@ type Enforcer struct {
 	// Settling holds repairs back while the owner may still be writing; nil: none.
 	Settling *drift.Settling
 	// Undo remembers what is to be taken back when no policy asks for it any more; nil: nothing is.
-	Undo *Undo
+	Undo *ledger.Ledger
 	// Hold: which policy there is is not known, and nothing is taken back.
 	Hold bool
 	// Contained says of a pod's cgroup that its memory.high is held down while the pod is being evicted; nil: none is.

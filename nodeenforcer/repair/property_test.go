@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -154,7 +155,7 @@ func TestPolicyGoes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := drawBed(t, r)
 		policy := b.Policy
-		b.Policy, b.enforcer.Undo = nil, &Undo{}
+		b.Policy, b.enforcer.Undo = nil, &ledger.Ledger{}
 		b.make(statetest.AsPlanned)
 		b.mustRound(true) // as the kubelet and the runtime have it
 		b.Policy = policy

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -16,7 +17,7 @@ func TestUndo(t *testing.T) {
 	cgroups := cgrouptest.NewFake()
 	cgroups.Add("/kubepods", map[string]string{"memory.low": "0", "memory.max": "max", "cpu.weight": "79", "io.weight": "default 100"})
 	enforcer := func(file string) *Enforcer {
-		return &Enforcer{Cgroups: cgroups, ProcRoot: t.TempDir(), Undo: &Undo{File: file}}
+		return &Enforcer{Cgroups: cgroups, ProcRoot: t.TempDir(), Undo: &ledger.Ledger{File: file}}
 	}
 	files := func(owner plan.Owner, values map[string]string) *plan.Tree {
 		g := plan.Group{Path: "/kubepods", Level: plan.LevelKubepods, Files: map[string]plan.Value{}}
@@ -60,13 +61,16 @@ func TestUndo(t *testing.T) {
 	cgroups.Remove("/kubepods")
 	third := enforcer(file)
 	r = Round{Tree: &plan.Tree{}}
-	if err := third.takeBack(t.Context(), &r); err != nil || len(third.Undo.entries) != 0 {
-		t.Errorf("of a group that is gone %v is remembered, %v", third.Undo.entries, err)
+	if err := third.takeBack(t.Context(), &r); err != nil {
+		t.Error(err)
+	}
+	if left, err := third.Undo.All(); err != nil || len(left) != 0 {
+		t.Errorf("of a group that is gone %v is remembered, %v", left, err)
 	}
 }
 
 func TestUndoDamaged(t *testing.T) {
-	e := &Enforcer{Cgroups: cgrouptest.NewFake(), Undo: &Undo{File: statetest.TextFile(t, "{")}}
+	e := &Enforcer{Cgroups: cgrouptest.NewFake(), Undo: &ledger.Ledger{File: statetest.TextFile(t, "{")}}
 	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err == nil {
 		t.Error("a damaged file went unnoticed")
 	}

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 )
 
 // holding is what became of the pod's memory.high.
@@ -106,7 +108,7 @@ func (v *victim) containPod(ctx context.Context) Contained {
 	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
 		return Contained{}
 	}
-	entry := Entry{UID: v.ref.UID, Path: v.path, Was: was, Wrote: usage}
+	entry := v.entry(was, usage, "")
 	if err := v.t.ledger.Put(entry); err != nil {
 		return Contained{Err: err}
 	}
@@ -131,7 +133,7 @@ func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
 	if to == "" {
 		return Loosened{Done: done}
 	}
-	if err := v.t.ledger.Put(Entry{UID: v.ref.UID, Path: v.path, Was: a.Was, Wrote: a.Wrote, Then: to}); err != nil {
+	if err := v.t.ledger.Put(v.entry(a.Was, a.Wrote, to)); err != nil {
 		return Loosened{Err: err}
 	}
 	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: to}}); err != nil && !errors.Is(err, cgroup.ErrGone) {
@@ -140,16 +142,38 @@ func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
 	return Loosened{Wrote: to, Done: done}
 }
 
+// Ledger remembers which memory.high was written (ledger.Ledger).
+type Ledger interface {
+	Put(...ledger.Entry) error
+	Drop(...ledger.Key) error
+	All() ([]ledger.Entry, error)
+}
+
+// entry is what is to be remembered of a pod's memory.high.
+func (v *victim) entry(was, wrote, then string) ledger.Entry {
+	return ledger.Entry{Key: ledger.Key{Path: v.path, File: fileHigh}, Pod: v.ref.UID, Was: was, Wrote: wrote, Then: then}
+}
+
 // undo writes what memory.high was, unless somebody else has written it since, and drops the entry.
-func (t *Terminator) undo(ctx context.Context, e Entry) error {
-	files, err := t.cgroups.Read(e.Path, fileHigh)
-	if err == nil && (files[fileHigh] == e.Wrote || e.Then != "" && files[fileHigh] == e.Then) {
-		_, err = t.cgroups.Write(ctx, e.Path, []cgroup.File{{Name: fileHigh, Value: e.Was}})
-	}
-	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
+	if _, err := e.Restore(ctx, t.cgroups, e.Was); err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
 	}
-	return t.ledger.Drop(e.UID)
+	return t.ledger.Drop(e.Key)
+}
+
+// Recover undoes what an agent that was killed left behind. It is for the start, before the first Ask. A pod that the API server
+// has let go (terminating) keeps its limit: the cgroup goes with it.
+func (t *Terminator) Recover(ctx context.Context, terminating func(types.UID) bool) error {
+	entries, err := t.ledger.All()
+	for _, e := range entries {
+		if terminating(e.Pod) {
+			err = errors.Join(err, t.ledger.Drop(e.Key))
+			continue
+		}
+		err = errors.Join(err, t.undo(ctx, e))
+	}
+	return err
 }
 
 const (

@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
@@ -43,19 +44,19 @@ type node struct {
 	// left is how many more changes reach the node and the ledger, for an agent that dies; negative: all.
 	left int
 
-	ledger map[types.UID]terminate.Entry
+	ledger map[ledger.Key]ledger.Entry
 	log    []string
 }
 
 func newNode() *node {
 	return &node{
 		start: time.Now(), groups: map[string][]int{}, files: map[string]map[string]string{}, adj: map[int]int{},
-		ledger: map[types.UID]terminate.Entry{}, left: -1,
+		ledger: map[ledger.Key]ledger.Entry{}, left: -1,
 	}
 }
 
 func (n *node) terminator() *terminate.Terminator {
-	return terminate.New(terminate.Config{API: n, Cgroups: n, Processes: (*processes)(n), Ledger: (*ledger)(n), Recorder: n, Clock: clock.RealClock{}, Limits: terminate.DefaultLimits()})
+	return terminate.New(terminate.Config{API: n, Cgroups: n, Processes: (*processes)(n), Ledger: (*notes)(n), Recorder: n, Clock: clock.RealClock{}, Limits: terminate.DefaultLimits()})
 }
 
 func (n *node) note(format string, args ...any) {
@@ -257,27 +258,31 @@ func (p *processes) OOMScoreAdj(pid int) (int, error) {
 	return p.adj[pid], nil
 }
 
-type ledger node
+type notes node
 
-func (l *ledger) Put(e terminate.Entry) error {
+func (l *notes) Put(entries ...ledger.Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if (*node)(l).alive() {
-		l.ledger[e.UID] = e
+		for _, e := range entries {
+			l.ledger[e.Key] = e
+		}
 	}
 	return nil
 }
 
-func (l *ledger) Drop(uid types.UID) error {
+func (l *notes) Drop(keys ...ledger.Key) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if (*node)(l).alive() {
-		delete(l.ledger, uid)
+		for _, key := range keys {
+			delete(l.ledger, key)
+		}
 	}
 	return nil
 }
 
-func (l *ledger) All() ([]terminate.Entry, error) {
+func (l *notes) All() ([]ledger.Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.ledger)), nil

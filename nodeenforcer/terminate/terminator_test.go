@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
@@ -328,7 +329,8 @@ func TestRecover(t *testing.T) {
 	for uid, high := range map[string]string{"left": "4096", "dying": "4096", "changed": "9999", "gone": "4096", "loosened": "8192"} {
 		r := n.pod(uid)
 		n.files[r.Path]["memory.high"] = high
-		n.ledger[r.Pod.UID] = terminate.Entry{UID: r.Pod.UID, Path: r.Path, Was: "max", Wrote: "4096", Then: "8192"}
+		key := ledger.Key{Path: r.Path, File: "memory.high"}
+		n.ledger[key] = ledger.Entry{Key: key, Pod: r.Pod.UID, Was: "max", Wrote: "4096", Then: "8192"}
 		if uid == "gone" {
 			n.gone(r.Path)
 		}

@@ -96,10 +96,10 @@ func (v *victim) run(a Action) Event {
 	case Loosen:
 		return v.loosen(ctx, a)
 	case Restore:
-		return Restored{Err: v.t.undo(ctx, Entry{UID: v.ref.UID, Path: v.path, Was: a.Was, Wrote: a.Wrote})}
+		return Restored{Err: v.t.undo(ctx, v.entry(a.Was, a.Wrote, ""))}
 	case Forget:
 		// An entry too many does no harm: Recover finds no such cgroup, and drops it.
-		_ = v.t.ledger.Drop(v.ref.UID)
+		_ = v.t.ledger.Drop(v.entry("", "", "").Key)
 	case Look:
 		return v.see()
 	case Term:

@@ -2,6 +2,7 @@ package statetest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -14,7 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
@@ -182,4 +186,33 @@ func Sensed() (proc, v1, v2 map[string]string) {
 		"memory/memory.usage_in_bytes": "4294967296\n",
 	}
 	return proc, v1, v2
+}
+
+// Recorded are the Events that were Recorded, as text.
+type Recorded []string
+
+// Eventf keeps it.
+func (r *Recorded) Eventf(about, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	*r = append(*r, fmt.Sprintf("%T %s %s %s: %s", about, kind, reason, action, fmt.Sprintf(note, args...)))
+}
+
+// Gathered are the metrics of a round, as name{labels} value; of a histogram the number of observations.
+func Gathered(t *testing.T, registry *prometheus.Registry) (lines []string) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			line := f.GetName()
+			for _, l := range m.GetLabel() {
+				line += fmt.Sprintf(" %s=%q", l.GetName(), l.GetValue())
+			}
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			lines = append(lines, fmt.Sprint(line, " ", value))
+		}
+	}
+	slices.Sort(lines)
+	return lines
 }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
@@ -50,7 +53,7 @@ func TestNodeStatus(t *testing.T) {
 		},
 	}).Build()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	w := &StatusWriter{Nodes: nodesOf{kube}, Name: "n", Now: func() time.Time { now = now.Add(time.Minute); return now }}
+	w := &Writer{Nodes: nodesOf{kube}, Name: "n", Now: func() time.Time { now = now.Add(time.Minute); return now }}
 	for _, step := range []struct {
 		what     string
 		status   NodeStatus
@@ -108,7 +111,7 @@ func TestNodeStatusConflict(t *testing.T) {
 			return errors.Join(c.Update(ctx, &node), c.Patch(ctx, o, p, opts...))
 		},
 	}).Build()
-	w := &StatusWriter{Nodes: nodesOf{kube}, Name: "n", Now: time.Now}
+	w := &Writer{Nodes: nodesOf{kube}, Name: "n", Now: time.Now}
 	if err := w.Write(t.Context(), NodeStatus{Pressure: []string{"memory"}}); err == nil {
 		t.Error("the conflict went unnoticed")
 	}
@@ -118,5 +121,27 @@ func TestNodeStatusConflict(t *testing.T) {
 	}
 	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "theirs" {
 		t.Errorf("taints %v", node.Spec.Taints)
+	}
+}
+
+func TestUnenforced(t *testing.T) {
+	left := func(why drift.Why) drift.Drift {
+		return drift.Drift{Where: drift.Where{Path: "/kubepods"}, File: "memory.max", Have: "2", Want: "1", Owner: plan.Kubelet, Why: why, Detail: "4096 bytes"}
+	}
+	for name, tc := range map[string]struct {
+		files, processes []drift.Drift
+		want             string
+	}{
+		"nothing":           {nil, nil, ""},
+		"written":           {[]drift.Drift{left("")}, nil, ""},
+		"not the mode's":    {[]drift.Drift{left(drift.WhyObserve)}, []drift.Drift{left(drift.WhyOwned)}, ""},
+		"usage":             {[]drift.Drift{left(""), left(drift.WhyUsage)}, nil, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: the limit would fall under what is used now`},
+		"rival and others":  {[]drift.Drift{left(drift.WhyRival), left(drift.WhyPromise)}, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
+		"a process's rival": {nil, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
+	} {
+		r := repair.Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
+		if got := Unenforced(r); got != tc.want {
+			t.Errorf("%s: got %s", name, got)
+		}
 	}
 }

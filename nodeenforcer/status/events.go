@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +22,78 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
+
+// EventRecorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
+type EventRecorder interface {
+	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
+}
+
+// Events tells what happened on the node. A node that is in trouble has much to tell and must not flood the cluster with it:
+// what is beyond the limit is in the metrics and in the log all the same. A nil *Events tells nothing.
+type Events struct {
+	recorder EventRecorder
+	limit    *rate.Limiter
+}
+
+// The limit of Events of one node.
+const (
+	eventsPerSecond = 0.5
+	eventsBurst     = 20
+)
+
+// maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
+const maxNote = 1024
+
+// NewEvents limits a recorder.
+func NewEvents(recorder EventRecorder) *Events {
+	return &Events{recorder: recorder, limit: rate.NewLimiter(eventsPerSecond, eventsBurst)}
+}
+
+func (e *Events) tell(about runtime.Object, kind, reason, action, note string) {
+	if e == nil || !e.limit.Allow() {
+		return
+	}
+	e.recorder.Eventf(about, nil, kind, reason, action, "%s", clip(note))
+}
+
+// clip cuts a note to maxNote bytes.
+func clip(note string) string {
+	if len(note) <= maxNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote-3], "") + "..."
+}
+
+// GivenUp is about a file that is left alone from now on.
+func (e *Events) GivenUp(node *corev1.Node, v drift.Revert) {
+	e.tell(nodeReference(node), corev1.EventTypeWarning, "CgroupFileContested", "Repair",
+		v.File+" of "+v.String()+" was set to "+v.Wrote+" and reverted to "+v.Found+" again and again; it is left alone now")
+}
+
+// Evicting is about a pod that is chosen.
+func (e *Events) Evicting(p *corev1.Pod, reason string) {
+	e.tell(podReference(p), corev1.EventTypeWarning, "Evicted", "Evict", reason)
+}
+
+// Pressure is about what the node is short of, sorted; nothing: that it is over.
+func (e *Events) Pressure(node *corev1.Node, short []string, message string) {
+	if len(short) == 0 {
+		e.tell(nodeReference(node), corev1.EventTypeNormal, "PressureOver", "Observe", "no threshold of the NodePolicy is met any more, and the transition period is over")
+		return
+	}
+	e.tell(nodeReference(node), corev1.EventTypeWarning, "UnderPressure", "Observe", "short of "+strings.Join(short, " and ")+": "+message)
+}
+
+// nodeReference names a Node as the kubelet's own events do, so that kubectl describe node shows ours beside them.
+func nodeReference(node *corev1.Node) runtime.Object {
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
+}
+
+func podReference(p *corev1.Pod) runtime.Object {
+	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}}
+}
 
 // reporter is who tells, in the words of events.k8s.io/v1.
 const reporter = version.NodeEnforcer
@@ -28,9 +101,9 @@ const reporter = version.NodeEnforcer
 // eventsQueue is how many Events wait for an API server that is away; Events itself lets no more than eventsBurst through at once.
 const eventsQueue = 100
 
-// EventWriter is a Recorder that writes to the API server, one Event after the other. client-go's recorder (tools/events) does the
+// EventWriter is an EventRecorder that writes to the API server, one Event after the other. client-go's recorder (tools/events) does the
 // same and joins what repeats into a series, which Events' limit makes needless here; with it comes the whole clientset (see
-// Clients).
+// state.Clients).
 type EventWriter struct {
 	client rest.Interface
 	clock  clock.PassiveClock
@@ -52,7 +125,7 @@ func NewEventWriter(client rest.Interface, clock clock.PassiveClock, log logr.Lo
 	}, nil
 }
 
-// Eventf is for Recorder. It never waits: what the queue does not hold is dropped.
+// Eventf is for EventRecorder. It never waits: what the queue does not hold is dropped.
 func (w *EventWriter) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	about, err := meta.Accessor(regarding)
 	if err != nil {

@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
-// diskUsage is what pods use of the disks, as the kubelet last measured it.
-type diskUsage struct {
+// diskStats is what pods use of the disks, as the kubelet last measured it.
+type diskStats struct {
 	at   time.Time
 	one  bool // nodefs and imagefs are one file system
 	pods map[types.UID]statsv1alpha1.PodStats
@@ -25,7 +25,7 @@ type diskUsage struct {
 
 // disks asks the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
 // (volumeStatsAggPeriod with a jitter of 1.0, pkg/kubelet/server/stats/volume_stat_calculator.go, 1.36.3).
-func (e *Evictor) disks(ctx context.Context) (*diskUsage, error) {
+func (e *Evictor) disks(ctx context.Context) (*diskStats, error) {
 	if e.Kubelet == nil {
 		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
 	}
@@ -37,11 +37,23 @@ func (e *Evictor) disks(ctx context.Context) (*diskUsage, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := &diskUsage{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+	of := &diskStats{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
 	for _, p := range summary.Pods {
 		of.pods[types.UID(p.PodRef.UID)] = p
 	}
 	return of, nil
+}
+
+// diskUsage is usage of a file system, of which only the kubelet knows.
+func (e *Evictor) diskUsage(ctx context.Context, signal v1alpha1.EvictionSignal) (usage, error) {
+	disks, err := e.disks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(p *corev1.Pod, _ string) (used int64, at time.Time, known bool, err error) {
+		used, at, known = disks.of(p, signal)
+		return used, at, known, nil
+	}, nil
 }
 
 // sameDisk says whether two folders are on one file system.
@@ -61,7 +73,7 @@ func sameDisk(a, b string) (bool, error) {
 // (pkg/kubelet/eviction/helpers.go buildSignalToRankFunc, 1.36.3) it is all of the pod's ephemeral storage where nodefs and imagefs
 // are one; else imagefs has the writable layers, and nodefs logs and volumes. Volumes in memory and claims are in neither
 // (pkg/kubelet/stats/helper.go calcEphemeralStorage).
-func (d *diskUsage) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, known bool) {
+func (d *diskStats) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, known bool) {
 	stats, found := d.pods[pod.UID]
 	inodes := signal == v1alpha1.SignalNodeFsInodesFree || signal == v1alpha1.SignalImageFsInodesFree
 	images := signal == v1alpha1.SignalImageFsAvailable || signal == v1alpha1.SignalImageFsInodesFree
@@ -90,7 +102,7 @@ func (d *diskUsage) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used in
 }
 
 // layersAt is when the oldest measurement of the writable layers is from, or at if that is earlier.
-func (d *diskUsage) layersAt(pod *corev1.Pod, containers []statsv1alpha1.ContainerStats, at time.Time) time.Time {
+func (d *diskStats) layersAt(pod *corev1.Pod, containers []statsv1alpha1.ContainerStats, at time.Time) time.Time {
 	measured := map[string]bool{}
 	for i := range containers {
 		if fs := containers[i].Rootfs; fs != nil && !fs.Time.IsZero() {
@@ -109,7 +121,7 @@ func (d *diskUsage) layersAt(pod *corev1.Pod, containers []statsv1alpha1.Contain
 }
 
 // volumesAt is when the oldest measurement of the volumes that are on the disk is from, or at if that is earlier.
-func (d *diskUsage) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeStats, at time.Time) time.Time {
+func (d *diskStats) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeStats, at time.Time) time.Time {
 	measured := map[string]bool{}
 	for i := range volumes {
 		measured[volumes[i].Name] = true
@@ -128,7 +140,7 @@ func (d *diskUsage) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeSta
 // missing takes what the kubelet has not measured yet for measured when it began: it was empty. It finds the volumes of a new pod
 // after a period of its own, and says nothing of them until then (pkg/kubelet/server/stats/fs_resource_analyzer.go,
 // updateCachedPodVolumeStats, 1.36.3). What it should have measured long ago it never will.
-func (d *diskUsage) missing(at time.Time, began metav1.Time) time.Time {
+func (d *diskStats) missing(at time.Time, began metav1.Time) time.Time {
 	if d.at.Sub(began.Time) > diskStatsAge {
 		return at
 	}

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"slices"
@@ -127,7 +127,8 @@ func (m *Metrics) begin() {
 	}
 }
 
-func (m *Metrics) round(r repair.Round, err error) {
+// Round counts a round: how long it took, what it wrote, gave up and missed; of a full one also what differs.
+func (m *Metrics) Round(r repair.Round, err error) {
 	if m == nil {
 		return
 	}
@@ -155,9 +156,9 @@ func (m *Metrics) round(r repair.Round, err error) {
 	}
 }
 
-// measured tells what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
+// Measured tells what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
 // not told any more.
-func (m *Metrics) measured(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
+func (m *Metrics) Measured(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
 	}

@@ -1,7 +1,6 @@
-package nodeenforcer
+package status
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,27 +8,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
-
-// recorded are the Events that were recorded, as text.
-type recorded []string
-
-func (r *recorded) Eventf(about, _ runtime.Object, kind, reason, action, note string, args ...any) {
-	*r = append(*r, fmt.Sprintf("%T %s %s %s: %s", about, kind, reason, action, fmt.Sprintf(note, args...)))
-}
 
 // What is beyond the limit is not told, and the limit is lifted with time.
 func TestEventsLimit(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
-		var r recorded
+		var r statetest.Recorded
 		e := NewEvents(&r)
 		tell := func(n int) int {
 			before := len(r)
 			for range n {
-				e.givenUp(&corev1.Node{}, drift.Revert{})
+				e.GivenUp(&corev1.Node{}, drift.Revert{})
 			}
 			return len(r) - before
 		}
@@ -48,10 +40,10 @@ func TestEventsLimit(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	var r recorded
+	var r statetest.Recorded
 	e := NewEvents(&r)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "1"}}
-	e.givenUp(node, drift.Revert{Where: drift.Where{Path: "/kubepods"}, File: "cpu.weight", Wrote: "79", Found: "100%s"})
+	e.GivenUp(node, drift.Revert{Where: drift.Where{Path: "/kubepods"}, File: "cpu.weight", Wrote: "79", Found: "100%s"})
 	want := "*v1.Node Warning CgroupFileContested Repair: cpu.weight of /kubepods was set to 79 and reverted to 100%s again and again; it is left alone now"
 	if len(r) != 1 || r[0] != want {
 		t.Errorf("got %q", r)
@@ -61,7 +53,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(note), note[len(note)-8:])
 	}
 	var nobody *Events
-	nobody.givenUp(node, drift.Revert{})
+	nobody.GivenUp(node, drift.Revert{})
 }
 
 func TestClip(t *testing.T) {

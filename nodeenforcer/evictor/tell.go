@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
 	if e.Status != nil && !e.DryRun {
 		e.Status.Pressure(short, message)
 	}
-	e.Events.pressure(node, short, message)
+	e.Events.Pressure(node, short, message)
 }
 
 // describe says which threshold is met.

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"context"
@@ -87,9 +87,9 @@ func (a *nodeAPI) says(t *testing.T) string {
 }
 
 // keeper runs one over an API server until the test's bubble ends.
-func keeper(t *testing.T, api *nodeAPI) (*StatusKeeper, *statetest.Log) {
+func keeper(t *testing.T, api *nodeAPI) (*Keeper, *statetest.Log) {
 	log := &statetest.Log{}
-	k := NewStatusKeeper(&StatusWriter{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
+	k := NewKeeper(&Writer{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Start(ctx) }()
@@ -105,7 +105,7 @@ func keeper(t *testing.T, api *nodeAPI) (*StatusKeeper, *statetest.Log) {
 // taintBefore is from before a restart.
 const taintBefore = "pressure=memory:NoSchedule"
 
-func TestStatusKeeper(t *testing.T) {
+func TestKeeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newNodeAPI(corev1.Taint{Key: TaintPressure, Value: "memory", Effect: corev1.TaintEffectNoSchedule})
 		k, _ := keeper(t, api)
@@ -153,7 +153,7 @@ func TestStatusKeeper(t *testing.T) {
 }
 
 // While the API server is away it is asked ever more seldom, and then told the last word only.
-func TestStatusKeeperRetries(t *testing.T) {
+func TestKeeperRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newNodeAPI()
 		api.fail(errors.New("down"), false)
@@ -190,7 +190,7 @@ func TestStatusKeeperRetries(t *testing.T) {
 }
 
 // An API server that hangs does not keep the last word from being said once it answers.
-func TestStatusKeeperHangs(t *testing.T) {
+func TestKeeperHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newNodeAPI()
 		api.fail(nil, true)
@@ -211,7 +211,7 @@ func TestStatusKeeperHangs(t *testing.T) {
 }
 
 // It is told by several at once.
-func TestStatusKeeperTogether(t *testing.T) {
+func TestKeeperTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newNodeAPI()
 		k, _ := keeper(t, api)
@@ -231,7 +231,7 @@ func TestStatusKeeperTogether(t *testing.T) {
 			t.Errorf("the Node says %s", got)
 		}
 	})
-	var nobody *StatusKeeper
+	var nobody *Keeper
 	nobody.Enforced("x")
 	nobody.Pressure(nil, "")
 }

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"errors"
@@ -21,40 +21,20 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
-
-// gathered are the metrics of a round, as name{labels} value; of a histogram the number of observations.
-func gathered(t *testing.T, registry *prometheus.Registry) (lines []string) {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			line := f.GetName()
-			for _, l := range m.GetLabel() {
-				line += fmt.Sprintf(" %s=%q", l.GetName(), l.GetValue())
-			}
-			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			lines = append(lines, fmt.Sprint(line, " ", value))
-		}
-	}
-	slices.Sort(lines)
-	return lines
-}
 
 func TestMetricsOfRounds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := NewMetrics(registry)
 	tree := &plan.Tree{Groups: []plan.Group{{Level: plan.LevelKubepods}, {Level: plan.LevelPod}, {Level: plan.LevelPod}}}
-	m.round(repair.Round{
+	m.Round(repair.Round{
 		Tree: tree, Full: true, Took: time.Second, Reverts: make([]drift.Revert, 2),
 		Written:   []drift.Operation{{File: "cpu.weight", Owner: plan.Kubelet}, {File: "cpu.weight", Owner: plan.Kubelet}},
 		Diff:      drift.Difference{Drift: []drift.Drift{{Owner: plan.Kubelet}, {Owner: plan.Kubelet, Why: drift.WhyUsage}}},
 		Processes: drift.ProcessDifference{Drift: []drift.Drift{{Owner: plan.Runtime, Why: drift.WhyRival}}},
 	}, errors.New("trouble"))
-	m.round(repair.Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
+	m.Round(repair.Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
 	want := []string{
 		`podgrace_node_cgroups level="container" 0`,
 		`podgrace_node_cgroups level="kubepods" 1`,
@@ -70,23 +50,23 @@ func TestMetricsOfRounds(t *testing.T) {
 		`podgrace_node_writes_total file="cpu.weight" owner="kubelet" 2`,
 		`podgrace_node_writes_total file="io.weight" owner="nobody" 1`,
 	}
-	got := slices.DeleteFunc(gathered(t, registry), func(l string) bool { return strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
+	got := slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool { return strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	m.round(repair.Round{Tree: &plan.Tree{}, Full: true}, nil)
-	if lines := gathered(t, registry); slices.ContainsFunc(lines, func(l string) bool { return len(l) > 23 && l[:23] == "podgrace_node_drift_fil" }) {
+	m.Round(repair.Round{Tree: &plan.Tree{}, Full: true}, nil)
+	if lines := statetest.Gathered(t, registry); slices.ContainsFunc(lines, func(l string) bool { return len(l) > 23 && l[:23] == "podgrace_node_drift_fil" }) {
 		t.Errorf("drift that is no more is still told: %v", lines)
 	}
 	var nobody *Metrics
-	nobody.round(repair.Round{}, nil)
+	nobody.Round(repair.Round{}, nil)
 }
 
 // An enforcer that never compares anything, because it does not know its pods, tells that it compared nothing.
 func TestMetricsBeforeTheFirstRound(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	NewMetrics(registry)
-	lines := gathered(t, registry)
+	lines := statetest.Gathered(t, registry)
 	for _, want := range []string{`podgrace_node_round_seconds scope="changed" 0`, `podgrace_node_round_seconds scope="full" 0`} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is not among %v", want, lines)
@@ -96,7 +76,7 @@ func TestMetricsBeforeTheFirstRound(t *testing.T) {
 
 // The first step of each kind that an alert counts is an increase: its series was there before.
 func TestStepsOfAlertsAreThereFromTheStart(t *testing.T) {
-	rules, err := os.ReadFile("../deploy/monitoring/rules.yaml")
+	rules, err := os.ReadFile("../../deploy/monitoring/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +92,7 @@ func TestStepsOfAlertsAreThereFromTheStart(t *testing.T) {
 	want = slices.Compact(want)
 	registry := prometheus.NewPedanticRegistry()
 	NewMetrics(registry)
-	got := slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
+	got := slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_steps_total") })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -150,8 +130,8 @@ func TestMetricsOfSignals(t *testing.T) {
 		{stall, nil, pressure.Verdict{}, []string{`podgrace_node_eviction_signal_known signal="memory.stall" 1`, `podgrace_node_eviction_signal_known signal="pid.available" 1`}},
 		{pressure.Thresholds{}, nil, pressure.Verdict{}, nil}, // a policy without thresholds
 	} {
-		m.measured(step.thresholds, step.signals, step.verdict)
-		got := slices.DeleteFunc(gathered(t, registry), func(l string) bool {
+		m.Measured(step.thresholds, step.signals, step.verdict)
+		got := slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool {
 			return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") && !strings.HasPrefix(l, "podgrace_node_pressure")
 		})
 		if diff := cmp.Diff(step.want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -1,7 +1,8 @@
-package nodeenforcer
+package status
 
 import (
 	"context"
+
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
 const (
@@ -81,6 +85,26 @@ func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
 	node.Status.Conditions[i] = c
 }
 
+// Unenforced is why not every file that the mode covers holds what was planned; empty where all do.
+func Unenforced(r repair.Round) string {
+	first, others := "", 0
+	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
+		switch {
+		case d.Why == "" || d.Why == drift.WhyFresh: // written, or soon
+		case d.Why == drift.WhyObserve || d.Why == drift.WhyOwned: // not the mode's matter
+		case first == "":
+			d.Detail = "" // such as the usage, with which the Node would change in every round
+			first = d.String()
+		default:
+			others++
+		}
+	}
+	if others > 0 {
+		first += fmt.Sprintf(" (and %d more)", others)
+	}
+	return first
+}
+
 // Nodes are the Node objects of the API server.
 type Nodes interface {
 	Get(ctx context.Context, name string) (*corev1.Node, error)
@@ -88,8 +112,8 @@ type Nodes interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, subresources ...string) error
 }
 
-// StatusWriter writes NodeStatus to the API server.
-type StatusWriter struct {
+// Writer writes NodeStatus to the API server.
+type Writer struct {
 	Nodes Nodes
 	Name  string
 	Now   func() time.Time
@@ -97,7 +121,7 @@ type StatusWriter struct {
 
 // Write makes the Node say it; it writes nothing where it does already. Other writers of the same Node are never overwritten: a
 // conflict is an error, and the next round's matter.
-func (w *StatusWriter) Write(ctx context.Context, s NodeStatus) error {
+func (w *Writer) Write(ctx context.Context, s NodeStatus) error {
 	node, err := w.Nodes.Get(ctx, w.Name)
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", w.Name, err)
@@ -121,7 +145,7 @@ func (w *StatusWriter) Write(ctx context.Context, s NodeStatus) error {
 	return nil
 }
 
-func (w *StatusWriter) patch(ctx context.Context, kind types.PatchType, patch map[string]any, subresources ...string) error {
+func (w *Writer) patch(ctx context.Context, kind types.PatchType, patch map[string]any, subresources ...string) error {
 	text, err := json.Marshal(patch)
 	if err != nil {
 		return err
@@ -129,11 +153,11 @@ func (w *StatusWriter) patch(ctx context.Context, kind types.PatchType, patch ma
 	return w.Nodes.Patch(ctx, w.Name, kind, text, subresources...)
 }
 
-// StatusKeeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
+// Keeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
 // nobody has said yet is left as the Node has it: a taint from before a restart stays until it is known that it is over. A nil
-// *StatusKeeper is told in vain.
-type StatusKeeper struct {
-	writer *StatusWriter
+// *Keeper is told in vain.
+type Keeper struct {
+	writer *Writer
 	clock  clock.WithTicker
 	log    logr.Logger
 	news   chan struct{}
@@ -142,24 +166,31 @@ type StatusKeeper struct {
 	status NodeStatus
 }
 
-// NewStatusKeeper writes nothing yet.
-func NewStatusKeeper(writer *StatusWriter, clock clock.WithTicker, log logr.Logger) *StatusKeeper {
-	return &StatusKeeper{
+// NewKeeper writes nothing yet.
+func NewKeeper(writer *Writer, clock clock.WithTicker, log logr.Logger) *Keeper {
+	return &Keeper{
 		writer: writer, clock: clock, log: log, news: make(chan struct{}, 1), status: NodeStatus{PressureUnknown: true, EnforcedUnknown: true},
 	}
 }
 
 // Enforced says why not every file holds what was planned; empty: all do.
-func (k *StatusKeeper) Enforced(unless string) {
+func (k *Keeper) Enforced(unless string) {
 	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
 }
 
 // Pressure says what is short, sorted; nothing: no pressure.
-func (k *StatusKeeper) Pressure(short []string, message string) {
+func (k *Keeper) Pressure(short []string, message string) {
 	k.set(func(s *NodeStatus) { s.Pressure, s.Message, s.PressureUnknown = slices.Clone(short), message, false })
 }
 
-func (k *StatusKeeper) set(change func(*NodeStatus)) {
+// Status is what the Node is made to say.
+func (k *Keeper) Status() NodeStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+func (k *Keeper) set(change func(*NodeStatus)) {
 	if k == nil {
 		return
 	}
@@ -180,14 +211,11 @@ func (k *StatusKeeper) set(change func(*NodeStatus)) {
 const statusEvery = time.Minute
 
 // Start writes until the context ends.
-func (k *StatusKeeper) Start(ctx context.Context) error {
+func (k *Keeper) Start(ctx context.Context) error {
 	retry := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 7, Cap: statusEvery}
 	for backoff := retry; ; {
 		pause := statusEvery
-		k.mu.Lock()
-		status := k.status
-		k.mu.Unlock()
-		if err := k.write(ctx, status); err != nil && ctx.Err() == nil {
+		if err := k.write(ctx, k.Status()); err != nil && ctx.Err() == nil {
 			k.log.Error(err, "the Node does not say how it is; trying again")
 			pause = backoff.Step()
 		} else {
@@ -205,7 +233,7 @@ func (k *StatusKeeper) Start(ctx context.Context) error {
 // statusTimeout is for one write; the taint must not wait for an API server that hangs.
 const statusTimeout = 10 * time.Second
 
-func (k *StatusKeeper) write(ctx context.Context, s NodeStatus) error {
+func (k *Keeper) write(ctx context.Context, s NodeStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	return k.writer.Write(ctx, s)

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package main
+package nodeenforcer
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/podgrace/podgrace/nodeenforcer"
 )
 
 // An address for the metrics opens them there, and nothing else; without one they are where the probes are.
@@ -19,14 +18,18 @@ func TestMetricsAddress(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			group, ctx := errgroup.WithContext(ctx)
 			health, free := freePorts(t)
-			o := &options{bindAddress: "127.0.0.1", metricsAddr: metrics, healthPort: health, metricsPort: free}
-			if err := serve(ctx, o, &nodeenforcer.Agent{}, newRegistry(), group); err != nil {
+			o := &Options{BindAddress: "127.0.0.1", MetricsAddress: metrics, HealthPort: health, MetricsPort: free, Registry: prometheus.NewRegistry()}
+			servers, err := o.serve((&Agent{}).Ready)
+			if err != nil {
 				t.Fatal(err)
+			}
+			for _, run := range servers {
+				group.Go(func() error { return run(ctx) })
 			}
 			for _, address := range []string{"127.0.0.1", "127.0.0.2"} {
 				for url, open := range map[string]bool{
-					fmt.Sprintf("http://%s:%d/healthz", address, o.healthPort):  address == "127.0.0.1",
-					fmt.Sprintf("http://%s:%d/metrics", address, o.metricsPort): address == want,
+					fmt.Sprintf("http://%s:%d/healthz", address, o.HealthPort):  address == "127.0.0.1",
+					fmt.Sprintf("http://%s:%d/metrics", address, o.MetricsPort): address == want,
 				} {
 					if err := get(url); (err == nil) != open {
 						t.Errorf("%s: got %v", url, err)

@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"math"
@@ -53,7 +53,7 @@ func TestDiskUsage(t *testing.T) {
 		{"two disks, inodes of layers", false, v1alpha1.SignalImageFsInodesFree, 10, 5 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := &diskUsage{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{"1": podStats()}}
+			d := &diskStats{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{"1": podStats()}}
 			used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, tc.signal)
 			if used != tc.used || !known || statetest.LongAgo.Sub(at) != tc.age {
 				t.Errorf("got %d, %s old, %v", used, statetest.LongAgo.Sub(at), known)
@@ -66,7 +66,7 @@ func TestDiskUsageNotKnown(t *testing.T) {
 	started := statsv1alpha1.PodStats{Containers: []statsv1alpha1.ContainerStats{{}}}
 	odd := statsv1alpha1.PodStats{EphemeralStorage: fsStats(math.MaxUint64, 0, 0), Containers: []statsv1alpha1.ContainerStats{{Rootfs: fsStats(math.MaxUint64, 0, 0)}}}
 	less := statsv1alpha1.PodStats{EphemeralStorage: fsStats(1, 0, 0), Containers: []statsv1alpha1.ContainerStats{{Rootfs: fsStats(2, 0, 0)}}}
-	d := &diskUsage{at: statetest.LongAgo, pods: map[types.UID]statsv1alpha1.PodStats{"started": started, "odd": odd, "less": less, "empty": {EphemeralStorage: &statsv1alpha1.FsStats{}}}}
+	d := &diskStats{at: statetest.LongAgo, pods: map[types.UID]statsv1alpha1.PodStats{"started": started, "odd": odd, "less": less, "empty": {EphemeralStorage: &statsv1alpha1.FsStats{}}}}
 	for _, uid := range []types.UID{"other", "started"} {
 		if used, _, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); known {
 			t.Errorf("%s uses %d", uid, used)
@@ -120,7 +120,7 @@ func TestDiskUsageNotMeasuredYet(t *testing.T) {
 		{"started again", pod(time.Hour, 10*time.Second), nil, true, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := &diskUsage{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+			d := &diskStats{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{}}
 			if tc.stats != nil {
 				d.pods["1"] = *tc.stats
 			}

@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"maps"
@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
@@ -23,6 +24,15 @@ const (
 	// their layers at its own next collection.
 	releaseTime = 2 * time.Minute
 )
+
+// disk says whether a signal is about a file system, whose use by pods only the kubelet knows.
+func disk(signal v1alpha1.EvictionSignal) bool {
+	switch signal {
+	case v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsAvailable, v1alpha1.SignalImageFsInodesFree:
+		return true
+	}
+	return false
+}
 
 // outdated says whether to wait until the kubelet has measured again: it takes more than one who goes, or all together are not
 // enough, and somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and

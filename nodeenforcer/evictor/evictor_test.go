@@ -1,4 +1,4 @@
-package nodeenforcer
+package evictor
 
 import (
 	"context"
@@ -25,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -283,9 +284,9 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 func TestEvictorForgetsSignals(t *testing.T) {
 	s := newStage(t, onMemory("1Gi", ""))
 	registry := prometheus.NewPedanticRegistry()
-	s.Metrics = NewMetrics(registry)
+	s.Metrics = status.NewMetrics(registry)
 	told := func() []string {
-		return slices.DeleteFunc(gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") })
+		return slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") })
 	}
 	const available, known = `podgrace_node_eviction_signal_available_bytes signal="memory.available" 6.442450944e+09`, `podgrace_node_eviction_signal_known signal="memory.available" `
 	s.later(time.Second)

@@ -1,9 +1,7 @@
-package nodeenforcer
+package evictor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -14,9 +12,9 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -42,9 +40,9 @@ type Evictor struct {
 	DryRun     bool
 	Clock      clock.WithTicker
 	Log        logr.Logger
-	Metrics    *Metrics
-	Events     *Events
-	Status     *StatusKeeper
+	Metrics    *status.Metrics
+	Events     *status.Events
+	Status     *status.Keeper
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
@@ -91,7 +89,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	}
 	e.gone(state)
 	if !e.follow(state) {
-		e.Metrics.measured(pressure.Thresholds{}, nil, pressure.Verdict{})
+		e.Metrics.Measured(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
@@ -99,7 +97,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	verdict := e.judge(signals)
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
-	e.Metrics.measured(e.thresholds, signals, told)
+	e.Metrics.Measured(e.thresholds, signals, told)
 	e.tellPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
@@ -225,148 +223,4 @@ func (e *Evictor) release(verdict pressure.Verdict) {
 			e.Terminator.Release(s.Pod.UID)
 		}
 	}
-}
-
-// pause is the shortest time between two looks at what all pods use, for one signal: memory itself is measured more often, but
-// those who were chosen take longer than that to go.
-const pause = 250 * time.Millisecond
-
-// due says whether to look at the pods again, and remembers that it was done.
-func (e *Evictor) due(met shortage) bool {
-	now, least := e.Clock.Now(), pause
-	if met.disk {
-		least = diskPause
-	}
-	if last, looked := e.looked[met.Signal]; looked && now.Sub(last).Abs() < least {
-		return false
-	}
-	e.looked[met.Signal] = now
-	return true
-}
-
-// shortage is a threshold to act upon.
-type shortage struct {
-	pressure.Met
-	// disk: of a file system, whose use by pods only the kubelet knows.
-	disk bool
-}
-
-// relieve has as many pods ended as it takes.
-func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
-	candidates, err := e.candidates(ctx, state, met)
-	if err != nil {
-		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
-	}
-	free, flying := e.sorted(met, candidates)
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: met.Kind, Amount: met.Need}, free, flying)
-	if outdated(met, choice, free, e.Clock.Now()) {
-		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
-		choice.Victims = nil
-	}
-	victims := slices.Concat(choice.Hasten, choice.Victims)
-	for _, v := range victims {
-		e.end(state, met, v, leftFor(met.Met, len(victims)))
-	}
-	if len(victims) > 0 && choice.Short > 0 {
-		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
-	}
-}
-
-// sorted tells those who may be chosen from those who are on their way.
-func (e *Evictor) sorted(met shortage, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
-	standing := e.standing()
-	for _, c := range candidates {
-		s, flies := standing[c.Pod.UID]
-		switch {
-		case met.disk && e.releasing.has(c.Pod.UID): // below
-		case !flies:
-			free = append(free, c)
-		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
-		default:
-			if met.disk { // it goes on filling it until its end, and the measurement is older still
-				c.Usage = nil
-			}
-			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s)})
-		}
-	}
-	if met.disk {
-		flying = append(flying, e.releasing.flights()...)
-	}
-	return free, flying
-}
-
-// overdue says that a pod is waited for no longer: a budget forbids its end, or it should have ended and nothing goes on.
-func (e *Evictor) overdue(s terminate.Standing) bool {
-	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
-}
-
-// end asks for the end of one pod; left is for its hooks.
-func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
-	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
-	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: met.Kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
-	reason := eviction.Reason(cause, v)
-	if e.DryRun {
-		if !e.would[v.Pod.UID] {
-			e.would[v.Pod.UID] = true
-			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "because", reason)
-		}
-		return
-	}
-	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
-		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
-	}
-	if err := e.Terminator.Ask(request); err != nil {
-		e.Log.Error(err, "a pod can't be evicted", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
-		return
-	}
-	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
-	if met.disk {
-		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
-	}
-	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
-	e.Events.evicting(v.Pod, reason)
-}
-
-// candidates are the node's pods with what they use right now.
-func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
-	var disks *diskUsage
-	if met.disk {
-		var err error
-		if disks, err = e.disks(ctx); err != nil {
-			return nil, err
-		}
-	}
-	var errs []error
-	var candidates []eviction.Candidate
-	paths := e.Paths()
-	for _, p := range state.Pods {
-		path, planned := paths[p.UID]
-		if !planned || eviction.Exempt(p) != "" {
-			continue
-		}
-		c := eviction.Candidate{Pod: p, MeasuredAt: e.Clock.Now(), Usage: map[v1alpha1.EvictionSignal]int64{}}
-		if disks != nil {
-			used, at, known := disks.of(p, met.Signal)
-			if c.MeasuredAt = at; known {
-				c.Usage[met.Signal] = used
-			}
-		} else if used, err := usageOf(e.Cgroups, path, met.Signal); errors.Is(err, cgroup.ErrGone) {
-			continue
-		} else if err != nil {
-			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
-		} else {
-			c.Usage[measured(met.Signal)] = used
-		}
-		candidates = append(candidates, c)
-	}
-	return candidates, errors.Join(errs...)
-}
-
-// measured is the signal that a candidate's usage is kept under: stall has memory's.
-func measured(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
-	if signal == v1alpha1.SignalMemoryStall {
-		return v1alpha1.SignalMemoryAvailable
-	}
-	return signal
 }

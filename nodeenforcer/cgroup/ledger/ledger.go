@@ -1,0 +1,187 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+)
+
+// Key is a file of a cgroup.
+type Key struct {
+	Path string `json:"path"`
+	File string `json:"file"`
+}
+
+// Entry is what a file held before we wrote it first, and what we wrote last.
+type Entry struct {
+	Key
+	// Pod is the UID of the pod for whose sake it was written; empty: of none in particular.
+	Pod   types.UID `json:"uid,omitempty"`
+	Was   string    `json:"was"`
+	Wrote string    `json:"wrote"`
+	// Then is what was written after that, or was about to be; empty: nothing.
+	Then string `json:"then,omitempty"`
+}
+
+// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now.
+func (e Entry) Ours(content string) bool {
+	return content == e.Wrote || e.Then != "" && content == e.Then
+}
+
+// ReadWriter is what Restore needs of cgroups.
+type ReadWriter interface {
+	Read(path string, files ...string) (map[string]string, error)
+	Write(ctx context.Context, path string, files []cgroup.File) (int, error)
+}
+
+// Restore writes a value into a file that still holds what we wrote, and says whether it wrote it.
+func (e Entry) Restore(ctx context.Context, cgroups ReadWriter, to string) (bool, error) {
+	files, err := cgroups.Read(e.Path, e.File)
+	if err != nil || !e.Ours(files[e.File]) {
+		return false, err
+	}
+	n, err := cgroups.Write(ctx, e.Path, []cgroup.File{{Name: e.File, Value: to}})
+	return n > 0, err
+}
+
+// Ledger keeps entries. It may be used from anywhere at any time.
+type Ledger struct {
+	// File to keep them in. It belongs on a tmpfs that outlives the enforcer, such as /run; nothing is synced. Empty: they are
+	// forgotten with the process.
+	File string
+	// Folder of an earlier enforcer, which kept the memory.high of each pod in a file there. What it holds is taken over once.
+	Folder string
+
+	mu      sync.Mutex
+	loaded  bool
+	dirty   bool
+	entries map[Key]Entry
+}
+
+// Put notes entries, before what they say is written: what is not noted can't be undone. The newest of a file counts.
+func (l *Ledger) Put(entries ...Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.load()
+	for _, e := range entries {
+		if known, there := l.entries[e.Key]; !there || known != e {
+			l.entries[e.Key], l.dirty = e, true
+		}
+	}
+	return errors.Join(err, l.save())
+}
+
+// Drop forgets files, if they are known.
+func (l *Ledger) Drop(keys ...Key) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.load()
+	for _, key := range keys {
+		if _, there := l.entries[key]; there {
+			delete(l.entries, key)
+			l.dirty = true
+		}
+	}
+	return errors.Join(err, l.save())
+}
+
+// All are the entries by path and file. What can't be read is an error once, beside the others.
+func (l *Ledger) All() ([]Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := errors.Join(l.load(), l.save())
+	return slices.SortedFunc(maps.Values(l.entries), inOrder), err
+}
+
+func inOrder(a, b Entry) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.File, b.File)) }
+
+// load reads what there is at the first use.
+func (l *Ledger) load() error {
+	if l.loaded {
+		return nil
+	}
+	l.loaded, l.entries = true, map[Key]Entry{}
+	old, err := readFolder(l.Folder)
+	l.dirty = len(old) > 0
+	list, err2 := readFile(l.File)
+	for _, e := range slices.Concat(old, list) {
+		l.entries[e.Key] = e
+	}
+	return errors.Join(err, err2)
+}
+
+// readFile reads a list of entries. That of an earlier enforcer has the same names, in capitals.
+func readFile(name string) (list []Entry, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was written before: %w", err)
+	}
+	return list, nil
+}
+
+func readFolder(name string) (list []Entry, err error) {
+	files, _ := os.ReadDir(name) // there is none, but after an upgrade
+	for _, file := range files {
+		if !strings.HasSuffix(file.Name(), ".json") {
+			continue
+		}
+		e := Entry{Key: Key{File: "memory.high"}}
+		text, readErr := os.ReadFile(filepath.Join(name, file.Name()))
+		if readErr == nil {
+			readErr = json.Unmarshal(text, &e)
+		}
+		if readErr != nil {
+			err = errors.Join(err, fmt.Errorf("read what was written before: %s: %w", file.Name(), readErr))
+			continue
+		}
+		list = append(list, e)
+	}
+	return list, err
+}
+
+// save replaces the file at once or not at all.
+func (l *Ledger) save() error {
+	if !l.dirty || l.File == "" {
+		return nil
+	}
+	text, err := json.Marshal(slices.SortedFunc(maps.Values(l.entries), inOrder))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(l.File), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(l.File+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(l.File+".new", l.File)
+	}
+	if err == nil && l.Folder != "" {
+		err = os.RemoveAll(l.Folder)
+	}
+	if err != nil {
+		return fmt.Errorf("note what is written, to undo it: %w", err)
+	}
+	l.dirty = false
+	return nil
+}

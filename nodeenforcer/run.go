@@ -1,0 +1,208 @@
+package nodeenforcer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
+	"github.com/podgrace/podgrace/nodeenforcer/evictor"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
+	"github.com/podgrace/podgrace/nodeenforcer/terminate"
+)
+
+// Options are what one node is kept with.
+type Options struct {
+	NodeName string
+	Machine  state.Machine
+	// ImageRoot is the container runtime's folder.
+	ImageRoot string
+	// SystemdBus is the socket of the host's D-Bus, or of its systemd.
+	SystemdBus string
+	// RuntimeDir is on a tmpfs, for notes on what is to be undone.
+	RuntimeDir string
+	// Mode instead of the policy's; empty: the policy's.
+	Mode   v1alpha1.NodeMode
+	DryRun bool
+	// Resync is how often every cgroup is looked at.
+	Resync time.Duration
+
+	// Fixed is the state, where it is from files; API and what follows are not used then.
+	Fixed *state.State
+	API   *rest.Config
+	// Checkpoint is the file to keep the last known state in; empty: none.
+	Checkpoint string
+	// Policies from files, instead of those of the cluster; nil: the cluster's.
+	Policies []*v1alpha1.NodePolicy
+	// Kubelet is the address of this node's kubelet; empty: it is not asked. KubeletCA is the CA file of its certificate.
+	Kubelet, KubeletCA string
+	// KubeletConfig where it is known; nil: as the kubelet says.
+	KubeletConfig *kubeletconfigv1beta1.KubeletConfiguration
+
+	// BindAddress and the ports are for the probes and the metrics; port 0: none. MetricsAddress, if set, is for the metrics.
+	BindAddress, MetricsAddress string
+	HealthPort, MetricsPort     int
+	Registry                    *prometheus.Registry
+	Log                         logr.Logger
+}
+
+// part is one thing that goes on until the context ends.
+type part func(context.Context) error
+
+// Run keeps a node until the context ends.
+func Run(ctx context.Context, o Options) error {
+	source, kubelet, err := o.source()
+	if err != nil {
+		return err
+	}
+	// Plain files, also where the driver is systemd: memory.high is held down for seconds, and by D-Bus systemd itself would have
+	// to wait for the reclaim.
+	cgroups, err := o.Machine.Cgroups(plan.Cgroupfs, "")
+	if err != nil {
+		return err
+	}
+	metrics := status.NewMetrics(o.Registry)
+	var api terminate.API = terminate.Offline{}
+	var keeper *status.Keeper
+	var events *status.Events
+	var tells []part
+	if o.API != nil && o.Fixed == nil {
+		clients, err := state.NewClients(o.API)
+		if err != nil {
+			return err
+		}
+		api = terminate.NewClient(clients.Core, clock.RealClock{})
+		if !o.DryRun {
+			keeper = status.NewKeeper(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
+			writer, err := status.NewEventWriter(clients.Events, clock.RealClock{}, o.Log)
+			if err != nil {
+				return err
+			}
+			events = status.NewEvents(writer)
+			tells = []part{keeper.Start, writer.Start}
+		}
+	}
+	contained := &ledger.Ledger{File: filepath.Join(o.RuntimeDir, "contained.json"), Folder: filepath.Join(o.RuntimeDir, "contained")}
+	terminator := terminate.New(terminate.Config{
+		API: api, Cgroups: cgroups, Processes: terminate.Host{Proc: o.Machine.ProcRoot}, Ledger: contained,
+		Recorder: status.NewRecorder(metrics, o.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
+	})
+	agent := &Agent{
+		Source: source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: o.DryRun, UndoFile: filepath.Join(o.RuntimeDir, "written"),
+		Contained: func(path string) bool {
+			return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
+		},
+		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
+	}
+	sensor := &pressure.Sensor{
+		CgroupRoot: o.Machine.CgroupRoot, ProcRoot: o.Machine.ProcRoot, Version: o.Machine.Version, KubeletRoot: o.Machine.KubeletRoot, ImageRoot: o.ImageRoot, Clock: clock.RealClock{},
+	}
+	relief := &evictor.Evictor{
+		Source: source, Paths: agent.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun,
+		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
+	}
+	servers, err := o.serve(agent.Ready)
+	if err != nil {
+		return err
+	}
+	// What runs: what is known of the node, its cgroups as planned, who has to go under pressure, their ends, what is told of it all.
+	parts := slices.Concat([]part{source.Start, agent.Run, relief.Run, terminator.Run}, tells, servers)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range parts {
+		group.Go(func() error { return run(ctx) })
+	}
+	o.Log.Info("keeping", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("keep node %s: %w", o.NodeName, err)
+	}
+	return nil
+}
+
+func podsFrom(fixed *state.State) string {
+	if fixed != nil {
+		return fixed.From
+	}
+	return "api"
+}
+
+// source is what knows the node, and the kubelet as far as it is asked.
+func (o *Options) source() (state.Source, *state.Kubelet, error) {
+	if o.Fixed != nil {
+		return (*state.Fixed)(o.Fixed), nil, nil
+	}
+	options := state.ClusterOptions{NodeName: o.NodeName, Policies: o.Policies, Checkpoint: o.Checkpoint, Config: o.KubeletConfig, Clock: clock.RealClock{}, Log: o.Log}
+	var kubelet *state.Kubelet
+	if o.Kubelet != "" {
+		var err error
+		if kubelet, err = state.NewKubelet(o.Kubelet, o.API, o.KubeletCA); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o.KubeletConfig == nil {
+		options.Kubelet = kubelet
+	}
+	source, err := state.NewCluster(o.API, options)
+	return source, kubelet, err
+}
+
+// serve answers the kubelet's probes and Prometheus. It listens from now on.
+func (o *Options) serve(ready func() error) (servers []part, err error) {
+	if o.MetricsPort != 0 {
+		mux := http.NewServeMux()
+		mux.Handle("/metrics", promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+		server, err := listen("metrics", cmp.Or(o.MetricsAddress, o.BindAddress), o.MetricsPort, mux)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, server)
+	}
+	if o.HealthPort != 0 {
+		mux := http.NewServeMux()
+		mux.Handle("/healthz", http.StripPrefix("/healthz", &healthz.Handler{}))
+		mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{
+			"state": func(*http.Request) error { return ready() },
+		}}))
+		server, err := listen("health", o.BindAddress, o.HealthPort, mux)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, server)
+	}
+	return servers, nil
+}
+
+func listen(what, address string, port int, handler http.Handler) (part, error) {
+	server := &http.Server{Addr: net.JoinHostPort(address, strconv.Itoa(port)), Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	listener, err := net.Listen("tcp", server.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("serve %s: %w", what, err)
+	}
+	return func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // it ends, whoever was answered just then
+		defer stop()
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve %s: %w", what, err)
+		}
+		return nil
+	}, nil
+}
