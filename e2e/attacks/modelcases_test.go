@@ -79,7 +79,7 @@ func TestModel(t *testing.T) {
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
 		"forged, of another":              {events: append(on, is(pod(says("p0/f")))), say: func(s *said) { s.forged["p0/f"] = "edit" }},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
-		"silent, confirmed, heard of":     {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
+		"silent, confirmed, alive again":  {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
 		"its Node gone":                   {events: []event{is(pod()), gone(pod())}},
 		"its Node goes":                   {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
 		"its Node goes, confirmed off":    {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
@@ -87,7 +87,7 @@ func TestModel(t *testing.T) {
 		"confirmed off":                   {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
 		"confirmed off, lease renewed":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
 		"confirmed off, a heartbeat":      {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
-		"confirmed off, heard of just so": {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
+		"confirmed off, alive just so":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
 		"taint":                           {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), want: outOf},
 		"taint, confirmed off":            {events: append(off, is(node(0, corev1.ConditionUnknown, confirmedOff, tainted))), say: func(s *said) { s.confirmations["n1/off"] = true }},
 		"taint, by an allowed actor":      {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
@@ -131,7 +131,7 @@ func unattachedTo(node string) *storagev1.VolumeAttachment {
 	return v
 }
 
-// What a finding is told with is what may have to do with it, of one pod among many.
+// What a finding is printed with is what may have to do with it, of one pod among many.
 func TestConcerning(t *testing.T) {
 	r := record{counts: map[string]map[outcome]int{}}
 	for i, about := range [][]string{{"ns/db-0"}, {"ns/db-1"}, {"ns/"}, {"other/"}, {"node/n"}, {"node/"}, {"node/m"}} {

@@ -8,7 +8,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/measure"
 )
 
-// metrics reads what a server tells of itself.
+// metrics reads those of a server.
 func (s *side) metrics(ctx context.Context) (string, error) {
 	text, err := measure.Metrics(ctx, s.metricsURL)
 	if err != nil {
