@@ -20,7 +20,7 @@ ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local
 # The last thing before it is used: of another version nothing but the linking is done again.
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
+    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
 
 FROM ${PROGRAMS} AS programs
 

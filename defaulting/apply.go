@@ -9,6 +9,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/page"
 )
 
 // Request is one pod at creation.
@@ -103,14 +105,14 @@ func (r *Result) deny(reason, format string, args ...any) {
 const MaxWarning = 256
 
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
-// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3).
+// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Nothing in it turns or hides what is read.
 func Shorten(s string) Warning {
-	s = strings.Map(func(r rune) rune {
+	s = page.Printable(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, "?"))
+	}, strings.ToValidUTF8(s, "?")))
 	if len(s) <= MaxWarning {
 		return Warning(s)
 	}

@@ -249,3 +249,15 @@ func TestExceptionsAreAsPoliciesWithoutTheLimits(t *testing.T) {
 		}
 	})
 }
+
+// A tenant's words reach whoever creates a pod, in a terminal.
+func TestWarningsAreHarmless(t *testing.T) {
+	for in, want := range map[string]string{
+		"team \u202eevil\u202c": "team ?evil?", "a\nb\x1b[2J": "a b [2J", "a\u2800b\u3164": "a?b?", "\xff": "?", "ünïcode 世界": "ünïcode 世界",
+		strings.Repeat("é", 200): strings.Repeat("é", 126) + "...",
+	} {
+		if got := defaulting.Shorten(in); string(got) != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

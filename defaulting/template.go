@@ -3,6 +3,7 @@ package defaulting
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -82,10 +83,29 @@ func statefulSetPod(s *appsv1.StatefulSet) *Template {
 	index := strconv.Itoa(int(ordinal))
 	t.Pod.Name = t.Pod.GenerateName + index
 	t.Pod.Spec.Hostname, t.Pod.Spec.Subdomain = t.Pod.Name, s.Spec.ServiceName
+	t.Pod.Spec.Volumes = withClaims(t.Pod.Spec.Volumes, s, index)
 	t.Pod.Labels = with(t.Pod.Labels, appsv1.StatefulSetPodNameLabel, t.Pod.Name)
 	t.Pod.Labels = with(t.Pod.Labels, appsv1.PodIndexLabel, index)
 	t.Pod.Labels = with(t.Pod.Labels, appsv1.StatefulSetRevisionLabel, revisionPlaceholder)
 	return t
+}
+
+// withClaims adds a volume for each template of a claim, in place of the pod's own volume of that name (pkg/controller/statefulset/stateful_set_utils.go
+// updateStorage, 1.36.3, in an order of its own).
+func withClaims(volumes []corev1.Volume, s *appsv1.StatefulSet, ordinal string) []corev1.Volume {
+	var all []corev1.Volume
+	for i := range s.Spec.VolumeClaimTemplates {
+		name := s.Spec.VolumeClaimTemplates[i].Name
+		all = append(all, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name + "-" + s.Name + "-" + ordinal},
+		}})
+	}
+	for i := range volumes {
+		if !slices.ContainsFunc(all, func(v corev1.Volume) bool { return v.Name == volumes[i].Name }) {
+			all = append(all, volumes[i])
+		}
+	}
+	return all
 }
 
 // jobPod adds the labels that a Job's template gets (pkg/registry/batch/job/strategy.go generateSelector), and those of the first of

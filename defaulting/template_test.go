@@ -101,6 +101,25 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
+// TestClaimVolumes: a StatefulSet's pod has the claims of its templates, in place of volumes of their names.
+func TestClaimVolumes(t *testing.T) {
+	t.Parallel()
+	got, err := defaulting.PodOf(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Ordinals:             &appsv1.StatefulSetOrdinals{Start: 2},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+			{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "tmp"},
+		}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-2"}}}, {Name: "tmp"}}
+	if diff := cmp.Diff(want, got.Pod.Spec.Volumes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestResolvePriority: as the in-tree plugin, its refusals included.
 func TestResolvePriority(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/webhook" // registers its metrics
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
-	"github.com/podgrace/podgrace/version"
 	"github.com/podgrace/podgrace/webhook"
 )
 

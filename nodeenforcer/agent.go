@@ -15,12 +15,14 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
 type Agent struct {
-	Source  Source
-	Machine Machine
+	Source  state.Source
+	Machine state.Machine
 	// Mode instead of the policy's; empty: the policy's.
 	Mode v1alpha1.NodeMode
 	// Resync is how often every cgroup is looked at.
@@ -42,11 +44,11 @@ type Agent struct {
 
 	mu       sync.Mutex
 	driver   plan.Driver
-	enforcer *Enforcer
+	enforcer *repair.Enforcer
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
 	trouble  string               // of the last round
-	saving   saving
+	saving   state.Saving
 }
 
 // settle is how long news are gathered before a round: a pod that starts changes a few times in a row.
@@ -56,7 +58,7 @@ const settle = 100 * time.Millisecond
 func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(a.Resync)
 	defer tick.Stop()
-	defer func() { a.saving.save(a.Source, a.Clock, true, a.Log) }()
+	defer func() { a.saving.Save(a.Source, a.Clock, true, a.Log) }()
 	var settled <-chan time.Time
 	for full := true; ; {
 		switch r := a.round(ctx, full); {
@@ -70,7 +72,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		case <-settled:
 			settled, full = nil, true
-		case <-a.saving.due(a.Clock):
+		case <-a.saving.Due(a.Clock):
 			full = false
 		case <-tick.C():
 			full = true
@@ -95,26 +97,26 @@ func (a *Agent) Ready() error {
 	return nil
 }
 
-func (a *Agent) round(ctx context.Context, full bool) Round {
+func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	state, known := a.Source.State()
 	if !known {
 		a.Log.V(1).Info("nothing is known of this node yet")
-		return Round{}
+		return repair.Round{}
 	}
 	node := a.Machine.Node(state)
 	enforcer, err := a.enforcerFor(node.Driver)
 	if err != nil {
 		a.complain(fmt.Errorf("open the cgroups: %w", err))
-		return Round{}
+		return repair.Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
-	r, err := enforcer.Round(ctx, node, specOf(state), modeOf(a.Mode, state), state.Pods, full)
+	r, err := enforcer.Round(ctx, node, state.Spec(), modeOf(a.Mode, state), state.Pods, full)
 	if ctx.Err() == nil { // else it was cut short, which is no trouble
 		a.complain(err)
 	}
 	a.tell(state, r, err)
-	a.saving.offer(state, r.Changed)
-	a.saving.save(a.Source, a.Clock, false, a.Log)
+	a.saving.Offer(state, r.Changed)
+	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready, a.paths = true, podPaths(r.Tree)
@@ -138,7 +140,7 @@ func (a *Agent) complain(err error) {
 }
 
 // enforcerFor opens the cgroups, again where the kubelet was given another driver.
-func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
+func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.enforcer != nil && a.driver == driver {
@@ -154,7 +156,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &Undo{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &repair.Undo{File: a.UndoFile}}
 	return a.enforcer, nil
 }
 
@@ -176,7 +178,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 }
 
 // tell says what a round found and did: log, metrics, events and the Node's condition.
-func (a *Agent) tell(state State, r Round, err error) {
+func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	a.Metrics.round(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
@@ -199,7 +201,7 @@ func (a *Agent) tell(state State, r Round, err error) {
 }
 
 // unenforced is why not every file that the mode covers holds what was planned; empty where all do.
-func unenforced(r Round) string {
+func unenforced(r repair.Round) string {
 	first, others := "", 0
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
 		switch {
@@ -218,16 +220,9 @@ func unenforced(r Round) string {
 	return first
 }
 
-func specOf(s State) *v1alpha1.NodePolicySpec {
-	if s.Policy == nil {
-		return nil
-	}
-	return &s.Policy.Spec
-}
-
 // modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.
 // What the kubelet wrote is not restored as long as it is only guessed.
-func modeOf(set v1alpha1.NodeMode, s State) v1alpha1.NodeMode {
+func modeOf(set v1alpha1.NodeMode, s state.State) v1alpha1.NodeMode {
 	mode := v1alpha1.NodeModeObserve
 	if s.PolicyUnknown {
 		return mode

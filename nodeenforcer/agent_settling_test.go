@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // The kubelet makes a pod's cgroup and writes its files later: what stands there in between is not drift that somebody made, and
@@ -23,34 +24,34 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBed(t, runs1("a", "cpu=500m")).make(asPlanned)
+				b := newBed(t, statetest.Pod("a", "cpu=500m")).make(statetest.AsPlanned)
 				b.enforcer.Settling = drift.NewSettling(drift.SettleTime)
-				source := newSource()
+				source := statetest.NewSource()
 				agent, _ := newAgent(b, source)
 				agent.Status = NewStatusKeeper(nil, agent.Clock, agent.Log)
 				registry := prometheus.NewRegistry()
 				agent.Metrics = NewMetrics(registry)
-				pod := b.path("a", "")
-				wanted, _ := b.cgroups.Get(pod, "cpu.weight")
-				b.cgroups.Set(pod, "cpu.weight", "1")
-				before := len(b.cgroups.Writes())
+				pod := b.Path("a", "")
+				wanted, _ := b.Cgroups.Get(pod, "cpu.weight")
+				b.Cgroups.Set(pod, "cpu.weight", "1")
+				before := len(b.Cgroups.Writes())
 				go func() { _ = agent.Run(t.Context()) }()
-				source.say(b.live(v1alpha1.NodeModeRepair))
+				source.Say(b.Live(v1alpha1.NodeModeRepair))
 				time.Sleep(settle)
 				synctest.Wait()
-				if n := len(b.cgroups.Writes()) - before; n != 0 || agent.Status.status.Unenforced != "" {
+				if n := len(b.Cgroups.Writes()) - before; n != 0 || agent.Status.status.Unenforced != "" {
 					t.Errorf("%d writes at once, the Node says %q", n, agent.Status.status.Unenforced)
 				}
 				time.Sleep(test.kubelet)
 				if test.kubelet > 0 {
-					b.cgroups.Set(pod, "cpu.weight", wanted)
+					b.Cgroups.Set(pod, "cpu.weight", wanted)
 				}
 				time.Sleep(drift.SettleTime)
 				synctest.Wait()
-				if n := len(b.cgroups.Writes()) - before; n != test.writes {
-					t.Errorf("%d writes after %v: %v", n, drift.SettleTime, b.cgroups.Writes())
+				if n := len(b.Cgroups.Writes()) - before; n != test.writes {
+					t.Errorf("%d writes after %v: %v", n, drift.SettleTime, b.Cgroups.Writes())
 				}
-				if is, _ := b.cgroups.Get(pod, "cpu.weight"); is != wanted {
+				if is, _ := b.Cgroups.Get(pod, "cpu.weight"); is != wanted {
 					t.Errorf("cpu.weight is %s, want %s", is, wanted)
 				}
 			})

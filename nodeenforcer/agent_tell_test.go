@@ -10,32 +10,35 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // A dry run says of each file and process what it would write.
 func TestAgentTellsADryRun(t *testing.T) {
-	b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
-	a := b.path("a", "c")
-	b.cgroups.Set(a, "memory.max", "max")
-	b.process(a, 7, 100)
-	source := newSource()
-	source.say(b.live(v1alpha1.NodeModeRepair))
+	b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+	a := b.Path("a", "c")
+	b.Cgroups.Set(a, "memory.max", "max")
+	b.Process(a, 7, 100)
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeRepair))
 	agent, log := newAgent(b, source)
 	agent.DryRun, b.enforcer.DryRun = true, true
 	agent.round(t.Context(), true)
-	if log.count(`"would write"`) != 2 || log.count(`"file"="memory.max" "from"="max" "to"="67108864"`) != 1 || log.count(`"process"=7`) != 1 || len(b.cgroups.Writes()) > 0 {
-		t.Errorf("told %q, wrote %v", log.lines, b.cgroups.Writes())
+	if log.Count(`"would write"`) != 2 || log.Count(`"file"="memory.max" "from"="max" "to"="67108864"`) != 1 || log.Count(`"process"=7`) != 1 || len(b.Cgroups.Writes()) > 0 {
+		t.Errorf("told %q, wrote %v", log.Lines(), b.Cgroups.Writes())
 	}
 }
 
 // A file that is given up is told in the log, an Event, the metrics and the Node's condition.
 func TestAgentTellsWhatItGivesUp(t *testing.T) {
-	b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
-	a := b.path("a", "c")
-	b.cgroups.Set(a, "memory.max", "max")
-	b.cgroups.Revert(a, "memory.max", "max", -1)
-	source := newSource()
-	source.say(b.live(v1alpha1.NodeModeRepair))
+	b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+	a := b.Path("a", "c")
+	b.Cgroups.Set(a, "memory.max", "max")
+	b.Cgroups.Revert(a, "memory.max", "max", -1)
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeRepair))
 	agent, log := newAgent(b, source)
 	var events recorded
 	registry := prometheus.NewRegistry()
@@ -43,8 +46,8 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	for range 6 {
 		agent.round(t.Context(), true)
 	}
-	if log.count(`"msg"="wrote"`) != drift.RivalLimit || log.count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
-		t.Errorf("told %q, events %q", log.lines, events)
+	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
+		t.Errorf("told %q, events %q", log.Lines(), events)
 	}
 	if lines := strings.Join(gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {
 		t.Errorf("metrics:\n%s", lines)
@@ -60,29 +63,29 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 
 // As long as it is not known which policy there is, what the last one had us write stays, and none of it is a reason to write.
 func TestAgentHolds(t *testing.T) {
-	b := newBed(t, runs1("a", "memory=64Mi"))
-	b.pods[0].Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300}}`}
-	source := newSource()
-	source.say(b.live(v1alpha1.NodeModeTune))
+	b := newBed(t, statetest.Pod("a", "memory=64Mi"))
+	b.Pods[0].Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300}}`}
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeTune))
 	agent, _ := newAgent(b, source)
-	b.enforcer.Undo = &Undo{}
+	b.enforcer.Undo = &repair.Undo{}
 	b.make(func(g plan.Group, file string) string {
 		if file == "cpu.weight" && g.Level == plan.LevelPod {
 			return "1"
 		}
-		return asPlanned(g, file)
+		return statetest.AsPlanned(g, file)
 	})
-	weight := func() string { v, _ := b.cgroups.Get(b.path("a", ""), "cpu.weight"); return v }
+	weight := func() string { v, _ := b.Cgroups.Get(b.Path("a", ""), "cpu.weight"); return v }
 	agent.round(t.Context(), true)
 	if weight() != "300" {
 		t.Fatalf("the contract's weight was not written: %s", weight())
 	}
-	source.say(func(s *State) { s.Policy, s.PolicyUnknown = nil, true })
+	source.Say(func(s *state.State) { s.Policy, s.PolicyUnknown = nil, true })
 	agent.round(t.Context(), true)
 	if weight() != "300" {
 		t.Errorf("it was taken back: %s", weight())
 	}
-	source.say(func(s *State) { s.PolicyUnknown = false })
+	source.Say(func(s *state.State) { s.PolicyUnknown = false })
 	agent.round(t.Context(), true)
 	if weight() != "1" {
 		t.Errorf("it was not taken back: %s", weight())

@@ -14,59 +14,52 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // newAgent runs over the bed's cgroups, under the time of the test's bubble.
-func newAgent(b *bed, source Source) (*Agent, *logged) {
-	log := &logged{}
+func newAgent(b *bed, source state.Source) (*Agent, *statetest.Log) {
+	log := &statetest.Log{}
 	a := &Agent{
-		Source: source, Machine: Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
-		Clock: clock.RealClock{}, Log: funcr.New(log.write, funcr.Options{}),
+		Source: source, Machine: state.Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs, ProcRoot: b.enforcer.ProcRoot}, Resync: 30 * time.Second,
+		Clock: clock.RealClock{}, Log: funcr.New(log.Write, funcr.Options{}),
 	}
 	b.enforcer.Clock = a.Clock
 	a.enforcer, a.driver = b.enforcer, plan.Cgroupfs
 	return a, log
 }
 
-// live is a state of the bed's pods under a mode.
-func (b *bed) live(mode v1alpha1.NodeMode) func(*State) {
-	return func(s *State) {
-		*s = State{
-			Node:   &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: capacity()}},
-			Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: mode}}, Pods: slices.Clone(b.pods), Config: b.node.Kubelet, Live: true,
-		}
-	}
-}
-
 func TestAgentRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, runs1("a", "memory<64Mi")).make(asPlanned)
-		source := newSource()
+		b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+		source := statetest.NewSource()
 		agent, _ := newAgent(b, source)
 		tree := b.watch()
-		a := b.path("a", "c")
-		b.cgroups.Set(a, "memory.max", "max")
-		holds := func() string { v, _ := b.cgroups.Get(a, "memory.max"); return v }
+		a := b.Path("a", "c")
+		b.Cgroups.Set(a, "memory.max", "max")
+		holds := func() string { v, _ := b.Cgroups.Get(a, "memory.max"); return v }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- agent.Run(ctx) }()
 
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.seen()) > 0 {
+		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.Seen()) > 0 {
 			t.Errorf("nothing is known, and it is ready: %v", err)
 		}
 
-		source.say(b.live(v1alpha1.NodeModeRepair))
+		source.Say(b.Live(v1alpha1.NodeModeRepair))
 		synctest.Wait()
 		if holds() != "max" {
 			t.Error("it did not wait for further news")
@@ -76,29 +69,29 @@ func TestAgentRuns(t *testing.T) {
 		if holds() != "67108864" || agent.Ready() != nil {
 			t.Errorf("after the first news: %s, ready: %v", holds(), agent.Ready())
 		}
-		if diff := cmp.Diff(map[types.UID]string{"uid.a": b.path("a", "")}, agent.Paths()); diff != "" {
+		if diff := cmp.Diff(map[types.UID]string{"uid.a": b.Path("a", "")}, agent.Paths()); diff != "" {
 			t.Errorf("paths (-want +got):\n%s", diff)
 		}
 
-		tree.seen()
+		tree.Seen()
 		for range 5 { // in a row: one round
-			source.say(func(s *State) { s.Pods = []*corev1.Pod{runs1("a", "memory<128Mi")} })
+			source.Say(func(s *state.State) { s.Pods = []*corev1.Pod{statetest.Pod("a", "memory<128Mi")} })
 			time.Sleep(settle / 10)
 		}
 		time.Sleep(settle)
 		synctest.Wait()
-		if seen := slices.DeleteFunc(tree.seen(), func(p string) bool { return p != a }); holds() != "134217728" || len(seen) != 1 {
+		if seen := slices.DeleteFunc(tree.Seen(), func(p string) bool { return p != a }); holds() != "134217728" || len(seen) != 1 {
 			t.Errorf("after five more: %s, read %v", holds(), seen)
 		}
 
-		b.cgroups.Set(a, "memory.max", "max")
+		b.Cgroups.Set(a, "memory.max", "max")
 		time.Sleep(agent.Resync)
 		synctest.Wait()
 		if holds() != "134217728" {
 			t.Errorf("drift was not found in time: %s", holds())
 		}
 
-		source.say(func(s *State) {}) // it is stopped while it waits for more
+		source.Say(func(s *state.State) {}) // it is stopped while it waits for more
 		synctest.Wait()
 		stop()
 		if err := <-ended; err != nil {
@@ -109,8 +102,8 @@ func TestAgentRuns(t *testing.T) {
 
 func TestAgentSaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, runs1("a"))
-		source := newSource()
+		b := newBed(t, statetest.Pod("a"))
+		source := statetest.NewSource()
 		agent, log := newAgent(b, source)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -118,72 +111,68 @@ func TestAgentSaves(t *testing.T) {
 		expect := func(what string, saves int) {
 			t.Helper()
 			synctest.Wait()
-			if got := source.saves(); got != saves {
+			if got := len(source.Saved()); got != saves {
 				t.Errorf("%s: saved %d times, want %d", what, got, saves)
 			}
 		}
-		pods := func(names ...string) func(*State) {
-			return func(s *State) {
+		pods := func(names ...string) func(*state.State) {
+			return func(s *state.State) {
 				s.Pods = nil
 				for _, name := range names {
-					s.Pods = append(s.Pods, runs1(name))
+					s.Pods = append(s.Pods, statetest.Pod(name))
 				}
 			}
 		}
 
-		source.say(func(s *State) { b.live(v1alpha1.NodeModeRepair)(s); s.Live = false })
+		source.Say(func(s *state.State) { b.Live(v1alpha1.NodeModeRepair)(s); s.Live = false })
 		time.Sleep(time.Minute)
 		expect("what comes from the checkpoint", 0)
-		source.say(func(s *State) { s.Live = true })
+		source.Say(func(s *state.State) { s.Live = true })
 		time.Sleep(settle)
 		expect("the first from the API server", 1)
 		time.Sleep(10 * time.Minute)
 		expect("nothing new", 1)
 
-		source.say(pods("a", "b"))
+		source.Say(pods("a", "b"))
 		time.Sleep(time.Second)
 		expect("a pod more", 2)
-		source.say(pods("a", "b", "c"))
+		source.Say(pods("a", "b", "c"))
 		time.Sleep(time.Second)
-		source.say(pods("a", "b", "c", "d"))
+		source.Say(pods("a", "b", "c", "d"))
 		time.Sleep(time.Second)
 		expect("more of them, too soon", 2)
-		time.Sleep(saveEvery)
+		time.Sleep(state.SaveEvery)
 		expect("more of them, later", 3)
-		if got := len(source.saved[len(source.saved)-1].Pods); got != 4 {
+		if got := len(source.Saved()[len(source.Saved())-1].Pods); got != 4 {
 			t.Errorf("the newest state was not saved: %d pods", got)
 		}
 
 		time.Sleep(time.Minute)
-		source.say(func(s *State) {
+		source.Say(func(s *state.State) {
 			s.Policy = &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeObserve}}
 		})
 		time.Sleep(time.Second)
 		expect("another mode", 4)
 		time.Sleep(time.Minute)
-		source.say(func(s *State) { s.Config = &kubeletconfigv1beta1.KubeletConfiguration{MaxPods: 3} })
+		source.Say(func(s *state.State) { s.Config = &kubeletconfigv1beta1.KubeletConfiguration{MaxPods: 3} })
 		time.Sleep(time.Second)
 		expect("another configuration", 5)
 
 		time.Sleep(time.Minute)
-		source.mu.Lock()
-		source.fails = errors.New("the disk is full")
-		source.mu.Unlock()
-		source.say(pods("a"))
+		source.Fail(errors.New("the disk is full"))
+		source.Say(pods("a"))
 		time.Sleep(time.Second)
 		expect("it fails", 6)
-		time.Sleep(3 * saveEvery)
+		time.Sleep(3 * state.SaveEvery)
 		expect("it is tried again", 9)
-		if n := log.count("the checkpoint could not be saved"); n != 1 {
+		if n := log.Count("the checkpoint could not be saved"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
-		source.mu.Lock()
-		source.fails = nil
-		source.mu.Unlock()
-		time.Sleep(saveEvery)
+		source.Fail(nil)
+		time.Sleep(state.SaveEvery)
 		expect("until it succeeds", 10)
 
-		source.say(pods("a", "e"))
+		source.Say(pods("a", "e"))
 		time.Sleep(time.Second)
 		expect("too soon again", 10)
 		stop()
@@ -197,10 +186,9 @@ func TestAgentSaves(t *testing.T) {
 // A source that keeps nothing is not asked to, and does not keep the agent busy.
 func TestAgentOfFixedState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBed(t, runs1("a")).make(asPlanned)
-		var state State
-		b.live(v1alpha1.NodeModeRepair)(&state)
-		fixed := Fixed(state)
+		b := newBed(t, statetest.Pod("a")).make(statetest.AsPlanned)
+		var fixed state.Fixed
+		b.Live(v1alpha1.NodeModeRepair)((*state.State)(&fixed))
 		agent, _ := newAgent(b, &fixed)
 		tree := b.watch()
 		ctx, stop := context.WithTimeout(t.Context(), 10*agent.Resync-time.Second)
@@ -208,7 +196,7 @@ func TestAgentOfFixedState(t *testing.T) {
 		if err := agent.Run(ctx); err != nil {
 			t.Error(err)
 		}
-		if got, want := len(tree.seen()), 10*len(b.tree().Groups); got != want {
+		if got, want := len(tree.Seen()), 10*len(b.Tree().Groups); got != want {
 			t.Errorf("read %d groups in ten rounds, want %d", got, want)
 		}
 		if err := fixed.Start(ctx); err != nil {
@@ -219,34 +207,34 @@ func TestAgentOfFixedState(t *testing.T) {
 
 func TestAgentComplains(t *testing.T) {
 	b := newBed(t)
-	agent, log := newAgent(b, newSource())
+	agent, log := newAgent(b, statetest.NewSource())
 	for _, err := range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, nil, errors.New("two")} {
 		agent.complain(err)
 	}
-	if log.count("not every cgroup is as planned") != 3 || log.count("as planned again") != 1 || len(log.lines) != 4 {
-		t.Errorf("told %q", log.lines)
+	if log.Count("not every cgroup is as planned") != 3 || log.Count("as planned again") != 1 || len(log.Lines()) != 4 {
+		t.Errorf("told %q", log.Lines())
 	}
 }
 
 // Cgroups that can't be opened are told once, and keep it from being ready.
 func TestAgentWithoutCgroups(t *testing.T) {
-	b := newBed(t, runs1("a"))
-	source := newSource()
+	b := newBed(t, statetest.Pod("a"))
+	source := statetest.NewSource()
 	agent, log := newAgent(b, source)
 	agent.enforcer = nil
-	agent.Machine = Machine{Version: cgroupfile.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
-	source.say(b.live(v1alpha1.NodeModeObserve))
+	agent.Machine = state.Machine{Version: cgroupfile.V1, ProcRoot: filepath.Join(t.TempDir(), "none"), CgroupRoot: t.TempDir()}
+	source.Say(b.Live(v1alpha1.NodeModeObserve))
 	for range 3 {
 		agent.round(t.Context(), true)
 	}
-	if log.count("open the cgroups") != 1 || agent.Ready() == nil || agent.Paths() != nil {
-		t.Errorf("told %q, ready: %v", log.lines, agent.Ready())
+	if log.Count("open the cgroups") != 1 || agent.Ready() == nil || agent.Paths() != nil {
+		t.Errorf("told %q, ready: %v", log.Lines(), agent.Ready())
 	}
 }
 
 // closingTree notices that it is closed.
 type closingTree struct {
-	*watchedTree
+	*cgrouptest.Watched
 	closed int
 }
 
@@ -254,10 +242,10 @@ func (c *closingTree) Close() { c.closed++ }
 
 // The kubelet comes back with another driver: its tree has other names.
 func TestAgentFollowsTheDriver(t *testing.T) {
-	b := newBed(t, runs1("a"))
-	source := newSource()
+	b := newBed(t, statetest.Pod("a"))
+	source := statetest.NewSource()
 	agent, log := newAgent(b, source)
-	first := &closingTree{watchedTree: b.watch()}
+	first := &closingTree{Watched: b.watch()}
 	b.enforcer.Cgroups = first
 	root := t.TempDir()
 	agent.Machine.Driver, agent.Machine.CgroupRoot = "", root
@@ -265,8 +253,8 @@ func TestAgentFollowsTheDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, driver := range []string{"cgroupfs", "systemd", "systemd", "cgroupfs", "nonsense"} {
-		source.say(func(s *State) {
-			b.live(v1alpha1.NodeModeObserve)(s)
+		source.Say(func(s *state.State) {
+			b.Live(v1alpha1.NodeModeObserve)(s)
 			s.Config = &kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: driver}
 		})
 		before := agent.enforcer.Cgroups
@@ -279,8 +267,8 @@ func TestAgentFollowsTheDriver(t *testing.T) {
 			t.Error("the cgroups were opened again for nothing")
 		}
 	}
-	if first.closed != 1 || len(log.lines) > 0 {
-		t.Errorf("closed %d times, told %q", first.closed, log.lines)
+	if first.closed != 1 || len(log.Lines()) > 0 {
+		t.Errorf("closed %d times, told %q", first.closed, log.Lines())
 	}
 }
 
@@ -290,17 +278,17 @@ func TestModeOf(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		set   v1alpha1.NodeMode
-		state State
+		state state.State
 		want  v1alpha1.NodeMode
 	}{
-		"no policy":          {"", State{}, "Observe"},
-		"the policy's":       {"", State{Policy: policy("Tune")}, "Tune"},
-		"set":                {"Repair", State{Policy: policy("Tune")}, "Repair"},
-		"set, no policy":     {"Tune", State{}, "Tune"},
-		"not known yet":      {"Repair", State{PolicyUnknown: true}, "Observe"},
-		"guessed":            {"", State{Policy: policy("Repair"), Guessed: true}, "Tune"},
-		"guessed and set":    {"Repair", State{Guessed: true}, "Tune"},
-		"guessed, observing": {"", State{Policy: policy("Observe"), Guessed: true}, "Observe"},
+		"no policy":          {"", state.State{}, "Observe"},
+		"the policy's":       {"", state.State{Policy: policy("Tune")}, "Tune"},
+		"set":                {"Repair", state.State{Policy: policy("Tune")}, "Repair"},
+		"set, no policy":     {"Tune", state.State{}, "Tune"},
+		"not known yet":      {"Repair", state.State{PolicyUnknown: true}, "Observe"},
+		"guessed":            {"", state.State{Policy: policy("Repair"), Guessed: true}, "Tune"},
+		"guessed and set":    {"Repair", state.State{Guessed: true}, "Tune"},
+		"guessed, observing": {"", state.State{Policy: policy("Observe"), Guessed: true}, "Observe"},
 	} {
 		if got := modeOf(tc.set, tc.state); got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
@@ -323,7 +311,7 @@ func TestUnenforced(t *testing.T) {
 		"rival and others":  {[]drift.Drift{left(drift.WhyRival), left(drift.WhyPromise)}, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it (and 2 more)`},
 		"a process's rival": {nil, []drift.Drift{left(drift.WhyRival)}, `memory.max of /kubepods is "2" and should be "1" (owner: kubelet); not written: somebody else keeps reverting it`},
 	} {
-		r := Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
+		r := repair.Round{Diff: drift.Difference{Drift: tc.files}, Processes: drift.ProcessDifference{Drift: tc.processes}}
 		if got := unenforced(r); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}

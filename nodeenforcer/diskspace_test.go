@@ -13,6 +13,8 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // much is more than any disk has.
@@ -30,7 +32,7 @@ func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	t.Helper()
 	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: v1alpha1.ThresholdValue(fmt.Sprint(much / 2))}}}
 	s := &diskStage{stage: newStage(t, full, pods...), says: map[string]statsv1alpha1.FsStats{}}
-	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+	server := statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		var all statsv1alpha1.Summary
 		for name, fs := range s.says {
 			p := statsv1alpha1.PodStats{PodRef: statsv1alpha1.PodReference{Name: name, UID: "uid-" + name}, EphemeralStorage: &fs}
@@ -43,7 +45,7 @@ func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 			t.Error(err)
 		}
 	})
-	s.Kubelet = kubeletAt(t, server, "")
+	s.Kubelet = statetest.KubeletAt(t, server, "")
 	return s
 }
 
@@ -91,10 +93,10 @@ func TestEvictorWaitsForTheDisk(t *testing.T) {
 	s.want("before its kubelet has told that it ended", "hog")
 	finished := hog.DeepCopy()
 	finished.Status.Phase = corev1.PodFailed
-	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small, finished} })
+	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small, finished} })
 	s.wait(10 * time.Second)
 	s.want("while the files of its volumes are removed", "hog")
-	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small} })
+	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
 	delete(s.says, "hog")
 	s.measured(small, 1<<20, 0)
 	s.wait(releaseTime - 16*time.Second)

@@ -13,6 +13,7 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // diskUsage is what pods use of the disks, as the kubelet last measured it.
@@ -28,7 +29,7 @@ func (e *Evictor) disks(ctx context.Context) (*diskUsage, error) {
 	if e.Kubelet == nil {
 		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
 	}
-	one, err := sameDisk(e.Sensor.Machine.KubeletRoot, e.Sensor.ImageRoot)
+	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +118,11 @@ func (d *diskUsage) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeSta
 		}
 	}
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; onDisk(v) && !measured[v.Name] && pod.Status.StartTime != nil {
+		if v := &pod.Spec.Volumes[i]; state.OnDisk(v) && !measured[v.Name] && pod.Status.StartTime != nil {
 			at = d.missing(at, *pod.Status.StartTime)
 		}
 	}
 	return at
-}
-
-// onDisk says whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
-// the ConfigMaps as well, which nobody can fill).
-func onDisk(v *corev1.Volume) bool {
-	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 }
 
 // missing takes what the kubelet has not measured yet for measured when it began: it was empty. It finds the volumes of a new pod

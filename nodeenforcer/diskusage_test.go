@@ -11,11 +11,12 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
-// fsStats is so much, measured so long before longAgo.
+// fsStats is so much, measured so long before LongAgo.
 func fsStats(bytes, inodes uint64, before time.Duration) *statsv1alpha1.FsStats {
-	return &statsv1alpha1.FsStats{Time: metav1.NewTime(longAgo.Add(-before)), UsedBytes: &bytes, InodesUsed: &inodes}
+	return &statsv1alpha1.FsStats{Time: metav1.NewTime(statetest.LongAgo.Add(-before)), UsedBytes: &bytes, InodesUsed: &inodes}
 }
 
 // podStats are of two containers, one of which just started, with a volume on disk, one in memory and a claim.
@@ -52,10 +53,10 @@ func TestDiskUsage(t *testing.T) {
 		{"two disks, inodes of layers", false, v1alpha1.SignalImageFsInodesFree, 10, 5 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := &diskUsage{at: longAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{"1": podStats()}}
+			d := &diskUsage{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{"1": podStats()}}
 			used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, tc.signal)
-			if used != tc.used || !known || longAgo.Sub(at) != tc.age {
-				t.Errorf("got %d, %s old, %v", used, longAgo.Sub(at), known)
+			if used != tc.used || !known || statetest.LongAgo.Sub(at) != tc.age {
+				t.Errorf("got %d, %s old, %v", used, statetest.LongAgo.Sub(at), known)
 			}
 		})
 	}
@@ -65,14 +66,14 @@ func TestDiskUsageNotKnown(t *testing.T) {
 	started := statsv1alpha1.PodStats{Containers: []statsv1alpha1.ContainerStats{{}}}
 	odd := statsv1alpha1.PodStats{EphemeralStorage: fsStats(math.MaxUint64, 0, 0), Containers: []statsv1alpha1.ContainerStats{{Rootfs: fsStats(math.MaxUint64, 0, 0)}}}
 	less := statsv1alpha1.PodStats{EphemeralStorage: fsStats(1, 0, 0), Containers: []statsv1alpha1.ContainerStats{{Rootfs: fsStats(2, 0, 0)}}}
-	d := &diskUsage{at: longAgo, pods: map[types.UID]statsv1alpha1.PodStats{"started": started, "odd": odd, "less": less, "empty": {EphemeralStorage: &statsv1alpha1.FsStats{}}}}
+	d := &diskUsage{at: statetest.LongAgo, pods: map[types.UID]statsv1alpha1.PodStats{"started": started, "odd": odd, "less": less, "empty": {EphemeralStorage: &statsv1alpha1.FsStats{}}}}
 	for _, uid := range []types.UID{"other", "started"} {
 		if used, _, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); known {
 			t.Errorf("%s uses %d", uid, used)
 		}
 	}
 	for _, uid := range []types.UID{"odd", "less", "empty"} {
-		if used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); used != 0 || !known || !at.Equal(longAgo) {
+		if used, at, known := d.of(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}}, v1alpha1.SignalNodeFsAvailable); used != 0 || !known || !at.Equal(statetest.LongAgo) {
 			t.Errorf("%s: %d at %s, %v", uid, used, at, known)
 		}
 	}
@@ -80,7 +81,7 @@ func TestDiskUsageNotKnown(t *testing.T) {
 
 // What the kubelet has not measured yet counts as measured when it began, unless that is so long ago that it never will.
 func TestDiskUsageNotMeasuredYet(t *testing.T) {
-	began := func(ago time.Duration) metav1.Time { return metav1.NewTime(longAgo.Add(-ago)) }
+	began := func(ago time.Duration) metav1.Time { return metav1.NewTime(statetest.LongAgo.Add(-ago)) }
 	pod := func(pod, container time.Duration) *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{UID: "1"},
@@ -119,12 +120,12 @@ func TestDiskUsageNotMeasuredYet(t *testing.T) {
 		{"started again", pod(time.Hour, 10*time.Second), nil, true, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d := &diskUsage{at: longAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+			d := &diskUsage{at: statetest.LongAgo, one: tc.one, pods: map[types.UID]statsv1alpha1.PodStats{}}
 			if tc.stats != nil {
 				d.pods["1"] = *tc.stats
 			}
-			if _, at, known := d.of(tc.pod, v1alpha1.SignalNodeFsInodesFree); longAgo.Sub(at) != tc.age || known != (tc.stats != nil && tc.stats.EphemeralStorage != nil) {
-				t.Errorf("got %s old, %v", longAgo.Sub(at), known)
+			if _, at, known := d.of(tc.pod, v1alpha1.SignalNodeFsInodesFree); statetest.LongAgo.Sub(at) != tc.age || known != (tc.stats != nil && tc.stats.EphemeralStorage != nil) {
+				t.Errorf("got %s old, %v", statetest.LongAgo.Sub(at), known)
 			}
 		})
 	}

@@ -18,10 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // reporter is who tells, in the words of events.k8s.io/v1.
-const reporter = "podgrace-nodeenforcer"
+const reporter = version.NodeEnforcer
 
 // eventsQueue is how many Events wait for an API server that is away; Events itself lets no more than eventsBurst through at once.
 const eventsQueue = 100

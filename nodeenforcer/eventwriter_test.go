@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // eventsAPI takes Events, after it has answered with these codes.
@@ -55,16 +58,16 @@ func (a *eventsAPI) seen() (asked int, took []map[string]any) {
 }
 
 // eventWriter does not run yet.
-func eventWriter(t *testing.T, api http.Handler) (*EventWriter, *logged) {
+func eventWriter(t *testing.T, api http.Handler) (*EventWriter, *statetest.Log) {
 	t.Helper()
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	clients, err := NewClients(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	clients, err := state.NewClients(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &logged{}
-	w, err := NewEventWriter(clients.Events, testclock.NewFakePassiveClock(longAgo), funcr.New(log.write, funcr.Options{}))
+	log := &statetest.Log{}
+	w, err := NewEventWriter(clients.Events, testclock.NewFakePassiveClock(statetest.LongAgo), funcr.New(log.Write, funcr.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +94,7 @@ func TestEventWriter(t *testing.T) {
 	startEvents(t, w)
 	w.Eventf(podReference(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u-1"}}), nil, "Warning", "Evicted", "Evict", "%s", "100%s")
 	w.Eventf(nodeReference(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u-2"}}), nil, "Normal", "PressureOver", "Observe", "%s", "over")
-	until(t, "both are told", func() bool { _, took := api.seen(); return len(took) == 2 })
+	statetest.Until(t, "both are told", func() bool { _, took := api.seen(); return len(took) == 2 })
 	_, took := api.seen()
 	for i, want := range []map[string]any{
 		{
@@ -110,7 +113,7 @@ func TestEventWriter(t *testing.T) {
 			}
 		}
 	}
-	if n := log.count(""); n > 0 {
+	if n := log.Count(""); n > 0 {
 		t.Errorf("%d lines logged", n)
 	}
 }
@@ -134,15 +137,15 @@ func TestEventWriterTrouble(t *testing.T) {
 			startEvents(t, w)
 			w.Eventf(podReference(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}), nil, "Warning", "Evicted", "Evict", "%s", "first")
 			w.Eventf(podReference(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}), nil, "Warning", "Next", "Evict", "%s", "next")
-			until(t, "the next one is told", func() bool {
+			statetest.Until(t, "the next one is told", func() bool {
 				_, took := api.seen()
 				return len(took) > 0 && took[len(took)-1]["reason"] == "Next"
 			})
 			if asked, took := api.seen(); asked != tc.asked || len(took) != tc.told {
 				t.Errorf("asked %d times, told %d; want %d, %d", asked, len(took), tc.asked, tc.told)
 			}
-			if lines := log.count(""); (tc.says == "") != (lines == 0) || log.count(tc.says) != lines {
-				t.Errorf("logged %d lines, %d of them are %q", lines, log.count(tc.says), tc.says)
+			if lines := log.Count(""); (tc.says == "") != (lines == 0) || log.Count(tc.says) != lines {
+				t.Errorf("logged %d lines, %d of them are %q", lines, log.Count(tc.says), tc.says)
 			}
 		})
 	}
@@ -154,7 +157,13 @@ func TestEventWriterDrops(t *testing.T) {
 	for i := range eventsQueue + 3 {
 		w.Eventf(nodeReference(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}), nil, "Normal", "R", "A", "%s", "n")
 	}
-	if len(w.queue) != eventsQueue || log.count("is dropped") != 3 {
-		t.Errorf("%d wait, logged %q", len(w.queue), log.lines)
+	if len(w.queue) != eventsQueue || log.Count("is dropped") != 3 {
+		t.Errorf("%d wait, logged %q", len(w.queue), log.Lines())
 	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: reason, Code: int32(code)})
 }

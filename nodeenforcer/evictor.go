@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -30,13 +31,13 @@ type Terminator interface {
 
 // Evictor watches what is left of the node's resources and, where the policy's thresholds say so, has pods ended.
 type Evictor struct {
-	Source Source
+	Source state.Source
 	// Paths are the pods' cgroups, by UID, as they are planned.
 	Paths   func() map[types.UID]string
 	Cgroups cgroup.Reader
-	Sensor  *Sensor
+	Sensor  *pressure.Sensor
 	// Kubelet is asked how much disk pods use; nil: not known, then no pod is evicted for disks.
-	Kubelet    *Kubelet
+	Kubelet    *state.Kubelet
 	Terminator Terminator
 	DryRun     bool
 	Clock      clock.WithTicker
@@ -49,7 +50,7 @@ type Evictor struct {
 	thresholds pressure.Thresholds
 	unread     []v1alpha1.EvictionSignal // of a policy whose thresholds are not understood
 	state      pressure.State
-	trigger    stallTrigger
+	trigger    pressure.StallTrigger
 	unknown    string                                // signals that are not known, as last told
 	short      string                                // what is short, as last told
 	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
@@ -64,14 +65,14 @@ const idle = time.Second
 
 // Run watches until the context ends.
 func (e *Evictor) Run(ctx context.Context) error {
-	defer e.trigger.close()
+	defer e.trigger.Close()
 	e.begin()
 	for {
 		wait := e.step(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-e.trigger.fired():
+		case <-e.trigger.Fired():
 		case <-e.Clock.After(wait):
 		}
 	}
@@ -114,7 +115,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 }
 
 // recovered undoes once what an enforcer that was killed left behind. It is false while that can't be done yet.
-func (e *Evictor) recovered(ctx context.Context, state State) bool {
+func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 	if e.clean || e.Paths() == nil {
 		return e.clean
 	}
@@ -132,9 +133,9 @@ func (e *Evictor) recovered(ctx context.Context, state State) bool {
 }
 
 // follow understands the policy's thresholds when they change. It is false where there are none.
-func (e *Evictor) follow(state State) bool {
+func (e *Evictor) follow(state state.State) bool {
 	var wanted *v1alpha1.NodeEviction
-	if spec := specOf(state); spec != nil {
+	if spec := state.Spec(); spec != nil {
 		wanted = spec.Eviction
 	}
 	if wanted == e.policy {
@@ -150,7 +151,7 @@ func (e *Evictor) follow(state State) bool {
 		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.follow(e.Sensor.Machine, thresholds.Stall); err != nil {
+	if err := e.trigger.Follow(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
 		e.Log.Error(err, "the node's stall on memory can't be watched")
 	}
 	e.thresholds = thresholds
@@ -179,15 +180,15 @@ func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 
 func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
 	var stall *bool
-	if e.thresholds.Stall != nil && e.trigger.armed() {
-		stall = new(e.trigger.take())
+	if e.thresholds.Stall != nil && e.trigger.Armed() {
+		stall = new(e.trigger.Take())
 	}
 	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stall)
 	return verdict
 }
 
 // gone tells the terminator of victims that are not among the node's pods any more. Only the API server knows that.
-func (e *Evictor) gone(state State) {
+func (e *Evictor) gone(state state.State) {
 	e.releasing.forget(e.Clock.Now())
 	if !state.Live || len(e.asked) == 0 {
 		return
@@ -251,7 +252,7 @@ type shortage struct {
 }
 
 // relieve has as many pods ended as it takes.
-func (e *Evictor) relieve(ctx context.Context, state State, met shortage) {
+func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
 	candidates, err := e.candidates(ctx, state, met)
 	if err != nil {
 		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
@@ -300,7 +301,7 @@ func (e *Evictor) overdue(s terminate.Standing) bool {
 }
 
 // end asks for the end of one pod; left is for its hooks.
-func (e *Evictor) end(state State, met shortage, v eviction.Ranked, left int64) {
+func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
 	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: met.Kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
 	reason := eviction.Reason(cause, v)
@@ -328,7 +329,7 @@ func (e *Evictor) end(state State, met shortage, v eviction.Ranked, left int64) 
 }
 
 // candidates are the node's pods with what they use right now.
-func (e *Evictor) candidates(ctx context.Context, state State, met shortage) ([]eviction.Candidate, error) {
+func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
 	var disks *diskUsage
 	if met.disk {
 		var err error

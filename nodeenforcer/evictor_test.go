@@ -22,6 +22,9 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -64,32 +67,33 @@ type stage struct {
 	*Evictor
 	t          *testing.T
 	clock      *testclock.FakeClock
-	source     *toldSource
+	source     *statetest.Source
 	terminator *told
 	cgroups    *cgrouptest.Fake
 	stat       string
-	log        *logged
+	log        *statetest.Log
 	paths      map[types.UID]string
 }
 
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
 	t.Helper()
-	proc, _, v2 := sensed()
-	sensor := sensor(t, cgroupfile.V2, proc, v2)
-	s := &stage{t: t, clock: testclock.NewFakeClock(longAgo), source: newSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &logged{}, paths: map[types.UID]string{}}
-	s.stat = filepath.Join(sensor.Machine.CgroupRoot, "memory.stat")
+	proc, _, v2 := statetest.Sensed()
+	root := t.TempDir()
+	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root}
+	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}}
+	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
 	s.Evictor = &Evictor{
 		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
-		Clock: s.clock, Log: funcr.New(s.log.write, funcr.Options{}),
+		Clock: s.clock, Log: funcr.New(s.log.Write, funcr.Options{}),
 	}
 	s.begin()
 	for _, p := range pods {
 		s.paths[p.UID] = "/kubepods/pod" + string(p.UID)
 		s.cgroups.Add(s.paths[p.UID], nil)
 	}
-	s.source.say(func(state *State) {
-		*state = State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
+	s.source.Say(func(now *state.State) {
+		*now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
 	})
 	s.left(6 << 30)
 	return s
@@ -158,7 +162,7 @@ func TestEvictorHard(t *testing.T) {
 	if got := s.terminator.names(); len(got) != 2 {
 		t.Errorf("they are on their way, and still %v", got)
 	}
-	s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small, high, critical} })
+	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small, high, critical} })
 	s.later(time.Second)
 	if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) {
 		t.Errorf("removed: %v", s.terminator.removed)
@@ -227,7 +231,7 @@ func TestEvictorPolicyGoes(t *testing.T) {
 	s.uses(p, 400<<20)
 	s.left(900 << 20)
 	s.later(time.Second)
-	s.source.say(func(state *State) { state.Policy = nil })
+	s.source.Say(func(state *state.State) { state.Policy = nil })
 	s.later(time.Second)
 	if len(s.terminator.asked) != 1 || !slices.Equal(s.terminator.released, []types.UID{p.UID}) {
 		t.Errorf("asked for %v, released %v", s.terminator.names(), s.terminator.released)
@@ -238,11 +242,11 @@ func TestEvictorDoesNothing(t *testing.T) {
 	p := victim("p", 0)
 	for name, change := range map[string]func(*stage){
 		"dry run":                     func(s *stage) { s.DryRun = true },
-		"no state":                    func(s *stage) { s.source.known = false },
-		"the policy is not known yet": func(s *stage) { s.source.state.PolicyUnknown = true },
-		"no policy":                   func(s *stage) { s.source.state.Policy = nil },
-		"no thresholds":               func(s *stage) { s.source.state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{} },
-		"a threshold that is broken":  func(s *stage) { s.source.state.Policy.Spec.Eviction.Hard[0].Value = "much" },
+		"no state":                    func(s *stage) { s.source.Known = false },
+		"the policy is not known yet": func(s *stage) { s.source.Now.PolicyUnknown = true },
+		"no policy":                   func(s *stage) { s.source.Now.Policy = nil },
+		"no thresholds":               func(s *stage) { s.source.Now.Policy.Spec.Eviction = &v1alpha1.NodeEviction{} },
+		"a threshold that is broken":  func(s *stage) { s.source.Now.Policy.Spec.Eviction.Hard[0].Value = "much" },
 		"memory can't be measured":    func(s *stage) { _ = os.Remove(s.stat) },
 		"the pod's cgroup is gone":    func(s *stage) { s.cgroups.Remove(s.paths[p.UID]) },
 		"nothing is planned yet":      func(s *stage) { s.paths = nil },
@@ -258,8 +262,8 @@ func TestEvictorDoesNothing(t *testing.T) {
 			if len(s.terminator.asked) != 0 {
 				t.Errorf("%v have to go", s.terminator.names())
 			}
-			if name == "dry run" && s.log.count("would evict") != 1 {
-				t.Errorf("a dry run said: %v", s.log.lines)
+			if name == "dry run" && s.log.Count("would evict") != 1 {
+				t.Errorf("a dry run said: %v", s.log.Lines())
 			}
 		})
 	}
@@ -270,8 +274,8 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
 	s.later(time.Second)
-	if len(s.terminator.asked) != 0 || s.log.count("is not known") == 0 {
-		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.lines)
+	if len(s.terminator.asked) != 0 || s.log.Count("is not known") == 0 {
+		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }
 
@@ -295,14 +299,14 @@ func TestEvictorForgetsSignals(t *testing.T) {
 	if diff := cmp.Diff([]string{known + "0"}, told()); diff != "" {
 		t.Errorf("memory can't be measured: %s", diff)
 	}
-	s.source.say(func(state *State) { // as of a newer CustomResourceDefinition
+	s.source.Say(func(state *state.State) { // as of a newer CustomResourceDefinition
 		state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalMemoryAvailable, Value: "1Gi"}, {Signal: "swap.available", Value: "1Gi"}}}
 	})
 	s.later(time.Second)
 	if diff := cmp.Diff([]string{known + "0", `podgrace_node_eviction_signal_known signal="swap.available" 0`}, told()); diff != "" {
 		t.Errorf("thresholds that are not understood: %s", diff)
 	}
-	s.source.say(func(state *State) { state.Policy = nil })
+	s.source.Say(func(state *state.State) { state.Policy = nil })
 	s.later(time.Second)
 	if lines := told(); len(lines) != 0 {
 		t.Errorf("there is no policy, and told are %v", lines)

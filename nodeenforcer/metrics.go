@@ -11,6 +11,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -126,7 +127,7 @@ func (m *Metrics) begin() {
 	}
 }
 
-func (m *Metrics) round(r Round, err error) {
+func (m *Metrics) round(r repair.Round, err error) {
 	if m == nil {
 		return
 	}

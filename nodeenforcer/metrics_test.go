@@ -20,6 +20,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
 // gathered are the metrics of a round, as name{labels} value; of a histogram the number of observations.
@@ -47,13 +48,13 @@ func TestMetricsOfRounds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := NewMetrics(registry)
 	tree := &plan.Tree{Groups: []plan.Group{{Level: plan.LevelKubepods}, {Level: plan.LevelPod}, {Level: plan.LevelPod}}}
-	m.round(Round{
+	m.round(repair.Round{
 		Tree: tree, Full: true, Took: time.Second, Reverts: make([]drift.Revert, 2),
 		Written:   []drift.Operation{{File: "cpu.weight", Owner: plan.Kubelet}, {File: "cpu.weight", Owner: plan.Kubelet}},
 		Diff:      drift.Difference{Drift: []drift.Drift{{Owner: plan.Kubelet}, {Owner: plan.Kubelet, Why: drift.WhyUsage}}},
 		Processes: drift.ProcessDifference{Drift: []drift.Drift{{Owner: plan.Runtime, Why: drift.WhyRival}}},
 	}, errors.New("trouble"))
-	m.round(Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
+	m.round(repair.Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
 	want := []string{
 		`podgrace_node_cgroups level="container" 0`,
 		`podgrace_node_cgroups level="kubepods" 1`,
@@ -73,12 +74,12 @@ func TestMetricsOfRounds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	m.round(Round{Tree: &plan.Tree{}, Full: true}, nil)
+	m.round(repair.Round{Tree: &plan.Tree{}, Full: true}, nil)
 	if lines := gathered(t, registry); slices.ContainsFunc(lines, func(l string) bool { return len(l) > 23 && l[:23] == "podgrace_node_drift_fil" }) {
 		t.Errorf("drift that is no more is still told: %v", lines)
 	}
 	var nobody *Metrics
-	nobody.round(Round{}, nil)
+	nobody.round(repair.Round{}, nil)
 }
 
 // An enforcer that never compares anything, because it does not know its pods, tells that it compared nothing.

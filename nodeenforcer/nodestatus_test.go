@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // nodesOf are the Nodes of a client.
@@ -34,7 +36,7 @@ func TestNodeStatus(t *testing.T) {
 	theirs := corev1.Taint{Key: "theirs", Effect: corev1.TaintEffectNoExecute}
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}
 	writes := 0
-	kube := fake.NewClientBuilder().WithScheme(Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(&corev1.Node{
+	kube := fake.NewClientBuilder().WithScheme(state.Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{theirs}},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready}},
 	}).WithInterceptorFuncs(interceptor.Funcs{
@@ -96,7 +98,7 @@ func TestNodeStatus(t *testing.T) {
 
 // Somebody else taints the node between our reading and our writing: theirs must not be lost.
 func TestNodeStatusConflict(t *testing.T) {
-	kube := fake.NewClientBuilder().WithScheme(Scheme()).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}).WithInterceptorFuncs(interceptor.Funcs{
+	kube := fake.NewClientBuilder().WithScheme(state.Scheme()).WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			var node corev1.Node
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), &node); err != nil {

@@ -16,13 +16,13 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // armed is a trigger that fires when it is told to. It keeps how it was armed.
 type armed struct {
-	File          string
-	Kind          pressure.Kind
-	Stall, Window time.Duration
+	File string
+	Want pressure.Stall
 
 	fires  chan struct{}
 	closed bool
@@ -47,8 +47,8 @@ func (a *armed) fire() { a.fires <- struct{}{} }
 // arming keeps all triggers that the stage's evictor opens, the newest last.
 func (s *stage) arming() *[]*armed {
 	var all []*armed
-	s.trigger.open = func(file string, kind pressure.Kind, stall, window time.Duration) (waiter, error) {
-		all = append(all, &armed{File: file, Kind: kind, Stall: stall, Window: window, fires: make(chan struct{}, 1)})
+	s.trigger.Open = func(file string, want pressure.Stall) (pressure.Waiter, error) {
+		all = append(all, &armed{File: file, Want: want, fires: make(chan struct{}, 1)})
 		return all[len(all)-1], nil
 	}
 	return &all
@@ -83,7 +83,7 @@ func TestEvictorHearsTheTrigger(t *testing.T) {
 		}
 
 		// It was one event: the next round, for another reason, finds no stall in it.
-		s.source.say(func(state *State) { state.Pods = []*corev1.Pod{small} })
+		s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
 		s.clock.Step(time.Minute)
 		synctest.Wait()
 		if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) || len(s.terminator.asked) != 1 {
@@ -109,28 +109,28 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 		triggers := s.arming()
 		arms := func(what string, eviction *v1alpha1.NodeEviction, want ...armed) {
 			t.Helper()
-			s.source.say(func(state *State) { state.Policy.Spec.Eviction = eviction })
+			s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = eviction })
 			s.later(time.Second)
 			var open []armed
 			for _, a := range *triggers {
 				if !a.closed {
-					open = append(open, armed{File: a.File, Kind: a.Kind, Stall: a.Stall, Window: a.Window})
+					open = append(open, armed{File: a.File, Want: a.Want})
 				}
 			}
 			if diff := cmp.Diff(want, open, cmp.AllowUnexported(armed{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		file := filepath.Join(s.Sensor.Machine.ProcRoot, "pressure", "memory")
-		arms("by default all wait", onStall("", 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
-		arms("all", onStall(v1alpha1.StallFull, 150*time.Millisecond), armed{File: file, Kind: pressure.Full, Stall: 150 * time.Millisecond, Window: time.Second})
+		file := filepath.Join(s.Sensor.ProcRoot, "pressure", "memory")
+		arms("by default all wait", onStall("", 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallFull, Stall: 150 * time.Millisecond, Window: time.Second}})
+		arms("all", onStall(v1alpha1.StallFull, 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallFull, Stall: 150 * time.Millisecond, Window: time.Second}})
 		if len(*triggers) != 1 {
 			t.Errorf("the same again armed %d triggers", len(*triggers))
 		}
-		arms("some", onStall(v1alpha1.StallSome, 150*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 150 * time.Millisecond, Window: time.Second})
-		arms("longer", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 200 * time.Millisecond, Window: time.Second})
+		arms("some", onStall(v1alpha1.StallSome, 150*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 150 * time.Millisecond, Window: time.Second}})
+		arms("longer", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 200 * time.Millisecond, Window: time.Second}})
 		arms("no stall", onMemory("1Gi", ""))
-		arms("again", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Kind: pressure.Some, Stall: 200 * time.Millisecond, Window: time.Second})
+		arms("again", onStall(v1alpha1.StallSome, 200*time.Millisecond), armed{File: file, Want: pressure.Stall{Kind: v1alpha1.StallSome, Stall: 200 * time.Millisecond, Window: time.Second}})
 		arms("no thresholds", nil)
 	})
 }
@@ -140,13 +140,13 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, onStall("", 150*time.Millisecond), p)
 	s.uses(p, 300<<20)
-	s.trigger.open = func(string, pressure.Kind, time.Duration, time.Duration) (waiter, error) {
+	s.trigger.Open = func(string, pressure.Stall) (pressure.Waiter, error) {
 		return nil, errors.New("psi=0")
 	}
 	for range 3 {
 		s.later(time.Second)
 	}
-	if s.log.count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
-		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.lines)
+	if s.log.Count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
+		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }

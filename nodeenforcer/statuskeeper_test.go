@@ -18,6 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // nodeAPI is an API server with one Node, which fails or hangs when it is told to.
@@ -31,7 +34,7 @@ type nodeAPI struct {
 
 func newNodeAPI(taints ...corev1.Taint) *nodeAPI {
 	api := &nodeAPI{}
-	api.WithWatch = fake.NewClientBuilder().WithScheme(Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(&corev1.Node{
+	api.WithWatch = fake.NewClientBuilder().WithScheme(state.Scheme()).WithStatusSubresource(&corev1.Node{}).WithObjects(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: taints},
 	}).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -84,9 +87,9 @@ func (a *nodeAPI) says(t *testing.T) string {
 }
 
 // keeper runs one over an API server until the test's bubble ends.
-func keeper(t *testing.T, api *nodeAPI) (*StatusKeeper, *logged) {
-	log := &logged{}
-	k := NewStatusKeeper(&StatusWriter{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.write, funcr.Options{}))
+func keeper(t *testing.T, api *nodeAPI) (*StatusKeeper, *statetest.Log) {
+	log := &statetest.Log{}
+	k := NewStatusKeeper(&StatusWriter{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Start(ctx) }()
@@ -165,7 +168,7 @@ func TestStatusKeeperRetries(t *testing.T) {
 		if n := api.requests(); n < 30 || n > 50 {
 			t.Errorf("%d requests in half an hour", n)
 		}
-		if log.count("the Node does not say how it is") == 0 {
+		if log.Count("the Node does not say how it is") == 0 {
 			t.Error("nothing was told")
 		}
 		api.fail(nil, false)
@@ -236,14 +239,14 @@ func TestStatusKeeperTogether(t *testing.T) {
 // What is said is no longer than people read, and cut between characters.
 func TestNodeStatusIsShort(t *testing.T) {
 	var node corev1.Node
-	NodeStatus{Unenforced: strings.Repeat("ä", 5000)}.apply(&node, longAgo)
+	NodeStatus{Unenforced: strings.Repeat("ä", 5000)}.apply(&node, statetest.LongAgo)
 	for _, c := range node.Status.Conditions {
 		if len(c.Message) > maxNote || strings.ToValidUTF8(c.Message, "?") != c.Message {
 			t.Errorf("%s: %d bytes", c.Type, len(c.Message))
 		}
 	}
 	before := node.DeepCopy()
-	if spec, status := (NodeStatus{PressureUnknown: true, EnforcedUnknown: true}).apply(&node, longAgo.Add(time.Hour)); spec || status {
+	if spec, status := (NodeStatus{PressureUnknown: true, EnforcedUnknown: true}).apply(&node, statetest.LongAgo.Add(time.Hour)); spec || status {
 		t.Errorf("it knows nothing and changes %v to %v", before, node)
 	}
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -147,11 +148,22 @@ func wrap(text string, width int) []string {
 	return wrapAt(text, width)
 }
 
-// wrapAt breaks between words only: what is longer than a line is there to be copied.
+// wrapAt breaks between words only: what is longer than a line, as a path, is there to be copied. But a terminal goes on with it in the margin, where
+// a label may be imitated by who knows a letter that nothing is seen of: so that a word of other letters than those of paths is broken.
 func wrapAt(text string, width int) []string {
 	var lines []string
 	var line string
 	for word := range strings.FieldsSeq(text) {
+		if runes := []rune(word); len(runes) > width && len(runes) < len(word) {
+			if line != "" {
+				lines = append(lines, line)
+			}
+			for part := range slices.Chunk(runes, width) {
+				lines = append(lines, string(part))
+			}
+			lines, line = lines[:len(lines)-1], lines[len(lines)-1]
+			continue
+		}
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			lines, line = append(lines, line), ""
 		}
@@ -163,10 +175,14 @@ func wrapAt(text string, width int) []string {
 	return append(lines, line)
 }
 
-// Printable keeps a terminal's control characters out: a node or a user chose some of these texts.
+// blanks are letters and symbols that nothing is seen of: fillers of Hangul and of Khmer, and Braille without a dot.
+const blanks = "\u115f\u1160\u3164\uffa0\u17b4\u17b5\u2800"
+
+// Printable keeps out a terminal's control characters, what turns the order of letters, and what looks like a space but is none: a node or a user
+// chose some of these texts.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
+		if unicode.IsPrint(r) && !strings.ContainsRune(blanks, r) {
 			return r
 		}
 		return '?'

@@ -26,7 +26,18 @@ Label   one two three four five six
 `},
 		"not wrapped": {page.Style{}, func(p *page.Page) { p.Row("Label", "one  two three four five six seven eight") }, "\nLabel   one  two three four five six seven eight\n"},
 		"too narrow":  {page.Style{Width: 20}, func(p *page.Page) { p.Row("Label", "one two three four five six seven eight") }, "\nLabel   one two three four five six seven eight\n"},
-		"table":       {page.Style{Width: 50}, func(p *page.Page) { p.Table("T", [][]string{{"a", "b"}, {"ccc", strings.Repeat("d", 50)}}) }, "\nT       a    b\n        ccc  " + strings.Repeat("d", 50) + "\n"},
+		"a long word": {page.Style{Width: 40}, func(p *page.Page) {
+			p.Row("Label", "one "+strings.Repeat("twö", 24)+" three", strings.Repeat("/path", 8)+" one")
+		}, `
+Label   one
+        twötwötwötwötwötwötwötwötwötwötw
+        ötwötwötwötwötwötwötwötwötwötwöt
+        wötwötwö three
+        /path/path/path/path/path/path/path/path
+        one
+`},
+		"blanks": {page.Style{}, func(p *page.Page) { p.Row("Label", "a\u2800\u3164\u115f\u1160\uffa0\u17b4b\u00a0\u200bc") }, "\nLabel   a??????b??c\n"},
+		"table":  {page.Style{Width: 50}, func(p *page.Page) { p.Table("T", [][]string{{"a", "b"}, {"ccc", strings.Repeat("d", 50)}}) }, "\nT       a    b\n        ccc  " + strings.Repeat("d", 50) + "\n"},
 		"columns": {page.Style{Width: 60}, func(p *page.Page) { p.Columns("", "T", rows) }, `
 T       a          b  one two three four five six seven
                       eight

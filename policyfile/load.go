@@ -107,6 +107,15 @@ func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
 	return parse(podPolicies, name, text)
 }
 
+// ParseNode reads the PodPolicy that an object within another document is, by the lines of that document; none, if it is of another kind.
+func ParseNode(name string, object *yaml.Node) ([]*v1alpha1.PodPolicy, error) {
+	p, err := parseDocument(podPolicies, name, object)
+	if p == nil {
+		return nil, err
+	}
+	return []*v1alpha1.PodPolicy{p}, err
+}
+
 // ParseNodePolicies reads every NodePolicy, as Parse does PodPolicies.
 func ParseNodePolicies(name string, text []byte) ([]*v1alpha1.NodePolicy, error) {
 	return parse(nodePolicies, name, text)

@@ -213,6 +213,11 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	case v.complete[kind] && key.Name != someNode: // nobody has deleted that one
 		return v.notFound(into, key.Name)
 	}
+	if _, is := into.(*corev1.PersistentVolumeClaim); is {
+		if made := v.claimOf(key); made != nil {
+			return assign(into, made)
+		}
+	}
 	name := kind.Elem().Name()
 	if _, is := into.(*coordinationv1.Lease); is {
 		name, path = "heartbeat of Node", key.Name

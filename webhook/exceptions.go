@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -52,7 +55,7 @@ func trimException(in any) (any, error) {
 	}
 	// Who may ask for exceptions can ask for many, and for large ones: of those that nobody granted what their status tells is kept, and not for which pods.
 	spec, is := kept.Object["spec"].(map[string]any)
-	if _, granted, _ := unstructured.NestedFieldNoCopy(kept.Object, "status", "grant"); is && !granted {
+	if is && grantOf(kept) == nil {
 		told := map[string]any{"allPods": true}
 		for _, field := range []string{"policy", "limits", "until"} {
 			if content, there := spec[field]; there {
@@ -64,8 +67,8 @@ func trimException(in any) (any, error) {
 	return kept, nil
 }
 
-// Asked is an exception as it was read: decoded and compiled, or why it can't be.
-type Asked struct {
+// asked is an exception as it was read: decoded and compiled, or why it can't be.
+type asked struct {
 	types.NamespacedName
 	Generation int64
 	Object     *v1alpha1.PolicyException // nil: it can't be decoded
@@ -74,8 +77,8 @@ type Asked struct {
 }
 
 // readException makes an exception ready.
-func readException(u *unstructured.Unstructured) Asked {
-	a := Asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
+func readException(u *unstructured.Unstructured) asked {
+	a := asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
 	var x v1alpha1.PolicyException
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &x); err != nil {
 		a.Err = fmt.Errorf("decode PolicyException %s: %w", a.NamespacedName, err)
@@ -86,29 +89,53 @@ func readException(u *unstructured.Unstructured) Asked {
 	return a
 }
 
-// ReadExceptions reads all exceptions.
-func ReadExceptions(ctx context.Context, reader client.Reader) ([]Asked, error) {
+// listExceptions returns all exceptions, shared with the informer that they are read from.
+func listExceptions(ctx context.Context, reader client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyExceptionList"))
-	if err := reader.List(ctx, list); err != nil {
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list PolicyExceptions: %w", err)
 	}
-	all := make([]Asked, len(list.Items))
-	for i := range list.Items {
-		all[i] = readException(&list.Items[i])
-	}
-	return all, nil
+	return list.Items, nil
 }
 
-// compiledOf are those that can be read.
-func compiledOf(all []Asked) defaulting.Exceptions {
-	var compiled []*defaulting.Exception
-	for _, a := range all {
-		if a.Compiled != nil {
-			compiled = append(compiled, a.Compiled)
+// grantedExceptions are those that were granted and can be read.
+func grantedExceptions(ctx context.Context, reader client.Reader) (defaulting.Exceptions, error) {
+	all, err := listExceptions(ctx, reader)
+	if err != nil {
+		return nil, err
+	}
+	var granted []*defaulting.Exception
+	for i := range all {
+		if grantOf(&all[i]) == nil {
+			continue
+		}
+		if a := readException(&all[i]); a.Compiled != nil && a.Compiled.GrantedBy != "" {
+			granted = append(granted, a.Compiled)
 		}
 	}
-	return defaulting.SortExceptions(compiled)
+	return defaulting.SortExceptions(granted), nil
+}
+
+// grantOf is what stands in the status of who granted it; nil: nobody did.
+func grantOf(o client.Object) any {
+	u, is := o.(*unstructured.Unstructured)
+	if !is {
+		return nil
+	}
+	grant, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "grant")
+	return grant
+}
+
+// grantChanged lets through what may change which exceptions are in force: who may ask for them can ask and edit as often as he likes.
+var grantChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return grantOf(e.Object) != nil },
+	DeleteFunc: func(e event.DeleteEvent) bool { return grantOf(e.Object) != nil },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := grantOf(e.ObjectOld), grantOf(e.ObjectNew)
+		return !equality.Semantic.DeepEqual(was, is) || is != nil && (e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID())
+	},
+	GenericFunc: func(event.GenericEvent) bool { return true },
 }
 
 // KnowsExceptions says whether the cluster has the CustomResourceDefinition of exceptions. One that was upgraded without its definitions has it

@@ -223,11 +223,11 @@ func TestExceptionStatus(t *testing.T) {
 	s := &webhook.ExceptionStatus{Client: kube, Exceptions: kube, Clock: clock}
 	check := func(want map[string]string, again time.Duration) {
 		t.Helper()
-		result, err := s.Reconcile(t.Context(), reconcile.Request{})
-		if err != nil || result.RequeueAfter != again {
-			t.Errorf("%+v, %v", result, err)
-		}
 		for name, states := range want {
+			result, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}})
+			if err != nil || result.RequeueAfter != again {
+				t.Errorf("%s: %+v, %v", name, result, err)
+			}
 			var x v1alpha1.PolicyException
 			if err := kube.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, &x); err != nil {
 				t.Fatal(err)
@@ -247,6 +247,9 @@ func TestExceptionStatus(t *testing.T) {
 	check(map[string]string{"in-force": "True Granted, True InForce", "asked": "False NotGranted, False NotGranted", "edited": "False ChangedSince, False ChangedSince"}, time.Hour)
 	clock.SetTime(noon.Add(time.Hour))
 	check(map[string]string{"in-force": "True Granted, False Ended", "asked": "False NotGranted, False Ended"}, 0)
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "gone"}}); err != nil {
+		t.Error(err)
+	}
 }
 
 // Exceptions in force are compiled with the limits that they lift, and taken out when they have ended.

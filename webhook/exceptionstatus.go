@@ -2,14 +2,14 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -32,12 +32,9 @@ type ExceptionStatus struct {
 
 // SetUp adds the controller to the manager.
 func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
-	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "all"}}}
-	})
 	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").
-		Watches(exceptionKind(), all).
-		Watches(&v1alpha1.PodPolicy{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(exceptionKind()).
+		Watches(&v1alpha1.PodPolicy{}, handler.EnqueueRequestsFromMapFunc(s.from), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(s)
 	if err != nil {
 		return fmt.Errorf("set up the status controller of exceptions: %w", err)
@@ -45,34 +42,53 @@ func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile writes the status of every exception that differs from what is true, and comes again when the next one ends.
-func (s *ExceptionStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	all, err := ReadExceptions(ctx, s.Exceptions)
+// from are the exceptions from a policy.
+func (s *ExceptionStatus) from(ctx context.Context, policy client.Object) (requests []reconcile.Request) {
+	all, err := listExceptions(ctx, s.Exceptions)
 	if err != nil {
-		return reconcile.Result{}, err
+		ctrl.LoggerFrom(ctx).Error(err, "the status of exceptions may be stale", "podPolicy", policy.GetName())
+		return nil
 	}
-	var list v1alpha1.PodPolicyList
-	if err := s.Client.List(ctx, &list); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list PodPolicies: %w", err)
-	}
-	policies, now := inForceOf(list.Items), s.Clock.Now()
-	var errs []error
 	for i := range all {
-		a := &all[i]
-		var have v1alpha1.PolicyExceptionStatus
-		if a.Object != nil {
-			have = a.Object.Status
-		}
-		want := a.status(have, policies, now)
-		if a.Object == nil || !equality.Semantic.DeepEqual(have, want) {
-			errs = append(errs, s.write(ctx, a, want))
+		if name, _, _ := unstructured.NestedString(all[i].Object, "spec", "policy"); name == policy.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})
 		}
 	}
-	return reconcile.Result{RequeueAfter: untilNextEnd(compiledOf(all), now)}, errors.Join(errs...)
+	return requests
+}
+
+// Reconcile writes an exception's status if it differs from what is true, and comes again when the exception ends.
+func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	u := exceptionKind()
+	if err := s.Exceptions.Get(ctx, req.NamespacedName, u); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	a, now := readException(u), s.Clock.Now()
+	var have v1alpha1.PolicyExceptionStatus
+	var from []v1alpha1.PodPolicy
+	if a.Object != nil {
+		have = a.Object.Status
+		var policy v1alpha1.PodPolicy
+		switch err := s.Client.Get(ctx, client.ObjectKey{Name: a.Object.Spec.Policy}, &policy); {
+		case err == nil:
+			from = append(from, policy)
+		case !apierrors.IsNotFound(err):
+			return reconcile.Result{}, fmt.Errorf("read PodPolicy %s: %w", a.Object.Spec.Policy, err)
+		}
+	}
+	var result reconcile.Result
+	if a.Compiled != nil {
+		result.RequeueAfter = untilNextEnd(defaulting.Exceptions{a.Compiled}, now)
+	}
+	want := a.status(have, inForceOf(from), now)
+	if a.Object != nil && equality.Semantic.DeepEqual(have, want) {
+		return result, nil
+	}
+	return result, s.write(ctx, &a, want)
 }
 
 // status is what is true of the exception.
-func (a *Asked) status(have v1alpha1.PolicyExceptionStatus, policies defaulting.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
+func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies defaulting.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
 	want := v1alpha1.PolicyExceptionStatus{Grant: have.Grant, ObservedGeneration: a.Generation, Conditions: slices.Clone(have.Conditions)}
 	if a.Err != nil {
 		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionGranted, false, v1alpha1.ReasonInvalidSpec, "it can't be read")
@@ -96,7 +112,7 @@ func (a *Asked) status(have v1alpha1.PolicyExceptionStatus, policies defaulting.
 // write leaves the grant alone, which is not the leader's. Of an exception that was deleted and made anew meanwhile it tells what was true of the other,
 // until that one is read, a moment later: the API server does not hold a status to a UID (k8s.io/apiextensions-apiserver
 // pkg/registry/customresource/status_strategy.go PrepareForUpdate, 0.36.3). What is in force is decided by the grant alone.
-func (s *ExceptionStatus) write(ctx context.Context, a *Asked, status v1alpha1.PolicyExceptionStatus) error {
+func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.PolicyExceptionStatus) error {
 	status.Grant = nil
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {

@@ -83,7 +83,7 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // the status does not count
 	}
 	if l.Exceptions != nil {
-		b = b.Watches(exceptionKind(), only)
+		b = b.Watches(exceptionKind(), only, builder.WithPredicates(grantChanged))
 	}
 	if err := b.Complete(l); err != nil {
 		return fmt.Errorf("set up the controller of compiled limits: %w", err)
@@ -156,12 +156,12 @@ func (l *Limits) exceptions(ctx context.Context) (defaulting.Exceptions, time.Du
 	if l.Exceptions == nil {
 		return nil, 0, nil
 	}
-	all, err := ReadExceptions(ctx, l.Exceptions)
+	granted, err := grantedExceptions(ctx, l.Exceptions)
 	if err != nil {
 		return nil, 0, err
 	}
 	now := l.Clock.Now()
-	inForce := compiledOf(all).InForce(now)
+	inForce := granted.InForce(now)
 	return inForce, untilNextEnd(inForce, now), nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/podgrace/podgrace/version"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 func TestExitCodes(t *testing.T) {

@@ -15,13 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/version"
 )
 
 func newPlan() *cobra.Command {
@@ -78,8 +79,8 @@ func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) e
 }
 
 // stateOnce reads what is known of the node: from files, and what they do not say from the API server.
-func stateOnce(ctx context.Context, o *options, p *planOptions) (nodeenforcer.State, error) {
-	var s nodeenforcer.State
+func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, error) {
+	var s state.State
 	policies, err := policyfile.LoadNodePolicies(o.policies...)
 	if err != nil {
 		return s, err
@@ -88,38 +89,38 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (nodeenforcer.St
 		return s, err
 	}
 	if p.node != "" {
-		if s.Node, err = nodeenforcer.ReadNode(p.node); err != nil {
+		if s.Node, err = state.ReadNode(p.node); err != nil {
 			return s, err
 		}
 		o.nodeName = s.Node.Name
 	}
 	if o.podsFrom != podsFromAPI {
 		var others int
-		if s.Pods, others, err = nodeenforcer.ReadPods(o.podsFrom, o.nodeName); err != nil {
+		if s.Pods, others, err = state.ReadPods(o.podsFrom, o.nodeName); err != nil {
 			return s, err
 		}
 		if s.From = o.podsFrom; others > 0 {
 			s.From += fmt.Sprintf(" (objects that make no pods: %d)", others)
 		}
 		if s.Node == nil {
-			if s.Node, err = nodeenforcer.LocalNode(o.nodeName, o.procRoot); err != nil {
+			if s.Node, err = state.LocalNode(o.nodeName, o.procRoot); err != nil {
 				return s, err
 			}
 		}
 	} else if policies, err = askCluster(ctx, o, &s, policies); err != nil {
 		return s, err
 	}
-	s.Policy, err = nodeenforcer.PolicyFor(s.Node, policies)
+	s.Policy, err = state.PolicyFor(s.Node, policies)
 	return s, err
 }
 
 // askCluster reads what is missing from the API server, and the kubelet's configuration from the kubelet.
-func askCluster(ctx context.Context, o *options, s *nodeenforcer.State, policies []*v1alpha1.NodePolicy) ([]*v1alpha1.NodePolicy, error) {
+func askCluster(ctx context.Context, o *options, s *state.State, policies []*v1alpha1.NodePolicy) ([]*v1alpha1.NodePolicy, error) {
 	config, err := clientConfig(o)
 	if err != nil {
 		return nil, err
 	}
-	clients, err := nodeenforcer.NewClients(config)
+	clients, err := state.NewClients(config)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func askCluster(ctx context.Context, o *options, s *nodeenforcer.State, policies
 		}
 	}
 	if s.Config == nil && o.kubelet != "" {
-		kubelet, err := nodeenforcer.NewKubelet(o.kubelet, config, o.kubeletCA)
+		kubelet, err := state.NewKubelet(o.kubelet, config, o.kubeletCA)
 		if err != nil {
 			return nil, err
 		}
@@ -192,11 +193,11 @@ func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration,
 }
 
 // compare plans and, unless the plan is of another machine, reads what is there.
-func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.State) (report.Input, error) {
-	machine := nodeenforcer.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
+func compare(ctx context.Context, o *options, p *planOptions, s state.State) (report.Input, error) {
+	machine := state.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
 	if p.cgroupVersion == 0 {
 		var err error
-		if machine, err = nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {
+		if machine, err = state.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot); err != nil {
 			return report.Input{}, fmt.Errorf("%w (--cgroup-version plans for another machine)", err)
 		}
 	}
@@ -215,14 +216,14 @@ func compare(ctx context.Context, o *options, p *planOptions, s nodeenforcer.Sta
 	if err != nil {
 		return in, err
 	}
-	enforcer := &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
+	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.procRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err
 }
 
 // modeOf is what the command line says, else the policy; without a policy a node is observed.
-func modeOf(o *options, s nodeenforcer.State) v1alpha1.NodeMode {
+func modeOf(o *options, s state.State) v1alpha1.NodeMode {
 	switch {
 	case o.mode != "":
 		return v1alpha1.NodeMode(o.mode)

@@ -27,11 +27,13 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/version"
 )
 
 // gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of
@@ -49,7 +51,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	program := version.Of(version.NodeEnforcer)
 	log.Info("starting", program.Pairs()...)
 
-	machine, err := nodeenforcer.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot)
+	machine, err := state.DetectMachine(o.cgroupRoot, o.procRoot, o.kubeletRoot)
 	if err != nil {
 		return err
 	}
@@ -81,17 +83,17 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 
 // connect gives the agent its source and, where there is an API server, what it tells it. The clients are nil where there is
 // nobody to ask.
-func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) (*nodeenforcer.Kubelet, *nodeenforcer.Clients, error) {
+func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) (*state.Kubelet, *state.Clients, error) {
 	policies, err := policyfile.LoadNodePolicies(o.policies...)
 	if err != nil {
 		return nil, nil, err
 	}
 	if o.podsFrom != podsFromAPI {
-		state, err := stateOnce(ctx, o, &planOptions{})
+		known, err := stateOnce(ctx, o, &planOptions{})
 		if err != nil {
 			return nil, nil, err
 		}
-		fixed := nodeenforcer.Fixed(state)
+		fixed := state.Fixed(known)
 		agent.Source = &fixed
 		return nil, nil, nil
 	}
@@ -99,16 +101,16 @@ func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *
 	if err != nil {
 		return nil, nil, err
 	}
-	var kubelet *nodeenforcer.Kubelet
+	var kubelet *state.Kubelet
 	if o.kubelet != "" {
-		if kubelet, err = nodeenforcer.NewKubelet(o.kubelet, config, o.kubeletCA); err != nil {
+		if kubelet, err = state.NewKubelet(o.kubelet, config, o.kubeletCA); err != nil {
 			return nil, nil, err
 		}
 	}
 	if agent.Source, err = watch(config, o, policies, kubelet, log); err != nil {
 		return nil, nil, err
 	}
-	clients, err := nodeenforcer.NewClients(config)
+	clients, err := state.NewClients(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,7 +121,7 @@ func connect(ctx context.Context, o *options, agent *nodeenforcer.Agent, group *
 }
 
 // evict adds what watches the node's resources and ends pods.
-func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *nodeenforcer.Kubelet, clients *nodeenforcer.Clients, group *errgroup.Group) error {
+func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *state.Kubelet, clients *state.Clients, group *errgroup.Group) error {
 	// Plain files, also where the driver is systemd: memory.high is held down for seconds, and by D-Bus systemd itself would have
 	// to wait for the reclaim.
 	tree, err := agent.Machine.Cgroups(plan.Cgroupfs, "")
@@ -139,16 +141,18 @@ func evict(ctx context.Context, o *options, agent *nodeenforcer.Agent, kubelet *
 	}
 	evictor := &nodeenforcer.Evictor{
 		Source: agent.Source, Paths: agent.Paths, Cgroups: tree, Kubelet: kubelet, Terminator: terminator, DryRun: o.dryRun,
-		Sensor: &nodeenforcer.Sensor{Machine: agent.Machine, ImageRoot: o.imageRoot, Clock: agent.Clock},
-		Clock:  agent.Clock, Log: agent.Log, Metrics: agent.Metrics, Events: agent.Events, Status: agent.Status,
+		Sensor: &pressure.Sensor{
+			CgroupRoot: o.cgroupRoot, ProcRoot: o.procRoot, Version: agent.Machine.Version, KubeletRoot: o.kubeletRoot, ImageRoot: o.imageRoot, Clock: agent.Clock,
+		},
+		Clock: agent.Clock, Log: agent.Log, Metrics: agent.Metrics, Events: agent.Events, Status: agent.Status,
 	}
 	group.Go(func() error { return terminator.Run(ctx) })
 	group.Go(func() error { return evictor.Run(ctx) })
 	return nil
 }
 
-func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kubelet *nodeenforcer.Kubelet, log logr.Logger) (nodeenforcer.Source, error) {
-	options := nodeenforcer.ClusterOptions{NodeName: o.nodeName, Checkpoint: o.checkpoint, Clock: clock.RealClock{}, Log: log}
+func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kubelet *state.Kubelet, log logr.Logger) (state.Source, error) {
+	options := state.ClusterOptions{NodeName: o.nodeName, Checkpoint: o.checkpoint, Clock: clock.RealClock{}, Log: log}
 	if len(o.policies) > 0 {
 		options.Policies = policies
 		if policies == nil {
@@ -162,11 +166,11 @@ func watch(config *rest.Config, o *options, policies []*v1alpha1.NodePolicy, kub
 	if options.Config == nil {
 		options.Kubelet = kubelet
 	}
-	return nodeenforcer.NewCluster(config, options)
+	return state.NewCluster(config, options)
 }
 
 // speak lets the agent write the Node's condition and taint, and Events.
-func speak(ctx context.Context, clients *nodeenforcer.Clients, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
+func speak(ctx context.Context, clients *state.Clients, o *options, agent *nodeenforcer.Agent, group *errgroup.Group, log logr.Logger) error {
 	writer := &nodeenforcer.StatusWriter{Nodes: clients, Name: o.nodeName, Now: time.Now}
 	agent.Status = nodeenforcer.NewStatusKeeper(writer, clock.RealClock{}, log)
 	group.Go(func() error { return agent.Status.Start(ctx) })

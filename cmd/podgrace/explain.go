@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/podgrace/podgrace/explain"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -24,8 +24,8 @@ delete would be let through for you now.
 
 POD is a pod of the cluster. With -f it is one of the manifests: a pod, or the pod
 that a workload's controller would create (Deployment/web, or web alone where
-only one has that name). The explanation of a manifest is about the pod as it
-would be stored.
+only one has that name; db-2 is that pod of StatefulSet db). The explanation of a
+manifest is about the pod as it would be stored.
 
 Exit codes: 0 explained
             1 it can't be read
@@ -159,12 +159,15 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 	if o.user != "" {
 		q.User = userInfo(o.user, o.groups)
 	}
+	meant := slices.DeleteFunc(slices.Clone(l.documents), func(d *input.Document) bool { return !o.means(d) })
+	if len(meant) == 0 {
+		if meant, err = o.podsOfSets(l.documents); len(meant) == 0 && err != nil {
+			return nil, usageError{err}
+		}
+	}
 	var found []*input.Document
 	var of *explain.Input
-	for _, d := range l.documents {
-		if !o.means(d) {
-			continue
-		}
+	for _, d := range meant {
 		in, err := l.engine.Situation(ctx, d, q)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)
@@ -174,14 +177,14 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 		}
 	}
 	if len(found) != 1 {
-		return nil, usageError{o.choose(found)}
+		return nil, usageError{o.choose(found, l.documents)}
 	}
 	return of, o.nodePolicy(of)
 }
 
 // means says whether a document is the one that is asked for: NAME, KIND/NAME, or anything where nothing is named.
 func (o *explainOptions) means(d *input.Document) bool {
-	if o.inputs.namespace != "" && d.Namespace != "" && d.Namespace != o.inputs.namespace {
+	if !o.inNamespace(d) {
 		return false
 	}
 	kind, name, qualified := strings.Cut(o.name, "/")
@@ -189,6 +192,11 @@ func (o *explainOptions) means(d *input.Document) bool {
 		kind, name = "", o.name
 	}
 	return (kind == "" || kindIs(kind, d.Kind)) && (name == "" || name == d.Name)
+}
+
+// inNamespace says whether a document may be in the namespace that is asked for.
+func (o *explainOptions) inNamespace(d *input.Document) bool {
+	return o.inputs.namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.namespace
 }
 
 // shortKinds are kubectl's names for kinds that make pods.
@@ -201,12 +209,16 @@ func kindIs(typed, kind string) bool {
 	return strings.EqualFold(typed, kind) || strings.EqualFold(typed, kind+"s") || shortKinds[strings.ToLower(typed)] == kind
 }
 
-func (o *explainOptions) choose(found []*input.Document) error {
+func (o *explainOptions) choose(found, all []*input.Document) error {
 	switch {
 	case len(found) == 0 && o.name == "":
 		return errors.New("no pod, and nothing that makes pods, is among the manifests")
 	case len(found) == 0:
-		return fmt.Errorf("no pod, and nothing that makes pods, of the name %q is among the manifests", o.name)
+		hint := ""
+		if d := o.madeAtRandom(all); d != nil {
+			hint = fmt.Sprintf("; names of pods are made up in the cluster, and %s/%s is explained by its own", d.Kind, d.Name)
+		}
+		return fmt.Errorf("no pod, and nothing that makes pods, of the name %q is among the manifests%s", o.name, hint)
 	}
 	var names []string
 	for _, d := range found[:min(len(found), 10)] {

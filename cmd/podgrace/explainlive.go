@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/explain"
-	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -123,7 +123,7 @@ func heaviest(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.Nod
 	if node == nil {
 		node = &corev1.Node{}
 	}
-	p, _ := nodeenforcer.PolicyFor(node, policies) // one whose selector does not compile selects nothing
+	p, _ := state.PolicyFor(node, policies) // one whose selector does not compile selects nothing
 	if p == nil {
 		return nil, ""
 	}

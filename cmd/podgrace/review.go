@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/report"
-	"github.com/podgrace/podgrace/version"
 )
 
 const reviewLong = `Review manifests as the cluster's API server and Podgrace's webhooks would: what

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podgrace/podgrace/version"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // newRoot returns the command with all that it can do.

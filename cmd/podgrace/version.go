@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podgrace/podgrace/version"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // newVersion is for who types it as with kubectl; --version does the same. It asks no cluster: several versions may run there.

@@ -27,8 +27,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/version"
 	"github.com/podgrace/podgrace/webhook"
 )
 

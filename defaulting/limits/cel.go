@@ -58,6 +58,9 @@ func unless(s *subject, limit v1alpha1.LiftedLimit, within string) string {
 	if lifted := s.lifted[limit]; lifted != "" {
 		within += " || " + lifted
 	}
+	if s.perhaps != "" {
+		within += " || " + s.perhaps
+	}
 	if s.holds == "" {
 		return within
 	}

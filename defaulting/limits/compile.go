@@ -2,8 +2,8 @@ package limits
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -102,18 +102,50 @@ type Compiled struct {
 	Verdicts map[string]Verdict
 }
 
-// Compile makes what the API server judges by itself. Where all of it would cost the API server too much, the last policies are left out.
+// Compile makes what the API server judges by itself. Where all of it would cost the API server too much, policies are left out that make it so.
 func Compile(policies defaulting.Policies, cluster Cluster) Compiled {
-	first := func(n int) Compiled { return newBuilder(policies, cluster, n).compile() }
-	if all := first(len(policies)); all.affordable() {
-		return all
+	all := map[string]bool{}
+	for _, p := range policies {
+		all[p.Name] = true
 	}
-	return first(sort.Search(len(policies), func(n int) bool { return !first(n + 1).affordable() }))
+	compiled := newBuilder(policies, cluster, all).compile()
+	if compiled.affordable() {
+		return compiled
+	}
+	kept := map[string]bool{}
+	fit(policies, func(some defaulting.Policies) bool {
+		with := maps.Clone(kept)
+		for _, p := range some {
+			with[p.Name] = true
+		}
+		c := newBuilder(policies, cluster, with).compile()
+		if !c.affordable() {
+			return false
+		}
+		kept, compiled = with, c
+		return true
+	})
+	if len(kept) == 0 {
+		return newBuilder(policies, cluster, kept).compile()
+	}
+	return compiled
+}
+
+// fit offers all of a list to take, which takes what it is given as a whole or not at all: what does not fit is offered by halves, the first half
+// first, so that few questions find the few that do not.
+func fit(list defaulting.Policies, take func(defaulting.Policies) bool) {
+	if len(list) == 0 || take(list) || len(list) == 1 {
+		return
+	}
+	half := len(list) / 2
+	fit(list[:half], take)
+	fit(list[half:], take)
 }
 
 // subject is a policy with limits on pods.
 type subject struct {
 	*defaulting.Policy
+	index int // among all policies
 	// holds is true in CEL for the pods that it is for; empty: for all.
 	holds string
 	// may is true for those that it may be for, since not all owners of a pod are looked at; empty: for all.
@@ -127,6 +159,9 @@ type subject struct {
 	left map[Limit]string
 	// lifted is true in CEL for the pods for which an exception lifts a limit; a limit that is not there is lifted for none.
 	lifted map[v1alpha1.LiftedLimit]string
+	// apart are the namespaces for whose pods it is not known to CEL which limits are lifted, and perhaps is true for them; empty: there are none.
+	apart   []string
+	perhaps string
 }
 
 type builder struct {
@@ -134,8 +169,8 @@ type builder struct {
 	subjects []*subject
 }
 
-// newBuilder compiles the first n policies.
-func newBuilder(policies defaulting.Policies, cluster Cluster, n int) *builder {
+// newBuilder compiles the policies of these names.
+func newBuilder(policies defaulting.Policies, cluster Cluster, of map[string]bool) *builder {
 	b := &builder{cluster: cluster}
 	for i, p := range policies {
 		s := &subject{Policy: p, left: map[Limit]string{}, lifted: map[v1alpha1.LiftedLimit]string{}}
@@ -145,14 +180,15 @@ func newBuilder(policies defaulting.Policies, cluster Cluster, n int) *builder {
 		switch {
 		case !p.Matchable():
 			s.why = "its match can't be read"
-		case i >= n:
+		case !of[p.Name]:
 			s.why = "together with those of other policies it would cost the API server too much to judge"
 		default:
 			s.match(i)
 		}
-		s.except(i, cluster.Exceptions)
+		s.index = i
 		b.subjects = append(b.subjects, s)
 	}
+	b.except()
 	b.leaveOut()
 	return b
 }
@@ -216,7 +252,7 @@ func (b *builder) compile() Compiled {
 				continue
 			}
 			v.Compiled = append(v.Compiled, l)
-			for _, of := range s.beyond(l) {
+			for _, of := range append(s.beyond(l), s.unknownTo()...) {
 				v.Left = append(v.Left, Left{l, of, "to look at more would cost the API server too much"})
 			}
 		}
@@ -225,6 +261,9 @@ func (b *builder) compile() Compiled {
 	var validations []admissionregistrationv1.Validation
 	for _, judge := range []func() []admissionregistrationv1.Validation{b.classes, b.zeroGrace, b.graceBounds} {
 		validations = append(validations, judge()...)
+	}
+	for i := range validations {
+		validations[i].MessageExpression = b.words(validations[i].MessageExpression)
 	}
 	if len(validations) > 0 {
 		out.Policy, out.Binding = b.policy(validations), binding()

@@ -1,11 +1,14 @@
 package limits_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +109,7 @@ func TestVerdicts(t *testing.T) {
 			for policy, v := range worldOf(t, tc.policies...).compiled.Verdicts {
 				got[policy] = v.Extent() + ": " + v.Message()
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := gocmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -215,6 +218,86 @@ func TestTooDear(t *testing.T) {
 	}
 	if compiled < 2 || compiled > 20 {
 		t.Errorf("%d are compiled", compiled)
+	}
+}
+
+// Only what is too dear is left out, wherever it stands.
+func TestOnlyTheDearIsLeftOut(t *testing.T) {
+	dear := make([]string, 8)
+	for i := range dear {
+		dear[i] = fmt.Sprintf(`object.metadata.?annotations[?'a%d'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`, i)
+	}
+	c := worldOf(t, policy("a", least(10)), policy("b", least(20), where(dear...)), policy("c", least(30)), policy("d", allows("x"), where(dear...)), policy("e", allows("x"))).compiled
+	for name, v := range c.Verdicts {
+		if want := map[string]string{"b": "No", "d": "No", "e": "Full"}[name]; v.Extent() != cmp.Or(want, "Partly") {
+			t.Errorf("%s: %s: %s", name, v.Extent(), v.Message())
+		}
+	}
+}
+
+// exceptions are so many of each of some namespaces from policy a, each for the pods of one app.
+func exceptions(t *testing.T, namespaces, each int, lifts ...v1alpha1.LiftedLimit) defaulting.Exceptions {
+	t.Helper()
+	var all []*defaulting.Exception
+	for n := range namespaces {
+		for i := range each {
+			x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("namespace-%d", n), Name: fmt.Sprintf("x%d", i), Generation: 1}, Spec: v1alpha1.PolicyExceptionSpec{
+				Policy: "a", Limits: lifts, Until: noon.Add(time.Hour).Format(time.RFC3339), PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d-%d", n, i)})}}
+			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: 1}
+			compiled, err := defaulting.CompileException(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, compiled)
+		}
+	}
+	return defaulting.SortExceptions(all)
+}
+
+// Exceptions from one policy take nothing from another, and who has too many of them takes nothing from another namespace.
+func TestManyExceptions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespaces, each int
+		also             int // of one namespace more
+		apart            string
+	}{
+		"a thousand namespaces":     {namespaces: 1000, each: 1},
+		"one with as many":          {namespaces: 3, each: 1, also: 1000, apart: " of namespaces with too many exceptions from it (namespace-3) "},
+		"five thousand namespaces":  {namespaces: 5000, each: 1, apart: " more) "},
+		"more than can be listed":   {namespaces: 10_000, each: 2, apart: "the exceptions from it that are in force"},
+		"several of each namespace": {namespaces: 100, each: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := worldOf(t, policy("a", least(10), allows("x")), policy("b", most(100)), policy("c", allows("x", "y")))
+			w.exceptions = slices.Concat(exceptions(t, tc.namespaces, tc.each, v1alpha1.LiftMinSeconds), exceptions(t, tc.namespaces+1, tc.also, v1alpha1.LiftMinSeconds)[tc.namespaces*tc.also:])
+			cluster := here
+			cluster.Exceptions = w.exceptions
+			w.compiled = limits.Compile(w.policies, cluster)
+			w.server = serverOf(t, w.compiled)
+			message := w.compiled.Verdicts["a"].Message()
+			if (tc.apart == "") == strings.Contains(message, "exceptions") || !strings.Contains(message, tc.apart) {
+				t.Errorf("a: %s", message)
+			}
+			for policy, want := range map[string]string{"b": "Partly", "c": "Full"} {
+				if v := w.compiled.Verdicts[policy]; v.Extent() != want || strings.Contains(v.Message(), "exceptions") {
+					t.Errorf("%s: %s: %s", policy, v.Extent(), v.Message())
+				}
+			}
+			w.request.Pod.Spec.TerminationGracePeriodSeconds, w.request.Pod.CreationTimestamp = new(int64(5)), metav1.NewTime(noon)
+			for _, at := range []struct{ namespace, app string }{{"namespace-0", "app-0-0"}, {"namespace-2", "app-2-0"}, {"namespace-2", "app-1-0"}, {"shop", "app-0-0"}} {
+				w.request.Namespace.Name, w.request.Pod.Namespace, w.request.Pod.Labels = at.namespace, at.namespace, map[string]string{"app.kubernetes.io/name": at.app}
+				w.request.Namespace.Exceptions = slices.DeleteFunc(slices.Clone(w.exceptions), func(x *defaulting.Exception) bool { return x.Namespace != at.namespace })
+				reasons, words, _ := w.validate()
+				denials := w.judge(t, holds(true))
+				switch {
+				case len(denials) > 0 && (len(reasons) == 0 || denials[0].Message != words):
+					t.Errorf("%v: the webhook says %v %q, the API server %+v", at, reasons, words, denials)
+				case len(denials) == 0 && len(reasons) > 0 && tc.apart == "":
+					t.Errorf("%v: only the webhook refuses: %q", at, words)
+				}
+			}
+		})
 	}
 }
 

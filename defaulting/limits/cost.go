@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -16,6 +17,9 @@ const (
 	// ofUsers is what a condition may read: all of a request (k8s.io/apiserver/pkg/server/config.go MaxRequestBodyBytes, 0.36.3).
 	ofUsers = sizes(3 << 20)
 )
+
+// maxSize of the object in bytes: etcd takes 1.5 MiB (--max-request-bytes), and JSON is longer than what Size counts, by its escapes.
+const maxSize = 640 << 10
 
 // untyped is where the API server, too, knows nothing of what it reads.
 var untyped = sync.OnceValues(func() (*cel.Env, error) {
@@ -34,12 +38,22 @@ func (c Compiled) affordable() bool {
 	if err != nil {
 		return false
 	}
+	if size := p.Size(); size > maxSize {
+		return false
+	}
 	var ours []string
 	total := uint64(0)
 	for _, v := range p.Spec.Variables {
-		if isCondition(v) {
+		switch {
+		case isCondition(v):
 			total += min(costOf(env, v.Expression, ofUsers), apiservercel.PerCallLimit)
-		} else {
+		case isExcept(v):
+			cost := costOfExcept(v.Expression)
+			if cost > apiservercel.PerCallLimit/2 {
+				return false
+			}
+			total += cost
+		default:
 			ours = append(ours, v.Expression)
 		}
 	}
@@ -54,6 +68,13 @@ func (c Compiled) affordable() bool {
 		total += cost
 	}
 	return total <= apiservercel.RuntimeCELCostBudget/2
+}
+
+// costOfExcept is more than costOf says of the conditions of exceptions, which are all made alike: there may be a thousand, and each grant would have
+// all of them read again.
+func costOfExcept(expression string) uint64 {
+	const ofLookup = MaxItems + 44                                                                     // a label is looked for in as many as there may be, and compared
+	return ofLookup*uint64(strings.Count(expression, " in "+labelsVariable)) + uint64(len(expression)) //nolint:gosec // neither is negative
 }
 
 // costOf an expression at most; one that can't be compiled costs more than anybody grants.

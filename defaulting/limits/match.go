@@ -12,6 +12,9 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
+// labelsVariable are the pod's labels.
+const labelsVariable = "variables.labels"
+
 // translated are the fields of PodMatch that match knows.
 var translated = []string{"namespaceSelector", "podSelector", "ownerKinds", "matchConditions"}
 
@@ -29,7 +32,7 @@ func (s *subject) match(i int) {
 	for _, of := range []struct {
 		selector *v1alpha1.LabelSelector
 		labels   string
-	}{{m.NamespaceSelector, "variables.namespaceLabels"}, {m.PodSelector, "variables.labels"}} {
+	}{{m.NamespaceSelector, "variables.namespaceLabels"}, {m.PodSelector, labelsVariable}} {
 		requirements, why := selectors(of.selector, of.labels)
 		if s.why = why; why != "" {
 			return

@@ -30,7 +30,7 @@ func TestAgreesWithTheWebhook(t *testing.T) {
 			agrees(t, w, seen)
 		}
 	})
-	for _, kind := range []string{"let go", "an error", "in words", "partly", "beyond", "a probe", "excepted"} {
+	for _, kind := range []string{"let go", "an error", "in words", "partly", "beyond", "a probe", "excepted", "apart"} {
 		if seen[kind] == 0 {
 			t.Errorf("no case of %q: %v", kind, seen)
 		}
@@ -44,7 +44,11 @@ func agrees(t *rapid.T, w world, seen map[string]int) {
 	var left []limits.Limit
 	for _, v := range w.compiled.Verdicts {
 		for _, l := range v.Left {
-			if l.Of == "" || isBeyond(w.request.Pod) {
+			switch apart := strings.Contains(l.Of, "namespaces with too many exceptions"); {
+			case apart && strings.Contains(l.Of, "("+w.request.Namespace.Name+")"):
+				seen["apart"]++
+				left = append(left, l.Limit)
+			case l.Of == "" || !apart && isBeyond(w.request.Pod):
 				left = append(left, l.Limit)
 			}
 		}

@@ -190,7 +190,34 @@ func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Excepti
 		}
 		all[i] = compiled
 	}
+	if pick(t, "too many", false, false, false, false, false, true) {
+		all = append(all, drawLarge(t, names)...)
+	}
 	return defaulting.SortExceptions(all)
+}
+
+// drawLarge are exceptions from one policy that are too many for the API server to look at, though each is as the schema allows.
+func drawLarge(t *rapid.T, policies []string) []*defaulting.Exception {
+	of, namespace, limits := pick(t, "policy", policies...), pick(t, "namespace", "shop", "other"), rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted")
+	operator := pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn)
+	all := make([]*defaulting.Exception, 3)
+	for i := range all {
+		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("large%d", i), Generation: 1}}
+		x.Spec = v1alpha1.PolicyExceptionSpec{Policy: of, Reason: "r", Owner: "o", Until: noon.Add(time.Hour).Format(time.RFC3339), Limits: limits, PodSelector: &v1alpha1.LabelSelector{}}
+		for range 8 {
+			r := v1alpha1.LabelSelectorRequirement{Key: "app", Operator: operator}
+			for j := range 16 {
+				r.Values = append(r.Values, fmt.Sprintf("%063d", j))
+			}
+			x.Spec.PodSelector.MatchExpressions = append(x.Spec.PodSelector.MatchExpressions, r)
+		}
+		x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: 1}
+		var err error
+		if all[i], err = defaulting.CompileException(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }
 
 var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}

@@ -10,8 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/suite"
 )
 
 // The program itself, with a live cluster for state and policies.
@@ -27,6 +32,7 @@ func TestProgramWithACluster(t *testing.T) {
 	})
 	s.Policy(t, s.Namespace(t), v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(1))}}) // for none of it
 	stored(t, s, ns, "p", bound("of-the-cli"))
+	given := spreadByPolicy(t, s)
 	podgrace := build(t)
 	kubeconfig, err := s.KubeconfigFor("cli", masters)
 	if err != nil {
@@ -39,9 +45,10 @@ func TestProgramWithACluster(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		"review":  {manifest, []string{"review", "-f", "-", "--details"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
-		"what if": {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
-		"explain": {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
+		"review":              {manifest, []string{"review", "-f", "-", "--details"}, 0, []string{"WARNED", "Pod " + ns + "/q", "+   terminationGracePeriodSeconds: 45", policy.Name}},
+		"what if":             {manifest, []string{"review", "-f", "-", "--operation", "delete", "--grace-period", "0", "--as", "jane"}, 1, []string{"DENIED", "may still run"}},
+		"explain":             {"", []string{"explain", "-n", ns, "p"}, 0, []string{ns + "/p", "on of-the-cli", "at least 45 s", "delete --force  REFUSED", "For cli now"}},
+		"its own constraints": {"", []string{"explain", "-n", given, "spread"}, 0, []string{"Counts app=spread; selector from the Service that selects it", "gives them to pods that have none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, podgrace, test.stdin, append(test.args, "--kubeconfig", kubeconfig)...)
@@ -61,6 +68,24 @@ func TestProgramWithACluster(t *testing.T) {
 			}
 		})
 	}
+}
+
+// spreadByPolicy makes a pod to which a policy gives constraints, and returns its namespace.
+func spreadByPolicy(t *testing.T, s *suite.Suite) string {
+	t.Helper()
+	ns, app := s.Namespace(t), map[string]string{"app": "spread"}
+	s.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "spread"}, Spec: corev1.ServiceSpec{Selector: app, Ports: []corev1.ServicePort{{Port: 80}}}})
+	s.Policy(t, ns, v1alpha1.PodPolicySpec{TopologySpread: &v1alpha1.TopologySpreadSection{Constraints: []v1alpha1.TopologySpreadConstraint{
+		{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule},
+	}}})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "spread", Labels: app}, Spec: corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "main", Image: "localhost/none:1"}}}}
+	suite.Eventually(t, "constraints by the Service", func(ctx context.Context) (bool, error) {
+		asked := pod.DeepCopy()
+		err := s.Client.Create(ctx, asked, client.DryRunAll)
+		return len(asked.Spec.TopologySpreadConstraints) == 1, err
+	})
+	s.Create(t, pod)
+	return ns
 }
 
 // build compiles podgrace.

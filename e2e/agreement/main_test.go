@@ -22,7 +22,7 @@ var shared = &suite.Shared{Tier: "API server"}
 func TestMain(m *testing.M) { suite.Main(m, shared) }
 
 // folders of the examples.
-var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful", "../../examples/multi-tenant"}
+var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful", "../../examples/multi-tenant", "../../examples/exceptions"}
 
 // read reads files and returns an engine that knows all of them, and the nodes of the cluster: by them a constraint can be met.
 func read(t *testing.T, s *suite.Suite, paths ...string) (*review.Engine, []*input.Document) {

@@ -365,7 +365,7 @@ func (m *model) node(e event, o *corev1.Node) {
 		before, n.made, n.confirmed = &corev1.Node{}, e.version, -1
 	}
 	n.node = o
-	if is, was := readyCondition(o), readyCondition(before); !is.LastHeartbeatTime.Equal(&was.LastHeartbeatTime) || ready(o) && !ready(before) {
+	if heardOf(readyCondition(before), readyCondition(o), ready(o) && !ready(before)) {
 		n.epoch++
 	}
 	if text := o.Annotations[confirmOff]; text != before.Annotations[confirmOff] {
@@ -378,6 +378,16 @@ func (m *model) node(e event, o *corev1.Node) {
 	if outOfService(o) && !outOfService(before) {
 		m.judge("out-of-service taint", which, m.whyNodeItself(o), about)
 	}
+}
+
+// heardOf says whether a change of the condition Ready comes from the kubelet. Of a Node of which no kubelet ever said anything the node lifecycle
+// controller says that it is Unknown, and gives it a heartbeat from when the Node was created (k8s.io/kubernetes
+// pkg/controller/nodelifecycle/node_lifecycle_controller.go tryUpdateNodeHealth, 1.36.3).
+func heardOf(was, is corev1.NodeCondition, becameReady bool) bool {
+	if was.LastHeartbeatTime.IsZero() && is.Status == corev1.ConditionUnknown {
+		return false
+	}
+	return becameReady || !is.LastHeartbeatTime.Equal(&was.LastHeartbeatTime)
 }
 
 // whyNodeItself is whyNode for the Node itself: that it is gone is no reason for it to go.

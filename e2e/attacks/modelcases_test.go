@@ -24,6 +24,7 @@ func TestModel(t *testing.T) {
 		return n
 	}
 	confirmedOff := func(n *corev1.Node) { n.Annotations[confirmOff] = "n1/off" }
+	anew := func(n *corev1.Node) { n.Status.Conditions = nil }
 	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
 	lease := func(renewed int) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at(renewed)}}}
@@ -79,22 +80,24 @@ func TestModel(t *testing.T) {
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
 		"forged, of another":              {events: append(on, is(pod(says("p0/f")))), say: func(s *said) { s.forged["p0/f"] = "edit" }},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
-		"silent, confirmed, alive again":  {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
-		"its Node gone":                   {events: []event{is(pod()), gone(pod())}},
-		"its Node goes":                   {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
-		"its Node goes, confirmed off":    {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"its Node goes, forged off":       {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff))), want: nVanished},
-		"confirmed off":                   {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"confirmed off, lease renewed":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
-		"confirmed off, a heartbeat":      {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
-		"confirmed off, alive just so":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
-		"taint":                           {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), want: outOf},
-		"taint, confirmed off":            {events: append(off, is(node(0, corev1.ConditionUnknown, confirmedOff, tainted))), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"taint, by an allowed actor":      {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
-		"made with the taint":             {events: []event{is(pod()), is(node(0, corev1.ConditionUnknown, tainted))}, want: outOf},
-		"a volume of a node that runs":    {events: append(on, is(attachmentOf("n")), gone(attachmentOf("n"))), want: "VolumeAttachment vanished"},
-		"one that is not attached":        {events: append(on, is(unattachedTo("n")), gone(unattachedTo("n")))},
-		"a volume of a node that is off":  {events: append(off, is(attachmentOf("n")), gone(attachmentOf("n"))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"never alive, confirmed": {events: []event{is(lease(0)), is(node(0, corev1.ConditionUnknown, anew)), is(pod(says("p1/t/h"))), is(node(-9, corev1.ConditionUnknown)), gone(pod(says("p1/t/h")))},
+			say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 5},
+		"silent, confirmed, alive again": {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
+		"its Node gone":                  {events: []event{is(pod()), gone(pod())}},
+		"its Node goes":                  {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
+		"its Node goes, confirmed off":   {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"its Node goes, forged off":      {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff))), want: nVanished},
+		"confirmed off":                  {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"confirmed off, lease renewed":   {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
+		"confirmed off, a heartbeat":     {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
+		"confirmed off, alive just so":   {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
+		"taint":                          {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), want: outOf},
+		"taint, confirmed off":           {events: append(off, is(node(0, corev1.ConditionUnknown, confirmedOff, tainted))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"taint, by an allowed actor":     {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
+		"made with the taint":            {events: []event{is(pod()), is(node(0, corev1.ConditionUnknown, tainted))}, want: outOf},
+		"a volume of a node that runs":   {events: append(on, is(attachmentOf("n")), gone(attachmentOf("n"))), want: "VolumeAttachment vanished"},
+		"one that is not attached":       {events: append(on, is(unattachedTo("n")), gone(unattachedTo("n")))},
+		"a volume of a node that is off": {events: append(off, is(attachmentOf("n")), gone(attachmentOf("n"))), say: func(s *said) { s.confirmations["n1/off"] = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(map[string]bool{"guarded": false})

@@ -338,12 +338,21 @@ func (w *world) tendCold(t *testing.T, m *model, pick func(n int) int) {
 	since, is := w.back[name]
 	switch {
 	case !is && pick(8) == 0:
-		w.Revive(t, name)
+		w.unlessGone(t, name, w.TryRevive)
 		w.back[name] = time.Now()
 	case is && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are written to the second
-		w.Silence(t, name)
+		w.unlessGone(t, name, w.TrySilence)
 		delete(w.back, name)
 	}
+}
+
+// unlessGone has a node speak that a controller may be removing: what was asked for in the last round goes on.
+func (w *world) unlessGone(t *testing.T, name string, try func(context.Context, string) (*corev1.Node, error)) {
+	t.Helper()
+	suite.Eventually(t, "node "+name+" to be written", func(ctx context.Context) (bool, error) {
+		_, err := try(ctx, name)
+		return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
 }
 
 // addBare makes a pod without a controller, and its claim again, and reports it running as its kubelet would.

@@ -16,10 +16,10 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
 const (
@@ -122,8 +122,8 @@ func setOOMScoreAdj(pid, to int) error {
 }
 
 // enforcer is a new one: it remembers no rival, and looks at all in its first round.
-func (t *hostTree) enforcer() *nodeenforcer.Enforcer {
-	return &nodeenforcer.Enforcer{Cgroups: t.cgroups, ProcRoot: hostProc, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
+func (t *hostTree) enforcer() *repair.Enforcer {
+	return &repair.Enforcer{Cgroups: t.cgroups, ProcRoot: hostProc, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 }
 
 // remove takes all away.

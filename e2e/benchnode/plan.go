@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
 // planTurns is how often each size is measured.
@@ -65,7 +65,7 @@ func measurePlan(ctx context.Context, pods int) (p planned, err error) {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, t.remove()) }()
-	round := func() (nodeenforcer.Round, error) {
+	round := func() (repair.Round, error) {
 		return t.enforcer().Round(ctx, node, policy, v1alpha1.NodeModeRepair, list, true)
 	}
 	if _, err := round(); err != nil { // as planned from now on

@@ -22,8 +22,8 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -112,20 +112,20 @@ func steadyTree(ctx context.Context, kube client.Client, policy *v1alpha1.NodePo
 	if err := errors.Join(kube.List(ctx, &pods), kube.Get(ctx, client.ObjectKey{Name: steadyNode}, &n)); err != nil {
 		return nil, fmt.Errorf("read the node and its pods: %w", err)
 	}
-	state := nodeenforcer.State{Node: &n, Config: kubeletConfig()}
+	known := state.State{Node: &n, Config: kubeletConfig()}
 	for i := range pods.Items {
-		state.Pods = append(state.Pods, &pods.Items[i])
+		known.Pods = append(known.Pods, &pods.Items[i])
 	}
-	machine, err := nodeenforcer.DetectMachine(hostCgroups, hostProc, "")
+	machine, err := state.DetectMachine(hostCgroups, hostProc, "")
 	if err != nil {
 		return nil, err
 	}
-	node := machine.Node(state)
-	t, err := newHostTree(ctx, plan.Build(node, policy, state.Pods))
+	node := machine.Node(known)
+	t, err := newHostTree(ctx, plan.Build(node, policy, known.Pods))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := t.enforcer().Round(ctx, node, policy, v1alpha1.NodeModeRepair, state.Pods, true); err != nil {
+	if _, err := t.enforcer().Round(ctx, node, policy, v1alpha1.NodeModeRepair, known.Pods, true); err != nil {
 		return nil, errors.Join(err, t.remove())
 	}
 	return t, nil

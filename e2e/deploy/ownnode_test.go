@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
 // enforcerOf is a client with a node enforcer's rights and what its token says: the names of nodes.
@@ -230,7 +231,7 @@ func TestStatusWriterIsNotRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := nodeenforcer.NewClients(config)
+	clients, err := state.NewClients(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -241,6 +241,8 @@ func TestTenantCannotGrant(t *testing.T) {
 	seen := *x.Spec.DeepCopy()
 	x.Spec.Until = time.Now().Add(400 * 24 * time.Hour).UTC().Format(time.RFC3339)
 	wantForbidden("more than a year", g.tenant.Update(t.Context(), x), "more than 366 days after this exception was created")
+	x.Spec.Until = "2999-01-01T00:00:00Z"
+	wantForbidden("more than a duration can hold", g.tenant.Update(t.Context(), x), "more than 366 days after this exception was created")
 	for _, until := range []string{"2030-02-30T00:00:00Z", "2030-01-01T24:00:00Z", "2030-01-01 00:00:00", "2030-01-01T00:00:00.5Z", "tomorrow"} {
 		x.Spec.Until = until
 		wantForbidden(until, g.tenant.Update(t.Context(), x), "spec.until")

@@ -15,12 +15,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
 const (
@@ -88,11 +88,11 @@ func (m *machine) populate(t *testing.T, tree *plan.Tree) {
 }
 
 // enforcer is a new one: it remembers nothing.
-func (m *machine) enforcer(tree cgroup.Tree) *nodeenforcer.Enforcer {
-	return &nodeenforcer.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
+func (m *machine) enforcer(tree cgroup.Tree) *repair.Enforcer {
+	return &repair.Enforcer{Cgroups: tree, ProcRoot: "/proc", Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 }
 
-func (m *machine) round(t *testing.T, e *nodeenforcer.Enforcer) nodeenforcer.Round {
+func (m *machine) round(t *testing.T, e *repair.Enforcer) repair.Round {
 	t.Helper()
 	r, err := e.Round(t.Context(), m.node, policy(), v1alpha1.NodeModeRepair, m.pods, true)
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *machine) round(t *testing.T, e *nodeenforcer.Enforcer) nodeenforcer.Rou
 }
 
 // applies: the kernel's defaults become the plan, in an order in which the kernel refuses nothing.
-func (m *machine) applies(t *testing.T, e *nodeenforcer.Enforcer) {
+func (m *machine) applies(t *testing.T, e *repair.Enforcer) {
 	r := m.round(t, e)
 	if len(r.Written) < Pods || len(r.Diff.Missing)+len(r.Diff.Unavailable) > 0 {
 		t.Errorf("%d files written, %d cgroups missing, unavailable: %v", len(r.Written), len(r.Diff.Missing), r.Diff.Unavailable)
@@ -146,7 +146,7 @@ func (m *machine) asPlanned(t *testing.T) {
 	t.Logf("%d files and %d processes are as planned", files, processes)
 }
 
-func (m *machine) calm(t *testing.T, e *nodeenforcer.Enforcer) {
+func (m *machine) calm(t *testing.T, e *repair.Enforcer) {
 	r := m.round(t, e)
 	if len(r.Written)+len(r.Diff.Drift)+len(r.Processes.Drift)+len(r.Reverts) > 0 {
 		t.Errorf("written %v, drift %v %v, reverts %v", r.Written, r.Diff.Drift, r.Processes.Drift, r.Reverts)

@@ -304,59 +304,62 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, condition
 // since, and Ready unknown. When the API server received its last write is forgotten with the managed fields.
 func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
 	t.Helper()
-	node := &corev1.Node{}
-	long, forgotten := time.Now().Add(-2*time.Minute), []metav1.ManagedFieldsEntry{{}}
-	Eventually(t, "node "+name+" silent", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime, lease.ManagedFields = &metav1.MicroTime{Time: long}, forgotten
-		if err := s.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionUnknown, metav1.Time{Time: long}
-			}
-		}
-		if err := s.Client.Status().Update(ctx, node); err != nil {
-			return false, err
-		}
-		// Those of an update of a subresource are ignored (k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, 0.36.3).
-		node.ManagedFields = forgotten
-		return true, s.Client.Update(ctx, node)
-	})
-	return node
+	return s.spoken(t, name, "silent", s.TrySilence)
 }
 
 // Revive is what the kubelet of a silent node writes when it is back.
 func (s *Suite) Revive(t testing.TB, name string) *corev1.Node {
 	t.Helper()
-	node := &corev1.Node{}
-	Eventually(t, "node "+name+" heard of", func(ctx context.Context) (bool, error) {
-		var lease coordinationv1.Lease
-		if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
-			return false, err
-		}
-		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
-		if err := s.Client.Update(ctx, &lease); err != nil {
-			return false, err
-		}
-		if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return false, err
-		}
-		for i := range node.Status.Conditions {
-			if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-				c.Status, c.LastHeartbeatTime = corev1.ConditionTrue, metav1.Now()
-			}
-		}
-		return true, s.Client.Status().Update(ctx, node)
+	return s.spoken(t, name, "heard of", s.TryRevive)
+}
+
+func (s *Suite) spoken(t testing.TB, name, what string, try func(context.Context, string) (*corev1.Node, error)) (node *corev1.Node) {
+	t.Helper()
+	Eventually(t, "node "+name+" "+what, func(ctx context.Context) (_ bool, err error) {
+		node, err = try(ctx, name)
+		return err == nil, err
 	})
 	return node
+}
+
+// TrySilence is Silence, once: a conflict with another writer is an error.
+func (s *Suite) TrySilence(ctx context.Context, name string) (*corev1.Node, error) {
+	long, forgotten := time.Now().Add(-2*time.Minute), []metav1.ManagedFieldsEntry{{}}
+	node, err := s.speak(ctx, name, long, corev1.ConditionUnknown, func(lease *coordinationv1.Lease) { lease.ManagedFields = forgotten })
+	if err != nil {
+		return nil, err
+	}
+	// Those of an update of a subresource are ignored (k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go Update, 0.36.3).
+	node.ManagedFields = forgotten
+	return node, s.Client.Update(ctx, node)
+}
+
+// TryRevive is Revive, once: a conflict with another writer is an error.
+func (s *Suite) TryRevive(ctx context.Context, name string) (*corev1.Node, error) {
+	return s.speak(ctx, name, time.Now(), corev1.ConditionTrue, func(*coordinationv1.Lease) {})
+}
+
+// speak writes a node's lease and heartbeat.
+func (s *Suite) speak(ctx context.Context, name string, at time.Time, ready corev1.ConditionStatus, change func(*coordinationv1.Lease)) (*corev1.Node, error) {
+	var lease coordinationv1.Lease
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
+		return nil, err
+	}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: at}
+	change(&lease)
+	if err := s.Client.Update(ctx, &lease); err != nil {
+		return nil, err
+	}
+	node := &corev1.Node{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return nil, err
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			c.Status, c.LastHeartbeatTime = ready, metav1.Time{Time: at}
+		}
+	}
+	return node, s.Client.Status().Update(ctx, node)
 }
 
 // Confirmation is what kubectl podgrace confirm writes of a pod whose node answers.

@@ -1,6 +1,7 @@
 // Package pressure says when a node runs out of something. Its decisions are pure: Compile makes thresholds of a NodeEviction,
 // State.Step takes what was measured and says which thresholds are to be acted upon, which conditions the node has and when to
-// look again, NextSample says how soon memory has to be measured again. What reads the kernel stands in files named _linux.
+// look again, NextSample says how soon memory has to be measured again. What is not pure reads the kernel: Sensor measures, and a Trigger,
+// which StallTrigger arms, wakes when processes have waited for memory.
 //
 // The rules are the kubelet's (pkg/kubelet/eviction/eviction_manager.go synchronize and helpers.go, 1.36.3): a threshold is met
 // while less than its value is left; a soft one is acted upon after its grace period; one that was acted upon stays met until

@@ -11,22 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-)
-
-// Kind is a line of a pressure file: at least some tasks wait, or all of them.
-type Kind string
-
-// The kinds.
-const (
-	Some Kind = "some"
-	Full Kind = "full"
-)
-
-// The kernel's bounds of a trigger's window (kernel/sched/psi.c, WINDOW_MIN_US and WINDOW_MAX_US).
-const (
-	minWindow = 500 * time.Millisecond
-	maxWindow = 10 * time.Second
 )
 
 // Trigger wakes when tasks have stalled for longer than a part of a time window (Documentation/accounting/psi.rst): at once when
@@ -42,19 +28,20 @@ type Trigger struct {
 // OpenTrigger arms a trigger on a pressure file: a cgroup's memory.pressure, or /proc/pressure/memory. It takes a stall of more
 // than 0 within a window of 500 ms to 10 s, and CAP_SYS_RESOURCE (newer kernels let others have windows of whole multiples
 // of 2 s). cgroup.ErrGone where the file does not exist; EOPNOTSUPP where the kernel was booted with psi=0.
-func OpenTrigger(file string, kind Kind, stall, window time.Duration) (*Trigger, error) {
-	if kind != Some && kind != Full {
-		return nil, fmt.Errorf("arming a trigger on %s: %q is neither some nor full", file, kind)
+func OpenTrigger(file string, want Stall) (*Trigger, error) {
+	line, known := map[v1alpha1.StallKind]string{v1alpha1.StallSome: "some", v1alpha1.StallFull: "full"}[want.Kind]
+	if !known {
+		return nil, fmt.Errorf("arming a trigger on %s: %q is neither Some nor Full", file, want.Kind)
 	}
-	if window < minWindow || window > maxWindow || stall < time.Microsecond || stall > window {
-		return nil, fmt.Errorf("arming a trigger on %s: %s in %s is not a stall within a window of %s to %s", file, stall, window, minWindow, maxWindow)
+	if want.Window < minWindow || want.Window > maxWindow || want.Stall < time.Microsecond || want.Stall > want.Window {
+		return nil, fmt.Errorf("arming a trigger on %s: %s in %s is not a stall within a window of %s to %s", file, want.Stall, want.Window, minWindow, maxWindow)
 	}
 	psi, err := unix.Open(file, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, gone("arming a trigger on", file, err)
 	}
 	// With a closing zero byte: of /proc/pressure the kernel overwrites the last one.
-	if _, err := unix.Write(psi, fmt.Appendf(nil, "%s %d %d\x00", kind, stall.Microseconds(), window.Microseconds())); err != nil {
+	if _, err := unix.Write(psi, fmt.Appendf(nil, "%s %d %d\x00", line, want.Stall.Microseconds(), want.Window.Microseconds())); err != nil {
 		_ = unix.Close(psi)
 		return nil, gone("arming a trigger on", file, err)
 	}

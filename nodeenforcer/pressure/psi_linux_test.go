@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 )
 
@@ -19,20 +20,20 @@ func TestOpenTriggerRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		file          string
-		kind          Kind
+		kind          v1alpha1.StallKind
 		stall, window time.Duration
 		gone          bool
 	}{
 		{"no kind", file, "most", time.Millisecond, time.Second, false},
-		{"no stall", file, Some, 0, time.Second, false},
-		{"a stall below what the kernel counts", file, Some, time.Nanosecond, time.Second, false},
-		{"a stall longer than its window", file, Some, 2 * time.Second, time.Second, false},
-		{"a short window", file, Full, time.Millisecond, 499 * time.Millisecond, false},
-		{"a long window", file, Full, time.Millisecond, 10*time.Second + 1, false},
-		{"no cgroup", filepath.Join(file + ".gone"), Some, time.Millisecond, time.Second, true},
+		{"no stall", file, v1alpha1.StallSome, 0, time.Second, false},
+		{"a stall below what the kernel counts", file, v1alpha1.StallSome, time.Nanosecond, time.Second, false},
+		{"a stall longer than its window", file, v1alpha1.StallSome, 2 * time.Second, time.Second, false},
+		{"a short window", file, v1alpha1.StallFull, time.Millisecond, 499 * time.Millisecond, false},
+		{"a long window", file, v1alpha1.StallFull, time.Millisecond, 10*time.Second + 1, false},
+		{"no cgroup", filepath.Join(file + ".gone"), v1alpha1.StallSome, time.Millisecond, time.Second, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := OpenTrigger(test.file, test.kind, test.stall, test.window)
+			_, err := OpenTrigger(test.file, Stall{Kind: test.kind, Stall: test.stall, Window: test.window})
 			if err == nil || errors.Is(err, cgroup.ErrGone) != test.gone {
 				t.Errorf("got %v", err)
 			}

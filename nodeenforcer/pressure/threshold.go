@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -43,8 +44,8 @@ type Threshold struct {
 
 // Stall is a threshold on the time in which processes waited for memory.
 type Stall struct {
-	// Full: all processes waited at once; else at least one did.
-	Full          bool
+	// Kind: whether at least one process waited, or all of them at once.
+	Kind          v1alpha1.StallKind
 	Stall, Window time.Duration
 }
 
@@ -177,16 +178,22 @@ func parseAmount(s string) (Amount, error) {
 	return Amount{Quantity: q.Value()}, nil
 }
 
+// The kernel's bounds of a trigger's window (kernel/sched/psi.c, WINDOW_MIN_US and WINDOW_MAX_US).
+const (
+	minWindow = 500 * time.Millisecond
+	maxWindow = 10 * time.Second
+)
+
 // stall holds the kernel's rules for triggers (kernel/sched/psi.c psi_trigger_create).
 func (c *compiler) stall(s *v1alpha1.MemoryStall, at *field.Path) *Stall {
 	if s == nil {
 		return nil
 	}
-	out := &Stall{Stall: s.Stall.Duration, Window: s.Window.Duration, Full: s.Kind != v1alpha1.StallSome}
-	if s.Kind != "" && s.Kind != v1alpha1.StallSome && s.Kind != v1alpha1.StallFull {
+	out := &Stall{Kind: cmp.Or(s.Kind, v1alpha1.StallFull), Stall: s.Stall.Duration, Window: s.Window.Duration}
+	if out.Kind != v1alpha1.StallSome && out.Kind != v1alpha1.StallFull {
 		c.errs = append(c.errs, field.NotSupported(at.Child("kind"), s.Kind, []v1alpha1.StallKind{v1alpha1.StallSome, v1alpha1.StallFull}))
 	}
-	if out.Window < 500*time.Millisecond || out.Window > 10*time.Second {
+	if out.Window < minWindow || out.Window > maxWindow {
 		c.errs = append(c.errs, field.Invalid(at.Child("window"), out.Window.String(), "must be from 500ms to 10s"))
 	}
 	if out.Stall <= 0 || out.Stall >= out.Window {

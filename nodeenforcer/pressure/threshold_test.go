@@ -53,7 +53,7 @@ func TestCompile(t *testing.T) {
 			{Signal: v1alpha1.SignalNodeFsAvailable, Kind: eviction.Hard, Value: pressure.Amount{Percentage: .1}, Reclaim: pressure.Amount{Percentage: .05}},
 			{Signal: v1alpha1.SignalMemoryAvailable, Kind: eviction.Soft, Value: pressure.Amount{Quantity: gi / 2}, Grace: time.Minute},
 		},
-		Stall:      &pressure.Stall{Stall: 100 * time.Millisecond, Window: time.Second},
+		Stall:      &pressure.Stall{Kind: v1alpha1.StallSome, Stall: 100 * time.Millisecond, Window: time.Second},
 		Transition: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

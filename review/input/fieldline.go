@@ -46,10 +46,21 @@ func addItems(nodes map[int]*yaml.Node, list *yaml.Node) {
 
 // LineOf is the line of what stands at a path, or of the nearest thing around it; 0: unknown.
 func LineOf(node *yaml.Node, path []string) int {
+	_, line := walk(node, path)
+	return line
+}
+
+// NodeAt is what stands at a path; nil: nothing does.
+func NodeAt(node *yaml.Node, path []string) *yaml.Node {
+	found, _ := walk(node, path)
+	return found
+}
+
+func walk(node *yaml.Node, path []string) (found *yaml.Node, line int) {
 	if node == nil {
-		return 0
+		return nil, 0
 	}
-	line := node.Line
+	line = node.Line
 	for _, step := range path {
 		if node.Kind == yaml.AliasNode {
 			node = node.Alias
@@ -58,21 +69,21 @@ func LineOf(node *yaml.Node, path []string) int {
 		case yaml.MappingNode:
 			key, value := Entry(node, step)
 			if key == nil {
-				return line
+				return nil, line
 			}
 			node, line = value, key.Line
 		case yaml.SequenceNode:
 			i, err := strconv.Atoi(step)
 			if err != nil || i < 0 || i >= len(node.Content) {
-				return line
+				return nil, line
 			}
 			node = node.Content[i]
 			line = node.Line
 		default:
-			return line
+			return nil, line
 		}
 	}
-	return line
+	return node, line
 }
 
 // Entry is that of a key in a mapping; nil: there is none.

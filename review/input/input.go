@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Limits. A real manifest is a few KiB, and the API server takes 3 MiB at most.
@@ -25,6 +27,8 @@ type Document struct {
 	Line int
 	// Rendered: the object is not in the file as it is, but was made of it. It has no line.
 	Rendered bool
+	// Node of an object that stands within another one, as in a suite; nil: the object is one of its file's.
+	Node *yaml.Node
 	// JSON of the object, which is a JSON object with apiVersion and kind.
 	JSON []byte
 	// APIVersion, Kind, Namespace and Name as the object says.

@@ -32,6 +32,9 @@ func (d *Document) Wrong(err error) *Error {
 	if of, is := errors.AsType[*FieldError](err); is {
 		e.Field = of.Field
 	}
+	if d.Node != nil { // Locate does not look into what is around it
+		e.Line, e.Field = max(e.Line, LineOf(d.Node, Steps(e.Field))), ""
+	}
 	return e
 }
 

@@ -29,7 +29,7 @@ func (r *decoder) object(raw json.RawMessage, path []string) *input.Document {
 		return nil
 	}
 	s := r.at(path...)
-	d.File, d.Line = s.File, s.Line
+	d.File, d.Line, d.Node = s.File, s.Line, input.NodeAt(r.node, path)
 	return d
 }
 

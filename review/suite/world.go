@@ -2,7 +2,6 @@ package suite
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -157,21 +156,25 @@ func (r *worldReader) policies() []*v1alpha1.PodPolicy {
 	return policies
 }
 
-// inline adds a policy that the suite holds itself. Empty lines before it make its errors name the line of the file.
+// inline adds a policy that the suite holds itself.
 func (r *worldReader) inline(policies []*v1alpha1.PodPolicy, d *input.Document) []*v1alpha1.PodPolicy {
-	found, err := policyfile.Parse(d.File, append(bytes.Repeat([]byte("\n"), max(d.Line-1, 0)), d.JSON...))
-	if err != nil {
-		if at, is := errors.AsType[*policyfile.Error](err); is {
-			err = errors.New(at.Message)
-		}
-		r.fail(d, err)
-	}
+	found, err := parsePolicy(d)
+	r.errors = append(r.errors, review.PolicyErrors(err)...)
 	for _, p := range found {
 		if slices.ContainsFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name }) {
 			r.fail(d, fmt.Errorf("PodPolicy %s is there twice", p.Name))
 		}
 	}
 	return append(policies, found...)
+}
+
+// parsePolicy reads one by its own text, so that errors name the lines of its fields. Where that can't be told, as in JSON, empty lines put
+// the errors at its object.
+func parsePolicy(d *input.Document) ([]*v1alpha1.PodPolicy, error) {
+	if d.Node == nil {
+		return policyfile.Parse(d.File, append(bytes.Repeat([]byte("\n"), max(d.Line-1, 0)), d.JSON...))
+	}
+	return policyfile.ParseNode(d.File, d.Node)
 }
 
 // with returns an engine whose state has a case's overrides, and these as whole objects.
@@ -199,7 +202,7 @@ func (w *world) with(overrides []*input.Document) (*review.Engine, []*input.Docu
 	state.Listed(w.listed)
 	for _, d := range append(known, whole...) {
 		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
-			return nil, nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)
+			return nil, nil, input.Locate([]*input.Error{d.Wrong(err)})[0]
 		}
 	}
 	engine := *w.engine

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -90,7 +91,7 @@ func trigger(t *testing.T, at string) *pressure.Trigger {
 
 func triggerOn(t *testing.T, file string) *pressure.Trigger {
 	t.Helper()
-	trigger, err := pressure.OpenTrigger(file, pressure.Some, stall, window)
+	trigger, err := pressure.OpenTrigger(file, pressure.Stall{Kind: v1alpha1.StallSome, Stall: stall, Window: window})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +201,11 @@ func TestPressureLeaksNothing(t *testing.T) {
 
 func TestPressureOfNothing(t *testing.T) {
 	_, at := group(t)
-	_, err := pressure.OpenTrigger(filepath.Join(mountpoint, at, "none", "memory.pressure"), pressure.Some, time.Millisecond, time.Second)
+	_, err := pressure.OpenTrigger(filepath.Join(mountpoint, at, "none", "memory.pressure"), pressure.Stall{Kind: v1alpha1.StallSome, Stall: time.Millisecond, Window: time.Second})
 	if !errors.Is(err, cgroup.ErrGone) {
 		t.Errorf("no cgroup: got %v", err)
 	}
-	if trigger, err := pressure.OpenTrigger("/proc/pressure/memory", pressure.Full, 50*time.Millisecond, 500*time.Millisecond); err != nil {
+	if trigger, err := pressure.OpenTrigger("/proc/pressure/memory", pressure.Stall{Kind: v1alpha1.StallFull, Stall: 50 * time.Millisecond, Window: 500 * time.Millisecond}); err != nil {
 		t.Errorf("the whole machine's: %v", err)
 	} else if err := trigger.Close(); err != nil {
 		t.Error(err)

@@ -15,8 +15,11 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
@@ -33,10 +36,6 @@ func (recorded) Recover(context.Context, func(terminating types.UID) bool) error
 // has armed its trigger. Its clock stands still: whom it asks to go, it does for an event of the kernel's.
 func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked recorded) {
 	t.Helper()
-	machine, err := nodeenforcer.DetectMachine(mountpoint, "/proc", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	policy := &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
 		MemoryStall: &v1alpha1.MemoryStall{Kind: v1alpha1.StallSome, Stall: metav1.Duration{Duration: stall}, Window: metav1.Duration{Duration: window}},
@@ -44,9 +43,9 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 	asked = make(recorded, 100) // so that nobody waits for the test
 	clock := testclock.NewFakeClock(time.Now())
 	evictor := &nodeenforcer.Evictor{
-		Source: &nodeenforcer.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
+		Source: &state.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
 		Paths:  func() map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
-		Sensor: &nodeenforcer.Sensor{Machine: machine, Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
+		Sensor: &pressure.Sensor{CgroupRoot: mountpoint, ProcRoot: "/proc", Version: cgroupfile.V2, KubeletRoot: t.TempDir(), Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -1,0 +1,254 @@
+package confirm_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/guard"
+)
+
+func client(objects ...runtime.Object) (*confirm.Client, *kubefake.Clientset) {
+	kube := kubefake.NewClientset(objects...)
+	return &confirm.Client{Kube: kube, Clock: testingclock.NewFakePassiveClock(now)}, kube
+}
+
+// fail makes one kind of call fail.
+func fail(kube *kubefake.Clientset, verb, resource string, err error) {
+	kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
+var (
+	forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", nil)
+	conflict  = apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "x", nil)
+)
+
+func silentNode() []runtime.Object {
+	s := node(corev1.ConditionUnknown, 12*time.Minute)
+	s.Lease.Namespace, s.Lease.Name = corev1.NamespaceNodeLease, "worker-3"
+	return []runtime.Object{s.Node, s.Lease}
+}
+
+func claim(namespace, name, volume string, mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}, VolumeName: volume}}
+}
+
+func TestReadPod(t *testing.T) {
+	p := pod().Pod
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}})
+	objects := append(silentNode(), p, claim("shop", "data-db-0", "pv-1", corev1.ReadWriteOnce), claim("shop", "db-0-scratch", "pv-2", corev1.ReadWriteOncePod))
+	c, _ := client(objects...)
+	f, err := c.Pod(t.Context(), "shop", "db-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Node.State != guard.NodePresent || f.Node.Ready || !f.Node.Heartbeat.Equal(now.Add(-12*time.Minute)) || !f.Now.Equal(now) {
+		t.Errorf("got %+v", f.Node)
+	}
+	want := []confirm.Claim{
+		{Name: "data-db-0", Volume: "pv-1", Claim: guard.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
+		{Name: "archive", Unknown: "it does not exist"},
+		{Name: "db-0-scratch", Volume: "pv-2", Claim: guard.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}}},
+	}
+	if diff := cmp.Diff(want, f.Claims); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Who administers a namespace may often not read nodes.
+func TestReadPodWithFewRights(t *testing.T) {
+	for name, tc := range map[string]struct {
+		resource string
+		err      error
+		state    guard.NodeState
+		unknown  string
+	}{
+		"nodes":  {"nodes", forbidden, guard.NodeUnknown, "you may not read it"},
+		"leases": {"leases", forbidden, guard.NodeUnknown, "it is not ready, and its lease could not be read: you may not read it"},
+		"gone":   {"nodes", apierrors.NewNotFound(schema.GroupResource{}, "worker-3"), guard.NodeGone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := client(append(silentNode(), pod().Pod)...)
+			fail(kube, "get", tc.resource, tc.err)
+			f, err := c.Pod(t.Context(), "shop", "db-0")
+			if err != nil || f.Node.State != tc.state || f.NodeUnknown != tc.unknown || f.Node.Name != "worker-3" {
+				t.Errorf("got %+v, %q, %v", f.Node, f.NodeUnknown, err)
+			}
+		})
+	}
+}
+
+func TestNotFound(t *testing.T) {
+	c, _ := client()
+	if _, err := c.Pod(t.Context(), "shop", "worker-3"); err == nil || !strings.Contains(err.Error(), "there is no pod shop/worker-3 (if you mean a node: node/worker-3)") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Node(t.Context(), "worker-9"); err == nil || err.Error() != "there is no node worker-9" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReadNode(t *testing.T) {
+	c, kube := client(silentNode()...)
+	if s, err := c.Node(t.Context(), "worker-3"); err != nil || s.Lease == nil || s.LeaseUnknown != "" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	fail(kube, "get", "leases", apierrors.NewNotFound(schema.GroupResource{}, "worker-3"))
+	if s, err := c.Node(t.Context(), "worker-3"); err != nil || s.Lease != nil || s.LeaseUnknown != "" {
+		t.Errorf("no lease: got %+v, %v", s, err)
+	}
+	fail(kube, "get", "leases", forbidden)
+	if s, err := c.Node(t.Context(), "worker-3"); err != nil || s.LeaseUnknown != "you may not read it" {
+		t.Errorf("forbidden: got %+v, %v", s, err)
+	}
+}
+
+func TestBurden(t *testing.T) {
+	db, done, web, ledger := pod().Pod, pod().Pod, pod().Pod, pod().Pod
+	done.Name, done.Status.Phase = "done", corev1.PodSucceeded
+	web.Name, web.OwnerReferences, web.Spec.Volumes = "web", owner("ReplicaSet", "web"), nil
+	ledger.Name, ledger.OwnerReferences, ledger.Spec.Volumes = "ledger", nil, []corev1.Volume{claimed("shared"), claimed("ledger")}
+	volume := "pv-1"
+	here := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-3", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}, Status: storagev1.VolumeAttachmentStatus{Attached: true}}
+	there := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "worker-4"}}
+	c, kube := client(db, done, web, ledger, here, there, claim("shop", "shared", "pv-2", corev1.ReadWriteMany), claim("shop", "ledger", "pv-3", corev1.ReadWriteOnce))
+	want := confirm.Burden{
+		Pods: []confirm.BoundPod{
+			{Namespace: "shop", Name: "db-0", Why: "it is a pod of StatefulSet db"},
+			{Namespace: "shop", Name: "ledger", Why: "its claim ledger is ReadWriteOnce"},
+			{Namespace: "shop", Name: "web"},
+		},
+		Attachments: []confirm.Attachment{{Name: "a", Volume: "pv-1", Attached: true}},
+	}
+	if diff := cmp.Diff(want, c.Burden(t.Context(), "worker-3")); diff != "" {
+		t.Error(diff)
+	}
+	fail(kube, "list", "pods", forbidden)
+	fail(kube, "list", "volumeattachments", forbidden)
+	if diff := cmp.Diff(confirm.Burden{PodsUnknown: "you may not read it", AttachmentsUnknown: "you may not read it"}, c.Burden(t.Context(), "worker-3")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMay(t *testing.T) {
+	c, kube := client()
+	kube.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: "alice"}}}, nil
+	})
+	var asked []authorizationv1.ResourceAttributes
+	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+		asked = append(asked, *review.Spec.ResourceAttributes)
+		review.Status.Allowed = review.Spec.ResourceAttributes.Verb != guard.Verb
+		return true, review, nil
+	})
+	verb := confirm.Right{Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}
+	patch := confirm.Right{Verb: "patch", Resource: "pods", Namespace: "shop", Name: "db-0"}
+	p, err := c.May(t.Context(), []confirm.Right{verb, patch})
+	if diff := cmp.Diff(confirm.Permission{User: "alice", Needed: []confirm.Right{verb, patch}, Missing: []confirm.Right{verb}}, p); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if diff := cmp.Diff(authorizationv1.ResourceAttributes{Verb: "force-delete", Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}, asked[0]); diff != "" {
+		t.Error(diff)
+	}
+	fail(kube, "create", "selfsubjectaccessreviews", forbidden)
+	if _, err := c.May(t.Context(), []confirm.Right{verb}); err == nil {
+		t.Error("an unanswered review must not count as a right")
+	}
+}
+
+// patched returns the metadata of the patches that were sent.
+func patched(t *testing.T, kube *kubefake.Clientset) (all []map[string]any) {
+	t.Helper()
+	for _, a := range kube.Actions() {
+		if p, ok := a.(clienttesting.PatchAction); ok {
+			var patch map[string]map[string]any
+			if err := json.Unmarshal(p.GetPatch(), &patch); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, patch["metadata"])
+		}
+	}
+	return all
+}
+
+func TestConfirmPod(t *testing.T) {
+	p := pod().Pod
+	c, kube := client(p)
+	if err := c.ConfirmPod(t.Context(), p, "text"); err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]any{{"uid": string(p.UID), "annotations": map[string]any{guard.AnnotationConfirmForceDelete: "text"}}}
+	if diff := cmp.Diff(want, patched(t, kube)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConfirmPodFails(t *testing.T) {
+	successor := pod().Pod
+	successor.UID = "another"
+	for name, tc := range map[string]struct {
+		now  []runtime.Object
+		err  error
+		says string
+	}{
+		"gone":      {nil, apierrors.NewNotFound(schema.GroupResource{}, "db-0"), "pod shop/db-0 is gone meanwhile"},
+		"replaced":  {[]runtime.Object{successor}, apierrors.NewInvalid(schema.GroupKind{}, "db-0", nil), "was replaced meanwhile, it is another one now (UID another)"},
+		"forbidden": {[]runtime.Object{pod().Pod}, forbidden, "write the confirmation to pod shop/db-0: things"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, kube := client(tc.now...)
+			fail(kube, "patch", "pods", tc.err)
+			if err := c.ConfirmPod(t.Context(), pod().Pod, "text"); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestConfirmNode(t *testing.T) {
+	n := silentNode()[0].(*corev1.Node)
+	c, kube := client(n)
+	if err := c.ConfirmNode(t.Context(), n, "text"); err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]any{"uid": nodeUID, "resourceVersion": "7", "annotations": map[string]any{guard.AnnotationConfirmOff: "text"}}
+	if diff := cmp.Diff([]map[string]any{set}, patched(t, kube)); diff != "" {
+		t.Error(diff)
+	}
+	for says, err := range map[string]error{
+		"node worker-3 was written to meanwhile":      conflict,
+		"node worker-3 is gone meanwhile":             apierrors.NewNotFound(schema.GroupResource{}, "worker-3"),
+		"write the confirmation to node worker-3: th": forbidden,
+	} {
+		fail(kube, "patch", "nodes", err)
+		if got := c.ConfirmNode(t.Context(), n, "text"); got == nil || !strings.Contains(got.Error(), says) {
+			t.Errorf("got %v, want %q", got, says)
+		}
+	}
+}
+
+func TestComplete(t *testing.T) {
+	c, _ := client(append(silentNode(), pod().Pod)...)
+	for prefix, want := range map[string]string{"": "node/worker-3 db-0", "d": "db-0", "n": "node/worker-3", "node/w": "node/worker-3", "x": ""} {
+		got, err := c.Complete(t.Context(), "shop", prefix)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, %v; want %q", prefix, got, err, want)
+		}
+	}
+}

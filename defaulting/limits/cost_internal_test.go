@@ -1,0 +1,60 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
+)
+
+// What exceptions are said to cost is no less than what the API server's estimator says.
+func TestCostOfExcept(t *testing.T) {
+	t.Parallel()
+	env, err := untyped()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	rapid.Check(t, func(t *rapid.T) {
+		policy, err := defaulting.Compile(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []*defaulting.Exception
+		for i := range rapid.IntRange(1, 12).Draw(t, "exceptions") {
+			x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"n", "a-much-longer-namespace"}).Draw(t, "namespace"), Name: fmt.Sprint(i)}, Spec: v1alpha1.PolicyExceptionSpec{
+				Policy: "a", Limits: []v1alpha1.LiftedLimit{v1alpha1.LiftMinSeconds}, Until: time.Unix(1_900_000_000, 0).UTC().Format(time.RFC3339), PodSelector: &v1alpha1.LabelSelector{}}}
+			for j := range rapid.IntRange(0, 8).Draw(t, "requirements") {
+				r := v1alpha1.LabelSelectorRequirement{Key: fmt.Sprint("k", j), Operator: rapid.SampledFrom([]metav1.LabelSelectorOperator{"In", "NotIn", "Exists", "DoesNotExist"}).Draw(t, "operator")}
+				if strings.HasSuffix(string(r.Operator), "In") {
+					for v := range rapid.IntRange(1, 16).Draw(t, "values") {
+						r.Values = append(r.Values, strings.Repeat("v", rapid.SampledFrom([]int{1, 60}).Draw(t, "length"))+fmt.Sprint(v))
+					}
+				}
+				x.Spec.PodSelector.MatchExpressions = append(x.Spec.PodSelector.MatchExpressions, r)
+			}
+			compiled, err := defaulting.CompileException(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, compiled)
+		}
+		for _, v := range Compile(defaulting.Policies{policy}, Cluster{Exceptions: defaulting.SortExceptions(all)}).Policy.Spec.Variables {
+			if isExcept(v) {
+				seen++
+				if said, is := costOfExcept(v.Expression), costOf(env, v.Expression, ofOurs); said < is {
+					t.Fatalf("%d is said, it is %d: %s", said, is, v.Expression)
+				}
+			}
+		}
+	})
+	if seen == 0 {
+		t.Error("no case")
+	}
+}

@@ -1,0 +1,175 @@
+package pressure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+)
+
+// Sensor measures what is left of the node's resources, as the kubelet counts it.
+type Sensor struct {
+	// CgroupRoot is where the host's cgroups of this version are mounted, ProcRoot its /proc.
+	CgroupRoot, ProcRoot string
+	Version              cgroupfile.Version
+	// KubeletRoot is the kubelet's folder, of the file system nodefs; ImageRoot the container runtime's, of imagefs.
+	KubeletRoot, ImageRoot string
+	Clock                  clock.PassiveClock
+
+	capacity int64 // of memory; it never changes
+	stat     string
+}
+
+// Measure takes the signals that there are thresholds for. One that can't be measured is missing, and in the error.
+func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
+	signals := Signals{}
+	var errs []error
+	for _, t := range thresholds.List {
+		if _, done := signals[t.Signal]; done {
+			continue
+		}
+		sample, err := s.measure(t.Signal)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("measure %s: %w", t.Signal, err))
+			continue
+		}
+		sample.Time = s.Clock.Now()
+		signals[t.Signal] = sample
+	}
+	return signals, errors.Join(errs...)
+}
+
+func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
+	switch signal {
+	case v1alpha1.SignalMemoryAvailable:
+		return s.memory()
+	case v1alpha1.SignalNodeFsAvailable:
+		return space(s.KubeletRoot)
+	case v1alpha1.SignalNodeFsInodesFree:
+		return inodes(s.KubeletRoot)
+	case v1alpha1.SignalImageFsAvailable:
+		return space(s.ImageRoot)
+	case v1alpha1.SignalImageFsInodesFree:
+		return inodes(s.ImageRoot)
+	case v1alpha1.SignalPIDAvailable:
+		return s.pids()
+	}
+	return Sample{}, errors.New("it is not known here")
+}
+
+// memory is the machine's without the working set of the root cgroup: its usage without inactive page cache. The root of v2 has
+// no memory.current; there the usage is anonymous and file memory (opencontainers/cgroups fs2/memory.go rootStatsFromMeminfo,
+// cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither.
+func (s *Sensor) memory() (Sample, error) {
+	if s.capacity == 0 {
+		total, err := cgroup.MemTotal(s.ProcRoot)
+		if err != nil {
+			return Sample{}, err
+		}
+		s.capacity, s.stat = total, filepath.Join(s.CgroupRoot, "memory.stat")
+		if s.Version == cgroupfile.V1 {
+			s.stat = filepath.Join(s.CgroupRoot, "memory", "memory.stat")
+		}
+	}
+	used, inactive, err := s.used()
+	if err != nil {
+		return Sample{}, err
+	}
+	return Sample{Available: s.capacity - max(0, used-inactive), Capacity: s.capacity}, nil
+}
+
+func (s *Sensor) used() (used, inactive int64, err error) {
+	text, err := os.ReadFile(s.stat)
+	if err != nil {
+		return 0, 0, err
+	}
+	if s.Version == cgroupfile.V1 {
+		usage, err := os.ReadFile(filepath.Join(filepath.Dir(s.stat), "memory.usage_in_bytes"))
+		if err != nil {
+			return 0, 0, err
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(usage)), 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("memory.usage_in_bytes: %w", err)
+		}
+		found, err := statFields(string(text), "total_inactive_file")
+		if err != nil {
+			return 0, 0, err
+		}
+		return n, found[0], nil
+	}
+	found, err := statFields(string(text), "anon", "file", "inactive_file")
+	if err != nil {
+		return 0, 0, err
+	}
+	return found[0] + found[1], found[2], nil
+}
+
+// statFields are the values of lines "name value".
+func statFields(text string, names ...string) ([]int64, error) {
+	values, found := make([]int64, len(names)), map[string]bool{}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for i, want := range names {
+			if name != want {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			values[i], found[name] = n, true
+		}
+		if len(found) == len(names) {
+			return values, nil
+		}
+	}
+	return nil, fmt.Errorf("there is not each of %s", strings.Join(names, ", "))
+}
+
+// space is in units of the fragment size, as the kubelet counts (cadvisor 0.56.2 fs/vfs/stats.go GetVfsStats).
+func space(path string) (Sample, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
+	}
+	return Sample{Available: int64(fs.Bavail) * fs.Frsize, Capacity: int64(fs.Blocks) * fs.Frsize}, nil
+}
+
+func inodes(path string) (Sample, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
+	}
+	if fs.Files == 0 { // btrfs and others make them as they go
+		return Sample{}, fmt.Errorf("the file system of %s has no fixed number of inodes", path)
+	}
+	return Sample{Available: int64(fs.Ffree), Capacity: int64(fs.Files)}, nil
+}
+
+// pids are processes and threads, as /proc/loadavg counts them (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).
+func (s *Sensor) pids() (Sample, error) {
+	limit, err := cgroup.MaxPIDs(s.ProcRoot)
+	if err != nil {
+		return Sample{}, err
+	}
+	text, err := os.ReadFile(filepath.Join(s.ProcRoot, "loadavg"))
+	if err != nil {
+		return Sample{}, err
+	}
+	var load float64
+	var running, all int64
+	if _, err := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load, &load, &load, &running, &all); err != nil {
+		return Sample{}, fmt.Errorf("loadavg: %w", err)
+	}
+	return Sample{Available: limit - all, Capacity: limit}, nil
+}

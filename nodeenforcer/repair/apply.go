@@ -1,0 +1,79 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+)
+
+// apply does the operations in their order. What could not be written holds back only what depends on it (drift.Operation.DependsOn), so that a
+// file that can never be written at the top does not end all that is done below.
+func (e *Enforcer) apply(ctx context.Context, r *Round) error {
+	errs := []error{e.Undo.note(r.Diff.Operations, r.Processes.Operations)}
+	var failed []drift.Operation
+	var gone []string
+	for ops := range runs(r.Diff.Operations) {
+		path := ops[0].Path
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if slices.ContainsFunc(gone, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") }) {
+			continue // its pod ended: so did what is below
+		}
+		var err error
+		if failed, err = e.write(ctx, r, ops, failed); errors.Is(err, cgroup.ErrGone) {
+			gone = append(gone, path)
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, e.adjust(ctx, r))...)
+}
+
+// write does those operations on one group that depend on none that failed, and returns those that failed together with its own.
+func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
+	var free []drift.Operation
+	var files []cgroup.File
+	for _, op := range ops {
+		if slices.ContainsFunc(failed, op.DependsOn) {
+			failed = append(failed, op)
+			continue
+		}
+		free, files = append(free, op), append(files, cgroup.File{Name: op.File, Value: op.To})
+	}
+	if len(free) == 0 {
+		return failed, nil
+	}
+	_, err := e.Cgroups.Write(ctx, free[0].Path, files)
+	switch {
+	case err == nil:
+		r.Written = append(r.Written, free...)
+		for _, op := range free {
+			e.Rivals.Wrote(op)
+		}
+	case errors.Is(err, cgroup.ErrGone) || ctx.Err() != nil:
+	case len(free) == 1:
+		return append(failed, free[0]), fmt.Errorf("%s: %w", free[0].Where, err)
+	default:
+		return e.writeEach(ctx, r, free, failed)
+	}
+	return failed, err
+}
+
+// writeEach does one after the other: which of them the kernel does not take is not known. What was written already is left as it is.
+func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
+	var errs []error
+	for i := range ops {
+		var err error
+		if failed, err = e.write(ctx, r, ops[i:i+1], failed); errors.Is(err, cgroup.ErrGone) {
+			return failed, err
+		}
+		errs = append(errs, err)
+	}
+	return failed, errors.Join(errs...)
+}

@@ -1,0 +1,266 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// Enforcer compares a node's cgroups with their plan and writes, as the mode allows, what differs.
+type Enforcer struct {
+	Cgroups  cgroup.Tree
+	ProcRoot string
+	// DryRun says what would be written, and writes nothing.
+	DryRun bool
+	Clock  clock.PassiveClock
+	// Rivals remembers who reverts what.
+	Rivals *drift.Rivals
+	// Settling holds repairs back while the owner may still be writing; nil: none.
+	Settling *drift.Settling
+	// Undo remembers what is to be taken back when no policy asks for it any more; nil: nothing is.
+	Undo *Undo
+	// Hold: which policy there is is not known, and nothing is taken back.
+	Hold bool
+	// Contained says of a pod's cgroup that its memory.high is held down while the pod is being evicted; nil: none is.
+	Contained func(path string) bool
+
+	last   *plan.Tree
+	mode   v1alpha1.NodeMode // of the last round
+	missed bool              // something could not be read or written in the last round
+}
+
+// Round is what one comparison found and did.
+type Round struct {
+	Tree      *plan.Tree
+	Have      drift.Have
+	Mode      v1alpha1.NodeMode
+	Diff      drift.Difference
+	Processes drift.ProcessDifference
+	// Written files and processes.
+	Written []drift.Operation
+	// Reverts are files that are given up from now on.
+	Reverts []drift.Revert
+	// Full: every cgroup was looked at, and not only those whose plan changed.
+	Full bool
+	// Again is when to look at all again, since a repair is held back until then (drift.Settling); 0: none is.
+	Again time.Duration
+	// Changed: the plan is another than in the last round.
+	Changed bool
+	Took    time.Duration
+}
+
+// Round looks at every cgroup (full), or at those whose plan is another than in the last round and at those above them. After
+// a round that missed something, and under another mode, it looks at all. What could not be written is in the error; the rest was
+// done.
+func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.NodePolicySpec, mode v1alpha1.NodeMode, pods []*corev1.Pod, full bool) (Round, error) {
+	began := e.Clock.Now()
+	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
+	if e.last == nil {
+		e.last = &plan.Tree{}
+	}
+	look := func(string) bool { return true }
+	news := changed(e.last, r.Tree)
+	r.Changed = len(news) > 0 || len(e.last.Groups) != len(r.Tree.Groups) // a pod that went is no group to look at
+	if !r.Full {
+		if !r.Changed {
+			r.Took = e.Clock.Since(began)
+			return r, nil
+		}
+		look = func(path string) bool { return news[path] }
+	}
+	var undone error
+	if !e.DryRun && e.Undo != nil && !e.Hold { // before anything is compared: what is undone is no drift
+		undone = e.takeBack(ctx, &r)
+	}
+	have, adjustments, err := e.observe(r.Tree, look)
+	err = errors.Join(undone, err)
+	r.Have = have
+	options := drift.Options{PageSize: node.PageSize, GivenUp: e.Rivals.GivenUp}
+	if r.Full { // in a part of the tree what is not looked at would count as gone
+		r.Reverts = append(e.Rivals.Observe(began, r.Tree, have, options), e.Rivals.ObserveProcesses(began, r.Tree, adjustments)...)
+	}
+	r.Diff = drift.Diff(r.Tree, have, mode, options)
+	r.Processes = drift.ProcessOperations(r.Tree, adjustments, mode, options)
+	held, again := e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift), starting(pods))
+	if r.Again = again; held {
+		options.Fresh = e.Settling.Fresh
+		r.Diff = drift.Diff(r.Tree, have, mode, options)
+		r.Processes = drift.ProcessOperations(r.Tree, adjustments, mode, options)
+	}
+	if !e.DryRun {
+		err = errors.Join(err, e.apply(ctx, &r))
+	}
+	e.last, e.mode, e.missed = r.Tree, mode, err != nil
+	r.Took = e.Clock.Since(began)
+	return r, err
+}
+
+// starting says of a pod whether none of its containers has started.
+func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
+	var names map[types.NamespacedName]bool // made when it is asked for, which is rare
+	return func(name types.NamespacedName) bool {
+		if names == nil {
+			names = map[types.NamespacedName]bool{}
+			for _, p := range pods {
+				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = drift.Starting(p)
+			}
+		}
+		return names[name]
+	}
+}
+
+// plan leaves out memory.high of pods that are being evicted: it is the terminator's for now.
+func (e *Enforcer) plan(node plan.Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *plan.Tree {
+	tree := plan.Build(node, policy, pods)
+	for i := range tree.Groups {
+		if g := &tree.Groups[i]; g.Level == plan.LevelPod && e.Contained != nil && e.Contained(g.Path) {
+			delete(g.Files, "memory.high")
+		}
+	}
+	return tree
+}
+
+// changed are the groups whose files or processes are planned otherwise than before, and all above them.
+func changed(before, after *plan.Tree) map[string]bool {
+	type content struct {
+		files     map[string]plan.Value
+		processes []plan.Process
+	}
+	index := func(t *plan.Tree) map[string]content {
+		all := make(map[string]content, len(t.Groups))
+		for _, g := range t.Groups {
+			all[g.Path] = content{files: g.Files}
+		}
+		for _, p := range t.Processes {
+			c := all[p.Path]
+			c.processes = append(c.processes, p)
+			all[p.Path] = c
+		}
+		return all
+	}
+	old, news := index(before), map[string]bool{}
+	for path, c := range index(after) {
+		was, there := old[path]
+		if there && maps.Equal(was.files, c.files) && slices.Equal(was.processes, c.processes) {
+			continue
+		}
+		for ; path != "" && !news[path]; path = path[:strings.LastIndexByte(path, '/')] {
+			news[path] = true
+		}
+	}
+	return news
+}
+
+// usageFiles are how much memory a group uses, in one version or the other.
+var usageFiles = []string{"memory.current", "memory.usage_in_bytes"}
+
+// observe reads what the plan is to be compared with. A group that is gone is not in the answer; what can't be read for
+// another reason is in the error and not in the answer either, so that nothing is written there.
+func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.Have, map[string]map[int]int, error) {
+	have, adjustments := drift.Have{}, map[string]map[int]int{}
+	var errs []error
+	for _, g := range tree.Groups {
+		if !look(g.Path) {
+			continue
+		}
+		files, err := e.Cgroups.Read(g.Path, append(slices.Sorted(maps.Keys(g.Files)), usageFiles...)...)
+		if errors.Is(err, cgroup.ErrGone) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
+	}
+	for _, p := range tree.Processes {
+		if _, there := have[p.Path]; !there {
+			continue
+		}
+		of, err := e.adjustments(p.Path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		adjustments[p.Path] = of
+	}
+	return have, adjustments, errors.Join(errs...)
+}
+
+func usage(files map[string]string) int64 {
+	for _, f := range usageFiles {
+		if n, err := strconv.ParseInt(files[f], 10, 64); err == nil {
+			return n
+		}
+	}
+	return -1
+}
+
+// adjustments reads oom_score_adj of a group's processes. Those that end meanwhile are not missed.
+func (e *Enforcer) adjustments(path string) (map[int]int, error) {
+	pids, err := e.Cgroups.Processes(path)
+	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return nil, err
+	}
+	of := make(map[int]int, len(pids))
+	for _, pid := range pids {
+		adj, err := cgroup.OOMScoreAdj(e.ProcRoot, pid)
+		if errors.Is(err, cgroup.ErrGone) {
+			continue
+		}
+		if err != nil {
+			return of, err
+		}
+		of[pid] = adj
+	}
+	return of, nil
+}
+
+// adjust sets oom_score_adj of processes. One that ended meanwhile is not missed.
+func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
+	var errs []error
+	for _, op := range r.Processes.Operations {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
+		if err != nil && !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
+		}
+		if written && err == nil {
+			e.Rivals.WroteProcess(op)
+			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runs are the operations in their order, those that follow each other on one group together: a systemd unit takes its
+// properties at once.
+func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
+	return func(yield func([]drift.Operation) bool) {
+		for len(ops) > 0 {
+			n := 1
+			for n < len(ops) && ops[n].Path == ops[0].Path {
+				n++
+			}
+			if !yield(ops[:n]) {
+				return
+			}
+			ops = ops[n:]
+		}
+	}
+}

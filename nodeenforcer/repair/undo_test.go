@@ -1,0 +1,76 @@
+package repair
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
+	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+)
+
+// What a policy made us write is taken back when no policy asks for it any more, also by the next process; what somebody else has
+// written meanwhile is left, and what is the kubelet's again gets the kubelet's value.
+func TestUndo(t *testing.T) {
+	cgroups := cgrouptest.NewFake()
+	cgroups.Add("/kubepods", map[string]string{"memory.low": "0", "memory.max": "max", "cpu.weight": "79", "io.weight": "default 100"})
+	enforcer := func(file string) *Enforcer {
+		return &Enforcer{Cgroups: cgroups, ProcRoot: t.TempDir(), Undo: &Undo{File: file}}
+	}
+	files := func(owner plan.Owner, values map[string]string) *plan.Tree {
+		g := plan.Group{Path: "/kubepods", Level: plan.LevelKubepods, Files: map[string]plan.Value{}}
+		for name, value := range values {
+			g.Files[name] = plan.Value{Want: value, Owner: owner}
+		}
+		return &plan.Tree{Groups: []plan.Group{g}}
+	}
+	file := filepath.Join(t.TempDir(), "run", "written")
+	first := enforcer(file)
+	wanted := map[string]string{"memory.low": "4096", "memory.max": "8192", "cpu.weight": "200", "io.weight": "default 300"}
+	r := Round{Tree: files(plan.Nobody, wanted)}
+	if err := first.takeBack(t.Context(), &r); err != nil || len(r.Written) != 0 {
+		t.Fatalf("took back %v, %v", r.Written, err)
+	}
+	for name, to := range wanted {
+		from, _ := cgroups.Get("/kubepods", name)
+		r.Diff.Operations = append(r.Diff.Operations, drift.Operation{Where: drift.Where{Path: "/kubepods"}, File: name, From: from, To: to, Owner: plan.Nobody})
+	}
+	first.Rivals = drift.NewRivals(drift.RivalLimit, drift.RivalWindow)
+	if err := first.apply(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+
+	second := enforcer(file) // the first was killed
+	cgroups.Set("/kubepods", "memory.max", "123")
+	kept := files(plan.Nobody, map[string]string{"io.weight": "default 300"})
+	kept.Groups[0].Files["cpu.weight"] = plan.Value{Want: "80", Owner: plan.Kubelet}
+	r = Round{Tree: kept}
+	if err := second.takeBack(t.Context(), &r); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"memory.low": "0", "memory.max": "123", "cpu.weight": "80", "io.weight": "default 300"} {
+		if got, _ := cgroups.Get("/kubepods", name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if len(r.Written) != 2 {
+		t.Errorf("took back %v", r.Written)
+	}
+	cgroups.Remove("/kubepods")
+	third := enforcer(file)
+	r = Round{Tree: &plan.Tree{}}
+	if err := third.takeBack(t.Context(), &r); err != nil || len(third.Undo.entries) != 0 {
+		t.Errorf("of a group that is gone %v is remembered, %v", third.Undo.entries, err)
+	}
+}
+
+func TestUndoDamaged(t *testing.T) {
+	e := &Enforcer{Cgroups: cgrouptest.NewFake(), Undo: &Undo{File: statetest.TextFile(t, "{")}}
+	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err == nil {
+		t.Error("a damaged file went unnoticed")
+	}
+	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err != nil {
+		t.Errorf("it is told again: %v", err)
+	}
+}

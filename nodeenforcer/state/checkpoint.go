@@ -1,0 +1,149 @@
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/renameio/v2"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// checkpointVersion is of the format of Checkpoint.
+const checkpointVersion = 1
+
+// Checkpoint is the last that was known of a node, for a start without an API server.
+type Checkpoint struct {
+	// Saved is when; for the reader, nothing is decided by it.
+	Saved  time.Time                                  `json:"saved"`
+	Node   *corev1.Node                               `json:"node"`
+	Policy *v1alpha1.NodePolicy                       `json:"policy,omitempty"`
+	Pods   []*corev1.Pod                              `json:"pods"`
+	Config *kubeletconfigv1beta1.KubeletConfiguration `json:"kubeletConfig,omitempty"`
+}
+
+// sealed is a checkpoint as it is stored: the sum is over the very bytes of the content.
+type sealed struct {
+	Version int             `json:"version"`
+	SHA256  string          `json:"sha256"`
+	Content json.RawMessage `json:"content"`
+}
+
+// ErrNoCheckpoint means that there is none yet.
+var ErrNoCheckpoint = errors.New("there is no checkpoint")
+
+// SaveCheckpoint replaces the file at once: whoever reads it, also after a crash in the middle, sees the old or the new one.
+func SaveCheckpoint(file string, c *Checkpoint) error {
+	content, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode the checkpoint: %w", err)
+	}
+	// Around the content by hand: encoding a RawMessage copies all of it twice, and 500 pods are megabytes.
+	text := fmt.Appendf(make([]byte, 0, len(content)+128), `{"version":%d,"sha256":%q,"content":%s}`, checkpointVersion, sum(content), content)
+	// It holds the pods' specs, and so what their environment says in plain text.
+	if err := renameio.WriteFile(file, text, 0o600); err != nil {
+		return fmt.Errorf("save the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// LoadCheckpoint reads it. A file that is damaged or of another version is an error, and as good as none: what it says is not
+// to be trusted with a node's limits.
+func LoadCheckpoint(file string) (*Checkpoint, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoCheckpoint
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	var s sealed
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the checkpoint %s: it is damaged: %w", file, err)
+	}
+	if s.Version != checkpointVersion {
+		return nil, fmt.Errorf("read the checkpoint %s: it is of version %d, this program reads %d", file, s.Version, checkpointVersion)
+	}
+	if s.SHA256 != sum(s.Content) {
+		return nil, fmt.Errorf("read the checkpoint %s: it is damaged: its checksum does not match", file)
+	}
+	var c Checkpoint
+	if err := json.Unmarshal(s.Content, &c); err != nil {
+		return nil, fmt.Errorf("read the checkpoint %s: %w", file, err)
+	}
+	if c.Node == nil {
+		return nil, fmt.Errorf("read the checkpoint %s: it names no node", file)
+	}
+	return &c, nil
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+// Saver keeps a state for a start without an API server.
+type Saver interface {
+	Save(State) error
+}
+
+// saveEvery is how often the checkpoint is written at most.
+const SaveEvery = 10 * time.Second
+
+// saving has the checkpoint written when what follows from it changes: soon, but not for each of the changes of a pod that starts.
+type Saving struct {
+	pending *State // what is to be saved; nil: the checkpoint says it
+	last    State  // what was last to be saved
+	tried   time.Time
+	failed  bool
+}
+
+// offer takes a state from the API server; changed says whether its plan is another.
+func (s *Saving) Offer(state State, changed bool) {
+	if !state.Live || state.PolicyUnknown {
+		return
+	}
+	// The mode and the thresholds are in no plan.
+	changed = changed || s.pending != nil || !apiequality.Semantic.DeepEqual(s.last.Policy, state.Policy) || !apiequality.Semantic.DeepEqual(s.last.Config, state.Config)
+	if changed {
+		s.pending, s.last = &state, state
+	}
+}
+
+// due has a value when it is time to save; nil, which blocks, where there is nothing to save.
+func (s *Saving) Due(c clock.Clock) <-chan time.Time {
+	if s.pending == nil {
+		return nil
+	}
+	return c.After(SaveEvery - c.Since(s.tried))
+}
+
+// save saves what is to be saved, if it is time or there will be no other (last). What could not be saved is tried again.
+func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logger) {
+	saver, can := to.(Saver)
+	if !can {
+		s.pending = nil
+	}
+	if s.pending == nil || !last && !s.tried.IsZero() && c.Since(s.tried) < SaveEvery {
+		return
+	}
+	s.tried = c.Now()
+	err := saver.Save(*s.pending)
+	if err == nil {
+		s.pending = nil
+	} else if !s.failed {
+		log.Error(err, "the checkpoint could not be saved; the last one counts")
+	}
+	s.failed = err != nil
+}

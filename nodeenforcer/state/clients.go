@@ -1,0 +1,94 @@
+package state
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/version"
+)
+
+// Clients are REST clients of the API groups that the enforcer uses. client-go's clientset and controller-runtime's client are not
+// used here: with either all groups of Kubernetes are in the program and registered at its start, and that stays in the memory of
+// every node.
+type Clients struct {
+	// Core takes and gives Pods, Nodes and policy/v1 Evictions, Events events.k8s.io/v1, Policies NodePolicies.
+	Core, Events, Policies *rest.RESTClient
+}
+
+// NewClients asks for nothing yet.
+func NewClients(config *rest.Config) (*Clients, error) {
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	codecs := serializer.NewCodecFactory(Scheme())
+	var c Clients
+	for _, of := range []struct {
+		client **rest.RESTClient
+		path   string
+		group  schema.GroupVersion
+		coding string // ours has no protobuf
+	}{
+		{&c.Core, "/api", corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf},
+		{&c.Events, "/apis", eventsv1.SchemeGroupVersion, runtime.ContentTypeProtobuf},
+		{&c.Policies, "/apis", v1alpha1.GroupVersion, runtime.ContentTypeJSON},
+	} {
+		one := rest.CopyConfig(config)
+		one.APIPath, one.GroupVersion, one.NegotiatedSerializer = of.path, &of.group, codecs.WithoutConversion()
+		if one.ContentType == "" {
+			one.ContentType, one.AcceptContentTypes = of.coding, of.coding+","+runtime.ContentTypeJSON
+		}
+		if *of.client, err = rest.RESTClientForConfigAndClient(one, shared); err != nil {
+			return nil, fmt.Errorf("make a client of %s: %w", of.group, err)
+		}
+	}
+	return &c, nil
+}
+
+// Get is for Nodes.
+func (c *Clients) Get(ctx context.Context, name string) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	return node, c.Core.Get().Resource("nodes").Name(name).Do(ctx).Into(node)
+}
+
+// Patch is for Nodes.
+func (c *Clients) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, subresources ...string) error {
+	return c.Core.Patch(kind).Resource("nodes").Name(name).SubResource(subresources...).
+		VersionedParams(&metav1.PatchOptions{FieldManager: version.NodeEnforcer}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
+}
+
+// PodsOf lists the pods of a node.
+func (c *Clients) PodsOf(ctx context.Context, node string) (*corev1.PodList, error) {
+	pods := &corev1.PodList{}
+	of := fields.OneTermEqualSelector("spec.nodeName", node).String()
+	return pods, c.Core.Get().Resource("pods").VersionedParams(&metav1.ListOptions{FieldSelector: of}, metav1.ParameterCodec).Do(ctx).Into(pods)
+}
+
+// NodePolicies lists those of the cluster.
+func (c *Clients) NodePolicies(ctx context.Context) (*v1alpha1.NodePolicyList, error) {
+	policies := &v1alpha1.NodePolicyList{}
+	return policies, c.Policies.Get().Resource("nodepolicies").Do(ctx).Into(policies)
+}
+
+// Scheme knows what the enforcer reads and writes.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // a type is registered twice: a mistake in this program
+		}
+	}
+	return scheme
+}

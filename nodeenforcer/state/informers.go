@@ -1,0 +1,127 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// informers sets up what is watched. It asks for nothing yet.
+func (c *Cluster) informers(clients *Clients) error {
+	c.nodes = informer(clients.Core, "nodes", fields.OneTermEqualSelector("metadata.name", c.nodeName), &corev1.Node{})
+	c.pods = informer(clients.Core, "pods", fields.OneTermEqualSelector("spec.nodeName", c.nodeName), &corev1.Pod{})
+	if c.policies == nil {
+		c.ofCluster = informer(clients.Policies, "nodepolicies", fields.Everything(), &v1alpha1.NodePolicy{})
+	}
+	for _, i := range c.watched() {
+		if err := i.SetTransform(slim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) watched() []toolscache.SharedInformer {
+	if c.ofCluster == nil {
+		return []toolscache.SharedInformer{c.nodes, c.pods}
+	}
+	return []toolscache.SharedInformer{c.nodes, c.pods, c.ofCluster}
+}
+
+func informer(client rest.Interface, resource string, selector fields.Selector, kind runtime.Object) toolscache.SharedInformer {
+	request := func(o *metav1.ListOptions, watches bool) *rest.Request {
+		o.Watch, o.FieldSelector = watches, selector.String()
+		return client.Get().Resource(resource).VersionedParams(o, metav1.ParameterCodec)
+	}
+	lw := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return request(&o, false).Do(ctx).Get()
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return request(&o, true).Watch(ctx)
+		},
+	}
+	return toolscache.NewSharedInformer(lw, kind, 0)
+}
+
+// slim drops what nobody here reads.
+func slim(o any) (any, error) {
+	if p, isPod := o.(*corev1.Pod); isPod {
+		slimPod(p)
+	}
+	if of, err := meta.Accessor(o); err == nil {
+		of.SetManagedFields(nil)
+	}
+	return o, nil
+}
+
+// slimPod drops what takes room and what we must not store: environments hold secrets. Of volumes those are left that can fill the disk.
+func slimPod(p *corev1.Pod) {
+	delete(p.Annotations, corev1.LastAppliedConfigAnnotation) // the environment is in it once more
+	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return !OnDisk(&v) })
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		c := &p.Spec.EphemeralContainers[i].EphemeralContainerCommon
+		c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
+	}
+}
+
+// OnDisk says whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
+// the ConfigMaps as well, which nobody can fill).
+func OnDisk(v *corev1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
+}
+
+// register has every change told, and returns what says that all of a kind is known.
+func (c *Cluster) register() (all []toolscache.ResourceEventHandlerRegistration, err error) {
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.notify() }, UpdateFunc: func(_, _ any) { c.notify() }, DeleteFunc: func(any) { c.notify() },
+	}
+	for _, i := range c.watched() {
+		registered, err := i.AddEventHandler(handler)
+		if err != nil {
+			return nil, fmt.Errorf("watch the API server: %w", err)
+		}
+		all = append(all, registered)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers = all[:2]
+	if c.ofCluster != nil {
+		c.ofPolicies = all[2]
+	}
+	return all, nil
+}
+
+// object is what the informer knows by that name; it is not to be changed.
+func object[T any](of toolscache.SharedInformer, name string) (*T, bool) {
+	o, there, err := of.GetStore().GetByKey(name)
+	t, is := o.(*T)
+	return t, err == nil && there && is
+}
+
+// objects are all that the informer knows, in no order; they are not to be changed.
+func objects[T any](of toolscache.SharedInformer) (all []*T) {
+	for _, o := range of.GetStore().List() {
+		if t, is := o.(*T); is {
+			all = append(all, t)
+		}
+	}
+	return all
+}

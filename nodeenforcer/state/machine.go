@@ -1,0 +1,115 @@
+package state
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+)
+
+// Machine is where the enforcer runs, as far as the plan depends on it.
+type Machine struct {
+	// CgroupRoot is where the host's cgroups are mounted, ProcRoot its /proc; empty: the plan is of another
+	// machine.
+	CgroupRoot, ProcRoot string
+	// KubeletRoot is the kubelet's folder, /var/lib/kubelet, for cpu_manager_state. Empty: not read.
+	KubeletRoot string
+	Version     cgroupfile.Version
+	// Driver is what the kubelet uses; empty: as its configuration says, or as the tree looks.
+	Driver plan.Driver
+}
+
+// DetectMachine looks at what is mounted.
+func DetectMachine(cgroupRoot, procRoot, kubeletRoot string) (Machine, error) {
+	version, err := cgroup.Detect(cgroupRoot)
+	if err != nil {
+		return Machine{}, err
+	}
+	return Machine{CgroupRoot: cgroupRoot, ProcRoot: procRoot, KubeletRoot: kubeletRoot, Version: version}, nil
+}
+
+// Node is what the plan needs to know.
+func (m Machine) Node(s State) plan.Node {
+	n := plan.Node{
+		Name: s.Node.Name, Version: m.Version, Driver: m.driver(s),
+		Capacity: s.Node.Status.Capacity, Kubelet: s.Config, KubeletVersion: s.Node.Status.NodeInfo.KubeletVersion,
+	}
+	if m.ProcRoot != "" {
+		n.PageSize = int64(os.Getpagesize())
+		if pids, err := cgroup.MaxPIDs(m.ProcRoot); err == nil {
+			n.PIDs = pids
+		}
+	}
+	if m.KubeletRoot != "" {
+		if state, err := readCPUs(m.KubeletRoot); err == nil {
+			n.CPUs = state
+		}
+	}
+	return n
+}
+
+// driver is the kubelet's. Where its configuration is not known, the tree tells: only systemd names it kubepods.slice.
+func (m Machine) driver(s State) plan.Driver {
+	if m.Driver != "" {
+		return m.Driver
+	}
+	if s.Config != nil {
+		if driver := plan.Driver(s.Config.CgroupDriver); driver == plan.Systemd || driver == plan.Cgroupfs {
+			return driver
+		}
+	}
+	if m.CgroupRoot == "" {
+		return plan.Cgroupfs // the kubelet's default
+	}
+	for _, below := range []string{"", "systemd", "memory"} {
+		if _, err := os.Stat(filepath.Join(m.CgroupRoot, below, "kubepods.slice")); err == nil {
+			return plan.Systemd
+		}
+	}
+	return plan.Cgroupfs
+}
+
+// readCPUs reads the kubelet's cpu_manager_state, which is there where its policy is static.
+func readCPUs(kubeletRoot string) (*plan.CPUManagerState, error) {
+	text, err := os.ReadFile(filepath.Join(kubeletRoot, "cpu_manager_state"))
+	if err != nil {
+		return nil, fmt.Errorf("read cpu_manager_state: %w", err)
+	}
+	return plan.ParseCPUManagerState(text)
+}
+
+// LocalNode is this machine as a Node, where nobody has one: its CPUs and its memory.
+func LocalNode(name, procRoot string) (*corev1.Node, error) {
+	memory, err := cgroup.MemTotal(procRoot)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+	}}}, nil
+}
+
+// Cgroups are the machine's, as they are to be written under this driver. bus is the socket of the host's D-Bus or of its systemd.
+func (m Machine) Cgroups(driver plan.Driver, bus string) (cgroup.Tree, error) {
+	var tree cgroup.Tree = cgroup.NewV2(m.CgroupRoot)
+	if m.Version == cgroupfile.V1 {
+		v1, err := cgroup.NewV1(m.CgroupRoot, m.ProcRoot)
+		if err != nil {
+			return nil, err
+		}
+		tree = v1
+	}
+	if driver == plan.Systemd {
+		tree = cgroup.NewSystemd(tree, m.Version, cgroup.DialSystemd(bus))
+	}
+	return tree, nil
+}

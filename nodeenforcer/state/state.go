@@ -1,0 +1,96 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// State is what is known of the node at one moment.
+type State struct {
+	Node   *corev1.Node
+	Policy *v1alpha1.NodePolicy // nil: none, so the node is only observed
+	// PolicyUnknown: nobody said yet which policies there are; that Policy is nil means nothing.
+	PolicyUnknown bool
+	Pods          []*corev1.Pod
+	// Config is the kubelet's; nil: not known.
+	Config *kubeletconfigv1beta1.KubeletConfiguration
+	// Guessed: the kubelet was asked for its configuration and never answered.
+	Guessed bool
+	// From says where it is from, for people.
+	From string
+	// Live: from the API server, and not from a checkpoint or a file.
+	Live bool
+}
+
+// Spec is what the policy asks for; nil: there is none.
+func (s State) Spec() *v1alpha1.NodePolicySpec {
+	if s.Policy == nil {
+		return nil
+	}
+	return &s.Policy.Spec
+}
+
+// Source knows the state of a node.
+type Source interface {
+	// State is false as long as nothing is known.
+	State() (State, bool)
+	// Changed has a value after the state changed.
+	Changed() <-chan struct{}
+	// Start keeps the state until the context ends.
+	Start(ctx context.Context) error
+}
+
+// Fixed is a state that never changes: from files.
+type Fixed State
+
+// State is for Source.
+func (f *Fixed) State() (State, bool) { return State(*f), true }
+
+// Changed is for Source.
+func (f *Fixed) Changed() <-chan struct{} { return nil }
+
+// Start is for Source.
+func (f *Fixed) Start(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// PolicyFor returns the heaviest policy that selects the node, ties by name; nil where none does. A policy whose selector does
+// not compile selects nothing, and is named in the error.
+func PolicyFor(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.NodePolicy, error) {
+	var errs []error
+	var selecting []*v1alpha1.NodePolicy
+	for _, p := range policies {
+		selector, err := selectorOf(p)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if selector.Matches(labels.Set(node.Labels)) {
+			selecting = append(selecting, p)
+		}
+	}
+	if len(selecting) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return slices.MinFunc(selecting, func(a, b *v1alpha1.NodePolicy) int {
+		return cmp.Or(-cmp.Compare(a.Spec.Weight, b.Spec.Weight), cmp.Compare(a.Name, b.Name))
+	}), errors.Join(errs...)
+}
+
+func selectorOf(p *v1alpha1.NodePolicy) (labels.Selector, error) {
+	if p.Spec.NodeSelector == nil {
+		return labels.Everything(), nil
+	}
+	selector, err := p.Spec.NodeSelector.AsSelector()
+	if err != nil {
+		return nil, fmt.Errorf("NodePolicy %s: nodeSelector: %w", p.Name, err)
+	}
+	return selector, nil
+}

@@ -1,0 +1,62 @@
+package explain_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/review/explain"
+)
+
+func print(t *testing.T, in explain.Input, style explain.Style) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := explain.Text(&out, explain.Explain(in), style); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Colors are all that the style adds, and are on the labels alone.
+func TestColor(t *testing.T) {
+	in := web(grace(0), policy(t, "p", 0, gives("gone")))
+	colored, plain := print(t, in, explain.Style{Width: 100, Color: true}), print(t, in, explain.Style{Width: 100})
+	if diff := cmp.Diff(plain, regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(colored, "")); diff != "" {
+		t.Errorf("-plain +colored:\n%s", diff)
+	}
+	for _, label := range []string{"\x1b[1mPriority\x1b[0m", "\x1b[1;31mWarnings\x1b[0m", "\x1b[1;33mUnknown\x1b[0m"} {
+		said(t, colored, label)
+	}
+}
+
+// A pod with many containers and many policies still fits, and it says what it leaves out.
+func TestManyContainers(t *testing.T) {
+	in := web(edit(func(p *corev1.Pod) {
+		for i := range 20 {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprintf("c%d", i), Lifecycle: calls})
+		}
+	}))
+	for i := range 20 {
+		policy(t, fmt.Sprintf("p%02d", i), 0, allows("a"))(&in)
+		in.Policies[i].Spec.Match = nil
+	}
+	in.Namespace.Name = "kube-system" // so that none is for it
+	text := print(t, in, explain.Style{Width: 100})
+	said(t, text, "and 18 more", "and 18 more containers", "and 14 more that are not for it")
+	if lines := strings.Count(text, "\n"); lines > screen {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+}
+
+func TestJSONHasEveryList(t *testing.T) {
+	var out bytes.Buffer
+	if err := explain.JSON(&out, explain.Explain(explain.Input{Pod: &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}})); err != nil {
+		t.Fatal(err)
+	}
+	said(t, out.String(), `"policies": []`, `"containers": []`, `"files": []`, `"constraints": []`, `"today": []`, `"refused": []`)
+}
