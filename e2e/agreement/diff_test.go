@@ -34,7 +34,7 @@ func TestDiffWithACluster(t *testing.T) {
 	stays := s.Policy(t, elsewhere, v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))}, Removal: removal})
 	stored(t, s, ns, "p", bound("of-the-diff"))
 	stored(t, s, elsewhere, "p", bound("of-the-diff"))
-	// No policy is for these: nothing about them is to be told.
+	// No policy is for these: nothing about them is to be reported.
 	for _, class := range []string{"system-node-critical", "system-cluster-critical"} {
 		stored(t, s, metav1.NamespaceSystem, "of-the-diff-"+class, func(p *corev1.Pod) {
 			bound("of-the-diff")(p)
@@ -83,7 +83,7 @@ ALLOWED   1 Deployment, 1 Pod in NS: slow, p
        2  warned about with other words
        1  running pod would be created otherwise today: a policy reaches new pods only
 `)
-	// A cluster that runs already has more, of which the text tells as well; there the changes of these namespaces are what is held.
+	// A cluster that runs already has more, which the text reports as well; there the changes of these namespaces are what is held.
 	alone := s.Webhook != nil
 	ours := func(lines []string) []string {
 		return slices.DeleteFunc(lines, func(line string) bool {

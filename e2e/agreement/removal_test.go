@@ -169,7 +169,7 @@ func bound(node string) func(*corev1.Pod) {
 
 func finished(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "ready", corev1.PodSucceeded }
 
-// stateful is a pod of a StatefulSet, in a version that is served no more: the garbage collector, which deletes pods whose owner is gone, can't tell.
+// stateful is a pod of a StatefulSet, in a version that is served no more: the garbage collector, which deletes pods whose owner is gone, can't find out.
 func stateful(p *corev1.Pod) {
 	p.Spec.NodeName = "ready"
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1beta2", Kind: "StatefulSet", Name: "db", UID: "1", Controller: new(true)}}

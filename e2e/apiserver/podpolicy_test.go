@@ -109,7 +109,7 @@ func check(t *testing.T, who, want, said string, err error) {
 	}
 }
 
-// kubectl get tells at a glance what each policy does.
+// kubectl get shows at a glance what each policy does.
 func TestPrinterColumns(t *testing.T) {
 	s := shared.Get(t)
 	text := `

@@ -50,7 +50,7 @@ func TestSecondReplica(t *testing.T) {
 	}
 }
 
-// Somebody empties caBundle, as a deployment tool does that applies its manifest again: the leader writes it anew, and no
+// Somebody empties caBundle, as a deployment tool does that applies its manifest again: the leader writes it again, and no
 // pod goes without its defaults for longer.
 func TestCABundleEmptied(t *testing.T) {
 	s := shared.Get(t)
@@ -65,7 +65,7 @@ func TestCABundleEmptied(t *testing.T) {
 	if err := s.Client.Patch(t.Context(), &configuration, patch); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "caBundle written anew", func(ctx context.Context) (bool, error) {
+	suite.Eventually(t, "caBundle written again", func(ctx context.Context) (bool, error) {
 		err := s.Client.Get(ctx, key, &configuration)
 		return string(configuration.Webhooks[0].ClientConfig.CABundle) == want, err
 	})

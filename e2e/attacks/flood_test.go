@@ -171,7 +171,7 @@ func (l latencies) String() string {
 }
 
 // ordinary sends small reviews one after the other for a time, once there is what they are to be sent beside, and fails the test where one is not
-// answered, or not let go.
+// answered, or not allowed.
 func ordinary(t *testing.T, caller *http.Client, url string, within time.Duration, begun func() bool) latencies {
 	t.Helper()
 	reviews := ordinaryReviews()

@@ -72,7 +72,7 @@ type model struct {
 	pods        map[types.UID]*podState
 	nodes       map[string]*nodeState
 	attachments map[types.UID]*storagev1.VolumeAttachment
-	// recent is the version from which on changes may have been judged by what was stored of other objects before it: a node is heard of
+	// recent is the version from which on changes may have been judged by what was stored of other objects before it: a node renews its lease
 	// while a pod of it is being removed. What one object says of itself is judged and stored at one version.
 	recent uint64
 
@@ -97,7 +97,7 @@ type podState struct {
 type nodeState struct {
 	node  *corev1.Node // nil: there is none
 	lease *coordinationv1.Lease
-	// epoch counts how often it was heard of.
+	// epoch counts the signs of life since.
 	epoch int
 	// confirmed is the epoch in which its confirmation was written.
 	confirmed int
@@ -148,7 +148,7 @@ func (m *model) past(about []string) string {
 	return strings.Join(all, "\n")
 }
 
-// versionsKept is how many versions of an object are told.
+// versionsKept is how many versions of an object a finding prints.
 const versionsKept = 12
 
 // remember keeps what of a version decides.
@@ -257,7 +257,7 @@ func (m *model) whyPod(p *podState, o *corev1.Pod) string {
 	if why := m.whyNode("", o.Spec.NodeName); why != "" {
 		return why
 	}
-	// A road that remains open (docs/removal-guard.md): an update that completed the removal of the pod that had the name.
+	// A path of removal that remains open (docs/removal-guard.md): an update that completed the removal of the pod that had the name.
 	if p.bound > m.recent && m.vanished[podName(o)] > m.recent {
 		return "OPEN ROAD, just bound, by what was judged before"
 	}
@@ -274,7 +274,7 @@ func (m *model) isConfirming(uid types.UID) bool {
 	return is && v >= m.recent
 }
 
-// isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, that was not heard of since.
+// isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, without a sign of life of that since.
 func (m *model) isConfirmed(p *podState, o *corev1.Pod) bool {
 	text := o.Annotations[confirmForceDelete]
 	return m.said.confirmations[text] && strings.HasPrefix(text, string(o.UID)+"/") &&
@@ -304,7 +304,7 @@ func (m *model) nodeOf(name string) *nodeState {
 	return n
 }
 
-// isOff says whether a node is not ready, and confirmed since it was last heard of.
+// isOff says whether a node is not ready, and confirmed since its last sign of life.
 func (m *model) isOff(n *nodeState) bool {
 	if n.node == nil || n.confirmed != n.epoch {
 		return false
@@ -416,7 +416,7 @@ func (m *model) held(node string) []string {
 }
 
 // forgery is a confirmation that is stored, and of which nobody said the like who may. One of another UID, with which a patch may have created the object
-// anew, confirms nothing.
+// again, confirms nothing.
 func (m *model) forgery(which string, uid types.UID, text string, about []string) {
 	if who, is := m.said.forged[text]; is && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
 		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about, m.past(about)})

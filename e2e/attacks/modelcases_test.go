@@ -80,26 +80,26 @@ func TestModel(t *testing.T) {
 		"forged":                          {events: append(on, is(pod(says("p1/f")))), say: func(s *said) { s.forged["p1/f"] = "edit" }, want: "a confirmation of guarded/db-0 by edit"},
 		"forged, of another":              {events: append(on, is(pod(says("p0/f")))), say: func(s *said) { s.forged["p0/f"] = "edit" }},
 		"silent, confirmed":               {events: append(on, is(pod(says("p1/t/h"))), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }},
-		"never heard of, confirmed": {events: []event{is(lease(0)), is(node(0, corev1.ConditionUnknown, anew)), is(pod(says("p1/t/h"))), is(node(-9, corev1.ConditionUnknown)), gone(pod(says("p1/t/h")))},
+		"never alive, confirmed": {events: []event{is(lease(0)), is(node(0, corev1.ConditionUnknown, anew)), is(pod(says("p1/t/h"))), is(node(-9, corev1.ConditionUnknown)), gone(pod(says("p1/t/h")))},
 			say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 5},
-		"silent, confirmed, heard of":     {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
-		"its Node gone":                   {events: []event{is(pod()), gone(pod())}},
-		"its Node goes":                   {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
-		"its Node goes, confirmed off":    {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"its Node goes, forged off":       {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff))), want: nVanished},
-		"confirmed off":                   {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"confirmed off while it ran":      {events: []event{is(lease(0)), is(node(0, corev1.ConditionTrue)), is(pod()), is(node(0, corev1.ConditionTrue, confirmedOff)), is(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())}, say: func(s *said) { s.early["n1/off"] = true }, want: pVanished},
-		"silent before it was written":    {events: append(off, gone(pod())), say: func(s *said) { s.early["n1/off"] = true }},
-		"confirmed off, lease renewed":    {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
-		"confirmed off, a heartbeat":      {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
-		"confirmed off, heard of just so": {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
-		"taint":                           {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), want: outOf},
-		"taint, confirmed off":            {events: append(off, is(node(0, corev1.ConditionUnknown, confirmedOff, tainted))), say: func(s *said) { s.confirmations["n1/off"] = true }},
-		"taint, by an allowed actor":      {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
-		"made with the taint":             {events: []event{is(pod()), is(node(0, corev1.ConditionUnknown, tainted))}, want: outOf},
-		"a volume of a node that runs":    {events: append(on, is(attachmentOf("n")), gone(attachmentOf("n"))), want: "VolumeAttachment vanished"},
-		"one that is not attached":        {events: append(on, is(unattachedTo("n")), gone(unattachedTo("n")))},
-		"a volume of a node that is off":  {events: append(off, is(attachmentOf("n")), gone(attachmentOf("n"))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"silent, confirmed, alive again": {events: append(on, is(pod(says("p1/t/h"))), is(lease(9)), gone(pod(says("p1/t/h")))), say: func(s *said) { s.confirmations["p1/t/h"] = true }, recent: 6, want: pVanished},
+		"its Node gone":                  {events: []event{is(pod()), gone(pod())}},
+		"its Node goes":                  {events: append(on, gone(node(0, corev1.ConditionTrue))), want: nVanished},
+		"its Node goes, confirmed off":   {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"its Node goes, forged off":      {events: append(off, gone(node(0, corev1.ConditionUnknown, confirmedOff))), want: nVanished},
+		"confirmed off":                  {events: append(off, is(pod(ends))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"confirmed off while it ran":     {events: []event{is(lease(0)), is(node(0, corev1.ConditionTrue)), is(pod()), is(node(0, corev1.ConditionTrue, confirmedOff)), is(node(0, corev1.ConditionUnknown, confirmedOff)), gone(pod())}, say: func(s *said) { s.early["n1/off"] = true }, want: pVanished},
+		"silent before it was written":   {events: append(off, gone(pod())), say: func(s *said) { s.early["n1/off"] = true }},
+		"confirmed off, lease renewed":   {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
+		"confirmed off, a heartbeat":     {events: append(off, is(node(9, corev1.ConditionUnknown, confirmedOff)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 6, want: pVanished},
+		"confirmed off, alive just so":   {events: append(off, is(lease(9)), gone(pod())), say: func(s *said) { s.confirmations["n1/off"] = true }, recent: 4},
+		"taint":                          {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), want: outOf},
+		"taint, confirmed off":           {events: append(off, is(node(0, corev1.ConditionUnknown, confirmedOff, tainted))), say: func(s *said) { s.confirmations["n1/off"] = true }},
+		"taint, by an allowed actor":     {events: append(on, is(node(0, corev1.ConditionTrue, tainted))), say: func(s *said) { s.actors["n1"] = true }},
+		"made with the taint":            {events: []event{is(pod()), is(node(0, corev1.ConditionUnknown, tainted))}, want: outOf},
+		"a volume of a node that runs":   {events: append(on, is(attachmentOf("n")), gone(attachmentOf("n"))), want: "VolumeAttachment vanished"},
+		"one that is not attached":       {events: append(on, is(unattachedTo("n")), gone(unattachedTo("n")))},
+		"a volume of a node that is off": {events: append(off, is(attachmentOf("n")), gone(attachmentOf("n"))), say: func(s *said) { s.confirmations["n1/off"] = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(map[string]bool{"guarded": false})
@@ -136,7 +136,7 @@ func unattachedTo(node string) *storagev1.VolumeAttachment {
 	return v
 }
 
-// What a finding is told with is what may have to do with it, of one pod among many.
+// What a finding is printed with is what may have to do with it, of one pod among many.
 func TestConcerning(t *testing.T) {
 	r := record{counts: map[string]map[outcome]int{}}
 	for i, about := range [][]string{{"ns/db-0"}, {"ns/db-1"}, {"ns/"}, {"other/"}, {"node/n"}, {"node/"}, {"node/m"}} {

@@ -48,7 +48,7 @@ func (w *walk) deleteNode() []request {
 	case silent && w.one(3):
 		rs = w.confirmOf(n)
 	}
-	return append(rs, w.deleting(request{road: "delete a node", who: who, path: nodesPath + "/" + n.Name, about: []string{nodeName(n.Name)}}, n.UID))
+	return append(rs, w.deleting(request{attempt: "delete a node", who: who, path: nodesPath + "/" + n.Name, about: []string{nodeName(n.Name)}}, n.UID))
 }
 
 func (w *walk) deleteNodes() []request {
@@ -59,7 +59,7 @@ func (w *walk) deleteNodes() []request {
 	if rs == nil && !w.runs(n.Name) && w.one(3) {
 		rs = w.confirmOf(n)
 	}
-	r := w.deleting(request{road: "delete a collection of nodes", who: oneOf(w, noders), path: nodesPath, about: []string{nodeName(n.Name)}}, "")
+	r := w.deleting(request{attempt: "delete a collection of nodes", who: oneOf(w, noders), path: nodesPath, about: []string{nodeName(n.Name)}}, "")
 	if r.query == nil {
 		r.query = url.Values{}
 	}
@@ -106,7 +106,7 @@ func (w *walk) annotateNode(who string, n *corev1.Node, text string) request {
 	if who != "noder" && w.one(4) {
 		path += "/status"
 	}
-	return w.dryly(w.patch(request{road: "confirm a node", who: who, path: path, about: []string{nodeName(n.Name)}}, n,
+	return w.dryly(w.patch(request{attempt: "confirm a node", who: who, path: path, about: []string{nodeName(n.Name)}}, n,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, confirmOff, text), ""))
 }
 
@@ -139,14 +139,14 @@ func (w *walk) confirmNode() []request {
 
 func (w *walk) outOfService() []request {
 	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
-	const road = "out of service"
+	const attempt = "out of service"
 	if w.one(8) {
 		n, r := w.spare(taint)
 		if gone := oneOf(w, []string{busy, cold}) + "-0"; w.model.nodeOf(gone).node == nil { // beside the pods of the one before
 			n.Name = gone
 			r.body, r.about = toJSON(n), []string{nodeName(gone)}
 		}
-		r.road = road
+		r.attempt = attempt
 		return []request{r}
 	}
 	of := oneOf(w, []string{busy, cold, cold})
@@ -165,7 +165,7 @@ func (w *walk) outOfService() []request {
 		rs = w.confirmOf(n)
 	}
 	taints := append(n.DeepCopy().Spec.Taints, taint)
-	r := w.patch(request{road: road, who: who, path: path, about: []string{nodeName(n.Name)}}, n, fmt.Appendf(nil, `{"spec":{"taints":%s}}`, toJSON(taints)),
+	r := w.patch(request{attempt: attempt, who: who, path: path, about: []string{nodeName(n.Name)}}, n, fmt.Appendf(nil, `{"spec":{"taints":%s}}`, toJSON(taints)),
 		fmt.Sprintf(`[{"op":"add","path":"/spec/taints","value":%s}]`, toJSON(taints)))
 	switch {
 	case w.one(6):
@@ -173,7 +173,7 @@ func (w *walk) outOfService() []request {
 		now.Spec.Taints = taints
 		r.method, r.contentType, r.query, r.body = http.MethodPut, asJSON, nil, toJSON(now)
 	case who != "noder" && w.one(6): // which drops it, and says that it took it
-		r.road, r.path = "out of service by the status", path+"/status"
+		r.attempt, r.path = "out of service by the status", path+"/status"
 	}
 	return append(rs, w.dryly(r))
 }
@@ -213,7 +213,7 @@ func (w *walk) nodeFinalizer() []request {
 	if n.UID != "" && !w.runs(n.Name) && w.one(4) {
 		rs = append(w.confirmOf(n), rs...)
 	}
-	last := w.patch(request{road: "finalizer of a node", who: who, path: nodesPath + "/" + n.Name, about: about}, n, []byte(`{"metadata":{"finalizers":null}}`), `[{"op":"remove","path":"/metadata/finalizers"}]`)
+	last := w.patch(request{attempt: "finalizer of a node", who: who, path: nodesPath + "/" + n.Name, about: about}, n, []byte(`{"metadata":{"finalizers":null}}`), `[{"op":"remove","path":"/metadata/finalizers"}]`)
 	if who != "noder" && w.one(3) {
 		last.path += "/status"
 	}
@@ -234,7 +234,7 @@ func (w *walk) detach() []request {
 		who = repair
 		w.model.said.actors[v.UID] = true
 	}
-	r := w.deleting(request{road: "delete a VolumeAttachment", who: who, path: path + "/" + v.Name, about: []string{"volumeattachment/" + v.Name, nodeName(v.Spec.NodeName)}}, v.UID)
+	r := w.deleting(request{attempt: "delete a VolumeAttachment", who: who, path: path + "/" + v.Name, about: []string{"volumeattachment/" + v.Name, nodeName(v.Spec.NodeName)}}, v.UID)
 	if w.one(3) {
 		r.path = path
 		if r.query == nil {

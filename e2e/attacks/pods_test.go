@@ -92,12 +92,12 @@ func (w *walk) deletePod() []request {
 }
 
 func (w *walk) deleteOf(who string, p *corev1.Pod) request {
-	return w.deleting(request{road: "delete", who: who, path: podPath(p), about: []string{podName(p)}}, p.UID)
+	return w.deleting(request{attempt: "delete", who: who, path: podPath(p), about: []string{podName(p)}}, p.UID)
 }
 
 func (w *walk) deletePods() []request {
 	ns := oneOf(w, w.namespaces())
-	r := w.deleting(request{road: "delete a collection of pods", who: oneOf(w, removers), path: "/api/v1/namespaces/" + ns + "/pods", about: []string{ns + "/"}}, "")
+	r := w.deleting(request{attempt: "delete a collection of pods", who: oneOf(w, removers), path: "/api/v1/namespaces/" + ns + "/pods", about: []string{ns + "/"}}, "")
 	if r.query == nil {
 		r.query = url.Values{}
 	}
@@ -118,7 +118,7 @@ func (w *walk) evict() []request {
 }
 
 func (w *walk) eviction(p *corev1.Pod) request {
-	r := request{road: "eviction", who: oneOf(w, evictors), method: http.MethodPost, path: podPath(p, "eviction"), about: []string{podName(p)}}
+	r := request{attempt: "eviction", who: oneOf(w, evictors), method: http.MethodPost, path: podPath(p, "eviction"), about: []string{podName(p)}}
 	o := &policyv1.Eviction{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 		DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: w.grace()}}
 	if r.dry = w.one(6); r.dry {
@@ -145,7 +145,7 @@ func (w *walk) endStatus() []request {
 // ended says in a status, in one way or another, that a pod has ended.
 func (w *walk) ended(who string, p *corev1.Pod) request {
 	phase := oneOf(w, []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded})
-	r := w.patch(request{road: "status", who: who, path: podPath(p, "status"), about: []string{podName(p)}}, p, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase),
+	r := w.patch(request{attempt: "status", who: who, path: podPath(p, "status"), about: []string{podName(p)}}, p, fmt.Appendf(nil, `{"status":{"phase":%q}}`, phase),
 		fmt.Sprintf(`[{"op":"replace","path":"/status/phase","value":%q}]`, phase))
 	if w.one(6) {
 		now := p.DeepCopy()
@@ -189,8 +189,8 @@ func (w *walk) patch(r request, o metav1.Object, change []byte, operations strin
 	return r
 }
 
-func mergePatch(road, who, path string, about []string, body string) request {
-	return request{road: road, who: who, method: http.MethodPatch, path: path, contentType: asMerge, body: []byte(body), about: about}
+func mergePatch(attempt, who, path string, about []string, body string) request {
+	return request{attempt: attempt, who: who, method: http.MethodPatch, path: path, contentType: asMerge, body: []byte(body), about: about}
 }
 
 // confirmationOf is what who has the verb writes, or, with another time, what does not count.
@@ -237,10 +237,10 @@ func (w *walk) confirmPod() []request {
 	if w.one(3) {
 		sub = []string{oneOf(w, []string{"status", "ephemeralcontainers", "resize"})}
 	}
-	r := w.patch(request{road: "confirm a pod", who: who, path: podPath(p, sub...), about: []string{podName(p)}}, p,
+	r := w.patch(request{attempt: "confirm a pod", who: who, path: podPath(p, sub...), about: []string{podName(p)}}, p,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, confirmForceDelete, text), "")
 	if sub != nil { // some drop annotations, and say that they took them
-		r.road = "confirm a pod by a subresource"
+		r.attempt = "confirm a pod by a subresource"
 	}
 	rs := []request{w.dryly(r)}
 	if w.one(2) {
@@ -287,7 +287,7 @@ func (w *walk) withoutFinalizers(p *corev1.Pod) request {
 	if w.one(2) {
 		who, sub = oneOf(w, []string{"operator", "remover", "root", "ghost"}), []string{oneOf(w, []string{"status", "ephemeralcontainers", "resize"})}
 	}
-	return w.dryly(w.patch(request{road: "finalizer", who: who, path: podPath(p, sub...), about: []string{podName(p)}}, p,
+	return w.dryly(w.patch(request{attempt: "finalizer", who: who, path: podPath(p, sub...), about: []string{podName(p)}}, p,
 		[]byte(`{"metadata":{"labels":{"a":"b"},"finalizers":null}}`), `[{"op":"remove","path":"/metadata/finalizers"}]`))
 }
 
@@ -302,7 +302,7 @@ func (w *walk) binding() []request {
 	bind := func(annotations map[string]string) request {
 		b := &corev1.Binding{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Binding"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, Annotations: annotations},
 			Target: corev1.ObjectReference{Kind: "Node", Name: busy + "-0"}}
-		r := request{road: "binding", who: oneOf(w, []string{"remover", "root"}), method: http.MethodPost, path: podPath(p, "binding"), contentType: asJSON, body: toJSON(b), about: []string{podName(p)}}
+		r := request{attempt: "binding", who: oneOf(w, []string{"remover", "root"}), method: http.MethodPost, path: podPath(p, "binding"), contentType: asJSON, body: toJSON(b), about: []string{podName(p)}}
 		if w.one(2) {
 			r.path = "/api/v1/namespaces/" + p.Namespace + "/bindings"
 		}
@@ -311,7 +311,7 @@ func (w *walk) binding() []request {
 	rs := []request{bind(map[string]string{confirmForceDelete: string(p.UID) + "/2026-01-31T12:00:00Z"}), bind(nil)}
 	if p.UID == "" {
 		rs = append([]request{{who: "edit", method: http.MethodPost, path: "/api/v1/namespaces/" + p.Namespace + "/pods", contentType: asJSON, body: toJSON(p)}}, rs...)
-		rs = append(rs, request{road: "delete", who: "edit", method: http.MethodDelete, path: podPath(p), query: url.Values{"gracePeriodSeconds": {"0"}}, about: []string{podName(p)}})
+		rs = append(rs, request{attempt: "delete", who: "edit", method: http.MethodDelete, path: podPath(p), query: url.Values{"gracePeriodSeconds": {"0"}}, about: []string{podName(p)}})
 	}
 	return rs
 }
@@ -339,7 +339,7 @@ func (w *walk) ownership() []request {
 	return append(rs, w.deleteOf(oneOf(w, tenants), p))
 }
 
-// claim makes the claim of a pod anew, for many. Claims are told apart from the pod by times in seconds.
+// claim recreates the claim of a pod, for many. Claims are told apart from the pod by times in seconds.
 func (w *walk) claim() []request {
 	p := w.podWhere(func(p *podState) bool {
 		return w.model.said.exclusive[p.pod.UID] && p.pod.Status.StartTime != nil && time.Since(p.pod.Status.StartTime.Time) > 3*time.Second
@@ -368,7 +368,7 @@ func (w *walk) stopped() []request {
 	rs := []request{{who: who, method: http.MethodDelete, path: podPath(p), contentType: asJSON, about: about,
 		body: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0,"preconditions":{"uid":%q}}`, p.UID)}}
 	if !finished(p) && !w.one(5) {
-		// With the UID, as a kubelet's are, which may have been told of the pod's successor meanwhile (pkg/util/pod/pod.go PatchPodStatus, 1.36.3).
+		// With the UID, as a kubelet's are, which may have seen the pod's successor meanwhile (pkg/util/pod/pod.go PatchPodStatus, 1.36.3).
 		rs = append([]request{mergePatch("", who, podPath(p, "status"), about, fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"phase":"Succeeded"}}`, p.UID))}, rs...)
 	}
 	return rs

@@ -15,7 +15,7 @@ import (
 
 // request is one of a walk.
 type request struct {
-	road        string // what it tries; empty: it only prepares
+	attempt     string // what it tries; empty: it only prepares
 	who         string
 	method      string
 	path        string
@@ -57,7 +57,7 @@ const (
 	dry     outcome = "let go dry"
 )
 
-// send sends a request and tells what became of it, and the beginning of the answer where it was no success.
+// send sends a request and returns what became of it, and the beginning of the answer where it was no success.
 func send(ctx context.Context, kube *http.Client, host string, r request) (outcome, string) {
 	target := strings.TrimSuffix(host, "/") + r.path
 	if len(r.query) > 0 {
@@ -95,12 +95,12 @@ func send(ctx context.Context, kube *http.Client, host string, r request) (outco
 	return outcome(fmt.Sprint(response.StatusCode)), status.Message
 }
 
-// record is what was sent, for the list that a finding is told with, and for the counts.
+// record is what was sent, for the list that a finding is printed with, and for the counts.
 type record struct {
 	mu     sync.Mutex
 	n      int
 	last   []sent
-	counts map[string]map[outcome]int // by road
+	counts map[string]map[outcome]int // by attempt
 }
 
 type sent struct {
@@ -121,13 +121,13 @@ func (r *record) add(q request, o outcome, says string) {
 		r.last = append(r.last[:0], r.last[remembered:]...)
 	}
 	r.last = append(r.last, sent{r.n, q, o, says})
-	if r.counts[q.road] == nil {
-		r.counts[q.road] = map[outcome]int{}
+	if r.counts[q.attempt] == nil {
+		r.counts[q.attempt] = map[outcome]int{}
 	}
-	r.counts[q.road][o]++
+	r.counts[q.attempt][o]++
 }
 
-// concerning tells the last requests that may have to do with these objects, oldest first.
+// concerning lists the last requests that may have to do with these objects, oldest first.
 func (r *record) concerning(names []string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

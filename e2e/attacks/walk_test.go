@@ -38,8 +38,8 @@ type walk struct {
 	record          record
 }
 
-// roads are what is tried, each as often as any other. Those that must have been both refused and let go are judged by Podgrace.
-var roads = []struct {
+// attempts are what is tried, each as often as any other. Those that must have been both refused and allowed are judged by Podgrace.
+var attempts = []struct {
 	name string
 	try  func(*walk) []request
 }{
@@ -63,7 +63,7 @@ var roads = []struct {
 
 // A round is what is sent between two looks at what is stored, by several at once.
 const (
-	perRound = 3 // times each of the roads
+	perRound = 3 // times each of the attempts
 	senders  = 8 // as many as keep a small machine busy
 )
 
@@ -88,7 +88,7 @@ func TestWalk(t *testing.T) {
 	begin := time.Now()
 	var before uint64 // the version of the round before
 	told := 0
-	// A short walk may be too short for one of the roads, so that it goes on for a while.
+	// A short walk may be too short for one of the attempts, so that it goes on for a while.
 	for w.record.n < *requests || len(w.untried()) > 0 && w.record.n < 3**requests {
 		w.tend(t, w.model, w.rng.IntN)
 		w.look(t, state)
@@ -102,15 +102,15 @@ func TestWalk(t *testing.T) {
 		}
 	}
 	t.Log(w.summary(time.Since(begin)))
-	if roads := w.untried(); len(roads) > 0 {
-		t.Errorf("of %d requests never both refused and let go, so that nothing is shown: %q", w.record.n, roads)
+	if attempts := w.untried(); len(attempts) > 0 {
+		t.Errorf("of %d requests never both refused and allowed, so that nothing is shown: %q", w.record.n, attempts)
 	}
 }
 
-// untried are the roads that were not both refused and let go.
+// untried are the attempts that were not both refused and allowed.
 func (w *walk) untried() []string {
 	var untried []string
-	for _, r := range roads {
+	for _, r := range attempts {
 		if counts := w.record.counts[r.name]; r.name != "" && (counts[refused] == 0 || counts[let] == 0) {
 			untried = append(untried, r.name)
 		}
@@ -145,7 +145,7 @@ func (w *walk) look(t *testing.T, state *stored) {
 func (w *walk) plan() [][]request {
 	var all [][]request
 	for range perRound {
-		for _, r := range roads {
+		for _, r := range attempts {
 			if list := r.try(w); list != nil {
 				all = append(all, list)
 			}
@@ -187,14 +187,14 @@ func (w *walk) tell(t *testing.T) {
 	t.FailNow()
 }
 
-// summary tells what was tried, and what it came to.
+// summary says what was tried, and what it came to.
 func (w *walk) summary(took time.Duration) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d requests in %s\n", w.record.n, took.Round(time.Second))
-	for _, road := range slices.Sorted(maps.Keys(w.record.counts)) {
-		fmt.Fprintf(&text, "%-32s", cmp.Or(road, "(prepares)"))
-		for _, o := range slices.Sorted(maps.Keys(w.record.counts[road])) {
-			fmt.Fprintf(&text, " %s %d,", o, w.record.counts[road][o])
+	for _, attempt := range slices.Sorted(maps.Keys(w.record.counts)) {
+		fmt.Fprintf(&text, "%-32s", cmp.Or(attempt, "(prepares)"))
+		for _, o := range slices.Sorted(maps.Keys(w.record.counts[attempt])) {
+			fmt.Fprintf(&text, " %s %d,", o, w.record.counts[attempt][o])
 		}
 		fmt.Fprintln(&text)
 	}

@@ -89,7 +89,7 @@ func attachment(name, node string) *storagev1.VolumeAttachment {
 		Attacher: "example.com", NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}}}
 }
 
-// addNode makes a node of the group that its name tells.
+// addNode makes a node of the group that its name says.
 func (w *world) addNode(t *testing.T, name string) {
 	t.Helper()
 	of := name[:len(name)-len("-0")]
@@ -247,7 +247,7 @@ func claim(ns, name string, mode corev1.PersistentVolumeAccessMode) *corev1.Pers
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 }
 
-// isShell says whether a Node is none of those that the walk made: a server-side apply made it anew, with nothing but its name.
+// isShell says whether a Node is none of those that the walk made: a server-side apply recreated it, with nothing but its name.
 func isShell(n *corev1.Node) bool { return n.Labels[group] == "" }
 
 // tend puts back what the walk removed, so that there is something to attack, between rounds: nobody else writes then but controllers.
@@ -343,7 +343,7 @@ func (w *world) tendCold(t *testing.T, m *model, pick func(n int) int) {
 	case !is && pick(8) == 0:
 		w.unlessGone(t, name, w.TryRevive)
 		w.back[name] = time.Now()
-	case is && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are told to the second
+	case is && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are written to the second
 		w.unlessGone(t, name, w.TrySilence)
 		delete(w.back, name)
 	}
@@ -358,7 +358,7 @@ func (w *world) unlessGone(t *testing.T, name string, try func(context.Context, 
 	})
 }
 
-// addBare makes a pod without a controller, and its claim anew, and reports it running as its kubelet would.
+// addBare makes a pod without a controller, and its claim again, and reports it running as its kubelet would.
 func (w *world) addBare(t *testing.T, m *model, p *corev1.Pod) {
 	t.Helper()
 	ctx := t.Context()

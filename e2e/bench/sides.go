@@ -86,7 +86,7 @@ func furnish(ctx context.Context, c *cluster.Cluster) error {
 	return nil
 }
 
-// caBundle returns what the webhook's leader told the API server to trust.
+// caBundle returns what the webhook's leader has the API server trust.
 func caBundle(ctx context.Context, c *cluster.Cluster) ([]byte, error) {
 	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -209,4 +211,61 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
+}
+
+// look reads what the program has done and used so far.
+func look(ctx context.Context, e *podgrace.Enforcer) (s steady, err error) {
+	text, err := measure.Metrics(ctx, e.MetricsURL+"/metrics")
+	if err != nil {
+		return s, err
+	}
+	if s.cpu, err = measure.CPU(e.PID); err != nil {
+		return s, err
+	}
+	if s.memory, err = measure.MemoryOf(e.PID); err != nil {
+		return s, err
+	}
+	for series, into := range map[string]*float64{
+		"podgrace_node_writes_total": &s.writes, "podgrace_node_round_failures_total": &s.failures, "podgrace_node_cgroups": &s.cgroups, "podgrace_node_drift_files": &s.drift,
+		`podgrace_node_round_seconds_count{scope="full"}`: &s.full, `podgrace_node_round_seconds_count{scope="changed"}`: &s.partial, "go_memstats_heap_inuse_bytes": &s.heap,
+	} {
+		if *into, err = measure.Sum(text, series); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// steadyReport is the table.
+func steadyReport(o options, s steady) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\nSteady state: the real program, a real API server with %d pods (%d containers, %.0f planned cgroups) on its node, mode Repair, thresholds\n"+
+		"that are far, for %s: %.0f full rounds, %.0f others, %.0f that failed, %.0f files in drift.\n\n",
+		steadyPods, containers(steadyPods), s.cgroups, o.minute, s.full, s.partial, s.failures, s.drift)
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\tvalue\tgoal\t")
+	percent := s.cpu.Seconds() / s.elapsed.Seconds() * 100
+	for _, row := range []struct {
+		name  string
+		value float64
+		show  string
+		goal  goal
+	}{
+		{"writes", s.writes, "%.0f", new(0.0)},
+		{"CPU, seconds", s.cpu.Seconds(), "%.2f", nil},
+		{"CPU, % of a core", percent, "%.2f", new(1.0)},
+		{"RSS, MiB", s.memory.Resident / mib, "%.1f", new(40.0)},
+		{"  RssAnon", s.memory.Anonymous / mib, "%.1f", nil},
+		{"  RssFile", s.memory.File / mib, "%.1f", nil},
+		{"  highest RSS", s.memory.Peak / mib, "%.1f", nil},
+		{"Go heap in use, MiB", s.heap / mib, "%.1f", nil},
+	} {
+		bound := ""
+		if row.goal != nil {
+			bound = fmt.Sprintf("<= %.0f", *row.goal)
+		}
+		fmt.Fprintf(table, "%s\t"+row.show+"\t%s\t%s\n", row.name, row.value, bound, verdict(row.goal, row.value))
+	}
+	_ = table.Flush() // into memory
+	return text.String()
 }

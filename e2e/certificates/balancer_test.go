@@ -100,7 +100,7 @@ func (b *balancer) pass(from *net.TCPConn) {
 	close(ended)
 }
 
-// cut ends all connections and returns when the API server has let go of them, so that its next call makes a new one. No call
+// cut ends all connections and returns when the API server has given them up, so that its next call makes a new one. No call
 // may be under way.
 func (b *balancer) cut() {
 	b.mu.Lock()

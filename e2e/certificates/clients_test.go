@@ -155,7 +155,7 @@ func (p *pair) refusals(ctx context.Context) (int, error) {
 	}
 	m := regexp.MustCompile(`(?m)^podgrace_webhook_handshake_failures_total (\d+)$`).FindStringSubmatch(text)
 	if m == nil {
-		return 0, errors.New("it does not tell of handshakes")
+		return 0, errors.New("it has no metric of handshakes")
 	}
 	return strconv.Atoi(m[1])
 }
@@ -237,7 +237,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 	}
 	p.callService(t, int32(port))
 	p.Policy(t, namespace, v1alpha1.PodPolicySpec{
-		Removal:     &v1alpha1.RemovalSection{}, // its status tells that the API server has got an answer
+		Removal:     &v1alpha1.RemovalSection{}, // its status says that the API server has got an answer
 		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40)), MaxSeconds: new(int64(60))},
 	})
 	suite.Eventually(t, "the API server's knowledge of the Service", func(ctx context.Context) (bool, error) {
@@ -269,7 +269,7 @@ func TestOnlyTheAPIServerMayAsk(t *testing.T) {
 	} {
 		before = p.refused(t, before, func() {
 			if err := p.forge(ctx, certificates...); err == nil {
-				t.Errorf("%s: it was heard", who)
+				t.Errorf("%s: it was answered", who)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func served(ctx context.Context, w *podgrace.Webhook) (*x509.Certificate, error)
 	if err != nil {
 		return nil, err
 	}
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}} // verified by whoever asks
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}} // verified by the caller
 	c, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+at.Port())
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// inCgroup tells from the text of /proc/PID/cgroup whether a process is in a cgroup or below it, in any hierarchy.
+// inCgroup says by the text of /proc/PID/cgroup whether a process is in a cgroup or below it, in any hierarchy.
 func inCgroup(text, cgroup string) bool {
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -100,7 +100,7 @@ func removeCgroups(ctx context.Context, mounts []cgroupMount, path string) error
 	return nil
 }
 
-// removeTree removes folders from the leaves up, as cgroups want it, and tells whether all are gone. The files
+// removeTree removes folders from the leaves up, as cgroups want it, and says whether all are gone. The files
 // in them go with them.
 func removeTree(root string) bool {
 	var dirs []string

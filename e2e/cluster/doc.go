@@ -12,6 +12,6 @@
 // keeps beyond that (mounts, a bridge, cgroups, the runtime's shims) is found again by its fixed names, and
 // the next StartKubelet removes it before it starts.
 //
-// Start reading at cluster.go; binaries.go finds or builds the programs, buildprogress.go tells how far that is,
+// Start reading at cluster.go; binaries.go finds or builds the programs, buildprogress.go reports how far that is,
 // pki.go issues client certificates, nodes.go has the nodes that are objects only, kubelet.go the real one.
 package cluster

@@ -20,7 +20,7 @@ var kernelSettings = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// fixedFolders are made by the kubelet, the network plugins and containerd's shims, wherever they are told to
+// fixedFolders are made by the kubelet, the network plugins and containerd's shims, wherever they are configured to
 // keep their things. Each stands after the one that it is in.
 var fixedFolders = []string{
 	"/var/log/containers", "/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var/lib/kubelet/pki",

@@ -31,7 +31,7 @@ func (c *Cluster) StopBefore(node interface{ Stop() error }) {
 
 // AwaitNode labels the node as soon as its kubelet has registered it, since a kubelet may not set all labels itself,
 // and returns when pods can be bound to it. A Node object may be left from an earlier run of the same name: mine
-// tells. It fails early when one of the children ends.
+// says which it is. It fails early when one of the children ends.
 func (c *Cluster) AwaitNode(ctx context.Context, name string, labels map[string]string, taints []corev1.Taint, mine func(*corev1.Node) bool, children ...*Process) error {
 	if err := c.labelNode(ctx, name, labels, children...); err != nil {
 		return err

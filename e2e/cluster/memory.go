@@ -72,7 +72,7 @@ func (g *MemoryCgroup) Wrap(dir, program string) (string, error) {
 	return script, nil
 }
 
-// Peak is the most memory that there was in use at once, in bytes; 0 where the kernel does not tell it (before 5.19, under v2).
+// Peak is the most memory that there was in use at once, in bytes; 0 where the kernel does not report it (before 5.19, under v2).
 func (g *MemoryCgroup) Peak() (int64, error) {
 	file := "memory.max_usage_in_bytes"
 	if g.mount.unified {

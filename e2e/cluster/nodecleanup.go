@@ -76,7 +76,7 @@ func isShim(args []string) bool {
 }
 
 // removeShimSockets removes the sockets of shims that were killed. containerd keeps them in a fixed folder, under
-// names that only the shims' own files tell.
+// names that only the shims' own files hold.
 func removeShimSockets() {
 	files, _ := filepath.Glob(nodeDir + "/state/io.containerd.runtime.v2.task/*/*/address")
 	for _, file := range files {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// RestartAPIServer kills the API server as the kernel's OOM killer would, starts it anew with the arguments that it had, and returns
+// RestartAPIServer kills the API server as the kernel's OOM killer would, starts it again with the arguments that it had, and returns
 // when it is ready. etcd stays.
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	pid, args, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)

@@ -47,7 +47,7 @@ func TestNotesOnUninstall(t *testing.T) {
 	}
 }
 
-// The notes name every road that the API server closes while the webhook is away.
+// The notes name every path of removal that the API server refuses while the webhook is away.
 func TestNotesNameWhatFailsClosed(t *testing.T) {
 	_, told, _ := strings.Cut(notes(t, "v4.0.0"), "the API server refuses")
 	told, _, _ = strings.Cut(strings.Join(strings.Fields(told), " "), ".")

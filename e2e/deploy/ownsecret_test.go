@@ -60,7 +60,7 @@ func TestWebhookMakesItsOwnSecretOnly(t *testing.T) {
 	}
 }
 
-// What the program itself does is not refused: it makes the CA's Secret anew, and that can't become another type.
+// What the program itself does is not refused: it recreates the CA's Secret, and that can't become another type.
 func TestWebhookMakesItsSecret(t *testing.T) {
 	s := shared.Get(t)
 	key := client.ObjectKey{Namespace: namespace, Name: certs.SecretName}

@@ -268,7 +268,7 @@ func countFeasibility(counts *tally, j judgement, nodes int) {
 // scheduler looks only at nodes that have the keys of all. That judgement is held in both directions: a constraint is called
 // infeasible just where the plugin, asked about it alone among those nodes, finds none that the pod may use. So the reverse of
 // "what is called infeasible fits on no node" is not that the rest fits: constraints that can each be met may leave no node
-// together, one only in zone a, another only in zone b. Podgrace is silent there (it never says that something is feasible), and
+// together, one only in zone a, another only in zone b. Podgrace does not warn there (it never says that something is feasible), and
 // what holds is that then at least two of the constraints have nodes, and no node in common.
 func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 	t.Parallel()

@@ -215,7 +215,7 @@ func documentsOf(t *rapid.T, text string) []*input.Document {
 	return in.Documents
 }
 
-// told is all that a review says of the documents that it judges, but for where they stand. written: but for what keeps an eviction to the very
+// told is all that a review reports of the documents that it judges, but for where they stand. written: but for what keeps an eviction to the very
 // pod that was judged, which nobody can write into a file, as its UID is the API server's.
 func told(t *rapid.T, engine *review.Engine, state *review.State, namespace string, q review.Question, written bool, documents []*input.Document) string {
 	with := *engine

@@ -33,7 +33,7 @@ type Lab struct {
 	start             time.Time
 }
 
-// dirVariable tells the process in the box the folder of the run.
+// dirVariable has the folder of the run for the process in the box of the run.
 const dirVariable = "PODGRACE_KIND_DIR"
 
 // Run calls inside with a lab: here if a daemon answers, else in a box with a daemon of its own. Before, with the network

@@ -26,7 +26,7 @@ import (
 const (
 	// Pods of the node.
 	Pods = 500
-	// leaving: each so manieth of them goes while a round writes; no multiple of the number of kinds.
+	// leaving: one pod in so many is removed while a round writes; no multiple of the number of kinds.
 	leaving = 9
 	// withProcess is how many containers have a process: enough to see that those are found, and few for a small machine.
 	withProcess = 20
@@ -155,7 +155,7 @@ func (m *machine) calm(t *testing.T, e *repair.Enforcer) {
 }
 
 // vanish: somebody changes a file of each pod and, while that is repaired, some pods go. They are still planned, as for the moment until
-// the API server tells. The others are repaired all the same, nothing comes back, and once it has told only those above are written.
+// the API server tells. The others are repaired all the same, nothing comes back, and once it has, only those above are written.
 func (m *machine) vanish(t *testing.T) {
 	file, value := "cpu.weight", "77"
 	if m.node.Version == cgroupfile.V1 {

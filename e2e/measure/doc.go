@@ -1,2 +1,2 @@
-// Package measure reads what a process uses, and what it tells in its metrics.
+// Package measure reads what a process uses, and what its metrics say.
 package measure

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each filter shows what it should, alone and with others, and the page's address says so: opened anew, it shows the same.
+// Each filter shows what it should, alone and with others, and the page's address says so: opened again, it shows the same.
 func TestFilters(t *testing.T) {
 	click := func(decisions ...string) func(*tab) {
 		return func(p *tab) {

@@ -11,7 +11,7 @@ import (
 
 const many = 10_000
 
-// A page of many results is drawn as far as it is read, and told in full by its filters. What it takes is logged.
+// A page of many results is drawn as far as it is read, and in full by its filters. What it takes is logged.
 func TestMany(t *testing.T) {
 	r, err := Large(many)
 	if err != nil {

@@ -92,7 +92,7 @@ func openHTML(t *testing.T, html []byte, hash string) *tab {
 	return page
 }
 
-// visit opens the page at a hash, anew.
+// visit opens the page at a hash, from the start.
 func (p *tab) visit(hash string) {
 	p.Helper()
 	address := url.URL{Scheme: "file", Path: p.file}

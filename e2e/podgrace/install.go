@@ -41,7 +41,7 @@ type Webhook struct {
 	child *cluster.Process
 }
 
-// RequestTimeout is what the webhook is told of requests: that none takes longer. The API server's own is a minute, as everywhere.
+// RequestTimeout is what the webhook is configured to take as the longest request. The API server's own is a minute, as everywhere.
 const RequestTimeout = 10 * time.Second
 
 // Options of an installation.

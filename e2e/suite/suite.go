@@ -300,8 +300,8 @@ func EventuallyWithin(t testing.TB, within time.Duration, what string, condition
 	}
 }
 
-// Silence makes a node that nobody speaks for look as it will two minutes from now, as the node lifecycle controller sees it: not heard of
-// since, and Ready unknown. When the API server received the last of it is forgotten with the managed fields.
+// Silence makes a node without a kubelet look as it will two minutes from now, as the node lifecycle controller sees it: without a heartbeat
+// since, and Ready unknown. When the API server received its last write is forgotten with the managed fields.
 func (s *Suite) Silence(t testing.TB, name string) *corev1.Node {
 	t.Helper()
 	return s.spoken(t, name, "silent", s.TrySilence)

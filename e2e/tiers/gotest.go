@@ -67,7 +67,7 @@ func finish(ctx context.Context, cmd *exec.Cmd, counted *tally, err error) error
 	err = cmd.Wait()
 	counted.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if ctx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not end in time; most often there is no one
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // those that did not end in time; most often there is no one
 		if running := counted.running(); len(running) > 0 {
 			return fmt.Errorf("%w, at %s", context.Cause(ctx), strings.Join(running, ", "))
 		}

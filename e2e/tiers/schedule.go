@@ -60,7 +60,7 @@ func (s schedule) all(ctx context.Context, tiers []tier) []row {
 	return rows
 }
 
-// beside tells which tiers run.
+// beside lists the tiers that run.
 func beside(tiers []tier, running []int) string {
 	if len(running) == 0 {
 		return ""

@@ -123,7 +123,7 @@ func TestOutputOfTiersThatRunAtOnce(t *testing.T) {
 	})
 }
 
-// One that hangs is ended, and told by its name; the others go on.
+// One that hangs is ended, and reported by its name; the others go on.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := func(ctx context.Context, _ io.Writer) error { <-ctx.Done(); return context.Cause(ctx) }

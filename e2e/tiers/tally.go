@@ -55,7 +55,7 @@ func said(output string) string {
 	return ""
 }
 
-// blamed leaves out the tests that failed by a subtest of theirs alone, as far as one can tell: those that said nothing themselves.
+// blamed leaves out the tests that failed by a subtest of theirs alone, as far as one can see: those that said nothing themselves.
 func (t *tally) blamed() []failure {
 	failedWithin := map[testKey]bool{}
 	for _, f := range t.failures {
@@ -149,7 +149,7 @@ func (t *tally) take(e event) string {
 	return kept.String()
 }
 
-// long is a test that is told when it passes: who waits sees that something goes on.
+// long is a test that is reported when it passes: who waits sees progress.
 const long = 20 * time.Second
 
 func (t *tally) endTest(e event) string {

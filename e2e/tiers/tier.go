@@ -25,10 +25,10 @@ type tier struct {
 	do      func(ctx context.Context, out io.Writer) error
 	after   []string     // tiers that make what it needs
 	unmet   func() error // why it cannot run here; nil: it always can
-	// cores is how many it keeps busy on average; the closing table tells it, but for what runs in containers (kind's and node's). What waits runs beside others by it.
+	// cores is how many it keeps busy on average; the closing table has it, but for what runs in containers (kind's and node's). What waits runs beside others by it.
 	cores float64
-	// limit is how long it may take, beside others and on a machine that is busy. It does not bound what is well, but tells
-	// the name of what hangs.
+	// limit is how long it may take, beside others and on a machine that is busy. It does not bound what is well, but has the
+	// closing table name what hangs.
 	limit time.Duration
 }
 

@@ -20,5 +20,5 @@
 // the node's shell, and the node's address, which is made local to the host, to its kubelet, so that logs, exec and metrics work. There is no
 // default route, and no name server.
 //
-// Start reading at node.go; hardware.go has QEMU's command line, shell.go what a test can do inside.
+// Start reading at node.go; machine.go has QEMU's command line, shell.go what a test can do inside.
 package vm

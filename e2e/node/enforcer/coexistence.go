@@ -21,7 +21,7 @@ const FullRounds = `podgrace_node_round_seconds_count{scope="full"}`
 // loop returns when the kubelet has gone through its cgroups once more.
 func (g *Ground) loop(t *testing.T, kube kubernetes.Interface) {
 	t.Helper()
-	// How often the kubelet has updated a cgroup, as its metrics tell: those of the QoS levels once a minute
+	// How often the kubelet has updated a cgroup, by its metrics: those of the QoS levels once a minute
 	// (pkg/kubelet/cm/qos_container_manager_linux.go, 1.36.3), and at no other time while no pod comes or goes.
 	kubelet := Metrics(func(ctx context.Context) (string, error) {
 		text, err := kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + g.NodeName + "/proxy/metrics").DoRaw(ctx)

@@ -317,7 +317,7 @@ func child(name string) (int, error) {
 	return 0, errors.New("we have no child " + name)
 }
 
-// A namespace can't be deleted while a pod of it may run on a node that nobody hears of. Who knows that the node is off says
+// A namespace can't be deleted while a pod of it may run on a node without a heartbeat. Who knows that the node is off says
 // so, and taints it, as Kubernetes wants it anyway; pod garbage collection and the namespace controller do the rest.
 func TestNamespaceDeletionUnderAPartition(t *testing.T) {
 	clustertest.Require(t, "node", cluster.NodeSupported())

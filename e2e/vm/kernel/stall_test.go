@@ -23,24 +23,24 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// heard is a Terminator that only hears whom it is to end.
-type heard chan terminate.Request
+// recorded is a Terminator that only records whom it is to end.
+type recorded chan terminate.Request
 
-func (h heard) Ask(r terminate.Request) error                                 { h <- r; return nil }
-func (heard) Removed(types.UID)                                               {}
-func (heard) Release(types.UID)                                               {}
-func (heard) Standing() []terminate.Standing                                  { return nil }
-func (heard) Recover(context.Context, func(terminating types.UID) bool) error { return nil }
+func (h recorded) Ask(r terminate.Request) error                                 { h <- r; return nil }
+func (recorded) Removed(types.UID)                                               {}
+func (recorded) Release(types.UID)                                               {}
+func (recorded) Standing() []terminate.Standing                                  { return nil }
+func (recorded) Recover(context.Context, func(terminating types.UID) bool) error { return nil }
 
 // startEvictor runs the one of the agent on this machine's own files, with one pod and a threshold on stall, and returns once it
 // has armed its trigger. Its clock stands still: whom it asks to go, it does for an event of the kernel's.
-func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked heard) {
+func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked recorded) {
 	t.Helper()
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	policy := &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: &v1alpha1.NodeEviction{
 		MemoryStall: &v1alpha1.MemoryStall{Kind: v1alpha1.StallSome, Stall: metav1.Duration{Duration: stall}, Window: metav1.Duration{Duration: window}},
 	}}}
-	asked = make(heard, 100) // so that nobody waits for the test
+	asked = make(recorded, 100) // so that nobody waits for the test
 	clock := testclock.NewFakeClock(time.Now())
 	loop := &evictor.Evictor{
 		Source: &state.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},

@@ -71,7 +71,7 @@ func TestSystemdWritesLast(t *testing.T) {
 		}
 	}
 	holds("written")
-	// It has no property. Our own writes put it back, but a daemon-reload resets it and nobody can tell systemd otherwise.
+	// It has no property. Our own writes put it back, but a daemon-reload resets it, and systemd has no setting for it.
 	group := []cgroup.File{{Name: "memory.oom.group", Value: "1"}}
 	if n, err := tree.Write(t.Context(), at, []cgroup.File{{Name: "cpu.weight", Value: "8"}}); n != 1 || err != nil {
 		t.Fatalf("wrote %d: %v", n, err)
