@@ -205,12 +205,12 @@ func Gathered(t *testing.T, registry *prometheus.Registry) (lines []string) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			line := f.GetName()
+			var labels strings.Builder
 			for _, l := range m.GetLabel() {
-				line += fmt.Sprintf(" %s=%q", l.GetName(), l.GetValue())
+				fmt.Fprintf(&labels, " %s=%q", l.GetName(), l.GetValue())
 			}
 			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			lines = append(lines, fmt.Sprint(line, " ", value))
+			lines = append(lines, fmt.Sprint(f.GetName(), labels.String(), " ", value))
 		}
 	}
 	slices.Sort(lines)
