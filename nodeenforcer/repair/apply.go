@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -76,4 +77,40 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 		errs = append(errs, err)
 	}
 	return failed, errors.Join(errs...)
+}
+
+// adjust sets oom_score_adj of processes. One that ended meanwhile is not missed.
+func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
+	var errs []error
+	for _, op := range r.Processes.Operations {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
+		if err != nil && !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
+		}
+		if written && err == nil {
+			e.Rivals.WroteProcess(op)
+			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runs are the operations in their order, those that follow each other on one group together: a systemd unit takes its
+// properties at once.
+func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
+	return func(yield func([]drift.Operation) bool) {
+		for len(ops) > 0 {
+			n := 1
+			for n < len(ops) && ops[n].Path == ops[0].Path {
+				n++
+			}
+			if !yield(ops[:n]) {
+				return
+			}
+			ops = ops[n:]
+		}
+	}
 }

@@ -7,6 +7,25 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
+// Kind of a threshold, and of the eviction that it asks for. It decides what the victim is promised.
+type Kind string
+
+// The kinds.
+const (
+	// Soft: the pod has its own grace period, up to the policy's maximum.
+	Soft Kind = "soft"
+	// Hard: the pod has the policy's hard grace period.
+	Hard Kind = "hard"
+)
+
+// Label is the kind in metrics and logs.
+func (k Kind) Label() string {
+	if k == Hard {
+		return "Hard"
+	}
+	return "Soft"
+}
+
 const (
 	// defaultMaxPodGrace and defaultHardGrace in seconds, the CRD's defaults, which a policy from a file may lack.
 	defaultMaxPodGrace = int64(30)
