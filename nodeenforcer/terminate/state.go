@@ -138,3 +138,160 @@ func (s *State) tighten(e *Asked, now time.Duration) []Action {
 	s.call = call{number: s.call.number}
 	return nil
 }
+
+// forgetAfter is how long a victim is remembered after the wait that a budget imposed, so that the next refusal waits longer.
+const forgetAfter = 10 * time.Minute
+
+// conclude says whether there is a reason to end.
+func (s *State) conclude(now time.Duration) []Action {
+	switch s.phase {
+	case active:
+		if last := s.conclusion(now); last != "" {
+			s.end(last)
+		}
+	case refused:
+		if s.removed {
+			s.end(StepVanished)
+			return nil
+		}
+		forget := s.budget.until + forgetAfter
+		if now >= forget {
+			s.end(StepForgotten)
+			return nil
+		}
+		s.wakeAt(forget)
+	case fresh, ending, finished:
+	}
+	return nil
+}
+
+// conclusion is the last step of an active victim; empty while there is none.
+func (s *State) conclusion(now time.Duration) Step {
+	touched := s.dying || s.local.begun
+	switch {
+	case s.removed && s.kind == eviction.Soft, s.removed && s.sight.seen && len(s.local.containers) == 0, s.dying && s.sight.podGone:
+		if touched {
+			return StepGone
+		}
+		return StepVanished
+	case s.sight.podGone && !touched && !s.call.inFlight && !s.call.maybe:
+		return StepVanished
+	case s.kind == eviction.Soft && !s.dying:
+		patience := s.began + s.limits.SoftPatience
+		if now >= patience {
+			return StepGaveUp
+		}
+		s.wakeAt(patience)
+	}
+	return ""
+}
+
+// finish undoes what was written, if the victim lives on, and then ends.
+func (s *State) finish(now time.Duration) []Action {
+	h := &s.holding
+	switch {
+	case s.phase != ending || h.stage == containing || h.stage == loosening || h.stage == restoring:
+		return nil
+	case h.stage == held && !s.dying && !s.removed && !s.sight.podGone:
+		h.stage = restoring
+		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
+	}
+	actions := []Action{s.report(now, Record{Step: s.last})}
+	if h.stage == held {
+		actions = append(actions, Forget{})
+	}
+	if s.again == nil {
+		s.phase = finished
+		return actions
+	}
+	// What is on its way comes to the new round, and does it no harm: requests have numbers, signals and kills were sent.
+	next, more := Next(State{limits: s.limits, call: call{number: s.call.number}}, now, *s.again)
+	*s = next
+	return append(actions, more...)
+}
+
+func (Removed) learn(s *State, now time.Duration) []Action {
+	if !s.removed {
+		s.removed = true
+		if s.kind == eviction.Hard {
+			s.kubeletBegins(now)
+		}
+	}
+	return nil
+}
+
+func (Released) learn(s *State, _ time.Duration) []Action {
+	if (s.phase == active || s.phase == refused) && !s.dying && !s.removed {
+		s.end(StepReleased)
+	}
+	return nil
+}
+
+func (Stopped) learn(s *State, _ time.Duration) []Action {
+	s.again = nil
+	if s.phase != ending {
+		s.end(StepAbandoned)
+	}
+	return nil
+}
+
+// sight is what is known of the victim's processes.
+type sight struct {
+	inFlight bool
+	// at is when the next look is due.
+	at time.Duration
+	// seen: at least one look succeeded. blind: the last one failed.
+	seen, blind bool
+	podGone     bool
+	// full: a container was seen with a process since StepEmpty was reported.
+	full bool
+}
+
+// look reads the victim's cgroups again and again. While a budget forbids the eviction they don't matter.
+func (s *State) look(now time.Duration) []Action {
+	switch {
+	case s.phase != active || s.sight.inFlight:
+		return nil
+	case now < s.sight.at:
+		s.wakeAt(s.sight.at)
+		return nil
+	}
+	s.sight.inFlight = true
+	return []Action{Look{}}
+}
+
+func (e Saw) learn(s *State, now time.Duration) (actions []Action) {
+	v := &s.sight
+	v.inFlight, s.holding.due = false, true
+	v.at = now + s.limits.lookEvery(now-s.began)
+	if e.Err != nil {
+		if !v.blind {
+			actions = append(actions, s.report(now, Record{Step: StepBlind, Err: e.Err}))
+		}
+		v.blind = true
+		return actions
+	}
+	v.seen, v.blind, v.podGone = true, false, e.PodGone
+	s.local.containers = slices.DeleteFunc(s.local.containers, func(c container) bool {
+		return !slices.ContainsFunc(e.Containers, func(seen Seen) bool { return seen.ID == c.id })
+	})
+	for _, seen := range e.Containers {
+		if !slices.ContainsFunc(s.local.containers, func(c container) bool { return c.id == seen.ID }) {
+			actions = append(actions, s.appear(seen, now)...)
+		}
+	}
+	return append(actions, s.emptied(now)...)
+}
+
+// emptied reports, once, that no container has a process any more.
+func (s *State) emptied(now time.Duration) []Action {
+	if len(s.local.containers) > 0 {
+		s.sight.full = true
+		return nil
+	}
+	if !s.sight.full || !s.dying && !s.local.begun {
+		return nil
+	}
+	s.sight.full = false
+	return []Action{s.report(now, Record{Step: StepEmpty})}
+}

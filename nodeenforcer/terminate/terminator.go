@@ -3,6 +3,7 @@ package terminate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
@@ -162,4 +165,43 @@ func (t *Terminator) forget(v *victim) {
 	if t.victims[v.ref.UID] == v {
 		delete(t.victims, v.ref.UID)
 	}
+}
+
+// Cgroups is the part of cgroup.Tree that is needed here. Under the systemd driver it should write memory.high as a plain file,
+// not by D-Bus: the kernel makes the writer reclaim what is above the new limit, and that must not be PID 1.
+type Cgroups interface {
+	Read(path string, files ...string) (map[string]string, error)
+	Write(ctx context.Context, path string, files []cgroup.File) (written int, err error)
+	Children(path string) ([]string, error)
+	Processes(path string) ([]int, error)
+	Kill(ctx context.Context, path string) error
+}
+
+// Ledger remembers which memory.high was written (ledger.Ledger).
+type Ledger interface {
+	Put(...ledger.Entry) error
+	Drop(...ledger.Key) error
+	All() ([]ledger.Entry, error)
+}
+
+// undo writes what memory.high was, unless somebody else has written it since, and drops the entry.
+func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
+	if _, err := e.Restore(ctx, t.cgroups, e.Was); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
+	}
+	return t.ledger.Drop(e.Key)
+}
+
+// Recover undoes what an agent that was killed left behind. It is for the start, before the first Ask. A pod that the API server
+// has let go (terminating) keeps its limit: the cgroup goes with it.
+func (t *Terminator) Recover(ctx context.Context, terminating func(types.UID) bool) error {
+	entries, err := t.ledger.All()
+	for _, e := range entries {
+		if terminating(e.Pod) {
+			err = errors.Join(err, t.ledger.Drop(e.Key))
+			continue
+		}
+		err = errors.Join(err, t.undo(ctx, e))
+	}
+	return err
 }

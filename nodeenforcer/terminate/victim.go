@@ -3,13 +3,17 @@ package terminate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 )
 
 // victim runs the actions of one state.
@@ -155,4 +159,159 @@ func (v *victim) standing() (Standing, bool) {
 		st.RefusedFor = max(s.budget.until-v.t.now(), 0)
 	}
 	return st, s.phase != finished && s.phase != fresh
+}
+
+const (
+	fileHigh    = "memory.high"
+	fileCurrent = "memory.current"
+)
+
+// containPod sets memory.high of the pod to what it uses. The ledger knows before the kernel does.
+func (v *victim) containPod(ctx context.Context) Contained {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %w", v.ref, err)}
+	}
+	was, usage := files[fileHigh], files[fileCurrent]
+	bytes, err := strconv.ParseInt(usage, 10, 64)
+	if was == "" || err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %s %q, %s %q: %w", v.ref, fileHigh, was, fileCurrent, usage, cgroup.ErrNoFile)}
+	}
+	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
+		return Contained{}
+	}
+	entry := v.entry(was, usage, "")
+	if err := v.t.ledger.Put(entry); err != nil {
+		return Contained{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: usage}}); err != nil {
+		// The write may have been made: what is not undone here stays in the ledger.
+		return Contained{Err: errors.Join(fmt.Errorf("contain pod %s: %w", v.ref, err), v.t.undo(context.WithoutCancel(ctx), entry))}
+	}
+	return Contained{Was: was, Wrote: usage}
+}
+
+// loosen lets a pod that was contained grow by the slack. The ledger knows both limits before the kernel does.
+func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && files[fileHigh] != a.Wrote {
+		return Loosened{Done: true} // it ended, or somebody else has written it since
+	}
+	usage, parseErr := strconv.ParseInt(files[fileCurrent], 10, 64)
+	if err = errors.Join(err, parseErr); err != nil {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	to, done := looser(a.Was, a.First, a.Wrote, usage, a.Slack)
+	if to == "" {
+		return Loosened{Done: done}
+	}
+	if err := v.t.ledger.Put(v.entry(a.Was, a.Wrote, to)); err != nil {
+		return Loosened{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: to}}); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	return Loosened{Wrote: to, Done: done}
+}
+
+// entry is what is to be remembered of a pod's memory.high.
+func (v *victim) entry(was, wrote, then string) ledger.Entry {
+	return ledger.Entry{Key: ledger.Key{Path: v.path, File: fileHigh}, Pod: v.ref.UID, Was: was, Wrote: wrote, Then: then}
+}
+
+// sandboxOOMScoreAdj is what runtimes give a sandbox, and no container has (containerd internal/cri/server/podsandbox,
+// defaultSandboxOOMAdj; CRI-O PodInfraOOMAdj). The kubelet's own values end at -997 (pkg/kubelet/qos/policy.go, 1.36.3).
+const sandboxOOMScoreAdj = -998
+
+// see reads which containers of the pod have processes.
+func (v *victim) see() Saw {
+	all, err := v.t.cgroups.Processes(v.path)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && len(all) == 0 {
+		return Saw{PodGone: true}
+	}
+	if err != nil {
+		return Saw{Err: err}
+	}
+	children, err := v.t.cgroups.Children(v.path)
+	if errors.Is(err, cgroup.ErrGone) {
+		return Saw{PodGone: true}
+	}
+	if err != nil {
+		return Saw{Err: err}
+	}
+	var saw Saw
+	for _, child := range children {
+		seen, ok, err := v.seeContainer(child)
+		if err != nil {
+			return Saw{Err: err}
+		}
+		if ok {
+			saw.Containers = append(saw.Containers, seen)
+		}
+	}
+	return saw
+}
+
+// seeContainer looks at one cgroup below the pod's. What the pod's status does not name is a sandbox, or a container that was
+// started since.
+func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
+	id := containerID(child)
+	if id == "" {
+		return Seen{}, false, nil
+	}
+	pids, err := v.t.cgroups.Processes(v.path + "/" + child)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && len(pids) == 0 {
+		return Seen{}, false, nil
+	}
+	if err != nil {
+		return Seen{}, false, err
+	}
+	m, known := v.known(id)
+	if !known && v.isSandbox(pids) {
+		return Seen{}, false, nil
+	}
+	return Seen{ID: child, Order: m.order}, true, nil
+}
+
+// isSandbox judges by the oldest process; what can't be read is taken for a sandbox, and looked at again.
+func (v *victim) isSandbox(pids []int) bool {
+	pid, ok := v.oldest(pids)
+	if !ok {
+		return true
+	}
+	adj, err := v.t.processes.OOMScoreAdj(pid)
+	return err != nil || adj == sandboxOOMScoreAdj
+}
+
+// oldest is a container's main process: the runtime starts it before any other in its cgroup.
+func (v *victim) oldest(pids []int) (oldest int, ok bool) {
+	var first uint64
+	for _, pid := range slices.Sorted(slices.Values(pids)) {
+		started, err := v.t.processes.Started(pid)
+		if err == nil && (!ok || started < first) {
+			oldest, first, ok = pid, started, true
+		}
+	}
+	return oldest, ok
+}
+
+// signal sends a container's stop signal to its main process.
+func (v *victim) signal(child string) error {
+	path := v.path + "/" + child
+	pids, err := v.t.cgroups.Processes(path)
+	if err != nil {
+		return err
+	}
+	pid, ok := v.oldest(pids)
+	if !ok {
+		return ErrNoProcess
+	}
+	m, known := v.known(containerID(child))
+	if !known {
+		m.signal = unix.SIGTERM
+	}
+	return v.t.processes.Signal(pid, m.signal, func() (bool, error) {
+		now, err := v.t.cgroups.Processes(path)
+		return slices.Contains(now, pid), err
+	})
 }
