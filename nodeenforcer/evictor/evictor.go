@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,8 +87,8 @@ func (e *Evictor) begin() {
 
 // step measures once, acts upon it, and says when to measure again.
 func (e *Evictor) step(ctx context.Context) time.Duration {
-	state, known := e.Source.State()
-	if !known || state.PolicyUnknown || !e.recovered(ctx, state) {
+	state, ok := e.Source.State()
+	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
 		return idle
 	}
 	e.gone(state)
@@ -96,7 +97,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
-	e.tellUnknown(err)
+	e.tellUnknown(errors.Join(err, e.trigger.Err()))
 	verdict := e.judge(signals)
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)

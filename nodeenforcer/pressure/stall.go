@@ -22,18 +22,23 @@ type Waiter interface {
 	Close() error
 }
 
-// StallTrigger is the kernel's trigger on the node's stall on memory, as the policy wants it. Its zero value is none.
+// StallTrigger is the kernel's trigger on the node's stall on memory, armed as the policy says. Its zero value is not armed.
 type StallTrigger struct {
 	// Open is a test's; nil: OpenTrigger.
-	Open   func(file string, want Stall) (Waiter, error)
-	want   *Stall
-	news   chan struct{}
-	stop   func()
-	since  *atomic.Bool // it fired since it was last asked
-	exists bool
+	Open  func(file string, want Stall) (Waiter, error)
+	want  *Stall
+	watch *stallWatch // nil: not armed
 }
 
-// Follow arms the trigger anew where it is another one.
+// stallWatch waits for one trigger.
+type stallWatch struct {
+	news  chan struct{}
+	fired atomic.Bool           // since Take was last called
+	err   atomic.Pointer[error] // that ended the wait, but for the end of its context
+	stop  func()
+}
+
+// Follow arms the trigger again if the policy wants another one.
 func (t *StallTrigger) Follow(procRoot string, want *Stall) error {
 	if t.want == nil && want == nil || t.want != nil && want != nil && *t.want == *want {
 		return nil
@@ -51,40 +56,71 @@ func (t *StallTrigger) Follow(procRoot string, want *Stall) error {
 	if err != nil {
 		return fmt.Errorf("watch the stall on memory: %w", err)
 	}
+	t.watch = watchStall(trigger)
+	return nil
+}
+
+func watchStall(trigger Waiter) *stallWatch {
 	ctx, cancel := context.WithCancel(context.Background())
-	news, since, ended := make(chan struct{}, 1), &atomic.Bool{}, make(chan struct{})
+	w, ended := &stallWatch{news: make(chan struct{}, 1)}, make(chan struct{})
 	go func() {
 		defer close(ended)
-		for trigger.Wait(ctx) == nil {
-			since.Store(true)
-			select {
-			case news <- struct{}{}:
+		for {
+			err := trigger.Wait(ctx)
+			switch {
+			case err == nil:
+				w.fired.Store(true)
+			case ctx.Err() != nil:
+				return
 			default:
+				w.err.Store(&err)
+			}
+			select {
+			case w.news <- struct{}{}:
+			default:
+			}
+			if err != nil {
+				return
 			}
 		}
 	}()
-	t.news, t.since, t.exists = news, since, true
-	t.stop = func() {
+	w.stop = func() {
 		cancel()
 		<-ended
 		_ = trigger.Close() // nothing was written to it
 	}
+	return w
+}
+
+// Fired has a value after the stall was met, or the wait for it failed; nil, which blocks, if the trigger is not armed.
+func (t *StallTrigger) Fired() <-chan struct{} {
+	if t.watch == nil {
+		return nil
+	}
+	return t.watch.news
+}
+
+// Armed says whether a stall would be noticed. It is false once the wait for it failed: that nothing fires says nothing then.
+func (t *StallTrigger) Armed() bool { return t.watch != nil && t.Err() == nil }
+
+// Err is why the wait for a stall failed; nil if it did not.
+func (t *StallTrigger) Err() error {
+	if t.watch == nil {
+		return nil
+	}
+	if err := t.watch.err.Load(); err != nil {
+		return fmt.Errorf("watch the stall on memory: %w", *err)
+	}
 	return nil
 }
 
-// Fired has a value after the stall was met; nil, which blocks, where there is no trigger.
-func (t *StallTrigger) Fired() <-chan struct{} { return t.news }
-
-// Armed says whether there is one.
-func (t *StallTrigger) Armed() bool { return t.exists }
-
 // Take says whether it fired since the last time.
-func (t *StallTrigger) Take() bool { return t.since.Swap(false) }
+func (t *StallTrigger) Take() bool { return t.watch != nil && t.watch.fired.Swap(false) }
 
 // Close disarms it.
 func (t *StallTrigger) Close() {
-	if t.stop != nil {
-		t.stop()
+	if t.watch != nil {
+		t.watch.stop()
 	}
 	*t = StallTrigger{Open: t.Open}
 }
@@ -103,8 +139,8 @@ type Trigger struct {
 // than 0 within a window of 500 ms to 10 s, and CAP_SYS_RESOURCE (newer kernels let others have windows of whole multiples
 // of 2 s). cgroup.ErrGone where the file does not exist; EOPNOTSUPP where the kernel was booted with psi=0.
 func OpenTrigger(file string, want Stall) (*Trigger, error) {
-	line, known := map[v1alpha1.StallKind]string{v1alpha1.StallSome: "some", v1alpha1.StallFull: "full"}[want.Kind]
-	if !known {
+	line, ok := map[v1alpha1.StallKind]string{v1alpha1.StallSome: "some", v1alpha1.StallFull: "full"}[want.Kind]
+	if !ok {
 		return nil, fmt.Errorf("arming a trigger on %s: %q is neither Some nor Full", file, want.Kind)
 	}
 	if want.Window < minWindow || want.Window > maxWindow || want.Stall < time.Microsecond || want.Stall > want.Window {
