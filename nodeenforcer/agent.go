@@ -1,7 +1,6 @@
 package nodeenforcer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -99,8 +98,8 @@ func (a *Agent) Ready() error {
 }
 
 func (a *Agent) round(ctx context.Context, full bool) repair.Round {
-	state, known := a.Source.State()
-	if !known {
+	state, ok := a.Source.State()
+	if !ok {
 		a.Log.V(1).Info("nothing is known of this node yet")
 		return repair.Round{}
 	}
@@ -111,7 +110,7 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 		return repair.Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
-	r, err := enforcer.Round(ctx, node, state.Spec(), modeOf(a.Mode, state), state.Pods, full)
+	r, err := enforcer.Round(ctx, node, state.Spec(), state.Mode(a.Mode), state.Pods, full)
 	if ctx.Err() == nil { // else it was cut short, which is no trouble
 		a.complain(err)
 	}
@@ -152,7 +151,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		return nil, err
 	}
 	if a.enforcer != nil {
-		if connected, is := a.enforcer.Cgroups.(interface{ Close() }); is {
+		if connected, ok := a.enforcer.Cgroups.(interface{ Close() }); ok {
 			connected.Close()
 		}
 	}
@@ -199,21 +198,4 @@ func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	if r.Full && err == nil {
 		a.Status.Enforced(status.Unenforced(r))
 	}
-}
-
-// modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.
-// What the kubelet wrote is not restored as long as it is only guessed.
-func modeOf(set v1alpha1.NodeMode, s state.State) v1alpha1.NodeMode {
-	mode := v1alpha1.NodeModeObserve
-	if s.PolicyUnknown {
-		return mode
-	}
-	if s.Policy != nil {
-		mode = s.Policy.Spec.Mode
-	}
-	mode = cmp.Or(set, mode)
-	if s.Guessed && mode == v1alpha1.NodeModeRepair {
-		return v1alpha1.NodeModeTune
-	}
-	return mode
 }

@@ -39,6 +39,23 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 	return &s.Policy.Spec
 }
 
+// Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy is not known;
+// what the kubelet wrote is not restored as long as its configuration is only guessed.
+func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
+	mode := v1alpha1.NodeModeObserve
+	if s.PolicyUnknown {
+		return mode
+	}
+	if s.Policy != nil {
+		mode = s.Policy.Spec.Mode
+	}
+	mode = cmp.Or(set, mode)
+	if s.Guessed && mode == v1alpha1.NodeModeRepair {
+		return v1alpha1.NodeModeTune
+	}
+	return mode
+}
+
 // Source knows the state of a node.
 type Source interface {
 	// State is false as long as nothing is known.
