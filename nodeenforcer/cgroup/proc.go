@@ -20,7 +20,7 @@ func MemTotal(procRoot string) (int64, error) {
 		return 0, fmt.Errorf("read meminfo: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, found := strings.CutPrefix(line, "MemTotal:"); found {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
 			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("read meminfo: MemTotal: %w", err)

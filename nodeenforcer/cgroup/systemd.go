@@ -79,10 +79,10 @@ func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, 
 
 // alone waits until no other enforcer writes to the cgroup through systemd, if that is what is to be done.
 func (s *Systemd) alone(ctx context.Context, cgroup string, files []File) (unlock func(), err error) {
-	tree, lockable := s.Tree.(interface {
+	tree, ok := s.Tree.(interface {
 		lock(ctx context.Context, cgroup string) (unlock func(), err error)
 	})
-	if !lockable || len(s.touched(files)) == 0 {
+	if !ok || len(s.touched(files)) == 0 {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, busPatience)

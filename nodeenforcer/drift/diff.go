@@ -78,15 +78,15 @@ func Diff(want *plan.Tree, have Have, mode v1alpha1.NodeMode, options Options) D
 	var all []*change
 	for i := range want.Groups {
 		g := &want.Groups[i]
-		seen, there := have[g.Path]
-		if !there {
+		seen, ok := have[g.Path]
+		if !ok {
 			out.Missing = append(out.Missing, whereOf(g))
 			continue
 		}
 		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
-			content, available := seen.Files[file]
+			content, ok := seen.Files[file]
 			switch {
-			case !available:
+			case !ok:
 				out.Unavailable = append(out.Unavailable, File{Where: whereOf(g), File: file})
 			case content != g.Files[file].Want:
 				if c := compare(g, file, seen, mode, options); c != nil {

@@ -195,7 +195,7 @@ func newModel(want *plan.Tree, have Have, options Options) *model {
 	m := &model{have: have, page: options.page(), planned: map[string]*plan.Group{}, below: map[string][]string{}, written: map[string]map[string]string{}}
 	for i := range want.Groups {
 		g := &want.Groups[i]
-		if _, there := have[g.Path]; there {
+		if _, ok := have[g.Path]; ok {
 			m.planned[g.Path] = g
 			m.below[path.Dir(g.Path)] = append(m.below[path.Dir(g.Path)], g.Path)
 		}

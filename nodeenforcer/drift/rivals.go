@@ -92,9 +92,9 @@ func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Opti
 		planned[want.Groups[i].Path] = &want.Groups[i]
 	}
 	return r.observe(now, false, func(key rivalKey, known *rival) (found string, holds, keep bool) {
-		found, there := have[key.path].Files[key.file]
+		found, ok := have[key.path].Files[key.file]
 		g := planned[key.path]
-		keep = there && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
+		keep = ok && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
 		return found, means(key.file, found, known.wrote, page), keep
 	})
 }
@@ -106,16 +106,16 @@ func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[strin
 		planned[p.Path] = strconv.Itoa(p.OOMScoreAdj)
 	}
 	return r.observe(now, true, func(key rivalKey, known *rival) (found string, holds, keep bool) {
-		processes, there := have[key.path]
+		processes, ok := have[key.path]
 		for _, pid := range slices.Sorted(maps.Keys(known.pids)) {
-			is, alive := processes[pid]
+			adj, alive := processes[pid]
 			if !alive {
 				delete(known.pids, pid)
-			} else if value := strconv.Itoa(is); value != known.wrote {
-				return value, false, there && planned[key.path] == known.wrote
+			} else if value := strconv.Itoa(adj); value != known.wrote {
+				return value, false, ok && planned[key.path] == known.wrote
 			}
 		}
-		return known.wrote, true, there && planned[key.path] == known.wrote
+		return known.wrote, true, ok && planned[key.path] == known.wrote
 	})
 }
 

@@ -55,7 +55,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 		}
 		f := finding{d.Path, d.File, d.Have}
 		still[f] = true
-		if _, known := s.found[f]; !known || s.isStarting(d) {
+		if _, ok := s.found[f]; !ok || s.isStarting(d) {
 			s.found[f] = now
 		}
 		if !s.Fresh(d) {
@@ -76,8 +76,8 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 
 // Fresh says whether a difference was found too short a time ago; for DiffOptions.
 func (s *Settling) Fresh(d Drift) bool {
-	since, known := s.found[finding{d.Path, d.File, d.Have}]
-	return s.isStarting(d) || known && s.now.Sub(since) < s.time(d)
+	since, ok := s.found[finding{d.Path, d.File, d.Have}]
+	return s.isStarting(d) || ok && s.now.Sub(since) < s.time(d)
 }
 
 func (s *Settling) isStarting(d Drift) bool {

@@ -94,8 +94,8 @@ func (c *chooser) enough() bool {
 // waitFor counts one that is on its way.
 func (c *chooser) waitFor(f Candidate) {
 	c.waiting = true
-	used, known := f.usage(c.need.Signal)
-	if !known {
+	used, ok := f.usage(c.need.Signal)
+	if !ok {
 		c.unknown = true
 		return
 	}

@@ -79,10 +79,10 @@ func (r releasing) flights() (flying []eviction.Flight) {
 // it has heard of that, its processes have ended.
 func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.Standing, now time.Time) {
 	for uid, of := range r {
-		s, stands := standing[uid]
+		s, ok := standing[uid]
 		of.dying = of.dying || s.Dying
 		p := present[uid]
-		if over := p == nil || graceperiod.Finished(p) || of.dying && !stands; over && of.until.IsZero() {
+		if over := p == nil || graceperiod.Finished(p) || of.dying && !ok; over && of.until.IsZero() {
 			of.until = now.Add(releaseTime)
 		}
 	}
@@ -130,9 +130,9 @@ func (e *Evictor) diskUsage(ctx context.Context, signal v1alpha1.EvictionSignal)
 	if err != nil {
 		return nil, err
 	}
-	return func(p *corev1.Pod, _ string) (used int64, at time.Time, known bool, err error) {
-		used, at, known = disks.of(p, signal)
-		return used, at, known, nil
+	return func(p *corev1.Pod, _ string) (used int64, at time.Time, ok bool, err error) {
+		used, at, ok = disks.of(p, signal)
+		return used, at, ok, nil
 	}, nil
 }
 
@@ -153,8 +153,8 @@ func sameDisk(a, b string) (bool, error) {
 // (pkg/kubelet/eviction/helpers.go buildSignalToRankFunc, 1.36.3) it is all of the pod's ephemeral storage where nodefs and imagefs
 // are one; else imagefs has the writable layers, and nodefs logs and volumes. Volumes in memory and claims are in neither
 // (pkg/kubelet/stats/helper.go calcEphemeralStorage).
-func (d *diskStats) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, known bool) {
-	stats, found := d.pods[pod.UID]
+func (d *diskStats) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, ok bool) {
+	stats, ok := d.pods[pod.UID]
 	inodes := signal == v1alpha1.SignalNodeFsInodesFree || signal == v1alpha1.SignalImageFsInodesFree
 	images := signal == v1alpha1.SignalImageFsAvailable || signal == v1alpha1.SignalImageFsInodesFree
 	at = d.at
@@ -164,7 +164,7 @@ func (d *diskStats) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used in
 	if d.one || !images {
 		at = d.volumesAt(pod, stats.VolumeStats, at)
 	}
-	if !found || stats.EphemeralStorage == nil {
+	if !ok || stats.EphemeralStorage == nil {
 		return 0, at, false
 	}
 	layers := int64(0)

@@ -27,7 +27,7 @@ func (e *Evictor) due(met shortage) bool {
 	if met.disk {
 		least = diskPause
 	}
-	if last, looked := e.looked[met.Signal]; looked && now.Sub(last).Abs() < least {
+	if last, ok := e.looked[met.Signal]; ok && now.Sub(last).Abs() < least {
 		return false
 	}
 	e.looked[met.Signal] = now
@@ -66,10 +66,10 @@ func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) 
 func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
 	standing := e.standing()
 	for _, c := range candidates {
-		s, flies := standing[c.Pod.UID]
+		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
-		case !flies:
+		case !ok:
 			free = append(free, c)
 		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
 		default:
@@ -118,8 +118,8 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	e.Events.Evicting(v.Pod, reason)
 }
 
-// usage is what a pod uses, and when that was measured; known is false where nobody knows.
-type usage func(p *corev1.Pod, path string) (used int64, at time.Time, known bool, err error)
+// usage is what a pod uses, and when that was measured; not ok where it is not known.
+type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error)
 
 // candidates are the node's pods with what they use right now.
 func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
@@ -134,11 +134,11 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 	var candidates []eviction.Candidate
 	paths := e.Paths()
 	for _, p := range state.Pods {
-		path, planned := paths[p.UID]
-		if !planned || eviction.Exempt(p) != "" {
+		path, ok := paths[p.UID]
+		if !ok || eviction.Exempt(p) != "" {
 			continue
 		}
-		used, at, known, err := usageOf(p, path)
+		used, at, ok, err := usageOf(p, path)
 		if errors.Is(err, cgroup.ErrGone) {
 			continue
 		}
@@ -146,7 +146,7 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: at, Usage: map[v1alpha1.EvictionSignal]int64{}}
-		if known {
+		if ok {
 			c.Usage[measured(met.Signal)] = used
 		}
 		candidates = append(candidates, c)
@@ -156,7 +156,7 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 
 // groupUsage reads from its cgroup what a pod uses: bytes of memory, or processes.
 func (e *Evictor) groupUsage(signal v1alpha1.EvictionSignal) usage {
-	return func(_ *corev1.Pod, path string) (used int64, at time.Time, known bool, err error) {
+	return func(_ *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error) {
 		if signal == v1alpha1.SignalPIDAvailable {
 			used, err = cgroup.ReadPIDs(e.Cgroups, path)
 			return used, e.Clock.Now(), err == nil, err

@@ -34,7 +34,7 @@ func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
 	signals := Signals{}
 	var errs []error
 	for _, t := range thresholds.List {
-		if _, done := signals[t.Signal]; done {
+		if _, ok := signals[t.Signal]; ok {
 			continue
 		}
 		sample, err := s.measure(t.Signal)

@@ -70,7 +70,7 @@ const (
 // that. Stall alone would not tell: a hog stalls nothing until memory is gone. While memory is below a hard threshold, or is not
 // known, that is as soon as possible; without a threshold on memory it is MaxSample.
 func NextSample(signals Signals, thresholds Thresholds) time.Duration {
-	sample, known := signals[v1alpha1.SignalMemoryAvailable]
+	sample, ok := signals[v1alpha1.SignalMemoryAvailable]
 	next := MaxSample
 	for _, t := range thresholds.List {
 		if t.Signal != v1alpha1.SignalMemoryAvailable {
@@ -78,7 +78,7 @@ func NextSample(signals Signals, thresholds Thresholds) time.Duration {
 		}
 		left := sample.Available - t.Value.Of(sample.Capacity)
 		switch {
-		case !known || left <= 0 && t.Kind == eviction.Hard:
+		case !ok || left <= 0 && t.Kind == eviction.Hard:
 			return MinSample
 		case left <= 0:
 			// A soft threshold that is met has its grace period, whose end State knows.

@@ -104,11 +104,11 @@ type step struct {
 
 func (st *step) threshold(t Threshold, signals Signals) {
 	key, condition := thresholdKey{t.Signal, t.Kind}, Condition(t.Signal)
-	before, was := st.old.met[key]
+	before, met := st.old.met[key]
 	sample, ok := signals.sample(t.Signal, st.now)
 	if !ok || sample.Capacity <= 0 && (t.Value.Quantity == 0 || t.Reclaim.Percentage > 0) {
 		st.notKnown(t.Signal, condition)
-		if was {
+		if met {
 			st.new.met[key], st.held[condition] = before, true
 		}
 		return
@@ -120,7 +120,7 @@ func (st *step) threshold(t Threshold, signals Signals) {
 		return
 	}
 	after := progress{}
-	if was {
+	if met {
 		after.since = before.since + st.elapsed
 	}
 	after.acted = before.acted || after.since >= t.Grace

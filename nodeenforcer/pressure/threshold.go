@@ -129,7 +129,7 @@ func (c *compiler) threshold(into map[v1alpha1.EvictionSignal]Threshold, in v1al
 	if !sets.New(signals()...).Has(in.Signal) {
 		c.errs = append(c.errs, field.NotSupported(at.Child("signal"), in.Signal, signals()))
 	}
-	if _, twice := into[in.Signal]; twice {
+	if _, ok := into[in.Signal]; ok {
 		c.errs = append(c.errs, field.Duplicate(at.Child("signal"), in.Signal))
 	}
 	out.Signal = in.Signal

@@ -154,8 +154,8 @@ func changed(before, after *plan.Tree) map[string]bool {
 	}
 	old, news := index(before), map[string]bool{}
 	for path, c := range index(after) {
-		was, there := old[path]
-		if there && maps.Equal(was.files, c.files) && slices.Equal(was.processes, c.processes) {
+		was, ok := old[path]
+		if ok && maps.Equal(was.files, c.files) && slices.Equal(was.processes, c.processes) {
 			continue
 		}
 		for ; path != "" && !news[path]; path = path[:strings.LastIndexByte(path, '/')] {
@@ -188,7 +188,7 @@ func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.
 		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
 	}
 	for _, p := range tree.Processes {
-		if _, there := have[p.Path]; !there {
+		if _, ok := have[p.Path]; !ok {
 			continue
 		}
 		of, err := e.adjustments(p.Path)

@@ -33,8 +33,8 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 			return
 		}
 		key := ledger.Key{Path: path, File: file}
-		entry, known := entries[key]
-		if !known {
+		entry, ok := entries[key]
+		if !ok {
 			entry = ledger.Entry{Key: key, Was: from}
 		}
 		entry.Wrote = to
@@ -67,11 +67,11 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 		op := drift.Operation{Where: drift.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
 		if g := groups[key.Path]; g != nil {
 			op.Where = drift.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
-			if v, planned := g.Files[key.File]; planned {
+			if v, ok := g.Files[key.File]; ok {
 				op.To, op.Owner = v.Want, v.Owner
 			}
 		}
-		if p, planned := processes[key.Path]; planned && key.File == fileOOMScoreAdj {
+		if p, ok := processes[key.Path]; ok && key.File == fileOOMScoreAdj {
 			op.To, op.Owner = fmt.Sprint(p.OOMScoreAdj), p.Owner
 		}
 		if op.Owner != plan.Nobody {
@@ -107,8 +107,8 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
 	if op.File == fileOOMScoreAdj {
 		of, err := e.adjustments(op.Path)
-		for pid, is := range of {
-			if fmt.Sprint(is) != op.From {
+		for pid, adj := range of {
+			if fmt.Sprint(adj) != op.From {
 				continue
 			}
 			var to int

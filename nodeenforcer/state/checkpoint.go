@@ -131,8 +131,8 @@ func (s *Saving) Due(c clock.Clock) <-chan time.Time {
 
 // Save saves what is to be saved, if it is time or there will be no other (last). What could not be saved is tried again.
 func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logger) {
-	saver, can := to.(Saver)
-	if !can {
+	saver, ok := to.(Saver)
+	if !ok {
 		s.pending = nil
 	}
 	if s.pending == nil || !last && !s.tried.IsZero() && c.Since(s.tried) < SaveEvery {

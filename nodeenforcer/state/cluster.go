@@ -148,7 +148,7 @@ func (c *Cluster) State() (State, bool) {
 	}
 	c.stale.Store(false) // before it is put together: what comes meanwhile is news again
 	c.cached = nil
-	if s, known := c.live(); known {
+	if s, ok := c.live(); ok {
 		if c.policiesKnown() {
 			c.cached = &s
 		}
@@ -174,8 +174,8 @@ func (c *Cluster) live() (State, bool) {
 			return State{}, false
 		}
 	}
-	node, there := object[corev1.Node](c.nodes, c.nodeName)
-	if !there {
+	node, ok := object[corev1.Node](c.nodes, c.nodeName)
+	if !ok {
 		return State{}, false // not registered yet, or deleted: its pods are as they were
 	}
 	s := State{Node: node, Config: c.config, Guessed: c.guessed(), From: "the API server", Live: true, Policy: c.policyFor(node), Pods: objects[corev1.Pod](c.pods)}

@@ -57,7 +57,7 @@ func informer(client rest.Interface, resource string, selector fields.Selector, 
 
 // slim drops what nobody here reads.
 func slim(o any) (any, error) {
-	if p, isPod := o.(*corev1.Pod); isPod {
+	if p, ok := o.(*corev1.Pod); ok {
 		slimPod(p)
 	}
 	if of, err := meta.Accessor(o); err == nil {
@@ -111,15 +111,15 @@ func (c *Cluster) register() (all []toolscache.ResourceEventHandlerRegistration,
 
 // object is what the informer knows by that name; it is not to be changed.
 func object[T any](of toolscache.SharedInformer, name string) (*T, bool) {
-	o, there, err := of.GetStore().GetByKey(name)
-	t, is := o.(*T)
-	return t, err == nil && there && is
+	o, exists, err := of.GetStore().GetByKey(name)
+	t, ok := o.(*T)
+	return t, err == nil && exists && ok
 }
 
 // objects are all that the informer knows, in no order; they are not to be changed.
 func objects[T any](of toolscache.SharedInformer) (all []*T) {
 	for _, o := range of.GetStore().List() {
-		if t, is := o.(*T); is {
+		if t, ok := o.(*T); ok {
 			all = append(all, t)
 		}
 	}

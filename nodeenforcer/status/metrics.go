@@ -202,7 +202,7 @@ func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]f
 // what it told.
 func tell(g *prometheus.GaugeVec, told, values map[string]float64) map[string]float64 {
 	for label := range told {
-		if _, stays := values[label]; !stays {
+		if _, ok := values[label]; !ok {
 			g.DeleteLabelValues(label)
 		}
 	}

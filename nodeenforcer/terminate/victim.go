@@ -266,8 +266,8 @@ func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
 	if err != nil {
 		return Seen{}, false, err
 	}
-	m, known := v.known(id)
-	if !known && v.isSandbox(pids) {
+	m, ok := v.known(id)
+	if !ok && v.isSandbox(pids) {
 		return Seen{}, false, nil
 	}
 	return Seen{ID: child, Order: m.order}, true, nil
@@ -306,8 +306,8 @@ func (v *victim) signal(child string) error {
 	if !ok {
 		return ErrNoProcess
 	}
-	m, known := v.known(containerID(child))
-	if !known {
+	m, ok := v.known(containerID(child))
+	if !ok {
 		m.signal = unix.SIGTERM
 	}
 	return v.t.processes.Signal(pid, m.signal, func() (bool, error) {

@@ -166,10 +166,10 @@ func readAmount(content string, unit int64) (n int64, unlimited bool, err error)
 
 // readRate reads "max 100000", "25000 100000", or the first of both, as cpu.max takes it.
 func (v *Value) readRate(content string) error {
-	quota, period, both := strings.Cut(content, " ")
+	quota, period, ok := strings.Cut(content, " ")
 	v.period = DefaultPeriod
 	var err error
-	if both {
+	if ok {
 		if v.period, err = strconv.ParseInt(period, 10, 64); err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (l *Ledger) Put(entries ...Entry) error {
 	defer l.mu.Unlock()
 	err := l.load()
 	for _, e := range entries {
-		if known, there := l.entries[e.Key]; !there || known != e {
+		if known, ok := l.entries[e.Key]; !ok || known != e {
 			l.entries[e.Key], l.dirty = e, true
 		}
 	}
@@ -92,7 +92,7 @@ func (l *Ledger) Drop(keys ...Key) error {
 	defer l.mu.Unlock()
 	err := l.load()
 	for _, key := range keys {
-		if _, there := l.entries[key]; there {
+		if _, ok := l.entries[key]; ok {
 			delete(l.entries, key)
 			l.dirty = true
 		}
