@@ -2,6 +2,7 @@ package nodeenforcer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -92,7 +93,7 @@ func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.ready {
-		return fmt.Errorf("nothing is known of this node yet: neither the API server nor a checkpoint says what runs here")
+		return errors.New("node state not synced: neither the API server nor a checkpoint says what runs here")
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (a *Agent) Ready() error {
 func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	state, ok := a.Source.State()
 	if !ok {
-		a.Log.V(1).Info("nothing is known of this node yet")
+		a.Log.V(1).Info("node state not synced yet")
 		return repair.Round{}
 	}
 	node := a.Machine.Node(state)
@@ -131,10 +132,10 @@ func (a *Agent) complain(err error) {
 		a.Status.Enforced(text)
 	}
 	if text != a.trouble && err != nil {
-		a.Log.Error(err, "not every cgroup is as planned")
+		a.Log.Error(err, "failed to reconcile cgroups")
 	}
 	if text == "" && a.trouble != "" {
-		a.Log.Info("every cgroup is as planned again")
+		a.Log.Info("cgroups are reconciled again")
 	}
 	a.trouble = text
 }
@@ -181,18 +182,18 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 func (a *Agent) tell(state state.State, r repair.Round, err error) {
 	a.Metrics.Round(r, err)
 	for _, op := range r.Written {
-		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+		a.Log.Info("wrote", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 	}
 	if a.DryRun {
 		for _, op := range r.Diff.Operations {
-			a.Log.Info("would write", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 		}
 		for _, op := range r.Processes.Operations {
-			a.Log.Info("would write", "group", op.Path, "of", op.String(), "process", op.PID, "oomScoreAdj", op.To)
+			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "process", op.PID, "oomScoreAdj", op.To)
 		}
 	}
 	for _, v := range r.Reverts {
-		a.Log.Info("left alone: somebody else keeps reverting it", "group", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
+		a.Log.Info("giving up cgroup file, another writer keeps reverting it", "cgroup", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
 		a.Events.GivenUp(state.Node, v)
 	}
 	if r.Full && err == nil {

@@ -47,7 +47,7 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	for range 6 {
 		agent.round(t.Context(), true)
 	}
-	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
+	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("giving up cgroup file") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
 		t.Errorf("told %q, events %q", log.Lines(), events)
 	}
 	if lines := strings.Join(statetest.Gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {

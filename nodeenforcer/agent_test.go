@@ -163,7 +163,7 @@ func TestAgentSaves(t *testing.T) {
 		expect("it fails", 6)
 		time.Sleep(3 * state.SaveEvery)
 		expect("it is tried again", 9)
-		if n := log.Count("the checkpoint could not be saved"); n != 1 {
+		if n := log.Count("failed to save checkpoint"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		source.Fail(nil)
@@ -209,7 +209,7 @@ func TestAgentComplains(t *testing.T) {
 	for _, err := range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, nil, errors.New("two")} {
 		agent.complain(err)
 	}
-	if log.Count("not every cgroup is as planned") != 3 || log.Count("as planned again") != 1 || len(log.Lines()) != 4 {
+	if log.Count("failed to reconcile cgroups") != 3 || log.Count("reconciled again") != 1 || len(log.Lines()) != 4 {
 		t.Errorf("told %q", log.Lines())
 	}
 }

@@ -131,9 +131,9 @@ func Run(ctx context.Context, o Options) error {
 	for _, run := range parts {
 		group.Go(func() error { return run(ctx) })
 	}
-	o.Log.Info("keeping", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
+	o.Log.Info("enforcing", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("keep node %s: %w", o.NodeName, err)
+		return fmt.Errorf("enforce node %s: %w", o.NodeName, err)
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
 	}
 	if err := e.Terminator.Recover(ctx, terminating); err != nil {
-		e.Log.Error(err, "what an enforcer that was killed left behind is not all undone")
+		e.Log.Error(err, "failed to restore memory.high after an earlier run was killed")
 	}
 	return true
 }
@@ -150,11 +150,11 @@ func (e *Evictor) follow(state state.State) bool {
 	thresholds, err := pressure.Compile(wanted)
 	e.unread = nil
 	if err != nil {
-		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
+		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
 	if err := e.trigger.Follow(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
-		e.Log.Error(err, "the node's stall on memory can't be watched")
+		e.Log.Error(err, "failed to watch memory stall")
 	}
 	e.thresholds = thresholds
 	if wanted == nil {
@@ -235,7 +235,7 @@ func (e *Evictor) tellUnknown(err error) {
 		text = err.Error()
 	}
 	if text != e.unknown && err != nil {
-		e.Log.Error(err, "a signal is not known: nothing is evicted for it")
+		e.Log.Error(err, "failed to measure eviction signal, no pod is evicted for it")
 	}
 	e.unknown = text
 }
@@ -261,7 +261,7 @@ func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
 		reasons = append(reasons, describe(met))
 	}
 	message := strings.Join(reasons, "; ")
-	e.Log.Info("pressure", "short", said, "because", message)
+	e.Log.Info("node pressure changed", "resources", said, "reason", message)
 	if e.Status != nil && !e.DryRun {
 		e.Status.Pressure(short, message)
 	}

@@ -275,7 +275,7 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
 	s.later(time.Second)
-	if len(s.terminator.asked) != 0 || s.log.Count("is not known") == 0 {
+	if len(s.terminator.asked) != 0 || s.log.Count("failed to read the usage") == 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }

@@ -45,12 +45,12 @@ type shortage struct {
 func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
 	candidates, err := e.candidates(ctx, state, met)
 	if err != nil {
-		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
+		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
 	free, flying := e.partition(met, candidates)
 	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: met.Kind, Amount: met.Need}, free, flying)
 	if outdated(met, choice, free, e.Clock.Now()) {
-		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
+		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
 		choice.Victims = nil
 	}
 	victims := slices.Concat(choice.Hasten, choice.Victims)
@@ -58,7 +58,7 @@ func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) 
 		e.end(state, met, v, leftFor(met.Met, len(victims)))
 	}
 	if len(victims) > 0 && choice.Short > 0 {
-		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
+		e.Log.Info("evicting all eligible pods does not reclaim enough", "signal", met.Signal, "short", choice.Short)
 	}
 }
 
@@ -98,7 +98,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	if e.DryRun {
 		if !e.would[v.Pod.UID] {
 			e.would[v.Pod.UID] = true
-			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "because", reason)
+			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "reason", reason)
 		}
 		return
 	}
@@ -107,14 +107,14 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
 	if err := e.Terminator.Ask(request); err != nil {
-		e.Log.Error(err, "a pod can't be evicted", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
+		e.Log.Error(err, "failed to evict pod", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
 	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
 	}
-	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
+	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "reason", reason)
 	e.Events.Evicting(v.Pod, reason)
 }
 

@@ -152,7 +152,7 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	for range 3 {
 		s.later(time.Second)
 	}
-	if s.log.Count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
+	if s.log.Count("failed to watch memory stall") != 1 || len(s.terminator.asked) > 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }

@@ -143,7 +143,7 @@ func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logge
 	if err == nil {
 		s.pending = nil
 	} else if !s.failed {
-		log.Error(err, "the checkpoint could not be saved; the last one counts")
+		log.Error(err, "failed to save checkpoint, the previous one stays")
 	}
 	s.failed = err != nil
 }

@@ -88,9 +88,9 @@ func (c *Cluster) load() {
 	switch {
 	case errors.Is(err, ErrNoCheckpoint):
 	case err != nil:
-		c.log.Error(err, "starting without the checkpoint")
+		c.log.Error(err, "ignoring checkpoint")
 	case saved.Node.Name != c.nodeName:
-		c.log.Info("starting without the checkpoint: it is another node's", "file", c.checkpoint, "node", saved.Node.Name)
+		c.log.Info("ignoring checkpoint, it is another node's", "file", c.checkpoint, "node", saved.Node.Name)
 	default:
 		c.last = saved
 		if c.config == nil {
@@ -206,7 +206,7 @@ func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 		broken = err.Error()
 	}
 	if broken != c.broken && err != nil {
-		c.log.Error(err, "a policy selects no node")
+		c.log.Error(err, "ignoring NodePolicy with invalid nodeSelector")
 	}
 	c.broken = broken
 	return chosen
@@ -243,7 +243,7 @@ func (c *Cluster) askKubelet(ctx context.Context) {
 	for failed := false; ; {
 		config, err := c.kubelet.Config(ctx)
 		if err != nil && ctx.Err() == nil && !failed {
-			c.log.Error(err, "the kubelet's configuration is not known; what it last said counts, or its defaults")
+			c.log.Error(err, "failed to read the kubelet's configuration, using the last known one or the defaults")
 		}
 		failed = err != nil
 		c.answered(config)

@@ -117,7 +117,7 @@ type EventWriter struct {
 func NewEventWriter(client rest.Interface, clock clock.PassiveClock, log logr.Logger) (*EventWriter, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name who tells Events: %w", err)
+		return nil, fmt.Errorf("name the reporter of events: %w", err)
 	}
 	return &EventWriter{
 		client: client, clock: clock, log: log, host: host, queue: make(chan *eventsv1.Event, eventsQueue),
@@ -129,7 +129,7 @@ func NewEventWriter(client rest.Interface, clock clock.PassiveClock, log logr.Lo
 func (w *EventWriter) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	about, err := meta.Accessor(regarding)
 	if err != nil {
-		w.log.Error(err, "an Event is about nothing", "reason", reason)
+		w.log.Error(err, "failed to record event, its object has no metadata", "reason", reason)
 		return
 	}
 	version, of := regarding.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
@@ -148,7 +148,7 @@ func (w *EventWriter) Eventf(regarding, _ runtime.Object, kind, reason, action, 
 	select {
 	case w.queue <- event:
 	default:
-		w.log.Info("an Event is dropped: the API server takes none", "reason", reason, "about", about.GetName())
+		w.log.Info("dropping event, the queue is full", "reason", reason, "object", about.GetName())
 	}
 }
 
@@ -163,7 +163,7 @@ func (w *EventWriter) Start(ctx context.Context) error {
 			return nil
 		case event := <-w.queue:
 			if err := w.write(ctx, event); err != nil && ctx.Err() == nil {
-				w.log.Error(err, "an Event is not told")
+				w.log.Error(err, "failed to write event")
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (w *EventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 	if last == nil || apierrors.IsAlreadyExists(last) { // an answer was lost
 		return nil
 	}
-	return fmt.Errorf("tell %s of %s %s: %w", event.Reason, event.Regarding.Kind, event.Regarding.Name, last)
+	return fmt.Errorf("write event %s of %s %s: %w", event.Reason, event.Regarding.Kind, event.Regarding.Name, last)
 }
 
 // refused says that the API server would say the same again.

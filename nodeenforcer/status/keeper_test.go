@@ -168,7 +168,7 @@ func TestKeeperRetries(t *testing.T) {
 		if n := api.requests(); n < 30 || n > 50 {
 			t.Errorf("%d requests in half an hour", n)
 		}
-		if log.Count("the Node does not say how it is") == 0 {
+		if log.Count("failed to update the Node's conditions") == 0 {
 			t.Error("nothing was told")
 		}
 		api.fail(nil, false)

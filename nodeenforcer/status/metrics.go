@@ -72,43 +72,43 @@ func alerted() []terminate.Step {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rounds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "podgrace_node_round_seconds", Help: "Duration of a comparison of the cgroups with their plan, by its scope: full, or changed (only what is planned anew).",
+			Name: "podgrace_node_round_seconds", Help: "Duration of reconciling the node's cgroups with their plan, by scope: full (all cgroups), or changed (only those whose plan changed).",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"scope"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_node_writes_total", Help: "Files of cgroups, and oom_score_adj of processes, that were written, by file and by who else writes it.",
+			Name: "podgrace_node_writes_total", Help: "Writes of cgroup files and of processes' oom_score_adj, by file and by the file's regular owner (nobody, kubelet, runtime).",
 		}, []string{"file", "owner"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "podgrace_node_round_failures_total", Help: "Comparisons in which something could not be read or written.",
+			Name: "podgrace_node_round_failures_total", Help: "Reconciliations in which something could not be read or written.",
 		}),
 		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_drift_files", Help: "Files that held something else than planned in the last full comparison, by who else writes them and why they were left so (reason is empty where they were written).",
+			Name: "podgrace_node_drift_files", Help: "Cgroup files that differed from their plan in the last full reconciliation, by regular owner and by the reason for which they were not written (empty if they were).",
 		}, []string{"owner", "reason"}),
 		givenUp: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "podgrace_node_given_up_files_total", Help: "Files that are left alone because somebody else kept reverting them.",
+			Name: "podgrace_node_given_up_files_total", Help: "Cgroup files given up because another writer kept reverting them.",
 		}),
 		groups: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_cgroups", Help: "Planned cgroups, by level.",
+			Name: "podgrace_node_cgroups", Help: "Cgroups in the plan, by level.",
 		}, []string{"level"}),
 		pressure: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure as the NodePolicy's thresholds say, by resource.",
+			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure by the NodePolicy's thresholds, by resource.",
 		}, []string{"resource"}),
 		available: map[unit]*prometheus.GaugeVec{}, left: map[unit]map[string]float64{},
 		known: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal of the thresholds that is measured, 0 for one that can't be: nothing is evicted for it.",
+			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal with a threshold that is measured, 0 for one that can't be: no pod is evicted for it.",
 		}, []string{"signal"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_node_eviction_steps_total", Help: "Steps of evictions, by kind (Soft or Hard) and step. An eviction has several; step Gone counts the pods that were stopped.",
 		}, []string{"kind", "step"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to a step of it.",
+			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to each step of its eviction.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}, []string{"kind", "step"}),
 	}
 	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.known, m.steps, m.latency)
 	for _, u := range []unit{inBytes, inInodes, inProcesses} {
 		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is left of each signal of the thresholds that counts " + string(u) + ".",
+			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is available of each signal with a threshold, in " + string(u) + ".",
 		}, []string{"signal"})
 		registry.MustRegister(m.available[u])
 	}
@@ -233,7 +233,7 @@ func (r recorder) Record(pod terminate.Ref, step terminate.Record) {
 	r.metrics.evicting(step)
 	log := r.log.WithValues("pod", pod.String(), "step", step.Step, "kind", step.Kind.Label(), "afterMilliseconds", step.After.Milliseconds(), "container", step.Container, "try", step.Try)
 	if step.Err != nil {
-		log = log.WithValues("trouble", step.Err.Error())
+		log = log.WithValues("err", step.Err.Error())
 	}
-	log.Info("eviction", "message", step.Message)
+	log.Info("eviction step", "message", step.Message)
 }

@@ -216,7 +216,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	for backoff := retry; ; {
 		pause := statusEvery
 		if err := k.write(ctx, k.Status()); err != nil && ctx.Err() == nil {
-			k.log.Error(err, "the Node does not say how it is; trying again")
+			k.log.Error(err, "failed to update the Node's conditions and taint, retrying")
 			pause = backoff.Step()
 		} else {
 			backoff = retry
