@@ -6,11 +6,13 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// Need is what is to be freed.
+// Need is what a threshold that is met asks for. All amounts are in the signal's unit, and 0 for stall, which has none.
 type Need struct {
 	Signal v1alpha1.EvictionSignal
 	Kind   Kind
-	// Amount in the signal's unit, minimum reclaim included; meaningless for stall.
+	// Available at the last sample, and the Threshold below which it is too little.
+	Available, Threshold int64
+	// Amount to be freed, minimum reclaim included.
 	Amount int64
 }
 

@@ -144,12 +144,17 @@ type Candidate struct {
 	MeasuredAt time.Time
 }
 
+// UsageSignal is the signal by whose usage pods are ranked for a signal: its own; for stall, which nobody uses, memory's.
+func UsageSignal(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
+	if signal == v1alpha1.SignalMemoryStall {
+		return v1alpha1.SignalMemoryAvailable
+	}
+	return signal
+}
+
 // usage of what a signal is about.
 func (c *Candidate) usage(signal v1alpha1.EvictionSignal) (int64, bool) {
-	if signal == v1alpha1.SignalMemoryStall {
-		signal = v1alpha1.SignalMemoryAvailable
-	}
-	used, ok := c.Usage[signal]
+	used, ok := c.Usage[UsageSignal(signal)]
 	return used, ok && used >= 0
 }
 

@@ -15,11 +15,9 @@ const maxReason = 1024
 
 // Cause is what a pod is evicted for.
 type Cause struct {
-	Node   string
-	Signal v1alpha1.EvictionSignal
-	Kind   Kind
-	// Threshold and Available as they were when it was decided; meaningless for stall.
-	Threshold, Available int64
+	// Need as it was when it was decided.
+	Need
+	Node string
 	// GraceSeconds that the pod gets.
 	GraceSeconds int64
 }

@@ -273,5 +273,5 @@ func describe(met pressure.Met) string {
 	if met.Signal == v1alpha1.SignalMemoryStall {
 		return "processes wait for memory longer than the policy allows"
 	}
-	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", met.Kind, met.Signal, met.Available, met.Bound)
+	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", met.Kind, met.Signal, met.Available, met.Threshold)
 }

@@ -48,14 +48,14 @@ func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) 
 		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
 	free, flying := e.partition(met, candidates)
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: met.Kind, Amount: met.Need}, free, flying)
+	choice := eviction.Choose(met.Need, free, flying)
 	if outdated(met, choice, free, e.Clock.Now()) {
 		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
 		choice.Victims = nil
 	}
 	victims := slices.Concat(choice.Hasten, choice.Victims)
 	for _, v := range victims {
-		e.end(state, met, v, leftFor(met.Met, len(victims)))
+		e.end(state, met, v, leftFor(met.Need, len(victims)))
 	}
 	if len(victims) > 0 && choice.Short > 0 {
 		e.Log.Info("evicting all eligible pods does not reclaim enough", "signal", met.Signal, "short", choice.Short)
@@ -93,8 +93,7 @@ func (e *Evictor) overdue(s terminate.Standing) bool {
 // end asks for the end of one pod; left is for its hooks.
 func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
-	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: met.Kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
-	reason := eviction.Reason(cause, v)
+	reason := eviction.Reason(eviction.Cause{Need: met.Need, Node: state.Node.Name, GraceSeconds: grace}, v)
 	if e.DryRun {
 		if !e.would[v.Pod.UID] {
 			e.would[v.Pod.UID] = true
@@ -147,7 +146,7 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: at, Usage: map[v1alpha1.EvictionSignal]int64{}}
 		if ok {
-			c.Usage[measured(met.Signal)] = used
+			c.Usage[eviction.UsageSignal(met.Signal)] = used
 		}
 		candidates = append(candidates, c)
 	}
@@ -166,19 +165,11 @@ func (e *Evictor) groupUsage(signal v1alpha1.EvictionSignal) usage {
 	}
 }
 
-// measured is the signal that a candidate's usage is kept under: stall has memory's.
-func measured(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
-	if signal == v1alpha1.SignalMemoryStall {
-		return v1alpha1.SignalMemoryAvailable
-	}
-	return signal
-}
-
 // leftFor is how much of the node's memory, in bytes, the hooks of each of so many victims may be measured by; less than 0: it is not
 // known, as with stall.
-func leftFor(met pressure.Met, victims int) int64 {
-	if met.Signal != v1alpha1.SignalMemoryAvailable {
+func leftFor(need eviction.Need, victims int) int64 {
+	if need.Signal != v1alpha1.SignalMemoryAvailable {
 		return -1
 	}
-	return max(met.Available, 0) / int64(max(victims, 1))
+	return max(need.Available, 0) / int64(max(victims, 1))
 }

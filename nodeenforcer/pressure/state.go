@@ -54,11 +54,7 @@ type Verdict struct {
 
 // Met is a threshold that is met.
 type Met struct {
-	Threshold
-	// Available at the last sample, and the Bound below which it is too little. Both 0 for stall.
-	Available, Bound int64
-	// Need is what has to be freed, minimum reclaim included; 0 for stall.
-	Need int64
+	eviction.Need
 	// For how long it has been met without pause.
 	For time.Duration
 	// Fresh: the sample is another than at the last step.
@@ -125,7 +121,10 @@ func (st *step) threshold(t Threshold, signals Signals) {
 	}
 	after.acted = before.acted || after.since >= t.Grace
 	st.new.met[key], st.observed[condition] = after, true
-	m := Met{Threshold: t, Available: sample.Available, Bound: bound, Need: need, For: after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal])}
+	m := Met{
+		Need: eviction.Need{Signal: t.Signal, Kind: t.Kind, Available: sample.Available, Threshold: bound, Amount: need},
+		For:  after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal]),
+	}
 	if after.acted {
 		st.verdict.Due = append(st.verdict.Due, m)
 		return
@@ -149,7 +148,7 @@ func (st *step) stall(fired *bool) {
 	for at < len(st.verdict.Due) && st.verdict.Due[at].Kind == eviction.Hard && st.verdict.Due[at].Signal == v1alpha1.SignalMemoryAvailable {
 		at++
 	}
-	m := Met{Threshold: Threshold{Signal: v1alpha1.SignalMemoryStall, Kind: eviction.Hard}, Fresh: true}
+	m := Met{Need: eviction.Need{Signal: v1alpha1.SignalMemoryStall, Kind: eviction.Hard}, Fresh: true}
 	st.verdict.Due = append(st.verdict.Due[:at:at], append([]Met{m}, st.verdict.Due[at:]...)...)
 }
 
