@@ -37,7 +37,7 @@ type Agent struct {
 	Metrics *status.Metrics
 	Events  *status.Events
 	// Status of the Node object; nil: it is not written.
-	Status *status.Keeper
+	Status *status.NodeUpdater
 	// UndoFile is where the enforcer remembers what it wrote (ledger.Ledger).
 	UndoFile string
 	// Contained is for Enforcer.
@@ -107,15 +107,15 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	node := a.Machine.Node(state)
 	enforcer, err := a.enforcerFor(node.Driver)
 	if err != nil {
-		a.complain(fmt.Errorf("open the cgroups: %w", err))
+		a.reportError(fmt.Errorf("open the cgroups: %w", err))
 		return repair.Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
 	r, err := enforcer.Round(ctx, node, state.Spec(), state.Mode(a.Mode), state.Pods, full)
 	if ctx.Err() == nil { // else it was cut short, which is no trouble
-		a.complain(err)
+		a.reportError(err)
 	}
-	a.tell(state, r, err)
+	a.report(state, r, err)
 	a.saving.Offer(state, r.Changed)
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
@@ -124,12 +124,12 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	return r
 }
 
-// complain logs a trouble once, and again when it is another, and has the Node say it.
-func (a *Agent) complain(err error) {
+// reportError logs a trouble once, and again when it is another, and has the Node say it.
+func (a *Agent) reportError(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		a.Status.Enforced(text)
+		a.Status.SetEnforced(text)
 	}
 	if text != a.trouble && err != nil {
 		a.Log.Error(err, "failed to reconcile cgroups")
@@ -178,9 +178,9 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 	return paths
 }
 
-// tell says what a round found and did: log, metrics, events and the Node's condition.
-func (a *Agent) tell(state state.State, r repair.Round, err error) {
-	a.Metrics.Round(r, err)
+// report says what a round found and did: log, metrics, events and the Node's condition.
+func (a *Agent) report(state state.State, r repair.Round, err error) {
+	a.Metrics.ObserveRound(r, err)
 	for _, op := range r.Written {
 		a.Log.Info("wrote", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 	}
@@ -197,6 +197,6 @@ func (a *Agent) tell(state state.State, r repair.Round, err error) {
 		a.Events.GivenUp(state.Node, v)
 	}
 	if r.Full && err == nil {
-		a.Status.Enforced(status.Unenforced(r))
+		a.Status.SetEnforced(status.Unenforced(r))
 	}
 }

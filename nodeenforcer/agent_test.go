@@ -207,7 +207,7 @@ func TestAgentComplains(t *testing.T) {
 	b := newBed(t)
 	agent, log := newAgent(b, statetest.NewSource())
 	for _, err := range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, nil, errors.New("two")} {
-		agent.complain(err)
+		agent.reportError(err)
 	}
 	if log.Count("failed to reconcile cgroups") != 3 || log.Count("reconciled again") != 1 || len(log.Lines()) != 4 {
 		t.Errorf("told %q", log.Lines())

@@ -83,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	metrics := status.NewMetrics(o.Registry)
 	var api terminate.API = terminate.Offline{}
-	var keeper *status.Keeper
+	var keeper *status.NodeUpdater
 	var events *status.Events
 	var tells []part
 	if o.API != nil && o.Fixed == nil {
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		api = terminate.NewClient(clients.Core, clock.RealClock{})
 		if !o.DryRun {
-			keeper = status.NewKeeper(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
+			keeper = status.NewNodeUpdater(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
 			writer, err := status.NewEventWriter(clients.Events, clock.RealClock{}, o.Log)
 			if err != nil {
 				return err
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	agent := &Agent{
 		Source: source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: o.DryRun, UndoFile: filepath.Join(o.RuntimeDir, "written"),
 		Contained: func(path string) bool {
-			return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
+			return slices.ContainsFunc(terminator.Victims(), func(s terminate.VictimStatus) bool { return s.Contained && s.Path == path })
 		},
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}

@@ -77,7 +77,7 @@ func (r releasing) flights() (flying []eviction.Flight) {
 
 // follow begins the time of those who are over: the API server does not have the pod any more, or says that it has finished, or, before
 // it has heard of that, its processes have ended.
-func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.Standing, now time.Time) {
+func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.VictimStatus, now time.Time) {
 	for uid, of := range r {
 		s, ok := standing[uid]
 		of.dying = of.dying || s.Dying

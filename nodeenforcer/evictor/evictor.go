@@ -27,7 +27,7 @@ type Terminator interface {
 	Ask(terminate.Request) error
 	Removed(uid types.UID)
 	Release(uid types.UID)
-	Standing() []terminate.Standing
+	Victims() []terminate.VictimStatus
 	Recover(ctx context.Context, terminating func(types.UID) bool) error
 }
 
@@ -46,7 +46,7 @@ type Evictor struct {
 	Log        logr.Logger
 	Metrics    *status.Metrics
 	Events     *status.Events
-	Status     *status.Keeper
+	Status     *status.NodeUpdater
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
@@ -91,18 +91,18 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
 		return idle
 	}
-	e.gone(state)
-	if !e.follow(state) {
-		e.Metrics.Measured(pressure.Thresholds{}, nil, pressure.Verdict{})
+	e.forgetRemoved(state)
+	if !e.applyPolicy(state) {
+		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
-	e.tellUnknown(errors.Join(err, e.trigger.Err()))
+	e.reportUnmeasured(errors.Join(err, e.trigger.Err()))
 	verdict := e.judge(signals)
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
-	e.Metrics.Measured(e.thresholds, signals, told)
-	e.tellPressure(state.Node, verdict)
+	e.Metrics.ObserveSignals(e.thresholds, signals, told)
+	e.reportPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
 			e.relieve(ctx, state, short)
@@ -134,15 +134,15 @@ func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 	return true
 }
 
-// follow understands the policy's thresholds when they change. It is false where there are none.
-func (e *Evictor) follow(state state.State) bool {
+// applyPolicy compiles the policy's thresholds when they change. It is false where there are none.
+func (e *Evictor) applyPolicy(state state.State) bool {
 	var wanted *v1alpha1.NodeEviction
 	if spec := state.Spec(); spec != nil {
 		wanted = spec.Eviction
 	}
 	if wanted == e.policy {
 		if wanted == nil {
-			e.Status.Pressure(nil, "") // the Node may say otherwise from before a restart
+			e.Status.SetPressure(nil, "") // the Node may say otherwise from before a restart
 		}
 		return wanted != nil
 	}
@@ -153,13 +153,13 @@ func (e *Evictor) follow(state state.State) bool {
 		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.Follow(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
+	if err := e.trigger.Arm(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
 		e.Log.Error(err, "failed to watch memory stall")
 	}
 	e.thresholds = thresholds
 	if wanted == nil {
 		e.state = pressure.State{}
-		e.tellPressure(state.Node, pressure.Verdict{})
+		e.reportPressure(state.Node, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
@@ -189,8 +189,8 @@ func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
 	return verdict
 }
 
-// gone tells the terminator of victims that are not among the node's pods any more. Only the API server knows that.
-func (e *Evictor) gone(state state.State) {
+// forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
+func (e *Evictor) forgetRemoved(state state.State) {
 	e.releasing.forget(e.Clock.Now())
 	if !state.Live || len(e.asked) == 0 {
 		return
@@ -209,9 +209,9 @@ func (e *Evictor) gone(state state.State) {
 }
 
 // standing are the evictions that are on their way.
-func (e *Evictor) standing() map[types.UID]terminate.Standing {
-	standing := map[types.UID]terminate.Standing{}
-	for _, s := range e.Terminator.Standing() {
+func (e *Evictor) standing() map[types.UID]terminate.VictimStatus {
+	standing := map[types.UID]terminate.VictimStatus{}
+	for _, s := range e.Terminator.Victims() {
 		standing[s.Pod.UID] = s
 	}
 	return standing
@@ -222,14 +222,14 @@ func (e *Evictor) release(verdict pressure.Verdict) {
 	if len(verdict.Due)+len(verdict.Unknown) > 0 {
 		return
 	}
-	for _, s := range e.Terminator.Standing() {
+	for _, s := range e.Terminator.Victims() {
 		if !s.Dying {
 			e.Terminator.Release(s.Pod.UID)
 		}
 	}
 }
 
-func (e *Evictor) tellUnknown(err error) {
+func (e *Evictor) reportUnmeasured(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -240,8 +240,8 @@ func (e *Evictor) tellUnknown(err error) {
 	e.unknown = text
 }
 
-// tellPressure makes the Node say what is short, when that changes.
-func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
+// reportPressure makes the Node say what is short, when that changes.
+func (e *Evictor) reportPressure(node *corev1.Node, verdict pressure.Verdict) {
 	var short []string
 	for _, c := range slices.Sorted(maps.Keys(verdict.Conditions)) {
 		if verdict.Conditions[c] {
@@ -251,7 +251,7 @@ func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
 	said := strings.Join(short, ", ")
 	if said == e.short {
 		if said == "" {
-			e.Status.Pressure(nil, "") // as in follow
+			e.Status.SetPressure(nil, "") // as in applyPolicy
 		}
 		return
 	}
@@ -263,7 +263,7 @@ func (e *Evictor) tellPressure(node *corev1.Node, verdict pressure.Verdict) {
 	message := strings.Join(reasons, "; ")
 	e.Log.Info("node pressure changed", "resources", said, "reason", message)
 	if e.Status != nil && !e.DryRun {
-		e.Status.Pressure(short, message)
+		e.Status.SetPressure(short, message)
 	}
 	e.Events.Pressure(node, short, message)
 }

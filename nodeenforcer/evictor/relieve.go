@@ -86,7 +86,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 }
 
 // overdue says that a pod is waited for no longer: a budget forbids its end, or it should have ended and nothing goes on.
-func (e *Evictor) overdue(s terminate.Standing) bool {
+func (e *Evictor) overdue(s terminate.VictimStatus) bool {
 	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 

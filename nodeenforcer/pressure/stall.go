@@ -38,8 +38,8 @@ type stallWatch struct {
 	stop  func()
 }
 
-// Follow arms the trigger again if the policy wants another one.
-func (t *StallTrigger) Follow(procRoot string, want *Stall) error {
+// Arm arms the trigger, again if the policy wants another one.
+func (t *StallTrigger) Arm(procRoot string, want *Stall) error {
 	if t.want == nil && want == nil || t.want != nil && want != nil && *t.want == *want {
 		return nil
 	}

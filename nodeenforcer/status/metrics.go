@@ -127,8 +127,8 @@ func (m *Metrics) begin() {
 	}
 }
 
-// Round counts a round: how long it took, what it wrote, gave up and missed; of a full one also what differs.
-func (m *Metrics) Round(r repair.Round, err error) {
+// ObserveRound counts a round: how long it took, what it wrote, gave up and missed; of a full one also what differs.
+func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	if m == nil {
 		return
 	}
@@ -156,9 +156,9 @@ func (m *Metrics) Round(r repair.Round, err error) {
 	}
 }
 
-// Measured tells what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
+// ObserveSignals sets what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
 // not told any more.
-func (m *Metrics) Measured(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
+func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
 	}

@@ -153,10 +153,10 @@ func (w *Writer) patch(ctx context.Context, kind types.PatchType, patch map[stri
 	return w.Nodes.Patch(ctx, w.Name, kind, text, subresources...)
 }
 
-// Keeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
+// NodeUpdater keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
 // nobody has said yet is left as the Node has it: a taint from before a restart stays until it is known that it is over. A nil
-// *Keeper is told in vain.
-type Keeper struct {
+// *NodeUpdater is told in vain.
+type NodeUpdater struct {
 	writer *Writer
 	clock  clock.WithTicker
 	log    logr.Logger
@@ -166,31 +166,31 @@ type Keeper struct {
 	status NodeStatus
 }
 
-// NewKeeper writes nothing yet.
-func NewKeeper(writer *Writer, clock clock.WithTicker, log logr.Logger) *Keeper {
-	return &Keeper{
+// NewNodeUpdater writes nothing yet.
+func NewNodeUpdater(writer *Writer, clock clock.WithTicker, log logr.Logger) *NodeUpdater {
+	return &NodeUpdater{
 		writer: writer, clock: clock, log: log, news: make(chan struct{}, 1), status: NodeStatus{PressureUnknown: true, EnforcedUnknown: true},
 	}
 }
 
-// Enforced says why not every file holds what was planned; empty: all do.
-func (k *Keeper) Enforced(unless string) {
+// SetEnforced says why not every file holds what was planned; empty: all do.
+func (k *NodeUpdater) SetEnforced(unless string) {
 	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
 }
 
-// Pressure says what is short, sorted; nothing: no pressure.
-func (k *Keeper) Pressure(short []string, message string) {
+// SetPressure says what is short, sorted; nothing: no pressure.
+func (k *NodeUpdater) SetPressure(short []string, message string) {
 	k.set(func(s *NodeStatus) { s.Pressure, s.Message, s.PressureUnknown = slices.Clone(short), message, false })
 }
 
 // Status is what the Node is made to say.
-func (k *Keeper) Status() NodeStatus {
+func (k *NodeUpdater) Status() NodeStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status
 }
 
-func (k *Keeper) set(change func(*NodeStatus)) {
+func (k *NodeUpdater) set(change func(*NodeStatus)) {
 	if k == nil {
 		return
 	}
@@ -211,7 +211,7 @@ func (k *Keeper) set(change func(*NodeStatus)) {
 const statusEvery = time.Minute
 
 // Start writes until the context ends.
-func (k *Keeper) Start(ctx context.Context) error {
+func (k *NodeUpdater) Start(ctx context.Context) error {
 	retry := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 7, Cap: statusEvery}
 	for backoff := retry; ; {
 		pause := statusEvery
@@ -233,7 +233,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 // statusTimeout is for one write; the taint must not wait for an API server that hangs.
 const statusTimeout = 10 * time.Second
 
-func (k *Keeper) write(ctx context.Context, s NodeStatus) error {
+func (k *NodeUpdater) write(ctx context.Context, s NodeStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	return k.writer.Write(ctx, s)

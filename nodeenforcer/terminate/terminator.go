@@ -127,8 +127,8 @@ func (t *Terminator) tell(uid types.UID, e Event) {
 	}
 }
 
-// Standing is how one victim stands.
-type Standing struct {
+// VictimStatus is how far the eviction of one victim has come.
+type VictimStatus struct {
 	Pod  Ref
 	Kind eviction.Kind
 	// Path of the pod's cgroup. Contained: its memory.high is ours at the moment, and nobody else may repair it.
@@ -142,18 +142,18 @@ type Standing struct {
 	RefusedFor time.Duration
 }
 
-// Standing lists the victims, by namespace and name.
-func (t *Terminator) Standing() []Standing {
+// Victims lists them, by namespace and name.
+func (t *Terminator) Victims() []VictimStatus {
 	t.mu.Lock()
 	victims := slices.Collect(maps.Values(t.victims))
 	t.mu.Unlock()
-	var list []Standing
+	var list []VictimStatus
 	for _, v := range victims {
 		if s, ok := v.standing(); ok {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b Standing) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	slices.SortFunc(list, func(a, b VictimStatus) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	return list
 }
 

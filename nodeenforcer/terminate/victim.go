@@ -148,11 +148,11 @@ func (v *victim) mark(ctx context.Context) error {
 	return v.t.api.Mark(ctx, v.ref, message)
 }
 
-func (v *victim) standing() (Standing, bool) {
+func (v *victim) standing() (VictimStatus, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.state
-	st := Standing{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
+	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
