@@ -22,7 +22,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// Terminator ends pods (terminate.Terminator).
+// Terminator terminates pods (terminate.Terminator).
 type Terminator interface {
 	Ask(terminate.Request) error
 	Removed(uid types.UID)
@@ -31,14 +31,14 @@ type Terminator interface {
 	Recover(ctx context.Context, terminating func(types.UID) bool) error
 }
 
-// Evictor watches what is left of the node's resources and, where the policy's thresholds say so, has pods ended.
+// Evictor measures the node's resources and evicts pods when a threshold of the policy is met.
 type Evictor struct {
 	Source state.Source
 	// Paths are the pods' cgroups, by UID, as they are planned.
 	Paths   func() map[types.UID]string
 	Cgroups cgroup.Reader
 	Sensor  *pressure.Sensor
-	// Kubelet is asked how much disk pods use; nil: not known, then no pod is evicted for disks.
+	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
 	DryRun     bool
@@ -50,22 +50,22 @@ type Evictor struct {
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
-	unread     []v1alpha1.EvictionSignal // of a policy whose thresholds are not understood
+	unread     []v1alpha1.EvictionSignal // of a policy with invalid thresholds
 	state      pressure.State
 	trigger    pressure.StallTrigger
-	unknown    string                                // signals that are not known, as last told
-	short      string                                // what is short, as last told
-	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
+	unknown    string                                // why signals are unknown, as last logged
+	short      string                                // the resources under pressure, as last reported
+	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
 	releasing  releasing                             // of a disk
-	would      map[types.UID]bool                    // told by a dry run
-	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods were last looked at
-	clean      bool                                  // nothing is left of an enforcer that was killed
+	would      map[types.UID]bool                    // victims that a dry run has logged
+	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
+	clean      bool                                  // the previous run was recovered from
 }
 
-// idle is how long nothing is measured where the policy has no thresholds.
+// idle is the time between two steps while the policy has no thresholds.
 const idle = time.Second
 
-// Run watches until the context ends.
+// Run measures and evicts until the context ends.
 func (e *Evictor) Run(ctx context.Context) error {
 	defer e.trigger.Close()
 	e.begin()
@@ -85,7 +85,7 @@ func (e *Evictor) begin() {
 	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
 }
 
-// step measures once, acts upon it, and says when to measure again.
+// step measures once, acts on it, and returns when to measure again.
 func (e *Evictor) step(ctx context.Context) time.Duration {
 	state, ok := e.Source.State()
 	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
@@ -116,7 +116,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	return max(wait, pressure.MinSample)
 }
 
-// recovered undoes once what an enforcer that was killed left behind. It is false while that can't be done yet.
+// recovered restores, once, the limits that an enforcer which was killed left behind. It is false while that can't be done yet.
 func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 	if e.clean || e.Paths() == nil {
 		return e.clean
@@ -134,7 +134,7 @@ func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 	return true
 }
 
-// applyPolicy compiles the policy's thresholds when they change. It is false where there are none.
+// applyPolicy compiles the policy's thresholds when they change. It is false if there are none.
 func (e *Evictor) applyPolicy(state state.State) bool {
 	var wanted *v1alpha1.NodeEviction
 	if spec := state.Spec(); spec != nil {
@@ -165,7 +165,7 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 	return wanted != nil
 }
 
-// signalsOf are those that a policy names.
+// signalsOf are the signals that a policy has thresholds on.
 func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 	var signals []v1alpha1.EvictionSignal
 	for _, t := range eviction.Hard {
@@ -208,7 +208,7 @@ func (e *Evictor) forgetRemoved(state state.State) {
 	}
 }
 
-// standing are the evictions that are on their way.
+// standing are the evictions in flight.
 func (e *Evictor) standing() map[types.UID]terminate.VictimStatus {
 	standing := map[types.UID]terminate.VictimStatus{}
 	for _, s := range e.Terminator.Victims() {
@@ -217,7 +217,7 @@ func (e *Evictor) standing() map[types.UID]terminate.VictimStatus {
 	return standing
 }
 
-// release withdraws what was asked for but not begun, once nothing is short any more.
+// release withdraws the evictions that have not begun, once there is no pressure any more.
 func (e *Evictor) release(verdict pressure.Verdict) {
 	if len(verdict.Due)+len(verdict.Unknown) > 0 {
 		return
@@ -240,7 +240,7 @@ func (e *Evictor) reportUnmeasured(err error) {
 	e.unknown = text
 }
 
-// reportPressure makes the Node say what is short, when that changes.
+// reportPressure reports the resources under pressure when they change: Node, Event, log.
 func (e *Evictor) reportPressure(node *corev1.Node, verdict pressure.Verdict) {
 	var short []string
 	for _, c := range slices.Sorted(maps.Keys(verdict.Conditions)) {

@@ -17,11 +17,11 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// pause is the shortest time between two looks at what all pods use, for one signal: memory itself is measured more often, but
-// those who were chosen take longer than that to go.
+// pause is the shortest time between two readings of all pods' usage, for one signal. The node's memory is measured more often, but victims
+// take longer than that to end.
 const pause = 250 * time.Millisecond
 
-// due says whether to look at the pods again, and remembers that it was done.
+// due says whether to read the pods' usage again, and remembers when that was.
 func (e *Evictor) due(met shortage) bool {
 	now, least := e.Clock.Now(), pause
 	if met.disk {
@@ -34,14 +34,14 @@ func (e *Evictor) due(met shortage) bool {
 	return true
 }
 
-// shortage is a threshold to act upon.
+// shortage is a threshold that is met and to be acted upon.
 type shortage struct {
 	pressure.Met
-	// disk: of a file system, whose use by pods only the kubelet knows.
+	// disk: the signal is about a file system.
 	disk bool
 }
 
-// relieve has as many pods ended as it takes.
+// relieve evicts as many pods as it takes to free what the threshold needs.
 func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
 	candidates, err := e.candidates(ctx, state, met)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) 
 	}
 }
 
-// partition tells those who may be chosen from those who are on their way.
+// partition separates the candidates that may be chosen from those whose eviction is in flight.
 func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
 	standing := e.standing()
 	for _, c := range candidates {
@@ -73,7 +73,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 			free = append(free, c)
 		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
 		default:
-			if met.disk { // it goes on filling it until its end, and the measurement is older still
+			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
 			}
 			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s)})
@@ -85,12 +85,13 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// overdue says that a pod is waited for no longer: a budget forbids its end, or it should have ended and nothing goes on.
+// overdue says whether an eviction is not waited for any longer: a disruption budget forbids it, or the pod should have ended and its
+// containers are not being stopped.
 func (e *Evictor) overdue(s terminate.VictimStatus) bool {
 	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
-// end asks for the end of one pod; left is for its hooks.
+// end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).
 func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
 	reason := eviction.Reason(eviction.Cause{Need: met.Need, Node: state.Node.Name, GraceSeconds: grace}, v)
@@ -117,10 +118,10 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	e.Events.Evicting(v.Pod, reason)
 }
 
-// usage is what a pod uses, and when that was measured; not ok where it is not known.
+// usage reads how much a pod uses, and when that was measured; not ok if it is unknown.
 type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error)
 
-// candidates are the node's pods with what they use right now.
+// candidates are the node's pods with their current usage.
 func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
 	usageOf := e.groupUsage(met.Signal)
 	if met.disk {
@@ -153,7 +154,7 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 	return candidates, errors.Join(errs...)
 }
 
-// groupUsage reads from its cgroup what a pod uses: bytes of memory, or processes.
+// groupUsage is a pod's usage of memory, in bytes, or of processes, from its cgroup.
 func (e *Evictor) groupUsage(signal v1alpha1.EvictionSignal) usage {
 	return func(_ *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error) {
 		if signal == v1alpha1.SignalPIDAvailable {
@@ -165,8 +166,8 @@ func (e *Evictor) groupUsage(signal v1alpha1.EvictionSignal) usage {
 	}
 }
 
-// leftFor is how much of the node's memory, in bytes, the hooks of each of so many victims may be measured by; less than 0: it is not
-// known, as with stall.
+// leftFor is each victim's share of the memory that the node has left, in bytes, by which the slack for its hooks is measured; less than 0:
+// unknown, as with stall.
 func leftFor(need eviction.Need, victims int) int64 {
 	if need.Signal != v1alpha1.SignalMemoryAvailable {
 		return -1

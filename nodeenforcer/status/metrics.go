@@ -48,7 +48,7 @@ type Metrics struct {
 	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 
-	// As last told, by label; the evictor's alone.
+	// The series as last set, by label. Only the evictor uses them.
 	left  map[unit]map[string]float64
 	sees  map[string]float64
 	short map[string]float64
@@ -60,8 +60,8 @@ const (
 	scopeChanged = "changed"
 )
 
-// alerted are the steps that an alert counts from the first one on (deploy/monitoring/rules.yaml). The others get a series when they
-// are first taken: there are many, on each node.
+// alerted are the steps that an alert counts from the first one on (deploy/monitoring/rules.yaml). The others get a series with their
+// first step, since there are many on each node.
 func alerted() []terminate.Step {
 	return []terminate.Step{
 		terminate.StepGone, terminate.StepLate, terminate.StepBlind, terminate.StepGaveUp, terminate.StepNotSignalled, terminate.StepNotKilled,
@@ -116,7 +116,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin has series there from the start, so that the first event is an increase, and that none at all can be told from no series.
+// begin creates series at the start, so that the first event is an increase, and zero events differ from a missing series.
 func (m *Metrics) begin() {
 	m.rounds.WithLabelValues(scopeFull)
 	m.rounds.WithLabelValues(scopeChanged)
@@ -127,7 +127,7 @@ func (m *Metrics) begin() {
 	}
 }
 
-// ObserveRound counts a round: how long it took, what it wrote, gave up and missed; of a full one also what differs.
+// ObserveRound records a round: its duration, writes, files given up and failure; of a full round also the drift.
 func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	if m == nil {
 		return
@@ -156,8 +156,8 @@ func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	}
 }
 
-// ObserveSignals sets what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
-// not told any more.
+// ObserveSignals records what is available of each signal, which signals can't be measured, and which resources are under pressure. Series of
+// signals that have no threshold any more are deleted.
 func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
@@ -183,7 +183,7 @@ func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressur
 	m.short = tell(m.pressure, m.short, short)
 }
 
-// sees has 1 for each signal of the thresholds that is known, and 0 for one that is not.
+// sees has 1 for each signal with a threshold that is measured, and 0 for one that can't be.
 func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]float64 {
 	known := map[string]float64{}
 	for _, t := range thresholds.List {
@@ -198,8 +198,8 @@ func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]f
 	return known
 }
 
-// tell sets one series for each label, and drops those that were told and are not there: never for a moment one that stays. It returns
-// what it told.
+// tell sets one series for each label, and deletes those that were set before and are not among them. A series that stays is never
+// missing in between. It returns what it set.
 func tell(g *prometheus.GaugeVec, told, values map[string]float64) map[string]float64 {
 	for label := range told {
 		if _, ok := values[label]; !ok {
@@ -220,7 +220,7 @@ func (m *Metrics) evicting(r terminate.Record) {
 	m.latency.WithLabelValues(r.Kind.Label(), string(r.Step)).Observe(r.After.Seconds())
 }
 
-// NewRecorder tells each step of an eviction to the metrics and the log.
+// NewRecorder records each step of an eviction in the metrics and the log.
 func NewRecorder(m *Metrics, log logr.Logger) terminate.Recorder { return recorder{m, log} }
 
 type recorder struct {

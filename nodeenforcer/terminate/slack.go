@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// execNeed is what a hook that execs takes before it does anything, twice, because what grows takes its share: the runtime starts
-	// it through a program of its own in the container's cgroup (runc init, about 10 MiB until it becomes the hook), and a shell.
+	// execNeed is the slack for a hook that execs. Before the hook does anything, the runtime starts it through a program of its own in the
+	// container's cgroup (runc init, about 10 MiB) and then a shell. execNeed is twice what these two use, because the container's other
+	// processes go on growing and take a share of it.
 	execNeed = int64(32 << 20)
-	// answerNeed is what a server takes to answer a hook's request.
+	// answerNeed is the slack for a hook that sends a request to the container: what a server uses to answer it.
 	answerNeed = int64(4 << 20)
-	// instalments of the slack: at ten looks a second they last for the second of a hard eviction, and its start.
+	// instalments are how many steps the slack is given in: at ten looks a second, enough for the second of a hard eviction and its start.
 	instalments = 16
-	// leftShare of what the node has left is the most that one pod's hooks get of it.
+	// leftShare: the hooks of one pod get at most a quarter of the memory that the node has left.
 	leftShare = 4
-	// slackUnit is a multiple of every page size: what is written is what is read back.
+	// slackUnit is a multiple of every page size, so that a value reads back as it was written.
 	slackUnit = int64(64 << 10)
 )
 
-// Slack returns the bytes that a contained pod may grow by once it is being deleted, so that its preStop hooks can begin: they run in
-// the cgroup that memory.high slows down. left is what the node has left of its memory in bytes; less than 0: not known. Hooks that
-// only sleep need nothing.
+// Slack returns by how many bytes a contained pod may grow once it is being deleted. Its preStop hooks need that memory to start: they run
+// in the cgroup that memory.high throttles. Hooks that only sleep need none. left is how much memory the node has left, in bytes; less
+// than 0: unknown.
 func Slack(pod *corev1.Pod, left int64) int64 {
 	need := int64(0)
 	for i := range pod.Spec.Containers {
@@ -51,9 +52,9 @@ func hookNeed(c *corev1.Container) int64 {
 	return 0
 }
 
-// looser is the memory.high of a pod that uses so much: an instalment of the slack over that, no more than the whole slack over what
-// it was contained to (first), nor than what it had before (was: bytes, or max). Empty where it has so much room already (wrote). done:
-// there will be no more.
+// looser is the next memory.high of a contained pod that uses so many bytes: its usage and one instalment of the slack. It is never higher
+// than the value that contained the pod (first) plus the whole slack, nor than the value from before the containment (was: bytes, or
+// max). It is empty if the present value (wrote) is as high already. done: the limit will not be raised again.
 func looser(was, first, wrote string, usage, slack int64) (to string, done bool) {
 	begin, err := strconv.ParseInt(first, 10, 64)
 	held, err2 := strconv.ParseInt(wrote, 10, 64)
