@@ -20,13 +20,13 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
-// Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
+// Agent reconciles the cgroups of one node with their plan: all of them at every resync, and those whose plan changes at once.
 type Agent struct {
 	Source  state.Source
 	Machine state.Machine
 	// Mode instead of the policy's; empty: the policy's.
 	Mode v1alpha1.NodeMode
-	// Resync is how often every cgroup is looked at.
+	// Resync is how often all cgroups are reconciled.
 	Resync time.Duration
 	// Bus is the socket of systemd.
 	Bus    string
@@ -36,11 +36,11 @@ type Agent struct {
 
 	Metrics *status.Metrics
 	Events  *status.Events
-	// Status of the Node object; nil: it is not written.
+	// Status updates the Node object; nil: it is not updated.
 	Status *status.NodeUpdater
-	// UndoFile is where the enforcer remembers what it wrote (ledger.Ledger).
+	// UndoFile is the file of the ledger of what the enforcer wrote (ledger.Ledger).
 	UndoFile string
-	// Contained is for Enforcer.
+	// Contained is for repair.Enforcer.
 	Contained func(path string) bool
 
 	mu       sync.Mutex
@@ -48,14 +48,14 @@ type Agent struct {
 	enforcer *repair.Enforcer
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
-	trouble  string               // of the last round
+	lastErr  string               // of the last round
 	saving   state.Saving
 }
 
-// settle is how long news are gathered before a round: a pod that starts changes a few times in a row.
+// settle is how long changes are batched before a round: a pod that starts changes a few times in a row.
 const settle = 100 * time.Millisecond
 
-// Run keeps the node until the context ends.
+// Run reconciles until the context ends.
 func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(a.Resync)
 	defer tick.Stop()
@@ -65,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		switch r := a.round(ctx, full); {
 		case r.Again > 0:
 			settled = a.Clock.After(r.Again)
-		case r.Full: // else what is held back was not looked at
+		case r.Full: // a partial round does not look at the repairs that are held back
 			settled = nil
 		}
 		select {
@@ -88,7 +88,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Ready fails until the first round over a known state was done.
+// Ready fails until the first round is done.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +112,7 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	}
 	enforcer.Hold = state.PolicyUnknown
 	r, err := enforcer.Round(ctx, node, state.Spec(), state.Mode(a.Mode), state.Pods, full)
-	if ctx.Err() == nil { // else it was cut short, which is no trouble
+	if ctx.Err() == nil { // else the round was cancelled, which is no failure
 		a.reportError(err)
 	}
 	a.report(state, r, err)
@@ -124,23 +124,23 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	return r
 }
 
-// reportError logs a trouble once, and again when it is another, and has the Node say it.
+// reportError logs an error when it differs from the last round's, and reports it in the Node's condition.
 func (a *Agent) reportError(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
 		a.Status.SetEnforced(text)
 	}
-	if text != a.trouble && err != nil {
+	if text != a.lastErr && err != nil {
 		a.Log.Error(err, "failed to reconcile cgroups")
 	}
-	if text == "" && a.trouble != "" {
+	if text == "" && a.lastErr != "" {
 		a.Log.Info("cgroups are reconciled again")
 	}
-	a.trouble = text
+	a.lastErr = text
 }
 
-// enforcerFor opens the cgroups, again where the kubelet was given another driver.
+// enforcerFor opens the cgroups, and again if the kubelet's driver has changed.
 func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,7 +178,7 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 	return paths
 }
 
-// report says what a round found and did: log, metrics, events and the Node's condition.
+// report reports what a round found and did: log, metrics, Events and the Node's condition.
 func (a *Agent) report(state state.State, r repair.Round, err error) {
 	a.Metrics.ObserveRound(r, err)
 	for _, op := range r.Written {

@@ -11,15 +11,15 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// RivalLimit and RivalWindow are what Rivals is made with where nothing else is said: three reverts within an hour. The
-// kubelet, which writes the QoS level once a minute, is found after three minutes; a hand that errs once a day is not a rival.
+// RivalLimit and RivalWindow are the defaults for Rivals: three reverts within an hour. The kubelet, which writes the QoS level once a
+// minute, is found after three minutes; a person who changes a value once a day is no rival.
 const (
 	RivalLimit  = 3
 	RivalWindow = time.Hour
 )
 
-// Rivals remembers what was written and finds out who reverts it. A file that was reverted too often is left alone until the plan
-// wants another value there, the value that was wanted is there after all, or the group is gone.
+// Rivals keeps what was written and counts its reverts by other writers. A file that was reverted too often is given up until its plan
+// changes, it holds its planned value after all, or the group is gone.
 type Rivals struct {
 	limit  int
 	window time.Duration
@@ -32,7 +32,7 @@ type rival struct {
 	where   Where
 	wrote   string
 	pids    map[int]bool // of a process's value: those that were written
-	pending bool         // nobody saw it reverted since it was written
+	pending bool         // not found reverted since it was written
 	reverts []time.Time
 	givenUp bool
 }
@@ -47,23 +47,23 @@ type Revert struct {
 	Times int
 }
 
-// NewRivals gives a file up when it was reverted limit times, at least once, within a window.
+// NewRivals gives a file up when it was reverted limit times (at least once) within a window.
 func NewRivals(limit int, window time.Duration) *Rivals {
 	return &Rivals{limit: max(limit, 1), window: window, files: map[rivalKey]*rival{}}
 }
 
-// GivenUp says whether a file is left alone; for DiffOptions.
+// GivenUp says whether a file is given up; for Options.
 func (r *Rivals) GivenUp(path, file string) bool {
 	known := r.files[rivalKey{path, file}]
 	return known != nil && known.givenUp
 }
 
-// Wrote is to be called after an operation succeeded.
+// Wrote records a successful operation.
 func (r *Rivals) Wrote(op Operation) {
 	r.wrote(op.Where, op.File, op.To)
 }
 
-// WroteProcess is to be called after an operation on a process succeeded. A container's processes are given up together.
+// WroteProcess records a successful operation on a process. A container's processes are given up together.
 func (r *Rivals) WroteProcess(op ProcessOperation) {
 	known := r.wrote(op.Where, fileOOMScoreAdj, strconv.Itoa(op.To))
 	if known.pids == nil {
@@ -83,8 +83,7 @@ func (r *Rivals) wrote(where Where, file, value string) *rival {
 	return known
 }
 
-// Observe is to be called with what was read, before Diff and with its options. It returns the files that are given up by
-// this, sorted.
+// Observe takes what was read, before Diff and with the same options. It returns the files that are given up now, sorted.
 func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Options) []Revert {
 	page := options.page()
 	planned := make(map[string]*plan.Group, len(want.Groups))

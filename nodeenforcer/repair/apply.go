@@ -12,8 +12,8 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
-// apply does the operations in their order. What could not be written holds back only what depends on it (drift.Operation.DependsOn), so that a
-// file that can never be written at the top does not end all that is done below.
+// apply performs the operations in their order. A failed one holds back only those that depend on it (drift.Operation.DependsOn), so that a
+// file near the root that can never be written does not block everything below it.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	errs := []error{e.note(r.Diff.Operations, r.Processes.Operations)}
 	var failed []drift.Operation
@@ -24,7 +24,7 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 			return errors.Join(append(errs, err)...)
 		}
 		if slices.ContainsFunc(gone, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") }) {
-			continue // its pod ended: so did what is below
+			continue // the pod ended, and the cgroups below are gone with it
 		}
 		var err error
 		if failed, err = e.write(ctx, r, ops, failed); errors.Is(err, cgroup.ErrGone) {
@@ -36,7 +36,7 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	return errors.Join(append(errs, e.adjust(ctx, r))...)
 }
 
-// write does those operations on one group that depend on none that failed, and returns those that failed together with its own.
+// write performs those operations on one group that do not depend on a failed one, and returns all failed ones, its own included.
 func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
 	var free []drift.Operation
 	var files []cgroup.File
@@ -66,7 +66,8 @@ func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Oper
 	return failed, err
 }
 
-// writeEach does one after the other: which of them the kernel does not take is not known. What was written already is left as it is.
+// writeEach performs the operations one by one, to find those that the kernel refuses. A file that holds its value already is not written
+// again.
 func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
 	var errs []error
 	for i := range ops {
@@ -79,7 +80,7 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 	return failed, errors.Join(errs...)
 }
 
-// adjust sets oom_score_adj of processes. One that ended meanwhile is not missed.
+// adjust sets oom_score_adj of processes. One that has ended meanwhile is no error.
 func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 	var errs []error
 	for _, op := range r.Processes.Operations {
@@ -98,8 +99,7 @@ func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 	return errors.Join(errs...)
 }
 
-// runs are the operations in their order, those that follow each other on one group together: a systemd unit takes its
-// properties at once.
+// runs groups consecutive operations on the same cgroup: the properties of a systemd unit are set in one call.
 func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
 	return func(yield func([]drift.Operation) bool) {
 		for len(ops) > 0 {

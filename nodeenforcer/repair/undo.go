@@ -13,10 +13,10 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// fileOOMScoreAdj stands for the processes of a container.
+// fileOOMScoreAdj stands for oom_score_adj of a container's processes.
 const fileOOMScoreAdj = "oom_score_adj"
 
-// note remembers writes of files that nobody else owns, before they are done: what is not noted can't be undone, when a policy is
+// note records writes to files that nobody else owns in the ledger, before they are made: only so can they be undone when a policy is
 // changed or deleted.
 func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperation) error {
 	if e.Undo == nil || len(ops)+len(processes) == 0 {
@@ -50,8 +50,8 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 	return errors.Join(err, e.Undo.Put(news...))
 }
 
-// leftovers are the entries that the plan does not ask for any more, and what to write: what the plan wants there as somebody else's,
-// else what was there before. In the order of paths, the groups below first.
+// leftovers are operations for the entries that the plan does not ask for any more. They write the value that the plan has for the file's
+// regular owner, else the value from before our first write. They are ordered by path, descendants first.
 func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	groups, processes := map[string]*plan.Group{}, map[string]plan.Process{}
 	for i := range tree.Groups {
@@ -81,8 +81,8 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	return out
 }
 
-// takeBack undoes what the plan does not ask for any more, in whatever mode: it is our own writing. A file that holds something
-// else by now is somebody else's.
+// takeBack undoes our writes that the plan does not ask for any more, in any mode. A file that holds another value by now was written by
+// somebody else since, and is left alone.
 func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 	entries, err := e.Undo.All()
 	errs := []error{err}
