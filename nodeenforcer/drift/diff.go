@@ -166,9 +166,6 @@ func usageBound(file string) bool {
 	return false
 }
 
-// fileOOMScoreAdj is the name of a process's value, as /proc has it.
-const fileOOMScoreAdj = "oom_score_adj"
-
 // ProcessOperation sets oom_score_adj of one process.
 type ProcessOperation struct {
 	Where
@@ -192,7 +189,7 @@ func ProcessOperations(want *plan.Tree, have map[string]map[int]int, mode v1alph
 	for _, p := range want.Processes {
 		where := Where{Path: p.Path, Level: plan.LevelContainer, Pod: p.Pod, Container: p.Container}
 		why := withholds(mode, p.Owner)
-		if why == "" && options.GivenUp != nil && options.GivenUp(p.Path, fileOOMScoreAdj) {
+		if why == "" && options.GivenUp != nil && options.GivenUp(p.Path, plan.OOMScoreFile) {
 			why = WhyRival
 		}
 		told := map[int]bool{p.OOMScoreAdj: true}
@@ -201,7 +198,7 @@ func ProcessOperations(want *plan.Tree, have map[string]map[int]int, mode v1alph
 			if is == p.OOMScoreAdj {
 				continue
 			}
-			drift := Drift{Where: where, File: fileOOMScoreAdj, Have: strconv.Itoa(is), Want: strconv.Itoa(p.OOMScoreAdj), Owner: p.Owner, Why: why}
+			drift := Drift{Where: where, File: plan.OOMScoreFile, Have: strconv.Itoa(is), Want: strconv.Itoa(p.OOMScoreAdj), Owner: p.Owner, Why: why}
 			if why == "" && options.Fresh != nil && options.Fresh(drift) {
 				drift.Why = WhyFresh
 			}

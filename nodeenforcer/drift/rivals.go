@@ -65,7 +65,7 @@ func (r *Rivals) Wrote(op Operation) {
 
 // WroteProcess records a successful operation on a process. A container's processes are given up together.
 func (r *Rivals) WroteProcess(op ProcessOperation) {
-	known := r.wrote(op.Where, fileOOMScoreAdj, strconv.Itoa(op.To))
+	known := r.wrote(op.Where, plan.OOMScoreFile, strconv.Itoa(op.To))
 	if known.pids == nil {
 		known.pids = map[int]bool{}
 	}

@@ -131,7 +131,7 @@ func (b *builder) planPod(m *member) {
 		b.add(group, collect(containerRules, func(rule func(*builder, *member, *container) []value) []value { return rule(b, m, c) }))
 		if score, why, ok := b.oomScore(m, c); ok {
 			b.processes = append(b.processes, Process{Path: group.Path, Pod: group.Pod, UID: group.UID, Container: group.Container,
-				OOMScoreAdj: score, Owner: b.node.owner(oomScoreFile, LevelContainer, why)})
+				OOMScoreAdj: score, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
 		}
 	}
 }

@@ -125,8 +125,8 @@ func (t *StallTrigger) Close() {
 	*t = StallTrigger{Open: t.Open}
 }
 
-// Trigger wakes when tasks have stalled for longer than a part of a time window (Documentation/accounting/psi.rst): at once when
-// the sum is reached, and at most once a window. Who waits holds a thread, and nothing else.
+// Trigger fires when tasks have stalled for longer than a part of a time window (Documentation/accounting/psi.rst): as soon as the sum is
+// reached, and at most once in a window. A wait blocks one thread and uses nothing else.
 type Trigger struct {
 	path    string
 	psi     int        // the pressure file; the trigger lives as long as it is open

@@ -11,12 +11,11 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// MaxStep is the most that the time between two steps counts, however long it was: nobody looked meanwhile, or the clock was
-// set. A grace period is never over before it was looked at for that long.
+// MaxStep bounds how much the time between two steps counts: nothing was measured in between, or the clock was set. So a grace period ends
+// only after its threshold was observed to be met for that long.
 const MaxStep = 2 * time.Second
 
-// State is what has to be remembered between two steps. It is a value: a step leaves the old one as it was. The zero value is
-// the beginning.
+// State is kept from one step to the next. It is a value: a step does not change the old one. The zero value is the initial state.
 type State struct {
 	last  time.Time
 	seen  map[v1alpha1.EvictionSignal]time.Time // the sample's time at the last step
@@ -32,23 +31,23 @@ type thresholdKey struct {
 // progress of a threshold that is met.
 type progress struct {
 	since time.Duration // for which it was met without pause
-	acted bool          // its grace period is over: it stays met until the minimum reclaim is free
+	acted bool          // its grace period has passed: it stays met until the minimum reclaim is free
 }
 
-// Verdict is what a step finds.
+// Verdict is the result of a step.
 type Verdict struct {
-	// Due are the thresholds to act upon, hard ones first, memory before others. Act upon those that are Fresh: the others have
-	// nothing new to say since the last step.
+	// Due are the thresholds to act upon, hard ones first, memory before others. Only those that are Fresh have a new sample since the
+	// last step, and are worth acting upon again.
 	Due []Met
 	// Waiting are soft thresholds that are met, in their grace period.
 	Waiting []Met
-	// Conditions of the node; all three are there.
+	// Conditions of the node, all three of them.
 	Conditions map[corev1.NodeConditionType]bool
-	// Unknown are signals that have a threshold and no sample that is recent: nothing is evicted for them, and what they last
-	// said of the node's condition stays.
+	// Unknown are signals that have a threshold and no sample, or a stale one: nothing is evicted for them, and the node's condition stays
+	// as they last had it.
 	Unknown []v1alpha1.EvictionSignal
-	// Next is when a step is due even if nothing new is measured: a grace or transition period ends, or MaxStep is over while
-	// one runs. Zero: never.
+	// Next is when a step is due even if nothing new is measured: a grace or transition period ends, or MaxStep passes while one runs.
+	// Zero: never.
 	Next time.Time
 }
 
@@ -61,7 +60,7 @@ type Met struct {
 	Fresh bool
 }
 
-// Step goes on to now with what was measured. stall says whether the trigger for PSI fired since the last step; nil: not known.
+// Step advances to now with what was measured. stall says whether the PSI trigger fired since the last step; nil: unknown.
 func (s State) Step(now time.Time, thresholds Thresholds, signals Signals, stall *bool) (State, Verdict) {
 	st := &step{
 		now: now, elapsed: elapsed(s.last, now), old: s,
@@ -88,7 +87,7 @@ func elapsed(last, now time.Time) time.Duration {
 	return min(max(now.Sub(last), 0), MaxStep)
 }
 
-// step is one step in the making.
+// step is the working state of one step.
 type step struct {
 	now      time.Time
 	elapsed  time.Duration
@@ -133,7 +132,7 @@ func (st *step) threshold(t Threshold, signals Signals) {
 	st.wake(t.Grace - after.since)
 }
 
-// stall comes behind the hard thresholds on memory and before all others. It has no memory: what stalls on says so again.
+// stall comes after the hard thresholds on memory and before all others. It keeps no state: while processes stall, the trigger fires again.
 func (st *step) stall(fired *bool) {
 	if fired == nil {
 		st.notKnown(v1alpha1.SignalMemoryStall, corev1.NodeMemoryPressure)
@@ -153,7 +152,7 @@ func (st *step) stall(fired *bool) {
 }
 
 // conditions hold while a threshold is met, grace period or not, and for the transition period after it
-// (nodeConditionsObservedSince, pkg/kubelet/eviction/helpers.go, 1.36.3). What is not known leaves them as they are.
+// (nodeConditionsObservedSince, pkg/kubelet/eviction/helpers.go, 1.36.3). Unknown signals leave them unchanged.
 func (st *step) conditions(transition time.Duration) {
 	st.verdict.Conditions = map[corev1.NodeConditionType]bool{}
 	for _, condition := range conditions() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // apply performs the operations in their order. A failed one holds back only those that depend on it (drift.Operation.DependsOn), so that a
@@ -93,7 +94,7 @@ func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 		}
 		if written && err == nil {
 			e.Rivals.WroteProcess(op)
-			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
+			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: plan.OOMScoreFile, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
 		}
 	}
 	return errors.Join(errs...)

@@ -13,9 +13,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// fileOOMScoreAdj stands for oom_score_adj of a container's processes.
-const fileOOMScoreAdj = "oom_score_adj"
-
 // note records writes to files that nobody else owns in the ledger, before they are made: only so can they be undone when a policy is
 // changed or deleted.
 func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperation) error {
@@ -45,7 +42,7 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 		noted(op.Path, op.File, op.Owner, op.From, op.To)
 	}
 	for _, op := range processes {
-		noted(op.Path, fileOOMScoreAdj, op.Owner, fmt.Sprint(op.From), fmt.Sprint(op.To))
+		noted(op.Path, plan.OOMScoreFile, op.Owner, fmt.Sprint(op.From), fmt.Sprint(op.To))
 	}
 	return errors.Join(err, e.Undo.Put(news...))
 }
@@ -71,7 +68,7 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 				op.To, op.Owner = v.Want, v.Owner
 			}
 		}
-		if p, ok := processes[key.Path]; ok && key.File == fileOOMScoreAdj {
+		if p, ok := processes[key.Path]; ok && key.File == plan.OOMScoreFile {
 			op.To, op.Owner = fmt.Sprint(p.OOMScoreAdj), p.Owner
 		}
 		if op.Owner != plan.Nobody {
@@ -105,7 +102,7 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 }
 
 func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
-	if op.File == fileOOMScoreAdj {
+	if op.File == plan.OOMScoreFile {
 		of, err := e.adjustments(op.Path)
 		for pid, adj := range of {
 			if fmt.Sprint(adj) != op.From {
