@@ -1,8 +1,8 @@
 // Package cgroup reads and writes the kernel's cgroups: v1 files, v2 files, and systemd units by D-Bus. All of them are a Tree,
 // and all pass the one conformance suite in cgrouptest, beside an in-memory fake.
 //
-// It decides nothing: what to write, and whether, comes from package plan. It writes only what differs, tells a cgroup that is
-// gone from one that is idle, and never makes or removes a cgroup.
+// It decides nothing: what to write, and whether, its callers say. It writes only what differs, distinguishes a cgroup that is gone from
+// one that is idle, and never creates or removes a cgroup.
 //
 // Start reading at hierarchy.go, which has the file operations that v1 and v2 share and where they find out that a cgroup is
 // gone; systemd.go has how a write is made to last, bus.go the connection that it takes. usage.go reads what eviction decides by,

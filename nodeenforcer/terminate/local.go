@@ -7,9 +7,9 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// local is the sequence without the kubelet. It is for hard evictions only.
+// local is the local sequence: stop signal, grace period, SIGKILL, without the kubelet. Only hard evictions have it.
 type local struct {
-	// deadline is when it begins at the latest (for Soft: when the kubelet is late). It only gets earlier.
+	// deadline is when it begins at the latest (for Soft: when the kubelet counts as late). It is never moved to a later time.
 	deadline time.Duration
 	begun    bool
 	late     bool // StepLate was reported
@@ -19,7 +19,7 @@ type local struct {
 	containers []container
 }
 
-// container is one life of a container: started again it has another id.
+// container is one run of a container: a restarted one has another id.
 type container struct {
 	id    string
 	order int
@@ -42,8 +42,8 @@ const (
 	killed
 )
 
-// appear takes up a container. One that comes after the local sequence began was started by the kubelet: it is stopped again,
-// later each time.
+// appear adds a container. One that appears after the local sequence began was restarted by the kubelet: it is stopped again, with a
+// back-off.
 func (s *State) appear(seen Seen, now time.Duration) []Action {
 	c := container{id: seen.ID, order: seen.Order}
 	var actions []Action
@@ -56,7 +56,7 @@ func (s *State) appear(seen Seen, now time.Duration) []Action {
 	return actions
 }
 
-// beginLocal says when the kubelet's time is over.
+// beginLocal begins the local sequence when the kubelet's time has passed.
 func (s *State) beginLocal(now time.Duration) (actions []Action) {
 	l := &s.local
 	if s.phase != active || l.begun || l.deadline == 0 || len(l.containers) == 0 {
@@ -79,8 +79,8 @@ func (s *State) beginLocal(now time.Duration) (actions []Action) {
 	return append(actions, s.report(now, Record{Step: StepLocal, Message: reason}))
 }
 
-// localReason is empty while the kubelet may still be at it. A request on its way, or one without an answer, may have reached
-// it.
+// localReason is why the local sequence begins; empty while the kubelet may still be stopping the pod. A request in flight, or one without an
+// answer, may have reached the API server, and so the kubelet.
 func (s *State) localReason(now time.Duration) string {
 	if now >= s.local.deadline {
 		return "the kubelet's whole time is over"
@@ -95,7 +95,7 @@ func (s *State) localReason(now time.Duration) string {
 	return "the API server accepts nothing"
 }
 
-// stopContainers does what is due for each container: its stop signal, and SIGKILL when its grace period is over.
+// stopContainers does what is due for each container: its stop signal, and SIGKILL once its grace period has passed.
 func (s *State) stopContainers(now time.Duration) (actions []Action) {
 	if s.phase != active || !s.local.begun {
 		return nil
@@ -121,7 +121,7 @@ func (s *State) stopContainers(now time.Duration) (actions []Action) {
 	return actions
 }
 
-// step is the next one for a container that is due.
+// step is the next action for a container that is due.
 func (c *container) step() Action {
 	c.tries++
 	if c.stage == living {
@@ -142,9 +142,8 @@ func (s *State) turn(c *container) time.Duration {
 	return s.local.began + time.Duration(s.graceSeconds)*time.Second
 }
 
-// stopping says if the local sequence is still within its time: a signal is on its way, or the last one was sent so shortly ago that its
-// process may be giving its memory back (a gigabyte takes most of a second on a machine that is busy). What the kubelet started again
-// is no excuse.
+// stopping says whether the local sequence is still within its time: a signal is being sent, or the last one was sent so recently that the
+// process may still be freeing its memory (a gigabyte takes most of a second on a busy machine). Restarts by the kubelet do not extend it.
 func (s *State) stopping(now time.Duration) bool {
 	if !s.local.begun || s.local.restarts > 0 {
 		return false
@@ -201,10 +200,10 @@ func (e Killed) learn(s *State, now time.Duration) []Action {
 	return []Action{s.report(now, r)}
 }
 
-// holding is what became of the pod's memory.high.
+// holding is the state of the pod's memory.high.
 type holding struct {
 	stage holdStage
-	// first is what Contain wrote. due: it may be time to loosen. loose: there is no more to give. told: it was told.
+	// first is what Contain wrote. due: the limit may be raised now. loose: it is not raised any further. told: StepLoosened was reported.
 	first            string
 	due, loose, told bool
 	was, wrote       string
@@ -216,14 +215,14 @@ const (
 	held
 	loosening
 	restoring
-	over // not contained, or restored: not tried again
+	over // not contained, or restored: not retried
 )
 
 type holdStage int
 
-// containment stops the victim's growth once, when a hard eviction asks for it. When the API server has let the pod go, and not
-// before, the kubelet starts its hooks: then it gets their slack, an instalment with each look. What grows takes of it too, and the
-// hooks would find nothing if it were there at once.
+// containment stops the victim's growth once, if a hard eviction asks for it. The kubelet starts the pod's hooks when the API server has
+// accepted the deletion, and not before: from then on the limit is raised by the hooks' slack, one instalment with each observation. If all
+// of it came at once, processes that grow could use it up before the hooks start.
 func (s *State) containment(time.Duration) []Action {
 	h := &s.holding
 	switch {

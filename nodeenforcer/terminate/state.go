@@ -7,19 +7,19 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// State is how far the end of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
+// State is how far the termination of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
 // arbitrary start.
 type State struct {
 	limits Limits
 	phase  phase
 	kind   eviction.Kind
-	// graceSeconds is promised, kubelet its whole time for that.
+	// graceSeconds is the promised grace period, kubelet the kubelet's whole time for it.
 	graceSeconds int64
 	kubelet      time.Duration
 	contain      bool
-	// slack in bytes is for its hooks, once it is dying.
+	// slack in bytes is for its hooks, once its deletion is accepted.
 	slack int64
-	// began is when this kind was asked for, latest the last time seen: time does not go back.
+	// began is when this kind was requested, latest the last time seen: time does not go back.
 	began, latest time.Duration
 
 	call    call
@@ -28,12 +28,12 @@ type State struct {
 	sight   sight
 	local   local
 
-	// dying: the API server accepted the pod's end. removed: its object is gone, or has another UID.
+	// dying: the API server accepted the deletion. removed: the pod's object is gone, or has another UID.
 	dying, removed bool
-	// last is the step that is reported in the end; again is a request that came too late for this round.
+	// last is the final step that is reported; again is a request that came while the state was ending.
 	last  Step
 	again *Asked
-	// wake is when time alone changes something; 0: never.
+	// wake is when the next Tick is due; 0: never.
 	wake time.Duration
 }
 
@@ -42,21 +42,21 @@ type phase int
 const (
 	fresh phase = iota
 	active
-	refused // by a budget: nothing is done until it is asked again
-	ending  // decided; what was written is undone first
+	refused // by a disruption budget: nothing is done until it is requested again
+	ending  // the end is decided; what was written is restored first
 	finished
 )
 
-// NewState is a victim of which nothing was asked yet.
+// NewState is the state before the first request.
 func NewState(limits Limits) State { return State{limits: limits} }
 
-// Finished says that there is nothing more to do, ever.
+// Finished says whether there is nothing more to do.
 func (s *State) Finished() bool { return s.phase == finished }
 
 // Wake is when Next must be called with a Tick, unless an event comes first; false: never.
 func (s *State) Wake() (at time.Duration, ok bool) { return s.wake, s.wake > 0 }
 
-// Next learns from an event and decides what is to be done now. It is pure: the state that it is given is unchanged.
+// Next takes an event and decides what is to be done now. It is pure: the given state is not changed.
 func Next(s State, now time.Duration, e Event) (State, []Action) {
 	if s.phase == finished {
 		return s, nil
@@ -69,7 +69,7 @@ func Next(s State, now time.Duration, e Event) (State, []Action) {
 	return s, append(actions, s.decide(now)...)
 }
 
-// decide asks the rules in this order: what ends comes first, so that nothing is begun for a victim that is gone.
+// decide applies the rules in this order: the end comes first, so that nothing is begun for a victim that is gone.
 func (s *State) decide(now time.Duration) (actions []Action) {
 	for _, rule := range []func(time.Duration) []Action{
 		s.conclude, s.containment, s.request, s.look, s.beginLocal, s.stopContainers, s.finish,
@@ -109,7 +109,7 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 	return nil
 }
 
-// adopt begins with a kind of eviction. What is known of the pod and of requests on their way stays.
+// adopt begins an eviction of a kind. What is known of the pod and of requests in flight is kept.
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
 	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == eviction.Hard, e.Slack
@@ -139,10 +139,10 @@ func (s *State) tighten(e *Asked, now time.Duration) []Action {
 	return nil
 }
 
-// forgetAfter is how long a victim is remembered after the wait that a budget imposed, so that the next refusal waits longer.
+// forgetAfter is how long a victim is kept after the wait that a budget imposed, so that the wait after the next refusal is longer.
 const forgetAfter = 10 * time.Minute
 
-// conclude says whether there is a reason to end.
+// conclude ends the eviction if there is a reason to.
 func (s *State) conclude(now time.Duration) []Action {
 	switch s.phase {
 	case active:
@@ -165,7 +165,7 @@ func (s *State) conclude(now time.Duration) []Action {
 	return nil
 }
 
-// conclusion is the last step of an active victim; empty while there is none.
+// conclusion is the final step of an active eviction; empty while there is no reason to end.
 func (s *State) conclusion(now time.Duration) Step {
 	touched := s.dying || s.local.begun
 	switch {
@@ -186,7 +186,7 @@ func (s *State) conclusion(now time.Duration) Step {
 	return ""
 }
 
-// finish undoes what was written, if the victim lives on, and then ends.
+// finish restores what was written, if the pod lives on, and then ends.
 func (s *State) finish(now time.Duration) []Action {
 	h := &s.holding
 	switch {
@@ -204,7 +204,7 @@ func (s *State) finish(now time.Duration) []Action {
 		s.phase = finished
 		return actions
 	}
-	// What is on its way comes to the new round, and does it no harm: requests have numbers, signals and kills were sent.
+	// Results of actions in flight come to the new state, and do no harm: requests are numbered, signals and kills were sent already.
 	next, more := Next(State{limits: s.limits, call: call{number: s.call.number}}, now, *s.again)
 	*s = next
 	return append(actions, more...)
@@ -235,19 +235,19 @@ func (Stopped) learn(s *State, _ time.Duration) []Action {
 	return nil
 }
 
-// sight is what is known of the victim's processes.
+// sight is what was observed of the victim's processes.
 type sight struct {
 	inFlight bool
-	// at is when the next look is due.
+	// at is when the next observation is due.
 	at time.Duration
-	// seen: at least one look succeeded. blind: the last one failed.
+	// seen: at least one observation succeeded. blind: the last one failed.
 	seen, blind bool
 	podGone     bool
 	// full: a container was seen with a process since StepEmpty was reported.
 	full bool
 }
 
-// look reads the victim's cgroups again and again. While a budget forbids the eviction they don't matter.
+// look observes the victim's cgroups periodically, but not while a budget forbids the eviction.
 func (s *State) look(now time.Duration) []Action {
 	switch {
 	case s.phase != active || s.sight.inFlight:

@@ -16,7 +16,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 )
 
-// victim runs the actions of one state.
+// victim performs the actions of one State.
 type victim struct {
 	t    *Terminator
 	ref  Ref
@@ -29,7 +29,7 @@ type victim struct {
 	timer   clock.Timer
 }
 
-// meet takes what a request knows of the pod.
+// meet takes the pod's containers and the message from a request.
 func (v *victim) meet(r *Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -47,7 +47,7 @@ func (v *victim) known(id string) (member, bool) {
 	return m, ok
 }
 
-// step takes an event and begins what follows from it. false: the victim had ended before.
+// step takes an event and begins the actions that follow. false: the victim had finished before.
 func (v *victim) step(e Event) bool {
 	v.mu.Lock()
 	if v.state.Finished() {
@@ -73,7 +73,7 @@ func (v *victim) step(e Event) bool {
 	return true
 }
 
-// begin runs an action, beside all others but in order for what is only told.
+// begin performs an action concurrently with all others; reports are made in order.
 func (v *victim) begin(a Action) {
 	if r, ok := a.(Report); ok {
 		v.t.recorder.Record(v.ref, r.Record)
@@ -86,8 +86,8 @@ func (v *victim) begin(a Action) {
 	})
 }
 
-// run does an action and returns what became of it. Only requests to the API server end with the Terminator: the rest is quick,
-// and must be known.
+// run performs an action and returns its result. Only requests to the API server are cancelled when the Terminator stops: the rest is quick,
+// and its result must be known.
 func (v *victim) run(a Action) Event {
 	ctx := context.WithoutCancel(v.t.requests)
 	switch a := a.(type) {
@@ -138,7 +138,7 @@ func (v *victim) remove(a Delete) Event {
 	return Answered{Call: a.Call, Answer: v.t.api.Delete(ctx, v.ref, a.GraceSeconds), Unmarked: unmarked}
 }
 
-// mark is best effort: without it a Job counts the pod as failed.
+// mark sets the condition DisruptionTarget, as best effort: without it a Job counts the pod as failed.
 func (v *victim) mark(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, v.t.limits.Mark)
 	defer cancel()
@@ -166,7 +166,7 @@ const (
 	fileCurrent = "memory.current"
 )
 
-// containPod sets memory.high of the pod to what it uses. The ledger knows before the kernel does.
+// containPod sets memory.high of the pod to its usage. The ledger has it before the kernel does.
 func (v *victim) containPod(ctx context.Context) Contained {
 	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
 	if err != nil {
@@ -185,13 +185,13 @@ func (v *victim) containPod(ctx context.Context) Contained {
 		return Contained{Err: err}
 	}
 	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: usage}}); err != nil {
-		// The write may have been made: what is not undone here stays in the ledger.
+		// The write may have been made: what can't be restored here stays in the ledger.
 		return Contained{Err: errors.Join(fmt.Errorf("contain pod %s: %w", v.ref, err), v.t.undo(context.WithoutCancel(ctx), entry))}
 	}
 	return Contained{Was: was, Wrote: usage}
 }
 
-// loosen lets a pod that was contained grow by the slack. The ledger knows both limits before the kernel does.
+// loosen raises memory.high of a contained pod by an instalment. The ledger has both limits before the kernel does.
 func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
 	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
 	if errors.Is(err, cgroup.ErrGone) || err == nil && files[fileHigh] != a.Wrote {
@@ -214,7 +214,7 @@ func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
 	return Loosened{Wrote: to, Done: done}
 }
 
-// entry is what is to be remembered of a pod's memory.high.
+// entry is the ledger's entry for the pod's memory.high.
 func (v *victim) entry(was, wrote, then string) ledger.Entry {
 	return ledger.Entry{Key: ledger.Key{Path: v.path, File: fileHigh}, Pod: v.ref.UID, Was: was, Wrote: wrote, Then: then}
 }
@@ -223,7 +223,7 @@ func (v *victim) entry(was, wrote, then string) ledger.Entry {
 // defaultSandboxOOMAdj; CRI-O PodInfraOOMAdj). The kubelet's own values end at -997 (pkg/kubelet/qos/policy.go, 1.36.3).
 const sandboxOOMScoreAdj = -998
 
-// see reads which containers of the pod have processes.
+// see observes which containers of the pod have processes.
 func (v *victim) see() Saw {
 	all, err := v.t.cgroups.Processes(v.path)
 	if errors.Is(err, cgroup.ErrGone) || err == nil && len(all) == 0 {
@@ -252,8 +252,8 @@ func (v *victim) see() Saw {
 	return saw
 }
 
-// seeContainer looks at one cgroup below the pod's. What the pod's status does not name is a sandbox, or a container that was
-// started since.
+// seeContainer observes one cgroup below the pod's. One that the pod's status does not name is the sandbox's, or that of a container which
+// was started since.
 func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
 	id := containerID(child)
 	if id == "" {
@@ -273,7 +273,7 @@ func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
 	return Seen{ID: child, Order: m.order}, true, nil
 }
 
-// isSandbox judges by the oldest process; what can't be read is taken for a sandbox, and looked at again.
+// isSandbox judges by the oldest process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
 func (v *victim) isSandbox(pids []int) bool {
 	pid, ok := v.oldest(pids)
 	if !ok {
