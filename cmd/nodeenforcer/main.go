@@ -1,4 +1,4 @@
-// Command nodeenforcer makes a node keep what admission decided: cgroup values, and eviction under pressure.
+// Command nodeenforcer enforces on a node what admission decided: cgroup values, and eviction under pressure.
 package main
 
 import (
