@@ -108,7 +108,7 @@ func oomFile(procRoot string, pid int) string {
 	return filepath.Join(procRoot, strconv.Itoa(pid), "oom_score_adj")
 }
 
-// processErr tells a process that has ended (no folder, or ESRCH from a file of it) from other errors.
+// processErr distinguishes a process that has ended (no folder, or ESRCH from a file of it) from other errors.
 func processErr(doing string, pid int, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("%s: process %d has ended: %w", doing, pid, ErrGone)

@@ -33,7 +33,7 @@ func NewV1(mountpoint, procRoot string) (*V1, error) {
 	return newV1(found), nil
 }
 
-// asked is the order in which hierarchies are asked for a cgroup's processes: the freezer first, since Kill stops them there.
+// asked is the order in which hierarchies are read for a cgroup's processes: the freezer first, since Kill stops them there.
 var asked = []string{"freezer", "pids", "memory", "cpu", "cpuset"}
 
 func newV1(found map[string]hierarchy) *V1 {

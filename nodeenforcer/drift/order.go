@@ -10,10 +10,10 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// DependsOn says whether an operation must not be done because an earlier one in their order could not be: else a group would have
-// more than one above it, which neither was so before nor is planned. A limit or protection that was not raised holds back the same
-// one of every group below; one that was not lowered, that of every group above. Within one group nothing more is done to the limits
-// and protections of that controller: memory.min is not to be above memory.max. Weights promise nothing.
+// DependsOn says whether an operation must not be performed because an earlier one failed: otherwise a group would have more than one of its
+// ancestors, although it had not before and is not planned to. A limit or protection that was not raised holds back the same file of all
+// descendants; one that was not lowered, that of all ancestors. Within the same group it holds back all other limits and protections of the
+// controller: memory.min must not exceed memory.max. Weights depend on nothing.
 func (o Operation) DependsOn(failed Operation) bool {
 	same := keyOf(o.File) == keyOf(failed.File)
 	switch {
@@ -57,11 +57,11 @@ type scheduler struct {
 	out []Operation
 }
 
-// schedule gives the operations for all changes that are to be written, and says at those that can't be why.
+// schedule returns the operations for all changes that are to be written, and sets the reason of those that can't be.
 //
-// First everything is widened from the top down, then everything is narrowed from the bottom up. Between the two each value is
-// the larger of what it was and will be, so that on the whole way a group below has no more than one above, and memory.min no
-// more than memory.max of the same group, if it is so at both ends.
+// First all values are widened, ancestors first, then all are narrowed, descendants first. Between the two each value is the larger of its
+// old and its new one. So at no time a group has more than its ancestors, and its memory.min more than its memory.max, if that holds before
+// and after.
 func schedule(all []*change, m *model) []Operation {
 	s := &scheduler{model: m}
 	var widen, narrow []*promise

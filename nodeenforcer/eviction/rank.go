@@ -19,9 +19,9 @@ type Ranked struct {
 	Candidate
 	// Position in the order of eviction, from 1, and how many there are.
 	Position, Of int
-	// Known: what it uses is known.
+	// Known: its usage is known.
 	Known bool
-	// Used is what its eviction frees; 0 where it is not known.
+	// Used is what its eviction frees; 0 if it is unknown.
 	Used int64
 	// Requested is what the usage is compared with.
 	Requested resource.Quantity
@@ -34,8 +34,7 @@ type Ranked struct {
 	Above resource.Quantity
 }
 
-// Rank orders those candidates that may be evicted, the first to go first. The order depends on nothing but the candidates: ties
-// are broken by name.
+// Rank orders the candidates that may be evicted, in the order of eviction. The order depends on the candidates only: ties are broken by name.
 func Rank(signal v1alpha1.EvictionSignal, candidates []Candidate) []Ranked {
 	out := make([]Ranked, 0, len(candidates))
 	for _, c := range candidates {
@@ -116,7 +115,7 @@ func request(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	return out
 }
 
-// order is what admission decided. An annotation that can't be read says nothing: the plan tells about it.
+// order is the eviction order that admission decided. An annotation that can't be parsed has none; the plan has a note about it.
 func order(pod *corev1.Pod) int32 {
 	text, ok := pod.Annotations[v1alpha1.AnnotationEnforcement]
 	if !ok {
