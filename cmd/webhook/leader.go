@@ -20,8 +20,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -34,9 +33,9 @@ type leader struct {
 	log     logr.Logger
 	clock   clock.Clock
 	// fromFiles is what guards by policies from files; nil: those of the cluster do.
-	fromFiles *guard.Policy
+	fromFiles *policy.Removal
 	// limitsFromFiles are the policies from files; nil: those of the cluster are in force.
-	limitsFromFiles defaulting.Policies
+	limitsFromFiles policy.Policies
 	// exceptions are those of the cluster.
 	exceptions bool
 	guard      *webhook.GuardMetric
