@@ -1,6 +1,7 @@
 package enforcement_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -99,6 +101,48 @@ func TestFor(t *testing.T) {
 	}
 	if p := (enforcement.NodePolicies{}).For(nil); p != nil {
 		t.Errorf("without policies: %v", p)
+	}
+}
+
+func selecting(name string, weight int32, labels map[string]string) *v1alpha1.NodePolicy {
+	p := policy(name, weight)
+	if labels != nil {
+		p.Spec.NodeSelector = v1alpha1.SetAsLabelSelector(labels)
+	}
+	return p
+}
+
+func TestPolicyFor(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "gpu"}}}
+	gpu, all := map[string]string{"pool": "gpu"}, map[string]string{}
+	broken := selecting("broken", 100, nil)
+	broken.Spec.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	for name, tc := range map[string]struct {
+		policies []*v1alpha1.NodePolicy
+		want     string
+	}{
+		"none":               {nil, ""},
+		"of other nodes":     {[]*v1alpha1.NodePolicy{selecting("a", 9, map[string]string{"pool": "web"})}, ""},
+		"the heaviest":       {[]*v1alpha1.NodePolicy{selecting("a", 1, gpu), selecting("b", 2, all)}, "b"},
+		"a tie by name":      {[]*v1alpha1.NodePolicy{selecting("b", 1, nil), selecting("a", 1, gpu)}, "a"},
+		"heavier, not ours":  {[]*v1alpha1.NodePolicy{selecting("a", 1, nil), selecting("b", 2, map[string]string{"pool": "web"})}, "a"},
+		"a broken selector":  {[]*v1alpha1.NodePolicy{broken, selecting("a", 1, nil)}, "a"},
+		"a negative weight":  {[]*v1alpha1.NodePolicy{selecting("a", -1, nil)}, "a"},
+		"lighter than none?": {[]*v1alpha1.NodePolicy{selecting("a", -2147483648, nil), selecting("b", 2147483647, nil)}, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := enforcement.PolicyFor(node, tc.policies)
+			got := ""
+			if p != nil {
+				got = p.Name
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if named := err != nil && strings.Contains(err.Error(), "NodePolicy broken"); named != (name == "a broken selector") {
+				t.Errorf("got error %v", err)
+			}
+		})
 	}
 }
 
@@ -218,6 +262,34 @@ func TestReachIsShort(t *testing.T) {
 		slices.Reverse(cluster)
 		if again := enforcement.ReachOf(parse(t, everything), cluster); again.String() != r.String() {
 			t.Fatalf("in another order:\n%s\n%s", r, again)
+		}
+	})
+}
+
+// FuzzParse: what can be read is in bounds, and says the same when it is written and read again.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{everything, "{}", "null", `{"cpu":{"weight":1}}`, `{"cpu":{"weight":1e4}}`, `{"oom":{"rank":-0}}`, "[]", `{"memory":{}}`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := enforcement.Parse(text)
+		if (e == nil) != (err != nil) {
+			t.Fatalf("%v, %v", e, err)
+		}
+		if err != nil {
+			return
+		}
+		written, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := enforcement.Parse(string(written)); err != nil || !cmp.Equal(e, again) {
+			t.Fatalf("%s is read as %s, and that as %+v, %v", text, written, again, err)
+		}
+		for _, o := range enforcement.Under(e, &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Eviction: &v1alpha1.NodeEviction{}}) {
+			if o.Got != o.Asked {
+				t.Errorf("without bounds %+v", o)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -50,6 +51,12 @@ func (ps NodePolicies) For(node map[string]string) *v1alpha1.NodePolicy {
 		}
 	}
 	return nil
+}
+
+// PolicyFor returns the policy of one node, as NodePolicies.For does, and the error of Compile.
+func PolicyFor(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.NodePolicy, error) {
+	ready, err := Compile(policies)
+	return ready.For(node.Labels), err
 }
 
 // Writes says whether a mode writes what nobody else owns, which all that pods ask for is (docs/nodeenforcer-files.md). A mode that is not known writes nothing.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -110,7 +111,7 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, er
 	} else if policies, err = askCluster(ctx, o, &s, policies); err != nil {
 		return s, err
 	}
-	s.Policy, err = state.PolicyFor(s.Node, policies)
+	s.Policy, err = enforcement.PolicyFor(s.Node, policies)
 	return s, err
 }
 

@@ -10,8 +10,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
 // Ranked is a candidate and what gave it its place.
@@ -121,7 +121,7 @@ func order(pod *corev1.Pod) int32 {
 	if !ok {
 		return 0
 	}
-	e, err := plan.ParseEnforcement(text)
+	e, err := enforcement.Parse(text)
 	if err != nil || e.Eviction == nil {
 		return 0
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
@@ -37,7 +38,7 @@ type builder struct {
 	node    Node
 	policy  v1alpha1.NodePolicySpec
 	managed bool // there is a policy
-	bounds  bounds
+	bounds  enforcement.Bounds
 	set     settings
 	members []*member
 	// protects says whether Podgrace protects memory here; sum and burstable are what it protects.
@@ -58,7 +59,7 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 	if policy != nil {
 		b.policy = *policy
 	}
-	b.bounds = newBounds(b.policy.Bounds)
+	b.bounds = enforcement.BoundsOf(b.policy.Bounds)
 	var notes []string
 	b.set, notes = newSettings(b.node, policy)
 	for _, n := range notes {

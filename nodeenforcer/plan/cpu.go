@@ -73,7 +73,7 @@ func podCPU(b *builder, m *member) []value {
 // rise above that of the request.
 func (b *builder) contractCPU(m *member, shares int64) value {
 	weight := int64(m.contract.CPU.Weight)
-	bound, by := int64(b.bounds.cpuWeight), "bounds.maxCPUWeight"
+	bound, by := int64(b.bounds.CPUWeight), "bounds.maxCPUWeight"
 	if own := weightOf(shares); m.class == corev1.PodQOSGuaranteed && !b.hasQuota(m) && own < bound {
 		bound, by = own, "the weight of its request, since no quota limits it"
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // Cluster is the state by watches of the API server: this node, its pods and all NodePolicies. Until they are synced, as while the API
@@ -158,7 +159,7 @@ func (c *Cluster) State() (State, bool) {
 	}
 	policy := c.last.Policy
 	if c.policies != nil {
-		policy, _ = PolicyFor(c.last.Node, c.policies)
+		policy, _ = enforcement.PolicyFor(c.last.Node, c.policies)
 	}
 	return State{Node: c.last.Node, Policy: policy, Pods: c.last.Pods, Config: c.config, Guessed: c.guessed(), From: "the checkpoint of " + c.last.Saved.UTC().Format(time.RFC3339)}, true
 }
@@ -199,7 +200,7 @@ func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 		}
 		policies = objects[v1alpha1.NodePolicy](c.ofCluster)
 	}
-	chosen, err := PolicyFor(node, policies)
+	chosen, err := enforcement.PolicyFor(node, policies)
 	broken := ""
 	if err != nil {
 		broken = err.Error()

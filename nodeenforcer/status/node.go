@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
@@ -28,7 +29,7 @@ const (
 	// ConditionPressure is True while the node is under pressure as the NodePolicy's thresholds say.
 	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
 	// ConditionEnforced is True while every file that the mode covers holds what was planned.
-	ConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
+	ConditionEnforced corev1.NodeConditionType = enforcement.ConditionEnforced
 )
 
 // NodeStatus is what the enforcer reports in the Node object.

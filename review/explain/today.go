@@ -9,7 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // today is what today's policies would decide otherwise if the pod were made anew as it is, without its node. A manifest was decided
@@ -82,7 +82,7 @@ func (v *view) difference(c defaulting.Change) string {
 // contractDifference names the fields that differ.
 func (v *view) contractDifference(c defaulting.Change) string {
 	var have, want []string
-	if e, err := plan.ParseEnforcement(v.pod.Annotations[v1alpha1.AnnotationEnforcement]); err == nil {
+	if e, err := enforcement.Parse(v.pod.Annotations[v1alpha1.AnnotationEnforcement]); err == nil {
 		have = fields(e)
 	}
 	if giver := v.contractGiver(); giver != nil {
