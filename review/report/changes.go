@@ -192,8 +192,8 @@ func (d *differ) why(at []string, indent string) {
 			continue
 		}
 		d.told[o.Path] = true
-		if text := reason(d.result, o); text != "" {
-			d.out = append(d.out, edit{'#', indent + safe.Clip(text, maxLine)})
+		if why := d.result.WhyAt(o.Path); why != "" {
+			d.out = append(d.out, edit{'#', indent + safe.Clip(safe.OneLine(why), maxLine)})
 		}
 	}
 }
