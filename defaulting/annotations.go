@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/fieldpath"
 )
 
 const annotationsPath = "/metadata/annotations"
 
-// annotationPath is the JSON pointer of an annotation; a slash in a key is written ~1 (RFC 6901).
+// annotationPath is the JSON pointer of an annotation.
 func annotationPath(key string) string {
-	return annotationsPath + "/" + strings.ReplaceAll(key, "/", "~1")
+	return fieldpath.Path{"metadata", "annotations", key}.Pointer()
 }
 
 // annotate writes an annotation that is Podgrace's alone, over whatever the user put there.
@@ -50,11 +52,10 @@ func patchAnnotations(pod *corev1.Pod, c Change) {
 		pod.Annotations = maps.Clone(c.Value.(map[string]string))
 		return
 	}
-	key, is := strings.CutPrefix(c.Path, annotationsPath+"/")
-	if !is {
+	if !strings.HasPrefix(c.Path, annotationsPath+"/") {
 		return
 	}
-	key = strings.ReplaceAll(key, "~1", "/")
+	key := fieldpath.OfPointer(c.Path)[2]
 	delete(pod.Annotations, key)
 	if c.Operation == OperationAdd {
 		pod.Annotations[key] = c.Value.(string)

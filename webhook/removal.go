@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -157,7 +157,7 @@ func confirmOff(req admission.Request, text string, d *Decision) {
 		d.change("/metadata/annotations", map[string]string{guard.AnnotationConfirmOff: text})
 		return
 	}
-	d.change("/metadata/annotations/"+strings.ReplaceAll(guard.AnnotationConfirmOff, "/", "~1"), text)
+	d.change(fieldpath.Path{"metadata", "annotations", guard.AnnotationConfirmOff}.Pointer(), text)
 }
 
 // judge decides about a removal. Facts are looked up where it takes any, so that an ordinary eviction costs no more than the read of its pod.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
@@ -99,30 +100,8 @@ func relative(file, dir string) string {
 
 func errorSource(e *input.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
 
-// segments of a JSON pointer (RFC 6901).
-func segments(pointer string) []string {
-	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, part := range parts {
-		parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
-	}
-	return parts
-}
-
-// fieldName is a JSON pointer as people write it: spec.priority, metadata.annotations[podgrace.dev/enforcement].
-func fieldName(pointer string) string {
-	var name strings.Builder
-	for i, part := range segments(pointer) {
-		_, notNumber := strconv.Atoi(part)
-		switch {
-		case notNumber == nil || strings.ContainsAny(part, "./"):
-			part = "[" + part + "]"
-		case i > 0:
-			part = "." + part
-		}
-		name.WriteString(part)
-	}
-	return safe.Visible(name.String())
-}
+// fieldName is a JSON pointer as people write it.
+func fieldName(pointer string) string { return safe.Visible(fieldpath.OfPointer(pointer).String()) }
 
 // maxValue is how much of a value is shown within a sentence, in characters.
 const maxValue = 80

@@ -19,17 +19,3 @@ func TestSubject(t *testing.T) {
 		}
 	}
 }
-
-func TestFieldName(t *testing.T) {
-	for pointer, want := range map[string]string{
-		"/spec/priority": "spec.priority",
-		"/metadata/annotations/podgrace.dev~1enforcement": "metadata.annotations[podgrace.dev/enforcement]",
-		"/spec/containers/0/image":                        "spec.containers[0].image",
-		"/a~01b":                                          "a~1b",
-		"":                                                "",
-	} {
-		if got := fieldName(pointer); got != want {
-			t.Errorf("%s: got %s, want %s", pointer, got, want)
-		}
-	}
-}
