@@ -32,38 +32,34 @@ const someNode = "some-node"
 // subject is what becomes of an object is asked about: a pod, the object itself or what its controller would make, and of a removal as the cluster
 // would have it; a node or a VolumeAttachment that is deleted. nil: it is none of Podgrace's.
 func (s *step) subject(ctx context.Context, o client.Object) (client.Object, error) {
-	creates := s.result.Operation == OperationCreate
-	switch o := o.(type) {
+	switch o.(type) {
 	case *corev1.Node, *storagev1.VolumeAttachment:
 		if s.result.Operation != OperationDelete {
 			return nil, nil
 		}
 		return o, nil
-	case *appsv1.StatefulSet: // the only workload that is refused itself, by the API server's own policies
-		if creates {
-			if err := s.workload(o); err != nil {
-				return nil, err
-			}
-		}
 	}
 	pod, err := s.podOf(o)
-	if pod == nil || err != nil {
+	switch {
+	case pod == nil || err != nil:
 		return nil, err
-	}
-	if !creates && pod.Status.Phase == "" && pod.Spec.NodeName == "" {
+	case s.result.Operation == OperationCreate:
+		return pod, s.workload(o)
+	case pod.Status.Phase == "" && pod.Spec.NodeName == "":
 		return s.stored(ctx, pod)
 	}
 	return pod, nil
 }
 
-// workload makes the request for a workload itself.
-func (s *step) workload(set *appsv1.StatefulSet) (err error) {
-	set = set.DeepCopy()
-	if set.Namespace == "" {
-		set.Namespace = s.Namespace
+// workload makes the request for a StatefulSet, the only workload that is refused itself, by the API server's own policies.
+func (s *step) workload(o client.Object) (err error) {
+	set, is := o.(*appsv1.StatefulSet)
+	if !is {
+		return nil
 	}
-	s.result.Resource.Namespace = set.Namespace
-	apiserver.Default(set)
+	if set.UID == reviewUID { // it is not there yet
+		set.UID = ""
+	}
 	s.made, err = s.objectRequest(set, admissionv1.Create)
 	return err
 }
