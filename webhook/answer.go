@@ -126,10 +126,13 @@ func audit(d Decision, values []json.RawMessage) map[string]string {
 	return annotations
 }
 
+// auditValue is Change.Text of a value that is encoded already, cut.
 func auditValue(c defaulting.Change, value json.RawMessage) string {
-	text := c.Text()
-	if _, is := c.Value.(string); !is && len(value) > maxAuditValue {
-		return strings.ToValidUTF8(text[:maxAuditValue], "") + "..."
+	if _, is := c.Value.(string); is || value == nil {
+		return c.Text()
 	}
-	return text
+	if len(value) > maxAuditValue {
+		return strings.ToValidUTF8(string(value[:maxAuditValue]), "") + "..."
+	}
+	return string(value)
 }
