@@ -28,16 +28,34 @@ func applyPriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	if spec.PriorityClassName != "" {
 		why = "the pod has " + spec.PriorityClassName + ", the cluster's globalDefault, which counts as none chosen"
 	}
-	section := string(v1alpha1.SectionPriority)
-	out.change(section, OperationAdd, "/spec/priorityClassName", class.Name, "PodPolicy %s: %s", e.class.name(), why)
-	out.change(section, OperationAdd, "/spec/priority", class.Value, "PodPolicy %s: the value of %s", e.class.name(), class.Name)
+	change := func(path string, before, value any, why string) {
+		out.change(Change{Section: string(v1alpha1.SectionPriority), Policy: e.class.name(), Path: path, Before: before, Value: value, Why: "PodPolicy " + e.class.name() + ": " + why})
+	}
+	change("/spec/priorityClassName", given(spec.PriorityClassName), class.Name, why)
+	change("/spec/priority", pointed(spec.Priority), class.Value, "the value of "+class.Name)
 	switch {
 	case class.PreemptionPolicy != nil:
-		out.change(section, OperationAdd, "/spec/preemptionPolicy", string(*class.PreemptionPolicy), "PodPolicy %s: as %s says", e.class.name(), class.Name)
+		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), string(*class.PreemptionPolicy), "as "+class.Name+" says")
 	case spec.PreemptionPolicy != nil:
 		// It was written from the class that the pod no longer has; the new one leaves it to the scheduler's default.
-		out.change(section, OperationRemove, "/spec/preemptionPolicy", nil, "PodPolicy %s: %s says nothing", e.class.name(), class.Name)
+		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), nil, class.Name+" says nothing")
 	}
+}
+
+// given is a text, or nil where it is empty.
+func given(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// pointed is a value, or nil where there is none.
+func pointed[T any](value *T) any {
+	if value == nil {
+		return nil
+	}
+	return *value
 }
 
 // given is the class that the pod gets in place of what it has; nil: it keeps that.
@@ -64,13 +82,13 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	class, known := facts.PriorityClasses[name]
 	switch {
 	case facts.PriorityClasses == nil, !known && facts.Partial:
-		out.warn("PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseClassUnknown, "PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !known:
-		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseNoSuchClass, "PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > policy.HighestUserPriority:
-		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
+		out.warn(becauseSystemClass, "PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
 	case !e.allowed.permits(name):
-		out.warn("PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
+		out.warn(becausePriorityClassNotAllowed, "PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
 	default:
 		return class
 	}
@@ -89,11 +107,11 @@ func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result
 	}
 	class, known := facts.PriorityClasses[spec.PriorityClassName]
 	if !known && facts.Partial {
-		out.warn("PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
+		out.warn(becauseClassUnknown, "PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
 		return
 	}
 	if !known {
-		out.warn("PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
+		out.warn(becauseNoSuchClass, "PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return
 	}
 	if ptr.Deref(spec.Priority, 0) != class.Value {

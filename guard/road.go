@@ -3,6 +3,7 @@ package guard
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -132,11 +133,16 @@ type Decision struct {
 	Verdict Verdict
 	// Reason is the rule that decided.
 	Reason policy.Reason
-	// Message for the person, for Warn and Deny: what may run twice and where, why that matters here, and the ways on.
-	Message string
+	// What may happen, for the person, for Warn and Deny: what may run twice and where, and why that matters here.
+	What string
+	// Ways on, of a refusal that there is a way round.
+	Ways string
 	// Why is what a refusal turns on, in words without a time: those of one object that have the same are one refusal, made again.
 	Why string
 }
+
+// Message is all of it in one line.
+func (d Decision) Message() string { return strings.TrimSpace(d.What + " " + d.Ways) }
 
 // Roads are all of them, in the order of their names.
 func Roads() []Road { return slices.Sorted(maps.Keys(roads)) }
@@ -172,7 +178,7 @@ func (d Decision) weight() int {
 // facts are, so that nobody need look them up.
 func ByItself(req Request, now time.Time) *Decision {
 	if !complete(req) {
-		return &Decision{Verdict: Deny, Reason: becauseIncomplete, Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+		return &Decision{Verdict: Deny, Reason: becauseIncomplete, What: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
 	}
 	for _, r := range roads[req.Road].byItself {
 		if d := r(req, now); d != nil {
@@ -193,7 +199,7 @@ func judge(req Request, facts Facts) Decision {
 		}
 	}
 	// No road of ours: the webhook's configuration and this package disagree.
-	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
+	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, What: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
 }
 
 // complete says whether the request has what its road is about.

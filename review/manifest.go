@@ -1,9 +1,12 @@
 package review
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +15,48 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	sigsjson "sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/review/input"
 )
+
+// isRecorded says whether a document is a request that the API server sent.
+func isRecorded(d *input.Document) bool {
+	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
+}
+
+// recorded is the request of an AdmissionReview as it is: it is the API server's, so that its own defaults are there already. The result is about it.
+func (s *step) recorded(d *input.Document) (*admission.Request, error) {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(d.JSON, &review); err != nil {
+		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
+	}
+	req := review.Request
+	if req == nil {
+		return nil, errors.New("the AdmissionReview has no request")
+	}
+	s.question = Question{User: req.UserInfo}
+	s.result.Resource, s.result.Operation, s.result.Subresource, s.result.User = recordedResource(req), string(req.Operation), req.SubResource, req.UserInfo.Username
+	return &admission.Request{AdmissionRequest: *req}, nil
+}
+
+// recordedResource names the object; one that a controller creates has no name yet but the beginning of one.
+func recordedResource(req *admissionv1.AdmissionRequest) Resource {
+	kind := schema.GroupVersionKind(req.Kind)
+	r := Resource{Kind: kind.Kind, Namespace: req.Namespace, Name: req.Name}
+	r.APIVersion, _ = kind.ToAPIVersionAndKind()
+	if r.Name == "" {
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal(req.Object.Raw, &o); err == nil {
+			r.Name = o.Name
+			if r.Name == "" {
+				r.Name = strings.TrimSuffix(o.GenerateName, "-")
+			}
+		}
+	}
+	return r
+}
 
 // manifest is the object of a document, or nil for a policy and for a kind that neither the webhook's scheme has nor is a custom workload's.
 func (s *State) manifest(d *input.Document) (client.Object, error) {
@@ -40,6 +82,37 @@ func (s *State) decodeCustom(d *input.Document) (*unstructured.Unstructured, err
 		return nil, fmt.Errorf("decode the %s: %w", d.Kind, err)
 	}
 	return &o, nil
+}
+
+// decode returns nil for a kind that the webhook's scheme does not have.
+func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, error) {
+	o, err := s.empty(apiVersion, kind)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
+		return nil, fmt.Errorf("decode the %s: %w", kind, input.Plainly(raw, func(raw []byte) error {
+			empty, _ := s.empty(apiVersion, kind)
+			return sigsjson.UnmarshalCaseSensitivePreserveInts(raw, empty)
+		}, err))
+	}
+	return o, nil
+}
+
+func (s *State) empty(apiVersion, kind string) (client.Object, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, fmt.Errorf("apiVersion %q: %w", apiVersion, err)
+	}
+	if !s.scheme.Recognizes(gv.WithKind(kind)) {
+		return nil, nil
+	}
+	o, err := s.scheme.New(gv.WithKind(kind))
+	if err != nil {
+		return nil, err
+	}
+	typed, _ := o.(client.Object)
+	return typed, nil
 }
 
 // whole says what a workload lacks without which the API server would store none (pkg/apis/apps/validation/validation.go and
