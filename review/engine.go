@@ -16,8 +16,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -89,7 +89,7 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
 // none of Podgrace's. The error is about the document.
-func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Result, *input.Error) {
+func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (*Result, *manifest.Error) {
 	if isRecorded(d) {
 		return e.recorded(ctx, d)
 	}

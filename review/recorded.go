@@ -10,23 +10,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // isRecorded says whether a document is a request that the API server sent.
-func isRecorded(d *input.Document) bool {
+func isRecorded(d *manifest.Document) bool {
 	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
 }
 
 // recorded judges an AdmissionReview as it is: the request is the API server's, so that its own defaults are there already.
-func (e *Engine) recorded(ctx context.Context, d *input.Document) (*Result, *input.Error) {
+func (e *Engine) recorded(ctx context.Context, d *manifest.Document) (*Result, *manifest.Error) {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(d.JSON, &review); err != nil {
-		return nil, &input.Error{File: d.File, Line: d.Line, Message: "decode the AdmissionReview: " + err.Error()}
+		return nil, &manifest.Error{File: d.File, Line: d.Line, Message: "decode the AdmissionReview: " + err.Error()}
 	}
 	req := review.Request
 	if req == nil {
-		return nil, &input.Error{File: d.File, Line: d.Line, Message: "the AdmissionReview has no request"}
+		return nil, &manifest.Error{File: d.File, Line: d.Line, Message: "the AdmissionReview has no request"}
 	}
 	r := &Result{
 		Resource: recordedResource(req), Source: Source{File: d.File, Line: d.Line}, Operation: string(req.Operation), Subresource: req.SubResource,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -114,11 +115,11 @@ type Summary struct {
 
 // Report is the outcome of a review.
 type Report struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Summary    Summary        `json:"summary"`
-	Results    []Result       `json:"results"`
-	Errors     []*input.Error `json:"errors,omitempty"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Summary    Summary           `json:"summary"`
+	Results    []Result          `json:"results"`
+	Errors     []*manifest.Error `json:"errors,omitempty"`
 	// Remarks on the policies; they change no exit code.
 	Remarks []Remark `json:"remarks,omitempty"`
 	// Repeated objects were judged at each of their places.
@@ -128,7 +129,7 @@ type Report struct {
 }
 
 // NewReport counts. Results are in the order of the input.
-func NewReport(files, other int, results []Result, errs []*input.Error) *Report {
+func NewReport(files, other int, results []Result, errs []*manifest.Error) *Report {
 	if results == nil {
 		results = []Result{}
 	}

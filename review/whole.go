@@ -13,15 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // manifest is the object of a document, or nil for a policy and for a kind that neither the webhook's scheme has nor is a custom workload's.
-func (s *State) manifest(d *input.Document) (client.Object, error) {
+func (s *State) manifest(d *manifest.Document) (client.Object, error) {
 	if _, is := s.custom[schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()]; is {
 		return s.decodeCustom(d)
 	}
-	if isPolicy(d) {
+	if policyfile.IsPolicy(d) {
 		return nil, nil // judges, and is not judged; what is wrong with it is said where it is loaded
 	}
 	o, err := s.decode(d.APIVersion, d.Kind, d.JSON)
@@ -34,7 +35,7 @@ func (s *State) manifest(d *input.Document) (client.Object, error) {
 	return o, nil
 }
 
-func (s *State) decodeCustom(d *input.Document) (*unstructured.Unstructured, error) {
+func (s *State) decodeCustom(d *manifest.Document) (*unstructured.Unstructured, error) {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(d.JSON); err != nil {
 		return nil, fmt.Errorf("decode the %s: %w", d.Kind, err)

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -51,7 +51,7 @@ func samples(t *testing.T) map[string]*Diff {
 	to := policies("defaults", "{gracePeriod: {defaultSeconds: 45}, priority: {allowedClassNames: [low]}, node: {oom: {rank: 30}}, topologySpread: {constraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}",
 		"guard", fmt.Sprintf(guard, "Deny", "Raise"))
 	mixed := diff(t, from, to, many.String())
-	mixed.AddErrors(&input.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
+	mixed.AddErrors(&manifest.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
 	none := diff(t, "", "", workload("Deployment", "shop", "web", ""))
 	none.Summary.NoPolicies = true
 	return map[string]*Diff{"mixed": mixed, "unjudged": none, "nothing": diff(t, from, from, many.String())}
@@ -123,7 +123,7 @@ func hostile(t *rapid.T) *Diff {
 	}
 	d.Running = append(d.Running, Running{Owner: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Pods: []string{text()}, Of: 1, Refused: text()})
 	d.Summary.Unknown = []Unknown{{text(), 1}}
-	d.AddErrors(&input.Error{File: text(), Message: text()})
+	d.AddErrors(&manifest.Error{File: text(), Message: text()})
 	return d
 }
 

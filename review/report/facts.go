@@ -10,8 +10,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
 )
 
@@ -100,7 +100,7 @@ func relative(file, dir string) string {
 	return filepath.ToSlash(filepath.Clean(file))
 }
 
-func errorSource(e *input.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
+func errorSource(e *manifest.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
 
 // segments of a JSON pointer (RFC 6901).
 func segments(pointer string) []string {

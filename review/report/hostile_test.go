@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // nasty are texts that mean something to one format or another.
@@ -60,9 +60,9 @@ func hostileResult() *rapid.Generator[review.Result] {
 
 func hostileReport() *rapid.Generator[*review.Report] {
 	return rapid.Custom(func(t *rapid.T) *review.Report {
-		var errs []*input.Error
+		var errs []*manifest.Error
 		for range rapid.IntRange(0, 2).Draw(t, "errors") {
-			errs = append(errs, &input.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
+			errs = append(errs, &manifest.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
 		}
 		r := review.NewReport(1, 0, rapid.SliceOfN(hostileResult(), 0, 3).Draw(t, "results"), errs)
 		for i := range r.Results {

@@ -8,8 +8,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // change of a case's "then": a field of it, or with a path a field of the pod. Without a value it is taken away.
@@ -119,7 +119,7 @@ func apply(then *yaml.Node, changes []change) {
 			setEntry(then, c.field, c.value)
 			continue
 		}
-		_, fields := input.Entry(then, fieldFields)
+		_, fields := manifest.Entry(then, fieldFields)
 		if fields == nil || resolved(fields).Kind != yaml.MappingNode {
 			fields = &yaml.Node{Kind: yaml.MappingNode}
 			setEntry(then, fieldFields, fields)

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 // splitter makes documents of a stream. Each document is looked at anew: YAML and JSON may follow each other.
 type splitter struct {
 	source
-	sink  *sink
+	sink  *Reader
 	limit int
 	// afterJSON says that the document before was JSON.
 	afterJSON bool
@@ -26,7 +26,7 @@ const sniff = 8 << 10
 
 func (s *splitter) run() {
 	if what := s.binary(); what != "" {
-		s.sink.fail(0, "%s", what)
+		s.sink.unreadable(what)
 		return
 	}
 	for !s.sink.stopped && s.skip() {
@@ -41,7 +41,7 @@ func (s *splitter) run() {
 		}
 	}
 	if s.err != nil {
-		s.sink.fail(s.line, "read: %s", reason(s.err))
+		s.sink.fail(s.line, "read: %s", Reason(s.err))
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *splitter) looksLikeJSON(n int) bool {
 
 // named says whether the file is JSON by its name, and never YAML.
 func (s *splitter) named() bool {
-	return slices.Contains([]string{".json", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(s.sink.file)))
+	return slices.Contains([]string{".json", ".jsonl", ".ndjson"}, strings.ToLower(filepath.Ext(s.sink.File)))
 }
 
 // yaml reads a YAML document.

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"slices"
@@ -17,10 +17,8 @@ func TestListed(t *testing.T) {
 		`{"apiVersion": "v1", "kind": "List", "items": []}`:                                nil,
 		strings.Repeat("---\napiVersion: v1\nkind: NodeList\nitems: []\n", 3):              {{"v1", "Node"}},
 	} {
-		r := &Reader{Stdin: strings.NewReader(text)}
-		for range r.Read("-") {
-			continue
-		}
+		r := &Reader{File: Stdin}
+		r.Read(strings.NewReader(text), func(*Document, *Error) bool { return true })
 		if diff := cmp.Diff(want, slices.Clip(r.Listed)); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -87,7 +87,7 @@ func (d *jsonDocument) isYAML() bool {
 	if !ok || end > maxProbe {
 		return false
 	}
-	var out sink
+	var out Reader
 	out.yield = func(*Document, *Error) bool { return true }
 	readYAML(d.buf[:end], d.line, d.limit, &out)
 	d.onlyJSON = out.errors > 0

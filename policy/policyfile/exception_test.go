@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 const asked = `apiVersion: podgrace.dev/v1alpha1

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 // readYAML gives the objects of a YAML document that begins at a line of the file. It uses the parser's nodes, and not what they decode
 // to: they have lines, and are resolved here as kubectl does it, which uses an older version of the parser.
-func readYAML(text []byte, line, limit int, out *sink) {
+func readYAML(text []byte, line, limit int, out *Reader) {
 	if at, what := notText(text); at >= 0 {
 		out.fail(line+bytes.Count(text[:at], newline), "%s", what)
 		return
@@ -52,7 +52,7 @@ func decode(decoder *yaml.Decoder, node *yaml.Node) (err error) {
 // yamlDocument gives the objects of one document.
 type yamlDocument struct {
 	converter
-	sink *sink
+	sink *Reader
 }
 
 func (d *yamlDocument) root(document *yaml.Node) {

@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"fmt"
@@ -24,8 +24,9 @@ func lines(found iter.Seq2[*Document, *Error]) []string {
 }
 
 func readText(text string, limit int) iter.Seq2[*Document, *Error] {
-	r := Reader{Stdin: strings.NewReader(text), limit: limit}
-	return r.Read("-")
+	return func(yield func(*Document, *Error) bool) {
+		(&Reader{File: Stdin, limit: limit}).Read(strings.NewReader(text), yield)
+	}
 }
 
 // check compares line by line; a want that ends in "..." is a beginning.
@@ -133,12 +134,13 @@ func TestReadCountsLists(t *testing.T) {
 		`{"kind":"List","apiVersion":"v1","items":[]}` + "\n---\napiVersion: v1\nkind: List\nitems: []\n": 2,
 		"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n":                             1,
 	} {
-		r := &Reader{Stdin: strings.NewReader(text)}
-		for _, err := range r.Read("-") {
+		r := &Reader{File: Stdin}
+		r.Read(strings.NewReader(text), func(_ *Document, err *Error) bool {
 			if err != nil {
 				t.Errorf("%q: %v", text, err)
 			}
-		}
+			return true
+		})
 		if r.Lists != want {
 			t.Errorf("%q: %d lists, want %d", text, r.Lists, want)
 		}
@@ -339,8 +341,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 
 func TestReadTellsThatReadingFailed(t *testing.T) {
 	for _, last := range []string{"apiVersion: v1\nkind: B\n", `{"apiVersion":"v1","kind":`, "# x\n"} {
-		r := Reader{Stdin: brokenReader{strings.NewReader("apiVersion: v1\nkind: A\n---\n" + last)}}
-		got := lines(r.Read("-"))
+		got := lines(Read(Stdin, brokenReader{strings.NewReader("apiVersion: v1\nkind: A\n---\n" + last)}))
 		if len(got) != 2 || !strings.HasPrefix(got[0], "1 v1 A") || !strings.HasSuffix(got[1], "! read: i/o timeout") {
 			t.Errorf("%q: got %q", last, got)
 		}

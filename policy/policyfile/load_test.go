@@ -8,7 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 const head = "apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicy\nmetadata: {name: web}\n"
@@ -17,7 +18,7 @@ func TestParseRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"typo in a field":           {head + "spec:\n  weigth: 3\n", `p.yaml:5: unknown field "spec.weigth"`},
 		"typo deep down":            {head + "spec:\n  topologySpread:\n    constraints:\n    - maxSkew: 1\n      topologyKey: zone\n      whenUnsatisfiable: DoNotSchedule\n      minDomain: 2\n", `p.yaml:10: unknown field "spec.topologySpread.constraints[0].minDomain"`},
-		"field twice":               {head + "spec:\n  weight: 3\n  weight: 4\n", `already defined at line 5`},
+		"field twice":               {head + "spec:\n  weight: 3\n  weight: 4\n", `p.yaml:6: key "weight" is in this object twice`},
 		"wrong type":                {head + "spec:\n  weight: heavy\n", `p.yaml:5: spec.weight: Invalid value: "string"`},
 		"CEL: default below 30":     {head + "spec:\n  gracePeriod:\n    defaultSeconds: 10\n", `p.yaml:6: spec.gracePeriod.defaultSeconds: Invalid value: `},
 		"CEL: min above max":        {head + "spec:\n  gracePeriod:\n    minSeconds: 10\n    maxSeconds: 5\n", `p.yaml:6: spec.gracePeriod.minSeconds`},
@@ -29,9 +30,9 @@ func TestParseRefuses(t *testing.T) {
 		"bad selector":              {head + "spec:\n  match:\n    podSelector: {matchLabels: {'a b': c}}\n", `spec.match.podSelector`},
 		"no name":                   {strings.Replace(head, "web", "''", 1) + "spec: {}\n", `p.yaml:3: metadata.name: Required value`},
 		"other version":             {strings.Replace(head, "v1alpha1", "v9", 1) + "spec: {}\n", `p.yaml:1: apiVersion is podgrace.dev/v9`},
-		"half a document":           {head + "spec: {weight: \n", `p.yaml: yaml: line`},
-		"not an object":             {"- a\n", `p.yaml:1: not an object`},
-		"binary":                    {"\x00\x01\x02", `p.yaml: yaml:`},
+		"half a document":           {head + "spec: {weight: \n", `p.yaml:4: YAML: `},
+		"not an object":             {"- a\n", `p.yaml:1: a list, not an object`},
+		"binary":                    {"\x00\x01\x02", `p.yaml: a binary file`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policies, err := policyfile.Parse("p.yaml", []byte(tc.text))
@@ -70,16 +71,14 @@ func TestParseSaysAll(t *testing.T) {
 			`p.yaml:3: unknown field "metadata.lables"`,
 			`p.yaml:5: unknown field "spec.weigth"`,
 		}},
-		"all of it": {strings.Replace(head, "{name: web}", "web", 1) + "spec: none\n", []string{
-			`p.yaml:3: metadata.name: Required value`,
-			`p.yaml:3: metadata: Invalid value: "string": metadata in body must be of type object: "string"`,
-			`p.yaml:4: spec: Invalid value: "string": spec in body must be of type object: "string"`,
+		"no metadata": {strings.Replace(head, "{name: web}", "web", 1) + "spec: none\n", []string{
+			`p.yaml:3: metadata is a text, not an object`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := policyfile.Parse("p.yaml", []byte(tc.text))
 			var got []string
-			for _, e := range policyfile.Errors(err) {
+			for _, e := range manifest.Errors(err) {
 				got = append(got, e.Error())
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -157,33 +156,33 @@ func TestRequire(t *testing.T) {
 		"pod.yaml":      {"", false},
 		"typo.yaml":     {`typo.yaml:4: unknown field "spec.x"`, false},
 		"nodetypo.yaml": {`nodetypo.yaml:9: unknown field "spec.mod"`, false},
-		"broken.yaml":   {"broken.yaml: yaml: line ", false},
-		"node.yaml":     {"read policies: node.yaml: no PodPolicy in it", true},
-		"other.yaml":    {"read policies: other.yaml: no PodPolicy in it", true},
-		"empty.yaml":    {"read policies: empty.yaml: no PodPolicy in it", true},
-		"binary.yaml":   {"read policies: binary.yaml: not text in UTF-8", true},
-		"latin1.yaml":   {"read policies: latin1.yaml: not text in UTF-8", true},
-		"utf16.yaml":    {"read policies: utf16.yaml: no PodPolicy in it", true},
-		"folder":        {"read policies: folder: no .yaml, .yml or .json file", true},
-		"gone":          {"read policies: gone: no such file or directory", true},
-		"":              {"read policies: : no such file or directory", true},
+		"broken.yaml":   {"broken.yaml:1: YAML: ", false},
+		"node.yaml":     {"node.yaml: no PodPolicy in it", true},
+		"other.yaml":    {"other.yaml: no PodPolicy in it", true},
+		"empty.yaml":    {"empty.yaml: no PodPolicy in it", true},
+		"binary.yaml":   {"binary.yaml: a binary file", true},
+		"latin1.yaml":   {"latin1.yaml: no PodPolicy in it", true},
+		"utf16.yaml":    {"utf16.yaml: text in UTF-16; save it as UTF-8", true},
+		"folder":        {"folder: no .yaml, .yml or .json file", true},
+		"gone":          {"gone: no such file or directory", true},
+		"":              {": no such file or directory", true},
 	} {
 		_, err := policyfile.Require(path)
-		errs := policyfile.Errors(err)
+		errs := manifest.Errors(err)
 		if tc.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
 			continue
 		}
-		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want) || errs[0].NoPolicies != tc.noPolicies {
+		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want) || errs[0].Whole != tc.noPolicies {
 			t.Errorf("%s: got %v, want %s", path, err, tc.want)
 		}
 	}
 	if _, err := policyfile.Load("other.yaml"); err != nil {
 		t.Errorf("Load is as strict: %v", err)
 	}
-	if _, err := policyfile.RequireNodePolicies("pod.yaml"); err == nil || err.Error() != "read policies: pod.yaml: no NodePolicy in it" {
+	if _, err := policyfile.RequireNodePolicies("pod.yaml"); err == nil || err.Error() != "pod.yaml: no NodePolicy in it" {
 		t.Errorf("got %v", err)
 	}
 	if policies, err := policyfile.RequireNodePolicies("node.yaml"); err != nil || len(policies) != 1 {
@@ -196,7 +195,7 @@ func TestLoadFoldersInFolders(t *testing.T) {
 	dir := t.TempDir()
 	named := func(name string) string { return strings.Replace(head, "name: web", "name: "+name, 1) + "spec: {}\n" }
 	for name, text := range map[string]string{
-		"base.yaml": named("base"), "team-a/n.yaml": named("n"), "team-b/.more/deep/o.yml": named("o"), "tests/suite.yaml": "kind: PolicySuite\n",
+		"base.yaml": named("base"), "team-a/m.yaml": named("m"), "team-b/.more/deep/o.yml": named("o"), "tests/suite.yaml": "kind: PolicySuite\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -210,7 +209,7 @@ func TestLoadFoldersInFolders(t *testing.T) {
 	for _, p := range policies {
 		names = append(names, p.Name)
 	}
-	if err != nil || strings.Join(names, " ") != "base n o" {
+	if err != nil || strings.Join(names, " ") != "base m o" {
 		t.Errorf("%v, %v", names, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "team-a", "typo.yaml"), []byte(head+"spec: {x: 1}\n"), 0o600); err != nil {

@@ -1,21 +1,22 @@
-package input
+package manifest
 
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// Nodes are the objects of a file by the line at which each begins, as far as they can be read. Those of a list are none.
-func Nodes(text []byte) map[int]*yaml.Node {
-	nodes := map[int]*yaml.Node{}
+// Lines are the objects of a text by the line at which each begins, as far as they can be read: those of lists, too.
+type Lines map[int]*yaml.Node
+
+// LinesOf reads them.
+func LinesOf(text []byte) Lines {
+	nodes := Lines{}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var document yaml.Node
@@ -25,23 +26,32 @@ func Nodes(text []byte) map[int]*yaml.Node {
 		for _, root := range document.Content {
 			if root.Kind == yaml.MappingNode {
 				nodes[root.Line] = root
+				nodes.addItems(root)
 			}
 		}
 	}
 }
 
 // addItems adds those of a list, and of lists in it.
-func addItems(nodes map[int]*yaml.Node, list *yaml.Node) {
+func (l Lines) addItems(list *yaml.Node) {
 	_, items := Entry(list, "items")
 	if items == nil || items.Kind != yaml.SequenceNode {
 		return
 	}
 	for _, item := range items.Content {
 		if item.Kind == yaml.MappingNode {
-			nodes[item.Line] = item
-			addItems(nodes, item)
+			l[item.Line] = item
+			l.addItems(item)
 		}
 	}
+}
+
+// Locate puts an error about a field at the field's line.
+func (l Lines) Locate(e *Error) {
+	if e.Field != "" && e.Line > 0 {
+		e.Line = max(e.Line, LineOf(l[e.Line], Steps(e.Field)))
+	}
+	e.Field = "" // it was found, or can't be
 }
 
 // LineOf is the line of what stands at a path, or of the nearest thing around it; 0: unknown.
@@ -131,37 +141,24 @@ const maxLocated = 4 << 20
 // Locate puts each error about a field at the line of the field, for which its file is read again, and leaves out what was said before. An
 // error of what can't be read again, as standard input, stays at its object.
 func Locate(errs []*Error) []*Error {
-	var located []*Error
-	files := map[string]map[int]*yaml.Node{}
-	seen := map[Error]bool{}
+	files := map[string]Lines{}
 	for _, e := range errs {
-		if e.Field != "" && e.Line > 0 {
-			if _, is := files[e.File]; !is {
-				files[e.File] = nodesOf(e.File)
-			}
-			e.Line = max(e.Line, LineOf(files[e.File][e.Line], Steps(e.Field)))
+		if _, is := files[e.File]; !is && e.Field != "" && e.Line > 0 {
+			files[e.File] = linesOfFile(e.File)
 		}
-		e.Field = "" // it was found, or can't be
-		if !seen[*e] {
-			seen[*e] = true
-			located = append(located, e)
-		}
+		files[e.File].Locate(e)
 	}
-	return slices.Clip(located)
+	return Unique(errs)
 }
 
-func nodesOf(file string) map[int]*yaml.Node {
+func linesOfFile(file string) Lines {
 	info, err := os.Stat(file)
-	if file == stdin || err != nil || !info.Mode().IsRegular() || info.Size() > maxLocated {
+	if file == Stdin || err != nil || !info.Mode().IsRegular() || info.Size() > maxLocated {
 		return nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
-	nodes := Nodes(text)
-	for _, list := range slices.Collect(maps.Values(nodes)) {
-		addItems(nodes, list)
-	}
-	return nodes
+	return LinesOf(text)
 }

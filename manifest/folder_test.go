@@ -1,4 +1,4 @@
-package folder
+package manifest
 
 import (
 	"os"
@@ -32,13 +32,12 @@ func tree(t *testing.T, files []string, links map[string]string) {
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var got []string
-	Walk(dir, []string{".yaml", ".yml"}, func(path string, err error) bool {
+	(&Folder{Endings: []string{".yaml", ".yml"}, Found: func(path string, err error) {
 		if err != nil {
 			path += "!"
 		}
 		got = append(got, path)
-		return true
-	})
+	}}).Walk(dir)
 	return got
 }
 
@@ -65,17 +64,5 @@ func TestWalk(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-func TestWalkUntilEnough(t *testing.T) {
-	tree(t, []string{"a.yaml", "b.yaml"}, nil)
-	calls := 0
-	found, goesOn := Walk(".", []string{".yaml"}, func(string, error) bool { calls++; return false })
-	if !found || goesOn || calls != 1 {
-		t.Errorf("found %v, goes on %v, %d calls", found, goesOn, calls)
-	}
-	if found, goesOn := Walk(".", []string{".json"}, func(string, error) bool { return false }); found || !goesOn {
-		t.Errorf("found %v, goes on %v", found, goesOn)
 	}
 }

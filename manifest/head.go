@@ -1,4 +1,4 @@
-package input
+package manifest
 
 import (
 	"bytes"
@@ -90,7 +90,10 @@ func (h *head) itemKind() (string, bool) {
 func (h *head) isList() bool { return strings.HasSuffix(h.kind, "List") }
 
 // give hands an object on, or what is wrong with it.
-func (h *head) give(out *sink, line int, raw []byte) {
+func (h *head) give(out *Reader, line int, raw []byte) {
+	if !out.wants(h.kind) {
+		return
+	}
 	if h.check(line); h.wrong != nil {
 		h.blame(out, "%s")
 		return
@@ -99,7 +102,7 @@ func (h *head) give(out *sink, line int, raw []byte) {
 }
 
 // blame says what is wrong. What has neither apiVersion, kind nor metadata may be none of Kubernetes' business.
-func (h *head) blame(out *sink, format string) {
+func (h *head) blame(out *Reader, format string) {
 	if !h.typed && !h.named {
 		out.foreign(h.wrong.line, format, h.wrong.message)
 		return
@@ -109,8 +112,8 @@ func (h *head) blame(out *sink, format string) {
 }
 
 // giveList ends a list, whose items are given already.
-func (h *head) giveList(out *sink, line int) {
-	if h.check(line); h.wrong != nil {
+func (h *head) giveList(out *Reader, line int) {
+	if h.check(line); h.wrong != nil && len(out.Kinds) == 0 {
 		h.blame(out, "%s (a list; its items were read)")
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 const nodeHead = "apiVersion: podgrace.dev/v1alpha1\nkind: NodePolicy\nmetadata: {name: workers}\n"

@@ -1,7 +1,8 @@
-package input
+package manifest
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,13 +11,17 @@ import (
 
 func TestLocate(t *testing.T) {
 	t.Chdir(t.TempDir())
-	writeTree(t, ".", map[string]string{
+	for name, text := range map[string]string{
 		"two.yaml":   "# both\nkind: A\n---\n# the other\nkind: B\nspec:\n  list:\n  - a: 1\n  - a: 2\n    b: {c.d/e: 3,\n      f: 4}\n",
 		"list.yaml":  "kind: List\nitems:\n- kind: A\n  spec: {x: 1}\n- kind: B\n  spec:\n    x: 1\n",
 		"a.json":     "{\n  \"kind\": \"A\",\n  \"spec\": {\n    \"x\": 1}}\n",
 		"alias.yaml": "kind: A\ncommon: &c\n  x: 1\nspec: *c\n",
 		"-":          "kind: A\nspec:\n  x: 1\n",
-	})
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tc := range []struct {
 		file  string
 		line  int
