@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 )
@@ -119,7 +120,7 @@ func (i *item) look() {
 	i.controller = metav1.GetControllerOf(&o.Metadata)
 	i.hash = o.Metadata.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	i.runs = i.document.Kind == "Pod" && (o.Spec.NodeName != "" || o.Status.Phase != "")
-	i.finished = o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
+	i.finished = graceperiod.Terminal(o.Status.Phase)
 }
 
 // maker of a pod: the object whose template it was made of. Without its ReplicaSet that is the Deployment, whose template may be a
