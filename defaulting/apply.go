@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -108,7 +108,7 @@ const MaxWarning = 256
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
 // not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Nothing in it turns or hides what is read.
 func Shorten(s string) Warning {
-	s = page.Printable(strings.Map(func(r rune) rune {
+	s = console.Printable(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}

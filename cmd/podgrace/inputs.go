@@ -16,11 +16,11 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -263,7 +263,7 @@ func absolute(file string) string {
 // tellLeftOut says what was found in folders and was not read.
 func tellLeftOut(t terminal, left []input.LeftOut) {
 	for _, sentence := range input.LeftOutInWords(left) {
-		fmt.Fprintln(t.Err, safe.Visible("left out: "+sentence))
+		fmt.Fprintln(t.Err, console.Visible("left out: "+sentence))
 	}
 }
 

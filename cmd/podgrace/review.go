@@ -140,7 +140,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 		}
 	}
 	options := report.Options{
-		Color: t.Style.Color, Width: t.Style.Width, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
+		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
 	}
 	if err := o.out.write(t.Out, r, options); err != nil {
 		return err

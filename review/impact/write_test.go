@@ -18,8 +18,8 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
-	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/told"
 )
@@ -31,8 +31,8 @@ var golden = []struct {
 	Options
 }{
 	{"text", "text", Options{}},
-	{"text at 100 columns", "text", Options{Style: page.Style{Width: 100}}},
-	{"text at 60 columns, in colours, all", "text", Options{Style: page.Style{Width: 60, Color: true}, All: true}},
+	{"text at 100 columns", "text", Options{Style: console.Style{Width: 100}}},
+	{"text at 60 columns, in colours, all", "text", Options{Style: console.Style{Width: 60, Color: true}, All: true}},
 	{"markdown", "markdown", Options{}},
 	{"json", "json", Options{}},
 }
@@ -135,7 +135,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 		d := hostile(t)
 		for _, format := range Formats() {
 			var out bytes.Buffer
-			if err := Write(&out, format, d, Options{Style: page.Style{Width: rapid.SampledFrom([]int{0, 60}).Draw(t, "width")}, All: true}); err != nil {
+			if err := Write(&out, format, d, Options{Style: console.Style{Width: rapid.SampledFrom([]int{0, 60}).Draw(t, "width")}, All: true}); err != nil {
 				t.Fatal(err)
 			}
 			text := out.String()
@@ -168,7 +168,7 @@ func TestTextFitsAScreen(t *testing.T) {
 		d.Workloads = append(d.Workloads, Workload{Resource: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Changes: []Change{{Kind: Refused, To: fmt.Sprint("reason ", strings.Repeat("x", i))}}})
 		d.Running = append(d.Running, Running{Owner: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Pods: []string{"p"}, Of: 1, Refused: fmt.Sprint("reason ", i)})
 	}
-	if lines := strings.Count(printed(t, "text", d, Options{Style: page.Style{}}), "\n"); lines > 60 {
+	if lines := strings.Count(printed(t, "text", d, Options{Style: console.Style{}}), "\n"); lines > 60 {
 		t.Errorf("%d lines", lines)
 	}
 	if text := printed(t, "text", d, Options{All: true}); !strings.Contains(text, "Deployment d0 ") || strings.Contains(text, "--all shows") {

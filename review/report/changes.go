@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // edit is one line of what changes in a pod: sign is '-', '+', ' ' for a key that others stand under, or '#' for why the lines
@@ -193,7 +193,7 @@ func (d *differ) why(at []string, indent string) {
 		}
 		d.told[o.Path] = true
 		if text := reason(d.result, o); text != "" {
-			d.out = append(d.out, edit{'#', indent + safe.Clip(text, maxLine)})
+			d.out = append(d.out, edit{'#', indent + console.Clip(text, maxLine)})
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (d *differ) write(sign byte, indent string, value any) {
 }
 
 func (d *differ) line(sign byte, text string) {
-	d.out = append(d.out, edit{sign, safe.Clip(safe.Visible(text), maxLine)})
+	d.out = append(d.out, edit{sign, console.Clip(console.Visible(text), maxLine)})
 }
 
 // keys of both, sorted.

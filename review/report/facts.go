@@ -3,16 +3,15 @@ package report
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // outcome is what a result comes to for a reader, the more urgent the greater.
@@ -46,7 +45,7 @@ func outcomeOf(r *review.Result) outcome {
 
 // subject is what was judged, as one would say it: "delete Pod shop/db-0 as eve", "update status of Pod shop/db-0". It is clipped.
 func subject(r *review.Result) string {
-	return safe.Clip(safe.Visible(asked(r, r.Resource.String())), maxLine)
+	return console.Clip(console.Visible(asked(r, r.Resource.String())), maxLine)
 }
 
 // asked is what was asked of an object, or of several.
@@ -71,9 +70,9 @@ const noMessage = "refused without a message"
 func refusal(r *review.Result) string {
 	message := cmp.Or(r.Message, noMessage)
 	if r.Reason == "" {
-		return safe.OneLine(message)
+		return console.OneLine(message)
 	}
-	return safe.OneLine(r.Reason + ": " + message)
+	return console.OneLine(r.Reason + ": " + message)
 }
 
 // stdin is what a stream is called.
@@ -87,7 +86,7 @@ func where(file string, line int) string {
 	if line > 0 {
 		file += ":" + strconv.Itoa(line)
 	}
-	return safe.Visible(file)
+	return console.Visible(file)
 }
 
 // relative is the path for a program that knows the working directory, with slashes.
@@ -124,7 +123,7 @@ func fieldName(pointer string) string {
 		}
 		name.WriteString(part)
 	}
-	return safe.Visible(name.String())
+	return console.Visible(name.String())
 }
 
 // maxValue is how much of a value is shown within a sentence, in characters.
@@ -136,7 +135,7 @@ func sentence(r *review.Result, o review.Operation) string {
 	if o.Op == "remove" {
 		text += " is removed"
 	} else {
-		text += ": " + safe.Clip(safe.OneLine(string(o.Value)), maxValue)
+		text += ": " + console.Clip(console.OneLine(string(o.Value)), maxValue)
 	}
 	if why := reason(r, o); why != "" {
 		text += " (" + why + ")"
@@ -181,12 +180,5 @@ func reason(r *review.Result, o review.Operation) string {
 	} else if i := strings.LastIndex(why, " (PodPolicy "); i >= 0 { // of a long value the log has the beginning
 		why = strings.TrimSuffix(why[i+len(" ("):], ")")
 	}
-	return safe.OneLine(why)
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return console.OneLine(why)
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 )
@@ -147,7 +148,7 @@ var ago = regexp.MustCompile(`([0-9]+h)?([0-9]+m)?[0-9]+s ago`)
 
 // messageNode is a text for people, as it will be the next time, too.
 func messageNode(text string) *yaml.Node {
-	return textNode(ago.ReplaceAllString(oneLine(text), gap+" ago"))
+	return textNode(ago.ReplaceAllString(console.Fold(text), gap+" ago"))
 }
 
 func textsNode(texts []string) *yaml.Node {

@@ -1,4 +1,4 @@
-package safe
+package console
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func unprintable(r rune) bool {
 }
 
 // OneLine is Visible for prose: lines and blanks are run together.
-func OneLine(text string) string { return Visible(strings.Join(strings.Fields(text), " ")) }
+func OneLine(text string) string { return Visible(Fold(text)) }
 
 // marker is that of the commands that Azure Pipelines, TeamCity and older workflow runners look for within a line.
 var marker = regexp.MustCompile(`#(#\w*\[)`)
@@ -59,18 +59,16 @@ func AtStart(line string) string {
 	return line
 }
 
-// Clip shortens a text to so many characters, and says by how many.
-func Clip(text string, most int) string {
-	length := utf8.RuneCountInString(text)
-	if length <= most {
-		return text
-	}
-	end, n := 0, 0
-	for i := range text {
-		if end = i; n == most {
-			break
+// blanks are letters and symbols that nothing is seen of: fillers of Hangul and of Khmer, and Braille without a dot.
+const blanks = "\u115f\u1160\u3164\uffa0\u17b4\u17b5\u2800"
+
+// Printable keeps out a terminal's control characters, what turns the order of letters, and what looks like a space but is none: a node or a user
+// chose some of these texts. Unlike Visible it does not show what was there, and so gives as many letters as it was given.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) && !strings.ContainsRune(blanks, r) {
+			return r
 		}
-		n++
-	}
-	return fmt.Sprintf("%s... (%d more characters)", text[:end], length-most)
+		return '?'
+	}, text)
 }

@@ -1,4 +1,4 @@
-package safe_test
+package console_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/console"
 )
 
 func TestVisible(t *testing.T) {
@@ -25,7 +25,7 @@ func TestVisible(t *testing.T) {
 		"## a heading":   "## a heading",
 		"###[x]":         `##\#[x]`,
 	} {
-		if got := safe.Visible(text); got != want {
+		if got := console.Visible(text); got != want {
 			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestClip(t *testing.T) {
 		most int
 		want string
 	}{{"äöü", 3, "äöü"}, {"äöüß", 3, "äöü... (1 more characters)"}, {"", 0, ""}, {"a", 0, "... (1 more characters)"}} {
-		if got := safe.Clip(tc.text, tc.most); got != tc.want {
+		if got := console.Clip(tc.text, tc.most); got != tc.want {
 			t.Errorf("Clip(%q, %d) = %q, want %q", tc.text, tc.most, got, tc.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestEncodeJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := strings.ToValidUTF8(rapid.OneOf(rapid.String(), rapid.StringMatching(`[#a\[\x1b\x{202e}\x{1f600}\n"]*`)).Draw(t, "text"), "")
 		var out bytes.Buffer
-		if err := safe.EncodeJSON(&out, want); err != nil {
+		if err := console.EncodeJSON(&out, want); err != nil {
 			t.Fatal(err)
 		}
 		if i := strings.IndexFunc(out.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || marker.MatchString(out.String()) {
@@ -62,19 +62,9 @@ func TestEncodeJSON(t *testing.T) {
 	})
 }
 
-func TestMarkdown(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain": "plain", "a|b": "a&#124;b", "<b>": "&#60;b&#62;", "https://x": "https&#58;//x", "www.x": "www&#46;x", "@who #1": "&#64;who &#35;1",
-	} {
-		if got := safe.Markdown(text); got != want {
-			t.Errorf("Markdown(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
 func TestAtStart(t *testing.T) {
 	for line, want := range map[string]string{"::error::x": `\::error::x`, " \t::x": " \t" + `\::x`, "a ::x": "a ::x", "": ""} {
-		if got := safe.AtStart(line); got != want {
+		if got := console.AtStart(line); got != want {
 			t.Errorf("AtStart(%q) = %q, want %q", line, got, want)
 		}
 	}
