@@ -1,11 +1,16 @@
 package manifest
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	kubeyaml "sigs.k8s.io/yaml"
 )
 
@@ -123,6 +128,58 @@ func BenchmarkRead(b *testing.B) {
 				}
 				if n != manifests {
 					b.Fatalf("%d manifests", n)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkKubectl reads 1,000 manifests an iteration: with this package, with kubectl's libraries alone, and with them and the nodes that
+// have the lines of all fields.
+func BenchmarkKubectl(b *testing.B) {
+	const manifests = 1000
+	var all strings.Builder
+	for i := range manifests {
+		fmt.Fprintf(&all, "---\n"+manifest, i)
+	}
+	libraries := func(each func([]byte) error) func() (int, error) {
+		return func() (n int, err error) {
+			reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(all.String())))
+			for {
+				text, err := reader.Read()
+				if errors.Is(err, io.EOF) {
+					return n, nil
+				}
+				if err == nil {
+					_, err = kubeyaml.YAMLToJSONStrict(text)
+				}
+				if err == nil {
+					err = each(text)
+				}
+				if err != nil {
+					return n, err
+				}
+				n++
+			}
+		}
+	}
+	for name, read := range map[string]func() (int, error){
+		"manifest": func() (n int, err error) {
+			for _, wrong := range readText(all.String(), 0) {
+				if n++; wrong != nil {
+					return n, wrong
+				}
+			}
+			return n, nil
+		},
+		"libraries": libraries(func([]byte) error { return nil }),
+		"nodes":     libraries(func(text []byte) error { return yaml.Unmarshal(text, &yaml.Node{}) }),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if n, err := read(); err != nil || n != manifests {
+					b.Fatal(n, err)
 				}
 			}
 		})

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -119,4 +120,10 @@ func (h *head) giveList(out *Reader, line int) {
 	}
 	out.manifest()
 	out.listed(h)
+}
+
+// text is a JSON string.
+func text(s string) []byte {
+	quoted, _ := json.Marshal(s) // a string never fails
+	return quoted
 }

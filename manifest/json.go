@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
+
+// maxDepth of nested objects and lists, as of encoding/json.
+const maxDepth = 10_000
 
 var errTooLarge = errors.New("too large")
 
@@ -26,7 +30,7 @@ func (s *splitter) json() {
 		d.dropTo(d.at())
 		s.afterJSON = true
 	case errors.Is(err, errTooLarge):
-		s.sink.fail(line, "a JSON object of more than %s", size(s.limit))
+		s.sink.fail(line, "a JSON object of more than %s", inBytes(s.limit))
 		s.resync(max(d.at(), 1))
 	case d.isYAML():
 		s.yaml()
@@ -284,6 +288,14 @@ func (d *jsonDocument) text(name string, token json.Token, into *string) error {
 	return d.rest(token)
 }
 
+// describeJSON says what a value is, for people.
+func describeJSON(raw []byte) string {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	token, _ := decoder.Token()
+	return describeToken(token)
+}
+
 func describeToken(token json.Token) string {
 	switch t := token.(type) {
 	case nil:
@@ -299,4 +311,34 @@ func describeToken(token json.Token) string {
 		return "a number (" + t.String() + ")"
 	}
 	return "a text"
+}
+
+// keySet are the keys of one object.
+type keySet struct {
+	list []string
+	all  map[string]bool
+}
+
+// few keys are searched for one after the other: a map would cost more.
+const few = 12
+
+// add is false for a key that is there already.
+func (s *keySet) add(key string) bool {
+	if s.all == nil {
+		if slices.Contains(s.list, key) {
+			return false
+		}
+		if s.list = append(s.list, key); len(s.list) > few {
+			s.all = make(map[string]bool, 2*len(s.list))
+			for _, k := range s.list {
+				s.all[k] = true
+			}
+		}
+		return true
+	}
+	if s.all[key] {
+		return false
+	}
+	s.all[key] = true
+	return true
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func (s *splitter) yaml() {
 	s.afterJSON = false
 	end, ok := s.document()
 	if !ok {
-		s.sink.fail(s.line, "a YAML document of more than %s; split it, or write a list as JSON, which is read item by item", size(s.limit))
+		s.sink.fail(s.line, "a YAML document of more than %s; split it, or write a list as JSON, which is read item by item", inBytes(s.limit))
 		s.dropDocument()
 		return
 	}
@@ -226,4 +227,11 @@ func notText(text []byte) (int, string) {
 		}
 		i += n
 	}
+}
+
+func inBytes(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
 }

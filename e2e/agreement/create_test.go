@@ -18,9 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
