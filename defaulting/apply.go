@@ -6,37 +6,12 @@ import (
 	"strings"
 	"unicode"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
-
-// Request is one pod at creation.
-type Request struct {
-	// Pod as it was received. It is never changed.
-	Pod *corev1.Pod
-	// Namespace of the request: the pod's own may still be empty.
-	Namespace Namespace
-	// User who creates the pod.
-	User authenticationv1.UserInfo
-	// DryRun says that nothing will be stored.
-	DryRun bool
-}
-
-// Namespace is what policies may select by.
-type Namespace struct {
-	Name string
-	// Labels of the namespace; meaningless where Unknown.
-	Labels map[string]string
-	// Exceptions in force in the namespace at this moment (Exceptions.InForce).
-	Exceptions Exceptions
-	// Unknown says that the namespace could not be looked up. Policies that select by more than its name then match nothing, and
-	// the pod's creator is warned.
-	Unknown bool
-}
 
 // Operation is what a Change does, in the words of JSON patch (RFC 6902).
 type Operation string
@@ -128,7 +103,7 @@ type rule struct {
 	validate decide
 }
 
-type decide func(Request, *Effective, Facts, *Result)
+type decide func(policy.Request, *Effective, Facts, *Result)
 
 var rules = slices.Concat(limiting[:1], []rule{{applyTopologySpread, nil}}, limiting[1:], []rule{
 	{applyEnforcement, validateEnforcement},
@@ -142,17 +117,17 @@ var limiting = []rule{
 }
 
 // Apply decides what to change in a pod that is being created. A pod that the kubelet mirrors is left alone.
-func (e *Effective) Apply(req Request, facts Facts) Result {
+func (e *Effective) Apply(req policy.Request, facts Facts) Result {
 	return e.settledAfter(req, facts).run(req, facts, func(r rule) decide { return r.apply })
 }
 
 // Validate judges the final pod: what Apply would have to change is refused or warned about, because then the mutating
 // webhook was not called or somebody changed the pod after it.
-func (e *Effective) Validate(req Request, facts Facts) Result {
+func (e *Effective) Validate(req policy.Request, facts Facts) Result {
 	return e.Settled(req, facts).run(req, facts, func(r rule) decide { return r.validate })
 }
 
-func (e *Effective) run(req Request, facts Facts, step func(rule) decide) Result {
+func (e *Effective) run(req policy.Request, facts Facts, step func(rule) decide) Result {
 	result := Result{Policies: e.Policies}
 	if e.Excluded {
 		return result
@@ -165,7 +140,7 @@ func (e *Effective) run(req Request, facts Facts, step func(rule) decide) Result
 	return result
 }
 
-func (e *Effective) judge(rules []rule, req Request, facts Facts, step func(rule) decide, out *Result) {
+func (e *Effective) judge(rules []rule, req policy.Request, facts Facts, step func(rule) decide, out *Result) {
 	for _, r := range rules {
 		if f := step(r); f != nil {
 			f(req, e, facts, out)
@@ -175,7 +150,7 @@ func (e *Effective) judge(rules []rule, req Request, facts Facts, step func(rule
 
 // isMirror says whether the pod is the API server's image of a static pod. The annotation alone can be forged, so the
 // requester must be a kubelet as well; NodeRestriction keeps kubelets to mirror pods of their own node.
-func isMirror(req Request) bool {
+func isMirror(req policy.Request) bool {
 	_, annotated := req.Pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return annotated && slices.Contains(req.User.Groups, nodesGroup)
 }

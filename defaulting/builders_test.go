@@ -22,7 +22,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // The vocabulary of the tests. A pod is as it arrives at the webhook: the API server has filled in grace period 30 and,
@@ -83,7 +83,7 @@ func skipping(text string) podOption { return annotated(v1alpha1.AnnotationSkip,
 func recorded(owner podOption) podOption {
 	return func(p *corev1.Pod) {
 		owner(p)
-		annotated(v1alpha1.AnnotationProtected, guard.RecordOf(p))(p)
+		annotated(v1alpha1.AnnotationProtected, policy.RecordOf(p))(p)
 	}
 }
 
@@ -153,7 +153,7 @@ func probed(name string, seconds int64) podOption {
 
 type policyOption func(*v1alpha1.PodPolicySpec)
 
-func policy(name string, options ...policyOption) *v1alpha1.PodPolicy {
+func podPolicy(name string, options ...policyOption) *v1alpha1.PodPolicy {
 	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, o := range options {
 		o(&p.Spec)
@@ -398,9 +398,9 @@ func noPods(f *defaulting.Facts) {
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {
 	return func(f *defaulting.Facts) {
 		if f.Claims == nil {
-			f.Claims = guard.Claims{}
+			f.Claims = policy.Claims{}
 		}
-		f.Claims[name] = guard.Claim{Modes: modes}
+		f.Claims[name] = policy.Claim{Modes: modes}
 	}
 }
 
@@ -408,7 +408,7 @@ func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption
 func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {
 	return func(f *defaulting.Facts) {
 		claimed(name, modes...)(f)
-		f.Claims[name] = guard.Claim{Modes: modes, Block: true}
+		f.Claims[name] = policy.Claim{Modes: modes, Block: true}
 	}
 }
 
@@ -421,7 +421,7 @@ func pairsOf(pairs []string) map[string]string {
 }
 
 // shop is the namespace that pods of the tests are in.
-var shop = defaulting.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}}
+var shop = policy.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}}
 
 var (
 	alice   = authenticationv1.UserInfo{Username: "alice", Groups: []string{"system:authenticated"}}
@@ -435,7 +435,7 @@ const ownNamespace = "podgrace-system"
 type scenario struct {
 	name      string // the trap
 	pod       *corev1.Pod
-	namespace defaulting.Namespace // shop where empty
+	namespace policy.Namespace // shop where empty
 	user      authenticationv1.UserInfo
 	policies  []*v1alpha1.PodPolicy
 	facts     defaulting.Facts
@@ -444,14 +444,14 @@ type scenario struct {
 	denials   []string // "Reason: what it must contain"
 }
 
-func (s scenario) request() defaulting.Request {
+func (s scenario) request() policy.Request {
 	if s.namespace.Name == "" {
 		s.namespace = shop
 	}
 	if s.user.Username == "" {
 		s.user = alice
 	}
-	return defaulting.Request{Pod: s.pod, Namespace: s.namespace, User: s.user}
+	return policy.Request{Pod: s.pod, Namespace: s.namespace, User: s.user}
 }
 
 func testApply(t *testing.T, rows []scenario) {
@@ -461,7 +461,7 @@ func testApply(t *testing.T, rows []scenario) {
 			t.Parallel()
 			policies := compile(t, row.policies...)
 			before := row.pod.DeepCopy()
-			result := policies.For(row.request(), ownNamespace).Apply(row.request(), row.facts)
+			result := defaulting.For(policies, row.request(), ownNamespace).Apply(row.request(), row.facts)
 			row.compare(t, result)
 			if diff := cmp.Diff(before, row.pod); diff != "" {
 				t.Errorf("Apply changed its input (-before +after):\n%s", diff)
@@ -471,7 +471,7 @@ func testApply(t *testing.T, rows []scenario) {
 			}
 			again := row
 			again.pod = patched(t, row.pod, result.Changes)
-			if second := policies.For(again.request(), ownNamespace).Apply(again.request(), row.facts); len(second.Changes)+len(second.Denials) > 0 {
+			if second := defaulting.For(policies, again.request(), ownNamespace).Apply(again.request(), row.facts); len(second.Changes)+len(second.Denials) > 0 {
 				t.Errorf("applied twice, it still changes %q and denies %v", render(t, second.Changes), second.Denials)
 			}
 		})
@@ -483,7 +483,7 @@ func testValidate(t *testing.T, rows []scenario) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			row.compare(t, compile(t, row.policies...).For(row.request(), ownNamespace).Validate(row.request(), row.facts))
+			row.compare(t, defaulting.For(compile(t, row.policies...), row.request(), ownNamespace).Validate(row.request(), row.facts))
 		})
 	}
 }
@@ -584,17 +584,17 @@ type fataler interface {
 }
 
 // compile makes policies ready and orders them.
-func compile(t fataler, list ...*v1alpha1.PodPolicy) defaulting.Policies {
+func compile(t fataler, list ...*v1alpha1.PodPolicy) policy.Policies {
 	t.Helper()
-	compiled := make([]*defaulting.Policy, 0, len(list))
+	compiled := make([]*policy.Policy, 0, len(list))
 	for _, p := range list {
-		c, err := defaulting.Compile(p)
+		c, err := policy.Compile(p)
 		if err != nil {
 			t.Fatalf("compile: %v", err)
 		}
 		compiled = append(compiled, c)
 	}
-	return defaulting.Sort(compiled)
+	return policy.Sort(compiled)
 }
 
 // patched does to the pod what the API server does with the answer: it applies the JSON patch.

@@ -4,10 +4,10 @@
 //
 // The way of a pod:
 //
-//	policies := defaulting.Compile(...)         once a policy: selectors and CEL made ready, bad parts named
-//	effective := policies.For(request)          which policies match, and what follows from all of them; rank.go has what waits for the class
-//	facts := ...                                the caller looks up what effective.Needs() names
-//	result := effective.Apply(request, facts)   on CREATE, before the API server's last defaults
+//	policies := policy.Compile(...)               once a policy: selectors and CEL made ready, bad parts named
+//	effective := For(policies, request)           which policies match, and what follows from all of them; rank.go has what waits for the class
+//	facts := ...                                  the caller looks up what effective.Needs() names
+//	result := effective.Apply(request, facts)     on CREATE, before the API server's last defaults
 //	result := effective.Validate(request, facts)  on CREATE, on the final pod
 //
 // Applying twice changes nothing: the API server may call a webhook again after others changed the pod (reinvocation),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Effective is what all matching policies together ask for one pod.
@@ -43,7 +43,7 @@ type Effective struct {
 // from is a value and the policy that it comes from; the policy is nil where no policy gives the value.
 type from[T any] struct {
 	value  T
-	policy *Policy
+	policy *policy.Policy
 }
 
 func (f from[T]) given() bool { return f.policy != nil }
@@ -69,50 +69,39 @@ type removal struct {
 	ofAll    from[v1alpha1.ZeroGraceAction] // of those that protect all pods; not given: none does
 }
 
-// zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
-var zeroGraceStrictness = []v1alpha1.ZeroGraceAction{v1alpha1.ZeroGraceWarn, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny}
-
-// ZeroGraceOf returns what a section does about a grace period of 0. A file has no defaults of the CRD; a newer CRD may know more actions.
-func ZeroGraceOf(r *v1alpha1.RemovalSection) v1alpha1.ZeroGraceAction {
-	if !slices.Contains(zeroGraceStrictness, r.ZeroGrace) {
-		return v1alpha1.ZeroGraceRaise
-	}
-	return r.ZeroGrace
-}
-
 func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1.ZeroGraceAction] {
-	if !have.given() || slices.Index(zeroGraceStrictness, other.value) > slices.Index(zeroGraceStrictness, have.value) {
+	if !have.given() || policy.StricterZeroGrace(other.value, have.value) {
 		return other
 	}
 	return have
 }
 
 // For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
-func (ps Policies) For(req Request, ownNamespace string) *Effective {
-	if isMirror(req) || req.Namespace.Name == neverMatched || ownNamespace != "" && req.Namespace.Name == ownNamespace {
+func For(ps policy.Policies, req policy.Request, ownNamespace string) *Effective {
+	if isMirror(req) || policy.Excluded(req.Namespace.Name, ownNamespace) {
 		return &Effective{Excluded: true}
 	}
-	question := &asked{Request: req}
-	defer question.done()
+	question := policy.NewQuestion(req)
+	defer question.Done()
 	all := candidates{exceptions: req.Namespace.Exceptions}
 	for _, p := range ps {
-		if p.unread.match {
-			if p.Spec.Removal != nil && p.guards(req.Namespace) {
-				all.list = append(all.list, candidate{policy: p, how: matchUnread})
+		if !p.Matchable() {
+			if p.Spec.Removal != nil && p.Guards(req.Namespace) {
+				all.list = append(all.list, candidate{policy: p, how: policy.MatchUnread})
 			}
 			continue
 		}
-		if m, err := p.match(question); m != matchNo {
+		if m, err := p.Match(question); m != policy.MatchNo {
 			all.list = append(all.list, candidate{p, m, err})
 		}
 	}
 	if ps.Undecided(req.Namespace) {
 		all.remark = fmt.Sprintf("namespace %s could not be looked up: policies that select by its labels were not applied to this pod", req.Namespace.Name)
 	}
-	byPriority := func(c candidate) bool { return c.how != matchUnread && selectsByPriority(c.policy.Spec) }
+	byPriority := func(c candidate) bool { return c.how != policy.MatchUnread && c.policy.SelectsByPriority() }
 	e := all.together(req.Pod, func(c candidate) candidate {
 		if byPriority(c) {
-			c.how = matchNo
+			c.how = policy.MatchNo
 		}
 		return c
 	})
@@ -128,8 +117,8 @@ func (ps Policies) For(req Request, ownNamespace string) *Effective {
 // candidates are all policies that may hold for a pod, the heaviest first.
 type candidates struct {
 	list       []candidate
-	exceptions Exceptions // of the pod's namespace
-	remark     string     // about those that are none; empty: nothing
+	exceptions policy.Exceptions // of the pod's namespace
+	remark     string            // about those that are none; empty: nothing
 }
 
 // together is what those that match ask for.
@@ -137,7 +126,7 @@ func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate)
 	e := &Effective{}
 	lifting := &lifting{exceptions: cs.exceptions, pod: pod.Labels}
 	for _, c := range cs.list {
-		if c = settle(c); c.how != matchNo {
+		if c = settle(c); c.how != policy.MatchNo {
 			e.add(c, lifting)
 		}
 	}
@@ -158,7 +147,7 @@ func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate)
 
 func (e *Effective) add(c candidate, lifting *lifting) {
 	e.Policies = append(e.Policies, c.policy.Name)
-	if c.how == matchUnread {
+	if c.how == policy.MatchUnread {
 		e.addRemoval(c.policy, lifting)
 		return
 	}
@@ -166,7 +155,7 @@ func (e *Effective) add(c candidate, lifting *lifting) {
 		e.warnings = append(e.warnings, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", c.policy.Name, c.why))
 	}
 	e.addLimits(c.policy, lifting)
-	if c.how == matchYes {
+	if c.how == policy.MatchYes {
 		e.addDefaults(c.policy)
 	}
 }
@@ -174,23 +163,23 @@ func (e *Effective) add(c candidate, lifting *lifting) {
 // Needs names the facts that Apply and Validate depend on.
 func (e *Effective) Needs() Needs { return e.needs }
 
-func (e *Effective) addDefaults(p *Policy) {
+func (e *Effective) addDefaults(p *policy.Policy) {
 	s := p.Spec
-	if name := className(s); name != "" && !e.class.given() {
+	if name := policy.ClassName(s); name != "" && !e.class.given() {
 		e.class = from[string]{name, p}
 	}
-	if seconds := defaultGrace(s); seconds != nil && !e.grace.given() {
+	if seconds := policy.DefaultGrace(s); seconds != nil && !e.grace.given() {
 		e.grace = from[int64]{*seconds, p}
 	}
-	if s.TopologySpread != nil && !p.unread.spread && !e.spread.given() {
-		e.spread = from[*v1alpha1.TopologySpreadSection]{s.TopologySpread, p}
+	if spread := p.Spread(); spread != nil && !e.spread.given() {
+		e.spread = from[*v1alpha1.TopologySpreadSection]{spread, p}
 	}
 	if s.Node != nil && !e.node.given() {
 		e.node = from[*v1alpha1.Enforcement]{s.Node, p}
 	}
 }
 
-func (e *Effective) addLimits(p *Policy, lifting *lifting) {
+func (e *Effective) addLimits(p *policy.Policy, lifting *lifting) {
 	if s := p.Spec.Priority; s != nil && len(s.AllowedClassNames) > 0 && !lifting.lifts(p, v1alpha1.LiftAllowedClassNames) {
 		if e.allowed == nil {
 			e.allowed = &allowList{names: slices.Clone(s.AllowedClassNames)}
@@ -213,7 +202,7 @@ func (e *Effective) addLimits(p *Policy, lifting *lifting) {
 	e.addRemoval(p, lifting)
 }
 
-func (e *Effective) addRemoval(p *Policy, lifting *lifting) {
+func (e *Effective) addRemoval(p *policy.Policy, lifting *lifting) {
 	r := p.Spec.Removal
 	if r == nil {
 		return
@@ -221,18 +210,18 @@ func (e *Effective) addRemoval(p *Policy, lifting *lifting) {
 	if e.removal == nil {
 		e.removal = &removal{}
 	}
-	zero := from[v1alpha1.ZeroGraceAction]{ZeroGraceOf(r), p}
+	zero := from[v1alpha1.ZeroGraceAction]{policy.ZeroGraceOf(r), p}
 	if zero.value != v1alpha1.ZeroGraceWarn && lifting.lifts(p, v1alpha1.LiftZeroGrace) {
 		zero.value = v1alpha1.ZeroGraceWarn
 	}
 	e.removal.policies = append(e.removal.policies, zero)
 	e.removal.ofAny = stricterZeroGrace(e.removal.ofAny, zero)
-	if p.protect.All {
+	if p.Protect.All {
 		e.removal.ofAll = stricterZeroGrace(e.removal.ofAll, zero)
 	}
 }
 
-func stricter(have from[int64], value *int64, p *Policy, than func(a, b int64) bool) from[int64] {
+func stricter(have from[int64], value *int64, p *policy.Policy, than func(a, b int64) bool) from[int64] {
 	if value != nil && (!have.given() || than(*value, have.value)) {
 		return from[int64]{*value, p}
 	}
@@ -270,7 +259,7 @@ func (e *Effective) addSkips(pod *corev1.Pod) {
 const maxNamed = 5
 
 // giver returns the policy that gives the defaults of a section, and whether the section can be skipped at all.
-func (e *Effective) giver(section v1alpha1.Section) (policy *Policy, known bool) {
+func (e *Effective) giver(section v1alpha1.Section) (giver *policy.Policy, known bool) {
 	switch section {
 	case v1alpha1.SectionPriority:
 		return e.class.policy, true
@@ -282,7 +271,7 @@ func (e *Effective) giver(section v1alpha1.Section) (policy *Policy, known bool)
 	return nil, false
 }
 
-func (e *Effective) refuseSkip(giver *Policy, section v1alpha1.Section) {
+func (e *Effective) refuseSkip(giver *policy.Policy, section v1alpha1.Section) {
 	w := fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section)
 	if !slices.Contains(e.warnings, w) {
 		e.warnings = append(e.warnings, w)
@@ -292,7 +281,7 @@ func (e *Effective) refuseSkip(giver *Policy, section v1alpha1.Section) {
 func (e *Effective) addNeeds(pod *corev1.Pod) {
 	e.needs.add(pod, e, e.spread.value)
 	if e.removal != nil && !e.removal.allAlike() && graceperiod.Of(&pod.Spec) == 0 {
-		e.needs.Claims = len(guard.ClaimNames(pod)) > 0
+		e.needs.Claims = len(policy.ClaimNames(pod)) > 0
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const sectionNode = "node"
 
 // applyEnforcement writes the contract annotation, over whatever the user put there.
-func applyEnforcement(req Request, e *Effective, _ Facts, out *Result) {
+func applyEnforcement(req policy.Request, e *Effective, _ Facts, out *Result) {
 	if !e.node.given() {
 		out.unannotate(req.Pod, sectionNode, v1alpha1.AnnotationEnforcement, "no PodPolicy gives node settings to this pod")
 		return
@@ -21,7 +22,7 @@ func applyEnforcement(req Request, e *Effective, _ Facts, out *Result) {
 }
 
 // validateEnforcement compares values. Generations would lag between replicas.
-func validateEnforcement(req Request, e *Effective, _ Facts, out *Result) {
+func validateEnforcement(req policy.Request, e *Effective, _ Facts, out *Result) {
 	have, present := req.Pod.Annotations[v1alpha1.AnnotationEnforcement]
 	switch {
 	case !present && e.node.given():

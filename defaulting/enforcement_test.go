@@ -15,7 +15,7 @@ const (
 
 func TestApplyEnforcement(t *testing.T) {
 	t.Parallel()
-	gives500 := one(policy("web", node(cpuWeight(500))))
+	gives500 := one(podPolicy("web", node(cpuWeight(500))))
 	testApply(t, []scenario{
 		{
 			name:     "a pod without annotations gets the map",
@@ -38,7 +38,7 @@ func TestApplyEnforcement(t *testing.T) {
 		{
 			name: "every field",
 			pod:  pod(annotated("a", "b")),
-			policies: one(policy("web", node(v1alpha1.Enforcement{
+			policies: one(podPolicy("web", node(v1alpha1.Enforcement{
 				Memory:   &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionMin, ThrottlePercent: new(int32(80))},
 				CPU:      &v1alpha1.WeightEnforcement{Weight: 1},
 				IO:       &v1alpha1.WeightEnforcement{Weight: 10000},
@@ -64,7 +64,7 @@ func TestApplyEnforcement(t *testing.T) {
 		{
 			name:     "forged annotation removed where no policy gives one",
 			pod:      pod(enforced(weight500)),
-			policies: one(policy("web", maxGrace(60))),
+			policies: one(podPolicy("web", maxGrace(60))),
 			changes:  []string{delEnforcement},
 			warnings: []string{"annotation podgrace.dev/enforcement is written by Podgrace only: it was removed"},
 		},
@@ -81,7 +81,7 @@ func TestApplyEnforcement(t *testing.T) {
 		{
 			name:     "the heaviest policy's as a whole, not merged",
 			pod:      pod(annotated("a", "b")),
-			policies: []*v1alpha1.PodPolicy{policy("a", node(cpuWeight(1))), policy("b", weight(1), node(v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 7}}))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", node(cpuWeight(1))), podPolicy("b", weight(1), node(v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 7}}))},
 			changes:  []string{addEnforcement + `"{\"oom\":{\"rank\":7}}"`},
 		},
 	})
@@ -89,14 +89,14 @@ func TestApplyEnforcement(t *testing.T) {
 
 func TestValidateEnforcement(t *testing.T) {
 	t.Parallel()
-	gives500 := one(policy("web", node(cpuWeight(500))))
+	gives500 := one(podPolicy("web", node(cpuWeight(500))))
 	const forged = "EnforcementForged: annotation podgrace.dev/enforcement does not hold what PodPolicy web gives"
 	testValidate(t, []scenario{
 		{name: "what the policy gives", pod: pod(enforced(weight500)), policies: gives500},
 		{name: "the same in another webhook's spelling", pod: pod(enforced(" {\n\"cpu\" : { \"weight\":500 },\"memory\":null}\t")), policies: gives500},
 		{name: "absent one warns", pod: pod(), policies: gives500, warnings: []string{"annotation podgrace.dev/enforcement is missing: the mutating webhook was not called…PodPolicy web"}},
 		{name: "no policy and no annotation", pod: pod()},
-		{name: "no policy gives one", pod: pod(enforced(weight500)), policies: one(policy("web", maxGrace(60))), denials: []string{"EnforcementForged: …no PodPolicy gives node settings to this pod. Remove"}},
+		{name: "no policy gives one", pod: pod(enforced(weight500)), policies: one(podPolicy("web", maxGrace(60))), denials: []string{"EnforcementForged: …no PodPolicy gives node settings to this pod. Remove"}},
 		{name: "another value", pod: pod(enforced(`{"cpu":{"weight":501}}`)), policies: gives500, denials: []string{forged + ` ({"cpu":{"weight":500}})`}},
 		{name: "one field more", pod: pod(enforced(`{"cpu":{"weight":500},"oom":{"rank":0}}`)), policies: gives500, denials: []string{forged}},
 		{name: "an empty object more", pod: pod(enforced(`{"cpu":{"weight":500},"memory":{}}`)), policies: gives500, denials: []string{forged}},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
@@ -27,32 +28,32 @@ func exception(policy string, limits ...v1alpha1.LiftedLimit) *v1alpha1.PolicyEx
 	}
 }
 
-func exceptions(t *testing.T, all ...*v1alpha1.PolicyException) defaulting.Exceptions {
+func exceptions(t *testing.T, all ...*v1alpha1.PolicyException) policy.Exceptions {
 	t.Helper()
-	var compiled []*defaulting.Exception
+	var compiled []*policy.Exception
 	for _, x := range all {
-		c, err := defaulting.CompileException(x)
+		c, err := policy.CompileException(x)
 		if err != nil {
 			t.Fatal(err)
 		}
 		compiled = append(compiled, c)
 	}
-	return defaulting.SortExceptions(compiled)
+	return policy.SortExceptions(compiled)
 }
 
 const through = "PolicyException batch holds for this pod until 2026-06-01T13:00:00Z: it lifts "
 
 // What an exception lifts for which pods, and who is told.
 func TestExceptions(t *testing.T) {
-	shop := func(labels map[string]string, grace int64, class string) defaulting.Request {
-		return defaulting.Request{
-			Namespace: defaulting.Namespace{Name: "shop"},
+	shop := func(labels map[string]string, grace int64, class string) policy.Request {
+		return policy.Request{
+			Namespace: policy.Namespace{Name: "shop"},
 			Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: labels},
 				Spec: corev1.PodSpec{PriorityClassName: class, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "app"}}}},
 		}
 	}
-	base := policy("base", minGrace(10), maxGrace(60), allows("low"))
-	zero := policy("zero", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny))
+	base := podPolicy("base", minGrace(10), maxGrace(60), allows("low"))
+	zero := podPolicy("zero", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny))
 	web := func(x *v1alpha1.PolicyException) *v1alpha1.PolicyException {
 		x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
 		return x
@@ -64,7 +65,7 @@ func TestExceptions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policies []*v1alpha1.PodPolicy
 		given    []*v1alpha1.PolicyException
-		request  defaulting.Request
+		request  policy.Request
 		now      time.Time
 		reasons  []string // of refusals
 		warns    string   // empty: of no exception
@@ -86,9 +87,9 @@ func TestExceptions(t *testing.T) {
 			shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
 		"changed since": {nil, []*v1alpha1.PolicyException{changed(exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Generation++ })},
 			shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"one of several policies": {[]*v1alpha1.PodPolicy{policy("more", minGrace(20))}, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon,
+		"one of several policies": {[]*v1alpha1.PodPolicy{podPolicy("more", minGrace(20))}, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon,
 			[]string{"GracePeriodOutOfBounds"}, ""},
-		"a minimum that lifted a maximum": {[]*v1alpha1.PodPolicy{policy("more", minGrace(90))}, []*v1alpha1.PolicyException{exception("more", v1alpha1.LiftMinSeconds)}, shop(nil, 90, ""), noon,
+		"a minimum that lifted a maximum": {[]*v1alpha1.PodPolicy{podPolicy("more", minGrace(90))}, []*v1alpha1.PolicyException{exception("more", v1alpha1.LiftMinSeconds)}, shop(nil, 90, ""), noon,
 			[]string{"GracePeriodOutOfBounds"}, through + "gracePeriod.minSeconds of PodPolicy more"},
 		"zero grace":           {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{exception("zero", v1alpha1.LiftZeroGrace), exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 0, ""), noon, nil, through + "removal.zeroGrace of PodPolicy zero"},
 		"zero grace, a bound":  {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{exception("zero", v1alpha1.LiftZeroGrace)}, shop(nil, 0, ""), noon, []string{"GracePeriodOutOfBounds"}, through},
@@ -98,7 +99,7 @@ func TestExceptions(t *testing.T) {
 			policies := compile(t, append(tc.policies, base)...)
 			req := tc.request
 			req.Namespace.Exceptions = exceptions(t, tc.given...).InForce(tc.now)
-			result := policies.For(req, ownNamespace).Validate(req, defaulting.Facts{Partial: true})
+			result := defaulting.For(policies, req, ownNamespace).Validate(req, defaulting.Facts{Partial: true})
 			var reasons []string
 			for _, d := range result.Denials {
 				reasons = append(reasons, d.Reason.Code)
@@ -111,7 +112,7 @@ func TestExceptions(t *testing.T) {
 				t.Errorf("warnings %q, exceptions %v; want %q", result.Warnings, result.Exceptions, tc.warns)
 			}
 			// The mutating webhook leaves alone what is let through, and says the same.
-			applied := policies.For(req, ownNamespace).Apply(req, defaulting.Facts{Partial: true})
+			applied := defaulting.For(policies, req, ownNamespace).Apply(req, defaulting.Facts{Partial: true})
 			if len(tc.reasons) == 0 && tc.warns != "" && (len(applied.Changes) > 0 || len(applied.Denials) > 0 || req.Pod.Spec.PriorityClassName == "" && len(applied.Exceptions) == 0) {
 				t.Errorf("applied: %+v", applied)
 			}
@@ -121,9 +122,9 @@ func TestExceptions(t *testing.T) {
 
 // What an exception can't lift: the protection from removal, whatever it names.
 func TestExceptionsNeverUnprotect(t *testing.T) {
-	policies := compile(t, policy("guard", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
-	without := policies.Removal(defaulting.Namespace{Name: "shop"}, ownNamespace)
-	with := policies.Removal(defaulting.Namespace{Name: "shop", Exceptions: exceptions(t, exception("guard", v1alpha1.LiftZeroGrace)).InForce(noon)}, ownNamespace)
+	policies := compile(t, podPolicy("guard", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
+	without := policies.Removal(policy.Namespace{Name: "shop"}, ownNamespace)
+	with := policies.Removal(policy.Namespace{Name: "shop", Exceptions: exceptions(t, exception("guard", v1alpha1.LiftZeroGrace)).InForce(noon)}, ownNamespace)
 	if diff := cmp.Diff(without, with); !without.Guards() || diff != "" {
 		t.Error(diff)
 	}
@@ -149,7 +150,7 @@ func TestCompileException(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := exception("base", v1alpha1.LiftMinSeconds)
 			tc.change(&x.Spec)
-			c, err := defaulting.CompileException(x)
+			c, err := policy.CompileException(x)
 			if (err == nil) != (tc.says == "") || (c == nil) != (err != nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("got %v, %v", c, err)
 			}
@@ -159,7 +160,7 @@ func TestCompileException(t *testing.T) {
 
 // What is told of an exception as a whole.
 func TestExceptionState(t *testing.T) {
-	base := compile(t, policy("base", minGrace(10)))
+	base := compile(t, podPolicy("base", minGrace(10)))
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.PolicyException)
 		now    time.Time
@@ -192,7 +193,7 @@ func TestExceptionState(t *testing.T) {
 
 // A PodGroup is no pod of which labels are known: an exception for all pods of its namespace counts.
 func TestExceptionsOfPodGroups(t *testing.T) {
-	policies := compile(t, policy("base", allows("low")))
+	policies := compile(t, podPolicy("base", allows("low")))
 	all := exception("base", v1alpha1.LiftAllowedClassNames)
 	some := exception("base", v1alpha1.LiftAllowedClassNames)
 	some.Spec.AllPods, some.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
@@ -203,7 +204,7 @@ func TestExceptionsOfPodGroups(t *testing.T) {
 		told    int
 	}{"all": {all, "high", false, 1}, "needless": {all, "low", false, 0}, "some": {some, "high", true, 0}} {
 		t.Run(name, func(t *testing.T) {
-			got := policies.ValidatePodGroup(tc.class, defaulting.Namespace{Name: "shop", Exceptions: exceptions(t, tc.given).InForce(noon)}, ownNamespace)
+			got := defaulting.ValidatePodGroup(policies, tc.class, policy.Namespace{Name: "shop", Exceptions: exceptions(t, tc.given).InForce(noon)}, ownNamespace)
 			if len(got.Denials) > 0 != tc.refused || len(got.Exceptions) != tc.told || len(got.Warnings) != tc.told {
 				t.Errorf("%+v", got)
 			}
@@ -221,7 +222,7 @@ func TestExceptionsAreAsPoliciesWithoutTheLimits(t *testing.T) {
 		for _, p := range w.policies {
 			p = p.DeepCopy()
 			has := func(limit v1alpha1.LiftedLimit) bool {
-				return slices.ContainsFunc(w.exceptions, func(x *defaulting.Exception) bool { return x.Lifts(p.Name, limit, w.pod.Labels) })
+				return slices.ContainsFunc(w.exceptions, func(x *policy.Exception) bool { return x.Lifts(p.Name, limit, w.pod.Labels) })
 			}
 			if p.Spec.Priority != nil && has(v1alpha1.LiftAllowedClassNames) {
 				p.Spec.Priority.AllowedClassNames = nil

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/defaulting/topology"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Facts are what is known about the cluster at the moment of the decision. What Effective.Needs does not name may be
@@ -30,7 +30,7 @@ type Facts struct {
 	// false: unknown.
 	Pods func(labels.Selector) (nodes []string, known bool)
 	// Claims gives the access modes of the pod's PersistentVolumeClaims by claim name. A claim that is missing is unknown.
-	Claims guard.Claims
+	Claims policy.Claims
 }
 
 // GlobalDefaultOf returns the class that counts as the global default: the one with the lowest value, as the in-tree

@@ -77,8 +77,8 @@ func TestInfeasible(t *testing.T) {
 			if p == nil {
 				p = pod()
 			}
-			s := scenario{pod: p, policies: one(policy("web", spreads(tt.constraint), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(append(tt.facts, service("app", "web"))...)}
-			got := compile(t, s.policies...).For(s.request(), ownNamespace).Apply(s.request(), s.facts)
+			s := scenario{pod: p, policies: one(podPolicy("web", spreads(tt.constraint), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(append(tt.facts, service("app", "web"))...)}
+			got := defaulting.For(compile(t, s.policies...), s.request(), ownNamespace).Apply(s.request(), s.facts)
 			var denials, want []string
 			for _, d := range got.Denials {
 				denials = append(denials, d.Reason.Code+": "+d.Message)
@@ -97,7 +97,7 @@ func TestInfeasible(t *testing.T) {
 // TestInfeasibleTogether: the scheduler counts only nodes that have the keys of all hard constraints.
 func TestInfeasibleTogether(t *testing.T) {
 	t.Parallel()
-	racks := one(policy("web", spreads(hard(zone, minDomains(2)), hard("rack")), infeasible(v1alpha1.InfeasibleDeny)))
+	racks := one(podPolicy("web", spreads(hard(zone, minDomains(2)), hard("rack")), infeasible(v1alpha1.InfeasibleDeny)))
 	both := []string{addSpread + `[` + hardZone + byApp + `,"minDomains":2},` + `{"maxSkew":1,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule",` + byApp + `}]`}
 	testApply(t, []scenario{
 		{
@@ -133,22 +133,22 @@ func TestNeeds(t *testing.T) {
 		policy *v1alpha1.PodPolicy
 		want   defaulting.Needs
 	}{
-		{name: "nothing for limits and classes", pod: pod(), policy: policy("p", gives("high"), maxGrace(60), removing)},
-		{name: "soft constraints: selectors", pod: pod(), policy: policy("p", spreads(soft(zone))), want: defaulting.Needs{Selectors: true}},
-		{name: "hard constraints: nodes too", pod: pod(), policy: policy("p", spreads(hard(zone))), want: defaulting.Needs{Selectors: true, Nodes: true}},
-		{name: "own constraints: nothing", pod: pod(spreadItself), policy: policy("p", spreads(hard(zone)))},
-		{name: "skipped: nothing", pod: pod(skipping("topologySpread")), policy: policy("p", spreads(hard(zone)), permitsSkip(v1alpha1.SectionTopologySpread))},
-		{name: "grace 0 with a claim: claims", pod: pod(grace(0), claims("data")), policy: policy("p", removing), want: defaulting.Needs{Claims: true}},
-		{name: "a claim, but another grace", pod: pod(claims("data")), policy: policy("p", removing)},
-		{name: "grace 0 without a claim", pod: pod(grace(0)), policy: policy("p", removing)},
-		{name: "grace 0 with a claim where all are protected", pod: pod(grace(0), claims("data")), policy: policy("p", removal(v1alpha1.ProtectAll, ""))},
-		{name: "claims without removal", pod: pod(grace(0), claims("data")), policy: policy("p", maxGrace(60))},
+		{name: "nothing for limits and classes", pod: pod(), policy: podPolicy("p", gives("high"), maxGrace(60), removing)},
+		{name: "soft constraints: selectors", pod: pod(), policy: podPolicy("p", spreads(soft(zone))), want: defaulting.Needs{Selectors: true}},
+		{name: "hard constraints: nodes too", pod: pod(), policy: podPolicy("p", spreads(hard(zone))), want: defaulting.Needs{Selectors: true, Nodes: true}},
+		{name: "own constraints: nothing", pod: pod(spreadItself), policy: podPolicy("p", spreads(hard(zone)))},
+		{name: "skipped: nothing", pod: pod(skipping("topologySpread")), policy: podPolicy("p", spreads(hard(zone)), permitsSkip(v1alpha1.SectionTopologySpread))},
+		{name: "grace 0 with a claim: claims", pod: pod(grace(0), claims("data")), policy: podPolicy("p", removing), want: defaulting.Needs{Claims: true}},
+		{name: "a claim, but another grace", pod: pod(claims("data")), policy: podPolicy("p", removing)},
+		{name: "grace 0 without a claim", pod: pod(grace(0)), policy: podPolicy("p", removing)},
+		{name: "grace 0 with a claim where all are protected", pod: pod(grace(0), claims("data")), policy: podPolicy("p", removal(v1alpha1.ProtectAll, ""))},
+		{name: "claims without removal", pod: pod(grace(0), claims("data")), policy: podPolicy("p", maxGrace(60))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			req := scenario{pod: tt.pod}.request()
-			if got := compile(t, tt.policy).For(req, ownNamespace).Needs(); got != tt.want {
+			if got := defaulting.For(compile(t, tt.policy), req, ownNamespace).Needs(); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})

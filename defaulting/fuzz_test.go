@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
@@ -24,11 +25,11 @@ func FuzzPreStopSeconds(f *testing.F) {
 		f.Add(command)
 	}
 	const margin100 = 100
-	policies := compile(f, policy("p", margin(margin100)))
+	policies := compile(f, podPolicy("p", margin(margin100)))
 	f.Fuzz(func(t *testing.T, text string) {
 		command := strings.Split(text, "\x00")
 		s := scenario{pod: pod(grace(1), stopping("a", run(command...)))}
-		result := policies.For(s.request(), "").Apply(s.request(), s.facts)
+		result := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
 		unknown := slices.ContainsFunc(texts(result.Warnings), func(w string) bool { return strings.Contains(w, "not known") })
 		if len(result.Changes) == 0 {
 			if !unknown && !wordsSleep(command, 0) { // a sleep of 0 needs no margin, so nothing is changed
@@ -80,10 +81,10 @@ func FuzzEnforcementAnnotation(f *testing.F) {
 	}
 	want := cpuWeight(500)
 	want.Memory = &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionLow}
-	policies := compile(f, policy("p", node(want)))
+	policies := compile(f, podPolicy("p", node(want)))
 	f.Fuzz(func(t *testing.T, text string) {
 		s := scenario{pod: pod(enforced(text))}
-		result := policies.For(s.request(), "").Validate(s.request(), s.facts)
+		result := defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts)
 		if len(result.Warnings) > 0 || len(result.Denials) > 1 {
 			t.Fatalf("%q: %+v", text, result)
 		}
@@ -114,11 +115,11 @@ func FuzzSkipAnnotation(f *testing.F) {
 	for _, text := range []string{"", ",", "priority", " priority ,gracePeriod", "priority;gracePeriod", "Priority", "priority\n", "priority\u00a0", "gracePeriod,gracePeriod", "topologySpread", "a,b,c,d,e,f,g,h", "\x00,\x7f,\xff", "ü"} {
 		f.Add(text)
 	}
-	policies := compile(f, policy("p", gives("high"), defaultGrace(45), permitsSkip(v1alpha1.SectionPriority)))
+	policies := compile(f, podPolicy("p", gives("high"), defaultGrace(45), permitsSkip(v1alpha1.SectionPriority)))
 	known := facts(classes(high))
 	f.Fuzz(func(t *testing.T, text string) {
 		s := scenario{pod: pod(skipping(text))}
-		result := policies.For(s.request(), "").Apply(s.request(), known)
+		result := defaulting.For(policies, s.request(), "").Apply(s.request(), known)
 		var words []string
 		for part := range strings.SplitSeq(text, ",") {
 			words = append(words, strings.TrimSpace(part))

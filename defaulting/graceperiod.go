@@ -9,13 +9,13 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
 
 // applyGracePeriod gives the default where nothing was chosen, then holds the limits.
-func applyGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
+func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
 	stops := stopsOf(req.Pod)
 	zero := e.zeroGrace(req, facts)
@@ -138,7 +138,7 @@ func (e *Effective) managesGrace() bool {
 
 // validateGracePeriod refuses what the limits would have moved: then the mutating webhook was not called, or another one
 // changed the pod after it.
-func validateGracePeriod(req Request, e *Effective, facts Facts, out *Result) {
+func validateGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
 	zero := e.zeroGrace(req, facts)
 	switch zero.action() {
@@ -174,7 +174,7 @@ type zeroGrace struct {
 }
 
 // zeroGrace is what the strictest of the policies that protect this pod does. A claim that is not known counts as exclusive.
-func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
+func (e *Effective) zeroGrace(req policy.Request, facts Facts) zeroGrace {
 	if graceperiod.Of(&req.Pod.Spec) != 0 || e.removal == nil {
 		return zeroGrace{}
 	}
@@ -182,10 +182,10 @@ func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
 		return zeroGrace{e.removal.ofAll, allOf(e.removal.ofAll.policy)}
 	}
 	var strictest zeroGrace
-	pod := guard.Unrecorded(req.Pod)
+	pod := policy.Unrecorded(req.Pod)
 	for _, zero := range e.removal.policies {
-		because := zero.policy.protect.Why(pod, facts.Claims)
-		if because == "" && zero.policy.protect.All {
+		because := zero.policy.Protect.Why(pod, facts.Claims)
+		if because == "" && zero.policy.Protect.All {
 			because = allOf(zero.policy)
 		}
 		if because != "" && stricterZeroGrace(strictest.by, zero) == zero {
@@ -195,7 +195,7 @@ func (e *Effective) zeroGrace(req Request, facts Facts) zeroGrace {
 	return strictest
 }
 
-func allOf(p *Policy) string { return fmt.Sprintf(WordsProtects, p.Name) }
+func allOf(p *policy.Policy) string { return fmt.Sprintf(WordsProtects, p.Name) }
 
 // allAlike says that whatever the pod is, the same becomes of it.
 func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofAny.value }

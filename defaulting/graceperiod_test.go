@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 )
 
 func setGrace(n int64) []string {
@@ -22,158 +23,158 @@ func TestApplyGracePeriod(t *testing.T) {
 		{
 			name:     "30 counts as unset",
 			pod:      pod(),
-			policies: one(policy("web", defaultGrace(45))),
+			policies: one(podPolicy("web", defaultGrace(45))),
 			changes:  setGrace(45),
 		},
 		{
 			name:     "really unset, as in offline review",
 			pod:      pod(bare),
-			policies: one(policy("web", defaultGrace(45))),
+			policies: one(podPolicy("web", defaultGrace(45))),
 			changes:  setGrace(45),
 		},
 		{
 			name:     "a default of 30 for a pod without one needs no change",
 			pod:      pod(bare),
-			policies: one(policy("web", defaultGrace(30))),
+			policies: one(podPolicy("web", defaultGrace(30))),
 		},
 		{
 			name:     "chosen, without limits",
 			pod:      pod(grace(31)),
-			policies: one(policy("web", defaultGrace(45))),
+			policies: one(podPolicy("web", defaultGrace(45))),
 		},
 		{
 			name:     "a default below 30",
 			pod:      pod(),
-			policies: one(policy("web", defaultGrace(10))),
+			policies: one(podPolicy("web", defaultGrace(10))),
 			changes:  setGrace(10),
 		},
 		{
 			name:     "a default below 30 never makes a preStop sleep longer than the grace period: the API server would refuse the pod",
 			pod:      pod(stopping("proxy", sleep(20))),
-			policies: one(policy("web", defaultGrace(10))),
+			policies: one(podPolicy("web", defaultGrace(10))),
 			changes:  setGrace(20),
 		},
 		{
 			name:     "nor an exec of sleep, which would be killed in its preStop",
 			pod:      pod(stopping("proxy", run("sleep", "20"))),
-			policies: one(policy("web", defaultGrace(10))),
+			policies: one(podPolicy("web", defaultGrace(10))),
 			changes:  setGrace(20),
 		},
 		{
 			name:     "nor a sleep action of more than a week, whose length is otherwise not believed",
 			pod:      pod(stopping("proxy", sleep(604801))),
-			policies: one(policy("web", defaultGrace(10))),
+			policies: one(podPolicy("web", defaultGrace(10))),
 			changes:  setGrace(604801),
 		},
 		{
 			name:     "negative is 1",
 			pod:      pod(grace(-5)),
-			policies: one(policy("web", minGrace(1), defaultGrace(45))),
+			policies: one(podPolicy("web", minGrace(1), defaultGrace(45))),
 		},
 		{
 			name:     "below the minimum",
 			pod:      pod(grace(5)),
-			policies: one(policy("web", minGrace(10))),
+			policies: one(podPolicy("web", minGrace(10))),
 			changes:  setGrace(10),
 			warnings: []string{"terminationGracePeriodSeconds is now 10, not 5: PodPolicy web: minimum 10 s"},
 		},
 		{
 			name:     "above the maximum",
 			pod:      pod(grace(500)),
-			policies: one(policy("web", maxGrace(60))),
+			policies: one(podPolicy("web", maxGrace(60))),
 			changes:  setGrace(60),
 			warnings: []string{"terminationGracePeriodSeconds is now 60, not 500: PodPolicy web: maximum 60 s"},
 		},
 		{
 			name:     "between the limits what the user chose stays, the bounds included",
 			pod:      pod(grace(10)),
-			policies: one(policy("web", defaultGrace(45), minGrace(10), maxGrace(60))),
+			policies: one(podPolicy("web", defaultGrace(45), minGrace(10), maxGrace(60))),
 		},
 		{
 			name:     "the highest minimum and the lowest maximum of several policies",
 			pod:      pod(grace(5)),
-			policies: []*v1alpha1.PodPolicy{policy("a", weight(9), minGrace(7), maxGrace(50)), policy("b", minGrace(20), maxGrace(40))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", weight(9), minGrace(7), maxGrace(50)), podPolicy("b", minGrace(20), maxGrace(40))},
 			changes:  setGrace(20),
 			warnings: []string{"is now 20, not 5: PodPolicy b: minimum"},
 		},
 		{
 			name:     "of equal minimums that of the heavier policy is named",
 			pod:      pod(grace(5)),
-			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(10)), policy("b", weight(9), minGrace(10))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(10)), podPolicy("b", weight(9), minGrace(10))},
 			changes:  setGrace(10),
 			warnings: []string{"is now 10, not 5: PodPolicy b: minimum"},
 		},
 		{
 			name:     "of equal maximums that of the heavier policy is named",
 			pod:      pod(grace(50)),
-			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(40)), policy("b", weight(9), maxGrace(40))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(40)), podPolicy("b", weight(9), maxGrace(40))},
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 50: PodPolicy b: maximum"},
 		},
 		{
 			name:     "the lowest maximum of several policies",
 			pod:      pod(grace(500)),
-			policies: []*v1alpha1.PodPolicy{policy("a", weight(9), maxGrace(40)), policy("b", maxGrace(50))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", weight(9), maxGrace(40)), podPolicy("b", maxGrace(50))},
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 500: PodPolicy a: maximum"},
 		},
 		{
 			name:     "a minimum above another policy's maximum: the minimum holds",
 			pod:      pod(grace(50)),
-			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(100)), policy("b", maxGrace(60))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(100)), podPolicy("b", maxGrace(60))},
 			changes:  setGrace(100),
 			warnings: []string{"is now 100, not 50: PodPolicy a: minimum"},
 		},
 		{
 			name:     "a minimum above another policy's maximum bounds from above too",
 			pod:      pod(grace(300)),
-			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(100)), policy("b", maxGrace(60))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(100)), podPolicy("b", maxGrace(60))},
 			changes:  setGrace(100),
 			warnings: []string{"is now 100, not 300: PodPolicy b: maximum 60 s, but PodPolicy a: minimum 100 s"},
 		},
 		{
 			name:     "a minimum of exactly 30 can't be told from unset on the next call, so the default comes at once",
 			pod:      pod(grace(20)),
-			policies: []*v1alpha1.PodPolicy{policy("a", minGrace(30)), policy("b", defaultGrace(60))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(30)), podPolicy("b", defaultGrace(60))},
 			changes:  setGrace(60),
 			warnings: []string{"is now 60, not 20: PodPolicy a: minimum 30 s; PodPolicy b: default 60 s (30 counts as unset)"},
 		},
 		{
 			name:     "a maximum of exactly 30",
 			pod:      pod(grace(100)),
-			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(30)), policy("b", defaultGrace(20))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(30)), podPolicy("b", defaultGrace(20))},
 			changes:  setGrace(20),
 			warnings: []string{"is now 20, not 100: PodPolicy a: maximum 30 s; PodPolicy b: default 20 s"},
 		},
 		{
 			name:     "a default outside another policy's limits is moved without a word to the user",
 			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(40)), policy("b", defaultGrace(60))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(40)), podPolicy("b", defaultGrace(60))},
 			changes:  setGrace(40),
 		},
 		{
 			name:     "a default that a limit moves to 30 stays there",
 			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{policy("a", maxGrace(30)), policy("b", defaultGrace(60))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(30)), podPolicy("b", defaultGrace(60))},
 		},
 		{
 			name:     "30 without a default is moved with a warning: it may have been chosen",
 			pod:      pod(),
-			policies: one(policy("web", minGrace(60))),
+			policies: one(podPolicy("web", minGrace(60))),
 			changes:  setGrace(60),
 			warnings: []string{"is now 60, not 30: PodPolicy web: minimum"},
 		},
 		{
 			name:     "grace 0 of a pod that nobody protects is the user's choice",
 			pod:      pod(grace(0)),
-			policies: one(policy("web", defaultGrace(45), maxGrace(60))),
+			policies: one(podPolicy("web", defaultGrace(45), maxGrace(60))),
 		},
 	})
 }
 
 func TestApplyPreStop(t *testing.T) {
 	t.Parallel()
-	keeps := one(policy("web", margin(10)))
+	keeps := one(podPolicy("web", margin(10)))
 	testApply(t, []scenario{
 		{
 			name:     "preStop and margin fit",
@@ -204,7 +205,7 @@ func TestApplyPreStop(t *testing.T) {
 		{
 			name:     "of equal margins that of the heavier policy is named",
 			pod:      pod(stopping("a", sleep(25))),
-			policies: []*v1alpha1.PodPolicy{policy("a", margin(10)), policy("b", weight(9), margin(10))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", margin(10)), podPolicy("b", weight(9), margin(10))},
 			changes:  setGrace(35),
 			warnings: []string{"PodPolicy b: …a margin of 10 s"},
 		},
@@ -250,13 +251,13 @@ func TestApplyPreStop(t *testing.T) {
 		{
 			name:     "a default is raised by it",
 			pod:      pod(stopping("a", run("sh", "-c", "sleep 90; nginx -s quit"))),
-			policies: one(policy("web", defaultGrace(45))),
+			policies: one(podPolicy("web", defaultGrace(45))),
 			changes:  setGrace(90),
 		},
 		{
 			name:     "unknown without a margin is nobody's business",
 			pod:      pod(stopping("a", run("/stop.sh"))),
-			policies: one(policy("web", defaultGrace(45), maxGrace(60))),
+			policies: one(podPolicy("web", defaultGrace(45), maxGrace(60))),
 			changes:  setGrace(45),
 		},
 		{
@@ -268,7 +269,7 @@ func TestApplyPreStop(t *testing.T) {
 		{
 			name:     "the longest margin of several policies",
 			pod:      pod(stopping("a", sleep(25))),
-			policies: []*v1alpha1.PodPolicy{policy("a", margin(10)), policy("b", margin(20))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", margin(10)), podPolicy("b", margin(20))},
 			changes:  setGrace(45),
 			warnings: []string{"PodPolicy b: …a margin of 20 s"},
 		},
@@ -280,47 +281,47 @@ func TestApplyPreStop(t *testing.T) {
 		{
 			name:     "a margin of 0: what preStop takes",
 			pod:      pod(grace(5), stopping("a", run("sleep", "7"))),
-			policies: one(policy("web", margin(0))),
+			policies: one(podPolicy("web", margin(0))),
 			changes:  setGrace(7),
 			warnings: []string{"is now 7, not 5: "},
 		},
 		{
 			name:     "the default has room already",
 			pod:      pod(stopping("a", sleep(25))),
-			policies: one(policy("web", margin(10), defaultGrace(60))),
+			policies: one(podPolicy("web", margin(10), defaultGrace(60))),
 			changes:  setGrace(60),
 		},
 		{
 			name:     "the default is too short for preStop: moved, no choice of the user's",
 			pod:      pod(stopping("a", sleep(55))),
-			policies: one(policy("web", margin(10), defaultGrace(60))),
+			policies: one(podPolicy("web", margin(10), defaultGrace(60))),
 			changes:  setGrace(65),
 		},
 		{
 			name:     "conflict: the maximum wins over preStop and margin, and says what is left",
 			pod:      pod(stopping("a", sleep(35))),
-			policies: one(policy("web", margin(10), maxGrace(40))),
+			policies: one(podPolicy("web", margin(10), maxGrace(40))),
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 30: PodPolicy web: maximum 40 s, although preStop of container a takes 35 s", "preStop of container a takes 35 s, which leaves 5 s of the grace period of 40 s"},
 		},
 		{
 			name:     "conflict: a minimum above that maximum wins over both",
 			pod:      pod(stopping("a", sleep(35))),
-			policies: []*v1alpha1.PodPolicy{policy("web", margin(10), maxGrace(40)), policy("min", minGrace(50))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("web", margin(10), maxGrace(40)), podPolicy("min", minGrace(50))},
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 30: PodPolicy min: minimum"},
 		},
 		{
 			name:     "conflict: preStop longer than the maximum: never lowered below the sleep, Validate says why it is refused",
 			pod:      pod(grace(90), stopping("a", sleep(50))),
-			policies: one(policy("web", maxGrace(40))),
+			policies: one(podPolicy("web", maxGrace(40))),
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 90: PodPolicy web: maximum"},
 		},
 		{
 			name:     "an exec of sleep longer than the maximum is not the API server's concern: lowered",
 			pod:      pod(grace(90), stopping("a", run("sleep", "50"))),
-			policies: one(policy("web", margin(5), maxGrace(40))),
+			policies: one(podPolicy("web", margin(5), maxGrace(40))),
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 90: PodPolicy web: maximum", "preStop of container a takes 50 s, which leaves 0 s"},
 		},
@@ -333,19 +334,19 @@ func TestApplyPreStop(t *testing.T) {
 		{
 			name:     "probe-level grace longer than the pod's",
 			pod:      pod(probed("a", 60), probed("b", 30), func(p *podT) { p.Spec.Containers[0].StartupProbe = p.Spec.Containers[1].LivenessProbe }),
-			policies: one(policy("web", defaultGrace(30))),
+			policies: one(podPolicy("web", defaultGrace(30))),
 			warnings: []string{"container app, a: a probe's terminationGracePeriodSeconds is longer than the pod's 30 s"},
 		},
 		{
 			name:     "probe-level grace is compared with the new grace period",
 			pod:      pod(probed("a", 60)),
-			policies: one(policy("web", defaultGrace(60))),
+			policies: one(podPolicy("web", defaultGrace(60))),
 			changes:  setGrace(60),
 		},
 		{
 			name:     "probes are nobody's business where no policy has a gracePeriod",
 			pod:      pod(probed("a", 60)),
-			policies: one(policy("web", allows("high"))),
+			policies: one(podPolicy("web", allows("high"))),
 		},
 	})
 }
@@ -391,21 +392,21 @@ func TestPreStopSpellings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q", tt.command), func(t *testing.T) {
 			t.Parallel()
-			s := scenario{pod: pod(grace(31), stopping("a", run(tt.command...))), policies: one(policy("web", margin(100)))}
+			s := scenario{pod: pod(grace(31), stopping("a", run(tt.command...))), policies: one(podPolicy("web", margin(100)))}
 			if tt.want == unknown {
 				s.warnings = []string{"how long it takes is not known"}
 			} else {
 				s.changes, s.warnings = setGrace(tt.want+100), []string{fmt.Sprintf("takes %d s plus", tt.want)}
 			}
-			s.compare(t, compile(t, s.policies...).For(s.request(), ownNamespace).Apply(s.request(), s.facts))
+			s.compare(t, defaulting.For(compile(t, s.policies...), s.request(), ownNamespace).Apply(s.request(), s.facts))
 		})
 	}
 }
 
 func TestApplyZeroGrace(t *testing.T) {
 	t.Parallel()
-	raise, refuse := one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))
-	allAndStateful := []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))}
+	raise, refuse := one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))
+	allAndStateful := []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise)), podPolicy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))}
 	const raised = "is now 30, not 0: PodPolicy safe: with 0 every delete of this protected pod would be a force delete"
 	ephemeral := func(mode corev1.PersistentVolumeAccessMode) podOption {
 		return func(p *podT) {
@@ -420,7 +421,7 @@ func TestApplyZeroGrace(t *testing.T) {
 		{name: "a StatefulSet of another group has an identity too", pod: pod(grace(0), recorded(ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"))), policies: raise, changes: setGrace(30), warnings: []string{raised}},
 		{name: "grace 1 is not 0", pod: pod(grace(1), recorded(ofStatefulSet)), policies: refuse},
 		{name: "negative is stored as 1", pod: pod(grace(-1), recorded(ofStatefulSet)), policies: refuse},
-		{name: "zeroGrace empty, as in a file without the CRD's defaults, raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("safe", removal("", ""))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "zeroGrace empty, as in a file without the CRD's defaults, raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal("", ""))), changes: setGrace(30), warnings: []string{raised}},
 		{name: "RWO claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOnce"}},
 		{name: "RWOP claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOncePod)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOncePod"}},
 		{name: "RWX claim is not exclusive", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadOnlyMany))},
@@ -429,29 +430,29 @@ func TestApplyZeroGrace(t *testing.T) {
 		{name: "ephemeral volume that is ReadWriteOnce", pod: pod(grace(0), ephemeral(corev1.ReadWriteOnce)), policies: refuse, denials: []string{"ZeroGracePeriod: …claim"}},
 		{name: "ephemeral volume that is ReadWriteMany: the pod itself says so, its claim does not exist yet", pod: pod(grace(0), ephemeral(corev1.ReadWriteMany)), policies: refuse},
 		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: refuse},
-		{name: "of an owner that the policy names", pod: pod(grace(0), recorded(ofPodSet)), policies: one(policy("safe", removal("", v1alpha1.ZeroGraceDeny), protects(podSets))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StrimziPodSet kafka)"}},
+		{name: "of an owner that the policy names", pod: pod(grace(0), recorded(ofPodSet)), policies: one(podPolicy("safe", removal("", v1alpha1.ZeroGraceDeny), protects(podSets))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StrimziPodSet kafka)"}},
 		{
 			name: "the policy that names the owner is the one that counts", pod: pod(grace(0), recorded(ofPodSet)),
-			policies: []*v1alpha1.PodPolicy{policy("a", removal("", v1alpha1.ZeroGraceDeny)), policy("b", removal("", v1alpha1.ZeroGraceWarn), protects(podSets))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", removal("", v1alpha1.ZeroGraceDeny)), podPolicy("b", removal("", v1alpha1.ZeroGraceWarn), protects(podSets))},
 			warnings: []string{"every delete of the pod is a force delete…(PodPolicy b; it is a pod of StrimziPodSet kafka)"},
 		},
 		{name: "a record that the pod brings is its creator's", pod: pod(grace(0), says("StatefulSet.apps/db")), policies: refuse, changes: []string{delRecord}, warnings: []string{"annotation podgrace.dev/protected is written by Podgrace only: it was removed"}},
 		{name: "a shared block device", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(blockClaimed("data", corev1.ReadWriteMany))},
-		{name: "a shared block device that counts as exclusive", pod: pod(grace(0), claims("data")), policies: one(policy("safe", removal("", v1alpha1.ZeroGraceDeny), protectsBlock)), facts: facts(blockClaimed("data", corev1.ReadWriteMany)),
+		{name: "a shared block device that counts as exclusive", pod: pod(grace(0), claims("data")), policies: one(podPolicy("safe", removal("", v1alpha1.ZeroGraceDeny), protectsBlock)), facts: facts(blockClaimed("data", corev1.ReadWriteMany)),
 			denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (its claim data is a block device, which the policy takes for exclusive)"}},
-		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(policy("safe", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(podPolicy("safe", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise))), changes: setGrace(30), warnings: []string{raised}},
 		{name: "of several policies the strictest of those that protect the pod: one protects all and raises", pod: pod(grace(0)), policies: allAndStateful, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy a: with 0 every delete"}},
 		{name: "the other denies, and protects a StatefulSet's", pod: pod(grace(0), recorded(ofStatefulSet)), policies: allAndStateful, denials: []string{"ZeroGracePeriod: …PodPolicy b refuses that (it is a pod of StatefulSet db)"}},
 		{
 			name: "one that only warns protects all: it raises nothing for another", pod: pod(grace(0)),
-			policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceWarn)), policy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceWarn)), podPolicy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))},
 			warnings: []string{"every delete of the pod is a force delete…(PodPolicy a; PodPolicy a protects all pods)"},
 		},
-		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(policy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
-		{name: "raised to the default, which preStop raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", run("sleep", "20"))), policies: append(one(policy("web", defaultGrace(10))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0…PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a takes 20 s"}},
-		{name: "raised to the default, which a sleep of unbelieved length raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(604801))), policies: append(one(policy("web", defaultGrace(10))), raise...), changes: setGrace(604801), warnings: []string{"PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a sleeps 604801 s"}},
-		{name: "raised no higher than the maximum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(policy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
-		{name: "raised to what preStop needs", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(30))), policies: append(one(policy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
+		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(podPolicy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
+		{name: "raised to the default, which preStop raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", run("sleep", "20"))), policies: append(one(podPolicy("web", defaultGrace(10))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0…PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a takes 20 s"}},
+		{name: "raised to the default, which a sleep of unbelieved length raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(604801))), policies: append(one(podPolicy("web", defaultGrace(10))), raise...), changes: setGrace(604801), warnings: []string{"PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a sleeps 604801 s"}},
+		{name: "raised no higher than the maximum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(podPolicy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
+		{name: "raised to what preStop needs", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(30))), policies: append(one(podPolicy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
 	})
 }
 
@@ -461,7 +462,7 @@ const zeroKept = "terminationGracePeriodSeconds is 0, so every delete of the pod
 func TestApplyZeroGraceWarn(t *testing.T) {
 	t.Parallel()
 	zero := func(name string, action v1alpha1.ZeroGraceAction, more ...policyOption) *v1alpha1.PodPolicy {
-		return policy(name, append([]policyOption{removal(v1alpha1.ProtectStateful, action)}, more...)...)
+		return podPolicy(name, append([]policyOption{removal(v1alpha1.ProtectStateful, action)}, more...)...)
 	}
 	warn := zero("safe", v1alpha1.ZeroGraceWarn)
 	with := func(others ...*v1alpha1.PodPolicy) []*v1alpha1.PodPolicy { return append(others, warn) }
@@ -479,34 +480,34 @@ func TestApplyZeroGraceWarn(t *testing.T) {
 		{name: "empty, as in a file without the CRD's defaults, is Raise and so over Warn", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(zero("z", "")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
 		{name: "an action of a newer CRD is Raise", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(zero("z", "Later")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z:"}},
 		{name: "of two that warn the heavier is named", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{zero("a", v1alpha1.ZeroGraceWarn), zero("safe", v1alpha1.ZeroGraceWarn, weight(9))}, warnings: []string{zeroKept}},
-		{name: "a minimum raises it anyway: then there is no 0 to warn about", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(policy("web", minGrace(10))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
-		{name: "a minimum of 0 does not", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(policy("web", minGrace(0))), warnings: []string{zeroKept}},
-		{name: "what preStop needs raises it anyway", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(7))), policies: with(policy("web", margin(5))), changes: setGrace(12), warnings: []string{"is now 12, not 0: PodPolicy web: preStop of container a"}},
-		{name: "a default is for pods that chose none, 0 is a choice", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(policy("web", defaultGrace(45), maxGrace(60))), warnings: []string{zeroKept}},
-		{name: "what the user may skip are defaults: no way round the warning", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(policy("web", defaultGrace(45), permitsSkip(v1alpha1.SectionGracePeriod))), warnings: []string{zeroKept}},
-		{name: "nor round a minimum", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(policy("web", defaultGrace(45), minGrace(10), permitsSkip(v1alpha1.SectionGracePeriod))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
+		{name: "a minimum raises it anyway: then there is no 0 to warn about", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", minGrace(10))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
+		{name: "a minimum of 0 does not", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", minGrace(0))), warnings: []string{zeroKept}},
+		{name: "what preStop needs raises it anyway", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(7))), policies: with(podPolicy("web", margin(5))), changes: setGrace(12), warnings: []string{"is now 12, not 0: PodPolicy web: preStop of container a"}},
+		{name: "a default is for pods that chose none, 0 is a choice", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", defaultGrace(45), maxGrace(60))), warnings: []string{zeroKept}},
+		{name: "what the user may skip are defaults: no way round the warning", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(podPolicy("web", defaultGrace(45), permitsSkip(v1alpha1.SectionGracePeriod))), warnings: []string{zeroKept}},
+		{name: "nor round a minimum", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(podPolicy("web", defaultGrace(45), minGrace(10), permitsSkip(v1alpha1.SectionGracePeriod))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
 	})
 }
 
 func TestValidateGracePeriod(t *testing.T) {
 	t.Parallel()
 	testValidate(t, []scenario{
-		{name: "within the limits", pod: pod(grace(20)), policies: one(policy("web", minGrace(10), maxGrace(60), defaultGrace(45)))},
-		{name: "unset is 30", pod: pod(bare), policies: one(policy("web", minGrace(10), maxGrace(60)))},
-		{name: "a default is no limit", pod: pod(), policies: one(policy("web", defaultGrace(45)))},
-		{name: "below the minimum", pod: pod(grace(5)), policies: one(policy("web", minGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
-		{name: "above the maximum", pod: pod(grace(61)), policies: one(policy("web", maxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
-		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(policy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
-		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(policy("web", maxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
-		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(policy("web", maxGrace(40)))},
-		{name: "0, protected", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
-		{name: "0 that should be raised by now", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …PodPolicy safe has it raised (it is a pod of StatefulSet db). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again"}},
-		{name: "0 that a policy warns about: in the words of Apply, so that the author reads it once", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
-		{name: "0 that one policy warns about and another raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{policy("a", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)), policy("b", removal(v1alpha1.ProtectStateful, ""))}, denials: []string{"ZeroGracePeriod: …PodPolicy b has it raised"}},
-		{name: "0 that a policy warns about, below the minimum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("safe", minGrace(10), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), denials: []string{"GracePeriodOutOfBounds: …is 0 but must be 10"}},
-		{name: "0, not protected, where a policy warns", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)))},
-		{name: "0, not protected", pod: pod(grace(0)), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))},
-		{name: "0 without a removal section", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(policy("web", maxGrace(60)))},
-		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
+		{name: "within the limits", pod: pod(grace(20)), policies: one(podPolicy("web", minGrace(10), maxGrace(60), defaultGrace(45)))},
+		{name: "unset is 30", pod: pod(bare), policies: one(podPolicy("web", minGrace(10), maxGrace(60)))},
+		{name: "a default is no limit", pod: pod(), policies: one(podPolicy("web", defaultGrace(45)))},
+		{name: "below the minimum", pod: pod(grace(5)), policies: one(podPolicy("web", minGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
+		{name: "above the maximum", pod: pod(grace(61)), policies: one(podPolicy("web", maxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
+		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(podPolicy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
+		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(podPolicy("web", maxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
+		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(podPolicy("web", maxGrace(40)))},
+		{name: "0, protected", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
+		{name: "0 that should be raised by now", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …PodPolicy safe has it raised (it is a pod of StatefulSet db). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again"}},
+		{name: "0 that a policy warns about: in the words of Apply, so that the author reads it once", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
+		{name: "0 that one policy warns about and another raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)), podPolicy("b", removal(v1alpha1.ProtectStateful, ""))}, denials: []string{"ZeroGracePeriod: …PodPolicy b has it raised"}},
+		{name: "0 that a policy warns about, below the minimum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", minGrace(10), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), denials: []string{"GracePeriodOutOfBounds: …is 0 but must be 10"}},
+		{name: "0, not protected, where a policy warns", pod: pod(grace(0)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)))},
+		{name: "0, not protected", pod: pod(grace(0)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))},
+		{name: "0 without a removal section", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("web", maxGrace(60)))},
+		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
 	})
 }

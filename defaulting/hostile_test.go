@@ -73,14 +73,14 @@ func TestHostilePods(t *testing.T) {
 		{"an empty pod", &corev1.Pod{}},
 		{"10,000 claims", pod(grace(0), claims(make([]string, 10000)...))},
 	}
-	policies := compile(t, policy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "track")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
+	policies := compile(t, podPolicy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "track")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
 		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise)))
 	known := facts(classes(high), service("app", "web"), ownerSelects("app", "web", hash, "abc"), withNode("n1", zone, "a", host, "n1"), withPod("n1", "app", "web"))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := scenario{pod: tt.pod}
 			taken := processor(t)
-			effective := policies.For(s.request(), ownNamespace)
+			effective := defaulting.For(policies, s.request(), ownNamespace)
 			applied, validated := effective.Apply(s.request(), known), effective.Validate(s.request(), known)
 			foreseen := effective.Foresee(s.request(), known)
 			if took := taken(); took > longest {
@@ -122,9 +122,9 @@ func TestHostileClusters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario{pod: known.pod, facts: known.facts}
-			policies := compile(t, policy("p", spreads(hard(zone, minDomains(5)), hard(host), soft(zone))))
+			policies := compile(t, podPolicy("p", spreads(hard(zone, minDomains(5)), hard(host), soft(zone))))
 			taken := processor(t)
-			policies.For(s.request(), "").Apply(s.request(), s.facts)
+			defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)
 			}
@@ -151,7 +151,7 @@ func TestHostileCost(t *testing.T) {
 	}
 	var conditional []*v1alpha1.PodPolicy
 	for i := range 60 {
-		conditional = append(conditional, policy(fmt.Sprintf("p%d", i), allows("low"), where("object.spec.tolerations.all(t, !has(t.key) || t.key != 'a')")))
+		conditional = append(conditional, podPolicy(fmt.Sprintf("p%d", i), allows("low"), where("object.spec.tolerations.all(t, !has(t.key) || t.key != 'a')")))
 	}
 	honest := func(c *v1alpha1.TopologySpreadConstraint) { c.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
 	for name, tt := range map[string]struct {
@@ -159,8 +159,8 @@ func TestHostileCost(t *testing.T) {
 		policies []*v1alpha1.PodPolicy
 		warns    string
 	}{
-		"terms":       {pod(terms), one(policy("p", allows("low"), spreads(hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
-		"tolerations": {pod(tolerations), one(policy("p", allows("low"), spreads(hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"terms":       {pod(terms), one(podPolicy("p", allows("low"), spreads(hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"tolerations": {pod(tolerations), one(podPolicy("p", allows("low"), spreads(hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
 		"conditions":  {pod(tolerations), conditional, "it takes longer than the match conditions of a pod may"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestHostileCost(t *testing.T) {
 			s := scenario{pod: tt.pod, facts: facts(classes(high, low), service("app", "web"), tainting)}
 			policies := compile(t, tt.policies...)
 			taken := processor(t)
-			effective := policies.For(s.request(), ownNamespace)
+			effective := defaulting.For(policies, s.request(), ownNamespace)
 			applied := effective.Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // TestMatch: whether a policy that sets the grace period to 45 is for the pod.
@@ -16,33 +17,33 @@ func TestMatch(t *testing.T) {
 	t.Parallel()
 	matched := setGrace(45)
 	gives45 := defaultGrace(45)
-	system := defaulting.Namespace{Name: "kube-system", Labels: map[string]string{"team": "shop"}}
-	own := defaulting.Namespace{Name: ownNamespace}
-	unknown := defaulting.Namespace{Name: "shop", Unknown: true}
+	system := policy.Namespace{Name: "kube-system", Labels: map[string]string{"team": "shop"}}
+	own := policy.Namespace{Name: ownNamespace}
+	unknown := policy.Namespace{Name: "shop", Unknown: true}
 	everyNamespace := func(s *v1alpha1.PodPolicySpec) { match(s).NamespaceSelector = &v1alpha1.LabelSelector{} }
 	testApply(t, []scenario{
-		{name: "no match: every pod", pod: pod(), policies: one(policy("p", gives45)), changes: matched},
-		{name: "empty match: every pod", pod: pod(), policies: one(policy("p", gives45, func(s *v1alpha1.PodPolicySpec) { match(s) })), changes: matched},
-		{name: "kube-system", pod: pod(), namespace: system, policies: one(policy("p", gives45, inNamespaces("team", "shop")))},
-		{name: "Podgrace's own namespace", pod: pod(), namespace: own, policies: one(policy("p", gives45))},
-		{name: "the pod's own namespace field does not count", pod: pod(func(p *podT) { p.Namespace = "kube-system" }), policies: one(policy("p", gives45)), changes: matched},
-		{name: "mirror pod", pod: pod(mirrored), user: kubelet, policies: one(policy("p", gives45))},
-		{name: "mirror pod, forged", pod: pod(mirrored), policies: one(policy("p", gives45)), changes: matched},
-		{name: "a kubelet's pod that is no mirror pod", pod: pod(), user: kubelet, policies: one(policy("p", gives45)), changes: matched},
+		{name: "no match: every pod", pod: pod(), policies: one(podPolicy("p", gives45)), changes: matched},
+		{name: "empty match: every pod", pod: pod(), policies: one(podPolicy("p", gives45, func(s *v1alpha1.PodPolicySpec) { match(s) })), changes: matched},
+		{name: "kube-system", pod: pod(), namespace: system, policies: one(podPolicy("p", gives45, inNamespaces("team", "shop")))},
+		{name: "Podgrace's own namespace", pod: pod(), namespace: own, policies: one(podPolicy("p", gives45))},
+		{name: "the pod's own namespace field does not count", pod: pod(func(p *podT) { p.Namespace = "kube-system" }), policies: one(podPolicy("p", gives45)), changes: matched},
+		{name: "mirror pod", pod: pod(mirrored), user: kubelet, policies: one(podPolicy("p", gives45))},
+		{name: "mirror pod, forged", pod: pod(mirrored), policies: one(podPolicy("p", gives45)), changes: matched},
+		{name: "a kubelet's pod that is no mirror pod", pod: pod(), user: kubelet, policies: one(podPolicy("p", gives45)), changes: matched},
 		{name: "nothing is removed from a mirror pod", pod: pod(mirrored, enforced(weight500)), user: kubelet},
-		{name: "namespace labels", pod: pod(), policies: one(policy("p", gives45, inNamespaces("team", "shop"))), changes: matched},
-		{name: "other namespace labels", pod: pod(), policies: one(policy("p", gives45, inNamespaces("team", "bank")))},
-		{name: "unknown namespace: said", pod: pod(), namespace: unknown, policies: one(policy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
-		{name: "unknown namespace: its labels mean nothing", pod: pod(), namespace: defaulting.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}, Unknown: true}, policies: one(policy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
-		{name: "unknown namespace: a selector of everything needs no labels", pod: pod(), namespace: unknown, policies: one(policy("p", gives45, everyNamespace)), changes: matched},
-		{name: "unknown namespace: nothing to say where no policy asks", pod: pod(), namespace: unknown, policies: one(policy("p", gives45)), changes: matched},
-		{name: "pod labels", pod: pod(), policies: one(policy("p", gives45, forPods("app", "web"))), changes: matched},
-		{name: "other pod labels", pod: pod(), policies: one(policy("p", gives45, forPods("app", "db")))},
-		{name: "owner kind", pod: pod(ofJob), policies: one(policy("p", gives45, forOwners("ReplicaSet", "Job"))), changes: matched},
-		{name: "other owner kind", pod: pod(ofJob), policies: one(policy("p", gives45, forOwners("ReplicaSet")))},
-		{name: "no owner is None", pod: pod(), policies: one(policy("p", gives45, forOwners(v1alpha1.OwnerKindNone))), changes: matched},
-		{name: "an owner is not None", pod: pod(ofJob), policies: one(policy("p", gives45, forOwners(v1alpha1.OwnerKindNone)))},
-		{name: "all of the fields", pod: pod(), policies: one(policy("p", gives45, inNamespaces("team", "shop"), forPods("app", "web"), forOwners("Job"), where("true")))},
+		{name: "namespace labels", pod: pod(), policies: one(podPolicy("p", gives45, inNamespaces("team", "shop"))), changes: matched},
+		{name: "other namespace labels", pod: pod(), policies: one(podPolicy("p", gives45, inNamespaces("team", "bank")))},
+		{name: "unknown namespace: said", pod: pod(), namespace: unknown, policies: one(podPolicy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
+		{name: "unknown namespace: its labels mean nothing", pod: pod(), namespace: policy.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}, Unknown: true}, policies: one(podPolicy("p", gives45, inNamespaces("team", "shop"))), warnings: []string{"namespace shop could not be looked up"}},
+		{name: "unknown namespace: a selector of everything needs no labels", pod: pod(), namespace: unknown, policies: one(podPolicy("p", gives45, everyNamespace)), changes: matched},
+		{name: "unknown namespace: nothing to say where no policy asks", pod: pod(), namespace: unknown, policies: one(podPolicy("p", gives45)), changes: matched},
+		{name: "pod labels", pod: pod(), policies: one(podPolicy("p", gives45, forPods("app", "web"))), changes: matched},
+		{name: "other pod labels", pod: pod(), policies: one(podPolicy("p", gives45, forPods("app", "db")))},
+		{name: "owner kind", pod: pod(ofJob), policies: one(podPolicy("p", gives45, forOwners("ReplicaSet", "Job"))), changes: matched},
+		{name: "other owner kind", pod: pod(ofJob), policies: one(podPolicy("p", gives45, forOwners("ReplicaSet")))},
+		{name: "no owner is None", pod: pod(), policies: one(podPolicy("p", gives45, forOwners(v1alpha1.OwnerKindNone))), changes: matched},
+		{name: "an owner is not None", pod: pod(ofJob), policies: one(podPolicy("p", gives45, forOwners(v1alpha1.OwnerKindNone)))},
+		{name: "all of the fields", pod: pod(), policies: one(podPolicy("p", gives45, inNamespaces("team", "shop"), forPods("app", "web"), forOwners("Job"), where("true")))},
 	})
 }
 
@@ -50,9 +51,9 @@ func TestConditions(t *testing.T) {
 	t.Parallel()
 	matched := setGrace(45)
 	const fails = `object.metadata.annotations['absent'] == 'x'`
-	unknown := defaulting.Namespace{Name: "shop", Unknown: true}
+	unknown := policy.Namespace{Name: "shop", Unknown: true}
 	given := func(expressions ...string) []*v1alpha1.PodPolicy {
-		return one(policy("p", defaultGrace(45), maxGrace(60), where(expressions...)))
+		return one(podPolicy("p", defaultGrace(45), maxGrace(60), where(expressions...)))
 	}
 	testApply(t, []scenario{
 		{name: "true", pod: pod(), policies: given("object.metadata.labels['app'] == 'web'"), changes: matched},
@@ -63,7 +64,7 @@ func TestConditions(t *testing.T) {
 		{name: "false decides, whatever fails before or after", pod: pod(grace(90)), policies: given(fails, "false", fails)},
 		{name: "an error after an error is no false", pod: pod(grace(90)), policies: given(fails, fails), changes: setGrace(60), warnings: []string{"c0: ", "is now 60, not 90"}},
 		{name: "true does not make up for an error", pod: pod(), policies: given("true", fails), warnings: []string{"c1: "}},
-		{name: "error of a heavier policy: the next one gives the default", pod: pod(), policies: append(given(fails), policy("q", weight(-1), defaultGrace(50))), changes: setGrace(50), warnings: []string{"PodPolicy p: "}},
+		{name: "error of a heavier policy: the next one gives the default", pod: pod(), policies: append(given(fails), podPolicy("q", weight(-1), defaultGrace(50))), changes: setGrace(50), warnings: []string{"PodPolicy p: "}},
 		{
 			name:     "an expression over several lines: the API server would drop a warning with a line break",
 			pod:      pod(),
@@ -118,19 +119,19 @@ func TestConditionsOnOwnFields(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			p := policy("p", where(expression), defaultGrace(45), gives("high"), spreads(soft(zone)), node(cpuWeight(500)))
-			compiled, err := defaulting.Compile(p)
+			p := podPolicy("p", where(expression), defaultGrace(45), gives("high"), spreads(soft(zone)), node(cpuWeight(500)))
+			compiled, err := policy.Compile(p)
 			if err != nil {
 				return // refused, which is an answer too
 			}
-			policies := append(compile(t, policy("safe", removal("", ""))), compiled)
+			policies := append(compile(t, podPolicy("safe", removal("", ""))), compiled)
 			s := scenario{pod: pod(ofStatefulSet), facts: facts(classes(high), service("app", "web"))}
-			first := policies.For(s.request(), "").Apply(s.request(), s.facts)
+			first := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
 			s.pod = patched(t, s.pod, first.Changes)
-			if second := policies.For(s.request(), "").Apply(s.request(), s.facts); len(second.Changes) > 0 {
+			if second := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts); len(second.Changes) > 0 {
 				t.Errorf("reinvoked: changes %q", render(t, second.Changes))
 			}
-			if final := policies.For(s.request(), "").Validate(s.request(), s.facts); len(final.Denials) > 0 {
+			if final := defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts); len(final.Denials) > 0 {
 				t.Errorf("the pod that we made is refused: %+v", final.Denials)
 			}
 		})
@@ -141,7 +142,7 @@ func TestSkip(t *testing.T) {
 	t.Parallel()
 	all := []v1alpha1.Section{v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod}
 	everything := func(more ...policyOption) []*v1alpha1.PodPolicy {
-		return one(policy("p", append([]policyOption{gives("high"), spreads(soft(zone)), defaultGrace(45)}, more...)...))
+		return one(podPolicy("p", append([]policyOption{gives("high"), spreads(soft(zone)), defaultGrace(45)}, more...)...))
 	}
 	known := facts(classes(high), service("app", "web"))
 	spread, stop := addSpread+`[`+softZone+byApp+`}]`, setGrace(45)[0]
@@ -154,19 +155,19 @@ func TestSkip(t *testing.T) {
 		{name: "node can't be skipped", pod: pod(skipping("node")), warnings: []string{`"node"`}},
 		{name: "nothing to skip", pod: pod(skipping("gracePeriod"))},
 		{name: "empty", pod: pod(skipping("")), policies: everything(), facts: known, changes: []string{giveHigh[0], giveHigh[1], giveHigh[2], spread, stop}},
-		{name: "a wanted globalDefault stays by skip", pod: pod(of(basic), skipping("priority")), policies: one(policy("p", gives("high"), permitsSkip(all...))), facts: facts(classes(basic, high))},
-		{name: "only the policy that gives the default may permit it", pod: pod(skipping("gracePeriod")), policies: []*v1alpha1.PodPolicy{policy("a", weight(1), defaultGrace(45)), policy("b", defaultGrace(50), permitsSkip(all...))}, changes: []string{stop}, warnings: []string{"PodPolicy a does not permit"}},
-		{name: "limits can't be skipped", pod: pod(skipping("gracePeriod")), policies: one(policy("p", defaultGrace(45), minGrace(40), permitsSkip(all...))), changes: setGrace(40), warnings: []string{"is now 40, not 30"}},
+		{name: "a wanted globalDefault stays by skip", pod: pod(of(basic), skipping("priority")), policies: one(podPolicy("p", gives("high"), permitsSkip(all...))), facts: facts(classes(basic, high))},
+		{name: "only the policy that gives the default may permit it", pod: pod(skipping("gracePeriod")), policies: []*v1alpha1.PodPolicy{podPolicy("a", weight(1), defaultGrace(45)), podPolicy("b", defaultGrace(50), permitsSkip(all...))}, changes: []string{stop}, warnings: []string{"PodPolicy a does not permit"}},
+		{name: "limits can't be skipped", pod: pod(skipping("gracePeriod")), policies: one(podPolicy("p", defaultGrace(45), minGrace(40), permitsSkip(all...))), changes: setGrace(40), warnings: []string{"is now 40, not 30"}},
 	})
 }
 
 func TestValidateIsSilentAboutExcludedPods(t *testing.T) {
 	t.Parallel()
-	limits := one(policy("p", maxGrace(10), allows("low"), node(cpuWeight(500)), removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
+	limits := one(podPolicy("p", maxGrace(10), allows("low"), node(cpuWeight(500)), removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
 	known := facts(classes(high))
 	testValidate(t, []scenario{
-		{name: "kube-system", pod: pod(of(high), grace(0)), namespace: defaulting.Namespace{Name: "kube-system"}, policies: limits, facts: known},
-		{name: "own namespace", pod: pod(of(high), grace(0)), namespace: defaulting.Namespace{Name: ownNamespace}, policies: limits, facts: known},
+		{name: "kube-system", pod: pod(of(high), grace(0)), namespace: policy.Namespace{Name: "kube-system"}, policies: limits, facts: known},
+		{name: "own namespace", pod: pod(of(high), grace(0)), namespace: policy.Namespace{Name: ownNamespace}, policies: limits, facts: known},
 		{name: "mirror pod", pod: pod(of(high), mirrored), user: kubelet, policies: limits, facts: known},
 		{name: "mirror pod, forged", pod: pod(of(high), mirrored), policies: limits, facts: known, warnings: []string{"missing"}, denials: []string{"PriorityClassNotAllowed: ", "GracePeriodOutOfBounds: "}},
 	})
@@ -174,12 +175,12 @@ func TestValidateIsSilentAboutExcludedPods(t *testing.T) {
 
 func TestNoOwnNamespace(t *testing.T) {
 	t.Parallel()
-	s := scenario{pod: pod(), namespace: defaulting.Namespace{Name: "x"}}
-	if e := compile(t, policy("p", defaultGrace(45))).For(s.request(), ""); e.Excluded || len(e.Policies) != 1 {
+	s := scenario{pod: pod(), namespace: policy.Namespace{Name: "x"}}
+	if e := defaulting.For(compile(t, podPolicy("p", defaultGrace(45))), s.request(), ""); e.Excluded || len(e.Policies) != 1 {
 		t.Errorf("no own namespace excludes nothing: %+v", e)
 	}
-	s.namespace = defaulting.Namespace{}
-	if e := compile(t, policy("p", defaultGrace(45))).For(defaulting.Request{Pod: s.pod}, ""); e.Excluded {
+	s.namespace = policy.Namespace{}
+	if e := defaulting.For(compile(t, podPolicy("p", defaultGrace(45))), policy.Request{Pod: s.pod}, ""); e.Excluded {
 		t.Error("an empty namespace is not Podgrace's own where it has none")
 	}
 }
@@ -187,13 +188,13 @@ func TestNoOwnNamespace(t *testing.T) {
 // TestConditionsConcurrently: the webhook evaluates one policy in many requests at once (worth its time with -race).
 func TestConditionsConcurrently(t *testing.T) {
 	t.Parallel()
-	policies := compile(t, policy("p", where("object.metadata.labels['app'] == 'web'"), defaultGrace(45)))
+	policies := compile(t, podPolicy("p", where("object.metadata.labels['app'] == 'web'"), defaultGrace(45)))
 	var wait sync.WaitGroup
 	for i := range 8 {
 		wait.Go(func() {
 			s := scenario{pod: pod(labelled("app", []string{"web", "db"}[i%2]))}
 			for range 50 {
-				if got := len(policies.For(s.request(), "").Policies); got != 1-i%2 {
+				if got := len(defaulting.For(policies, s.request(), "").Policies); got != 1-i%2 {
 					t.Errorf("matched %d policies", got)
 				}
 			}

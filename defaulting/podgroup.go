@@ -4,9 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // A PodGroup has a class of its own, by which the scheduler preempts for its pods, and by which they are preempted, in place of theirs (feature
@@ -15,16 +14,16 @@ import (
 // of the namespace.
 
 // ValidatePodGroup judges the class of a PodGroup that is created; the in-tree Priority plugin has filled in the globalDefault.
-func (ps Policies) ValidatePodGroup(class string, ns Namespace, ownNamespace string) Result {
+func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, ownNamespace string) Result {
 	var out Result
-	if ns.Name == neverMatched || ownNamespace != "" && ns.Name == ownNamespace {
+	if policy.Excluded(ns.Name, ownNamespace) {
 		return out
 	}
 	e, strict := &Effective{}, &Effective{}
 	// Of its pods' labels nothing is known, so that only an exception for all of them counts.
-	excepting := &lifting{exceptions: slices.DeleteFunc(slices.Clone(ns.Exceptions), func(x *Exception) bool { return !x.Spec.AllPods })}
+	excepting := &lifting{exceptions: slices.DeleteFunc(slices.Clone(ns.Exceptions), func(x *policy.Exception) bool { return !x.Spec.AllPods })}
 	for _, p := range ps {
-		if p.forAllOf(ns) {
+		if p.ForAllOf(ns) {
 			out.Policies = append(out.Policies, p.Name)
 			e.addLimits(p, excepting)
 			strict.addLimits(p, &lifting{})
@@ -40,19 +39,4 @@ func (ps Policies) ValidatePodGroup(class string, ns Namespace, ownNamespace str
 		}
 	}
 	return out
-}
-
-// forAllOf says whether the policy is for all pods of a namespace, whatever they are.
-func (p *Policy) forAllOf(ns Namespace) bool {
-	all := func(s labels.Selector) bool { return s == nil || s.Empty() }
-	m := p.Spec.Match
-	switch {
-	case p.unread.match:
-		return false
-	case m == nil:
-		return true
-	case !all(p.pods), len(m.OwnerKinds) > 0, p.conditions != nil, selectsByPriority(p.Spec):
-		return false
-	}
-	return all(p.namespaces) || !ns.Unknown && p.namespaces.Matches(labels.Set(ns.Labels))
 }

@@ -6,16 +6,17 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func TestValidatePodGroup(t *testing.T) {
 	t.Parallel()
-	unknown := defaulting.Namespace{Name: "shop", Unknown: true}
+	unknown := policy.Namespace{Name: "shop", Unknown: true}
 	const refused = `PriorityClass "high" is not allowed here: PodPolicy p allows batch, low. A PodGroup's class counts in place of its pods'`
 	for name, tt := range map[string]struct {
 		options   []policyOption
 		class     string
-		namespace defaulting.Namespace
+		namespace policy.Namespace
 		want      string
 	}{
 		"not in the list":             {nil, "high", shop, refused},
@@ -25,8 +26,8 @@ func TestValidatePodGroup(t *testing.T) {
 		"of another namespace":        {[]policyOption{inNamespaces("team", "bank")}, "high", shop, ""},
 		"of an unknown namespace":     {[]policyOption{inNamespaces("team", "shop")}, "high", unknown, ""},
 		"for every namespace":         {nil, "high", unknown, refused},
-		"kube-system":                 {nil, "high", defaulting.Namespace{Name: "kube-system"}, ""},
-		"our own":                     {nil, "high", defaulting.Namespace{Name: ownNamespace}, ""},
+		"kube-system":                 {nil, "high", policy.Namespace{Name: "kube-system"}, ""},
+		"our own":                     {nil, "high", policy.Namespace{Name: ownNamespace}, ""},
 		"for some pods: by label":     {[]policyOption{forPods("app", "web")}, "high", shop, ""},
 		"for some pods: by owner":     {[]policyOption{forOwners("Job")}, "high", shop, ""},
 		"for some pods: conditions":   {[]policyOption{where("true")}, "high", shop, ""},
@@ -35,8 +36,8 @@ func TestValidatePodGroup(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policies := compile(t, policy("p", append(tt.options, allows("low", "batch"))...), policy("none", maxGrace(5)))
-			got := policies.ValidatePodGroup(tt.class, tt.namespace, ownNamespace)
+			policies := compile(t, podPolicy("p", append(tt.options, allows("low", "batch"))...), podPolicy("none", maxGrace(5)))
+			got := defaulting.ValidatePodGroup(policies, tt.class, tt.namespace, ownNamespace)
 			switch {
 			case tt.want == "" && len(got.Denials) > 0:
 				t.Errorf("refused: %+v", got.Denials)
@@ -45,8 +46,8 @@ func TestValidatePodGroup(t *testing.T) {
 			}
 		})
 	}
-	both := compile(t, policy("a", allows("low", "high")), policy("b", allows("low")))
-	if got := both.ValidatePodGroup("high", shop, ""); len(got.Denials) != 1 || !strings.Contains(got.Denials[0].Message, "PodPolicy a and b allows low. ") {
+	both := compile(t, podPolicy("a", allows("low", "high")), podPolicy("b", allows("low")))
+	if got := defaulting.ValidatePodGroup(both, "high", shop, ""); len(got.Denials) != 1 || !strings.Contains(got.Denials[0].Message, "PodPolicy a and b allows low. ") {
 		t.Errorf("of two policies: %+v", got)
 	}
 }

@@ -10,18 +10,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
-
-// highestUserPriority is the highest value of a class that is not the system's
-// (pkg/apis/scheduling/types.go HighestUserDefinablePriority, 1.36.3).
-const highestUserPriority = int32(1000000000)
 
 // applyPriority gives a pod that chose no PriorityClass the policy's.
 //
 // The in-tree Priority plugin runs before us, so the pod arrives with the globalDefault class, if there is one; and again
 // after us, when it refuses a pod whose priority or preemptionPolicy disagrees with its class. So name, value and
 // preemptionPolicy change together, to the class's exact values, or not at all.
-func applyPriority(req Request, e *Effective, facts Facts, out *Result) {
+func applyPriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	class := e.given(req.Pod, facts, out)
 	spec := &req.Pod.Spec
 	if class == nil {
@@ -70,7 +67,7 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 		out.warn("PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !known:
 		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
-	case class.Value > highestUserPriority:
+	case class.Value > policy.HighestUserPriority:
 		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
 	case !e.allowed.permits(name):
 		out.warn("PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
@@ -82,7 +79,7 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 
 // validatePriority refuses a class that is not allowed, and a value or preemptionPolicy that is not the class's: after
 // the second pass of the in-tree plugin nobody else checks them.
-func validatePriority(req Request, e *Effective, facts Facts, out *Result) {
+func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	spec := &req.Pod.Spec
 	if !e.allowed.permits(spec.PriorityClassName) {
 		out.deny(becausePriorityClassNotAllowed, WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))

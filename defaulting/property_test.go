@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Properties over random pods, policies and facts. Policies are such as the CRD's own rules let through; pods are as the
@@ -38,10 +39,10 @@ func TestMain(m *testing.M) {
 type world struct {
 	pod      *corev1.Pod
 	policies []*v1alpha1.PodPolicy
-	compiled defaulting.Policies
+	compiled policy.Policies
 	facts    defaulting.Facts
 	// exceptions in force.
-	exceptions defaulting.Exceptions
+	exceptions policy.Exceptions
 }
 
 func drawWorld(t *rapid.T) world {
@@ -51,7 +52,7 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-func (w world) request() defaulting.Request {
+func (w world) request() policy.Request {
 	r := scenario{pod: w.pod}.request()
 	r.Namespace.Exceptions = w.exceptions
 	return r
@@ -66,7 +67,7 @@ func (w world) excepting(t *rapid.T) world {
 			if chance(t, "some pods") {
 				x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
 			}
-			c, err := defaulting.CompileException(x)
+			c, err := policy.CompileException(x)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,11 +80,11 @@ func (w world) excepting(t *rapid.T) world {
 var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
 
 func (w world) apply() defaulting.Result {
-	return w.compiled.For(w.request(), ownNamespace).Apply(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), ownNamespace).Apply(w.request(), w.facts)
 }
 
 func (w world) validate() defaulting.Result {
-	return w.compiled.For(w.request(), ownNamespace).Validate(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), ownNamespace).Validate(w.request(), w.facts)
 }
 
 // after is the world with the pod that Apply makes.
@@ -223,7 +224,7 @@ func arrive(t *rapid.T, p *corev1.Pod, f defaulting.Facts) {
 }
 
 func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
-	p := policy(pick(t, "name", "a", "b", "c", "d", "e", "f"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
+	p := podPolicy(pick(t, "name", "a", "b", "c", "d", "e", "f"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
 	s := &p.Spec
 	if chance(t, "permits skip") {
 		permitsSkip(v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod)(s)
@@ -386,9 +387,9 @@ func TestTheClassThatCounts(t *testing.T) {
 			}
 			others := *m
 			others.Priority, others.PriorityClassNames = nil, nil
-			without := policy("without")
+			without := podPolicy("without")
 			without.Spec.Match = &others
-			want = want && len(compile(t, without).For(final.request(), ownNamespace).Policies) > 0
+			want = want && len(defaulting.For(compile(t, without), final.request(), ownNamespace).Policies) > 0
 			if holds := slices.Contains(first.Policies, p.Name); holds != want {
 				t.Fatalf("%s for class %q, priority %d: holds %v, want %v", describe(p.Spec), spec.PriorityClassName, *spec.Priority, holds, want)
 			}
@@ -734,10 +735,10 @@ func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 		w := drawWorld(t).excepting(t)
 		other := w
 		other.compiled = compile(t, rapid.Permutation(w.policies).Draw(t, "order")...)
-		if diff := cmp.Diff(w.apply(), other.apply(), cmpopts.IgnoreUnexported(defaulting.Exception{})); diff != "" {
+		if diff := cmp.Diff(w.apply(), other.apply(), cmpopts.IgnoreUnexported(policy.Exception{})); diff != "" {
 			t.Fatalf("Apply: %s", diff)
 		}
-		if diff := cmp.Diff(w.validate(), other.validate(), cmpopts.IgnoreUnexported(defaulting.Exception{})); diff != "" {
+		if diff := cmp.Diff(w.validate(), other.validate(), cmpopts.IgnoreUnexported(policy.Exception{})); diff != "" {
 			t.Fatalf("Validate: %s", diff)
 		}
 	})
@@ -751,7 +752,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 		w.pod.Spec.Containers[0].Name = odd + strings.Repeat("ü", rapid.IntRange(0, 300).Draw(t, "long"))
 		w.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: callHTTP}
 		skipping(odd)(w.pod)
-		for _, r := range []defaulting.Result{w.apply(), w.validate(), w.compiled.For(w.request(), ownNamespace).Foresee(w.request(), w.facts)} {
+		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), ownNamespace).Foresee(w.request(), w.facts)} {
 			for _, warning := range r.Warnings {
 				if problem := unfit(warning); problem != "" {
 					t.Fatalf("warning %q %s", warning, problem)
@@ -782,7 +783,7 @@ func TestInputIsNeverChanged(t *testing.T) {
 		}
 		w.apply()
 		w.validate()
-		w.compiled.For(w.request(), ownNamespace).Foresee(w.request(), w.facts)
+		defaulting.For(w.compiled, w.request(), ownNamespace).Foresee(w.request(), w.facts)
 		if diff := cmp.Diff(before, w.pod); diff != "" {
 			t.Fatalf("pod: %s", diff)
 		}

@@ -2,13 +2,13 @@ package defaulting
 
 import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const sectionRemoval = "removal"
 
 // applyProtected records the controller for which a policy protects the pod, over whatever the user put there: the pod may lose it later.
-func applyProtected(req Request, e *Effective, _ Facts, out *Result) {
+func applyProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	by := e.records(req)
 	if !by.given() {
 		out.unannotate(req.Pod, sectionRemoval, v1alpha1.AnnotationProtected, "no PodPolicy protects this pod for its controller")
@@ -19,11 +19,11 @@ func applyProtected(req Request, e *Effective, _ Facts, out *Result) {
 
 // validateProtected refuses what is not true of the pod. A record that is true and that no policy asks for does no harm: policies may have
 // changed between the two calls, or differ between replicas.
-func validateProtected(req Request, e *Effective, _ Facts, out *Result) {
+func validateProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	have, present := req.Pod.Annotations[v1alpha1.AnnotationProtected]
 	by := e.records(req)
 	switch {
-	case present && (have == "" || have != guard.RecordOf(req.Pod)):
+	case present && (have == "" || have != policy.RecordOf(req.Pod)):
 		out.deny(becauseProtectionForged, "annotation %s is written by Podgrace only, and does not name the controller of this pod. Remove it and create the pod again", v1alpha1.AnnotationProtected)
 	case !present && by.given():
 		out.warn("annotation %s is missing: the mutating webhook was not called, so that the pod's controller is not recorded, for which PodPolicy %s protects it", v1alpha1.AnnotationProtected, by.name())
@@ -32,15 +32,15 @@ func validateProtected(req Request, e *Effective, _ Facts, out *Result) {
 
 // records returns what is to be recorded of the pod's controller, and the first policy that protects it for that. One that only warns, or
 // allows, changes nothing in a pod.
-func (e *Effective) records(req Request) from[string] {
+func (e *Effective) records(req policy.Request) from[string] {
 	if e.removal == nil {
 		return from[string]{}
 	}
 	for _, r := range e.removal.policies {
-		if actionOf(r.policy.Spec.Removal) != v1alpha1.RemovalDeny {
+		if policy.ActionOf(r.policy.Spec.Removal) != v1alpha1.RemovalDeny {
 			continue
 		}
-		if record := r.policy.protect.Record(req.Pod); record != "" {
+		if record := r.policy.Protect.Record(req.Pod); record != "" {
 			return from[string]{record, r.policy}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Policies may select by the class that the pod has when it is created, which other policies may give. So they are put together in two steps:
@@ -17,18 +17,13 @@ import (
 
 // candidate is a policy that matches a pod, but for the class that it may select by.
 type candidate struct {
-	policy *Policy
-	how    matching
+	policy *policy.Policy
+	how    policy.Matching
 	why    error // it is uncertain
 }
 
-// selectsByPriority says whether the policy matches by what the pod's class is.
-func selectsByPriority(s *v1alpha1.PodPolicySpec) bool {
-	return s.Match != nil && (len(s.Match.PriorityClassNames) > 0 || s.Match.Priority != nil)
-}
-
 // Settled is what the policies ask for a pod whose class is known: the one that it has. Apply and Validate do it by themselves.
-func (e *Effective) Settled(req Request, facts Facts) *Effective {
+func (e *Effective) Settled(req policy.Request, facts Facts) *Effective {
 	if e.open == nil {
 		return e
 	}
@@ -36,7 +31,7 @@ func (e *Effective) Settled(req Request, facts Facts) *Effective {
 }
 
 // settledAfter is Settled for the class that Apply gives the pod.
-func (e *Effective) settledAfter(req Request, facts Facts) *Effective {
+func (e *Effective) settledAfter(req policy.Request, facts Facts) *Effective {
 	if e.open == nil {
 		return e
 	}
@@ -50,9 +45,9 @@ func (e *Effective) settledAfter(req Request, facts Facts) *Effective {
 
 // ranked is the candidate for a pod with the class of this spec.
 func (c candidate) ranked(spec *corev1.PodSpec, facts Facts) candidate {
-	no := candidate{policy: c.policy, how: matchNo}
+	no := candidate{policy: c.policy, how: policy.MatchNo}
 	m := c.policy.Spec.Match
-	if c.how == matchUnread || !selectsByPriority(c.policy.Spec) {
+	if c.how == policy.MatchUnread || !c.policy.SelectsByPriority() {
 		return c
 	}
 	if len(m.PriorityClassNames) > 0 && !slices.Contains(m.PriorityClassNames, spec.PriorityClassName) {
@@ -64,7 +59,7 @@ func (c candidate) ranked(spec *corev1.PodSpec, facts Facts) candidate {
 	value, known := priorityOf(spec, facts)
 	switch {
 	case !known:
-		return candidate{c.policy, matchUncertain, fmt.Errorf("the value of PriorityClass %q is not known here", spec.PriorityClassName)}
+		return candidate{c.policy, policy.MatchUncertain, fmt.Errorf("the value of PriorityClass %q is not known here", spec.PriorityClassName)}
 	case m.Priority.Min != nil && value < *m.Priority.Min, m.Priority.Max != nil && value > *m.Priority.Max:
 		return no
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // unranked is a pod of a class whose value nobody has written yet, as offline where the class is not known.
@@ -22,7 +23,7 @@ func partial(f *defaulting.Facts) { f.Partial = true }
 func TestApplyByPriority(t *testing.T) {
 	t.Parallel()
 	short := func(options ...policyOption) *v1alpha1.PodPolicy {
-		return policy("short", append(options, maxGrace(20))...)
+		return podPolicy("short", append(options, maxGrace(20))...)
 	}
 	lowered := "is now 20, not 60: PodPolicy short: maximum 20 s"
 	shortened := setGrace(20)
@@ -38,31 +39,31 @@ func TestApplyByPriority(t *testing.T) {
 		{name: "both must hold", pod: pod(grace(60), of(low)), policies: one(short(forClasses("low"), ranked(new(int32(11)), nil))), facts: facts(classes(low))},
 		{
 			name: "the class that a policy gives counts", pod: pod(grace(60)), facts: facts(classes(batch)),
-			policies: []*v1alpha1.PodPolicy{policy("ranks", gives("batch")), short(forClasses("batch"))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch")), short(forClasses("batch"))},
 			changes:  append(append([]string{}, giveBatch...), shortened...), warnings: []string{lowered},
 		},
 		{
 			name: "and its value", pod: pod(grace(60)), facts: facts(classes(batch)),
-			policies: []*v1alpha1.PodPolicy{policy("ranks", gives("batch")), short(ranked(nil, new(int32(-1))))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch")), short(ranked(nil, new(int32(-1))))},
 			changes:  append(append([]string{}, giveBatch...), shortened...), warnings: []string{lowered},
 		},
 		{
 			name: "not the globalDefault that it takes the place of", pod: pod(grace(60), of(basic)), facts: facts(classes(basic, batch)),
-			policies: []*v1alpha1.PodPolicy{policy("ranks", gives("batch")), short(forClasses("basic"))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch")), short(forClasses("basic"))},
 			changes:  giveBatch,
 		},
 		{
 			name: "a class that can't be given does not count", pod: pod(grace(60)), facts: facts(classes(low)),
-			policies: []*v1alpha1.PodPolicy{policy("ranks", gives("batch")), short(forClasses("batch"))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch")), short(forClasses("batch"))},
 			warnings: []string{`PriorityClass "batch" does not exist`},
 		},
 		{
 			name: "nor one that is declined", pod: pod(grace(60), skipping("priority")), facts: facts(classes(batch)),
-			policies: []*v1alpha1.PodPolicy{policy("ranks", gives("batch"), permitsSkip(v1alpha1.SectionPriority)), short(forClasses("batch"))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch"), permitsSkip(v1alpha1.SectionPriority)), short(forClasses("batch"))},
 		},
 		{
 			name: "its defaults are in the order of weights", pod: pod(of(low)), facts: facts(classes(low)),
-			policies: []*v1alpha1.PodPolicy{policy("all", weight(1), defaultGrace(50)), policy("light", forClasses("low"), defaultGrace(40)), policy("heavy", weight(2), forClasses("low"), defaultGrace(45))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("all", weight(1), defaultGrace(50)), podPolicy("light", forClasses("low"), defaultGrace(40)), podPolicy("heavy", weight(2), forClasses("low"), defaultGrace(45))},
 			changes:  setGrace(45),
 		},
 		{
@@ -80,7 +81,7 @@ func TestApplyByPriority(t *testing.T) {
 		},
 		{
 			name: "what its constraints depend on is looked up although the class is not known yet, and although the lighter one may be declined", pod: pod(of(low), skipping("topologySpread")), facts: facts(classes(low), service("app", "web")),
-			policies: []*v1alpha1.PodPolicy{policy("a", spreads(soft(host)), permitsSkip(v1alpha1.SectionTopologySpread)), policy("b", weight(1), forClasses("low"), spreads(soft(zone)))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", spreads(soft(host)), permitsSkip(v1alpha1.SectionTopologySpread)), podPolicy("b", weight(1), forClasses("low"), spreads(soft(zone)))},
 			changes:  []string{`add /spec/topologySpreadConstraints [{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway","labelSelector":{"matchLabels":{"app":"web"}}}]`},
 			warnings: []string{"PodPolicy b does not permit to skip topologySpread"},
 		},
@@ -89,7 +90,7 @@ func TestApplyByPriority(t *testing.T) {
 
 func TestValidateByPriority(t *testing.T) {
 	t.Parallel()
-	policies := []*v1alpha1.PodPolicy{policy("ranks", gives("batch")), policy("short", forClasses("batch"), maxGrace(20))}
+	policies := []*v1alpha1.PodPolicy{podPolicy("ranks", gives("batch")), podPolicy("short", forClasses("batch"), maxGrace(20))}
 	testValidate(t, []scenario{
 		{name: "of the class", pod: pod(grace(60), of(batch)), policies: policies, facts: facts(classes(batch)), denials: []string{"GracePeriodOutOfBounds: …is 60 but must be 20 (PodPolicy short"}},
 		{name: "of another", pod: pod(grace(60), of(low)), policies: policies, facts: facts(classes(batch, low))},
@@ -100,9 +101,9 @@ func TestValidateByPriority(t *testing.T) {
 // The policies that hold are known once the class is; what is looked up before that is enough for all that may.
 func TestPoliciesAndNeedsByPriority(t *testing.T) {
 	t.Parallel()
-	policies := compile(t, policy("plain", maxGrace(50)), policy("ranked", forClasses("low"), spreads(hard(zone, minDomains(2)))), policy("other", forClasses("high"), maxGrace(5)))
+	policies := compile(t, podPolicy("plain", maxGrace(50)), podPolicy("ranked", forClasses("low"), spreads(hard(zone, minDomains(2)))), podPolicy("other", forClasses("high"), maxGrace(5)))
 	s := scenario{pod: pod(of(low)), facts: facts(classes(low, high))}
-	effective := policies.For(s.request(), ownNamespace)
+	effective := defaulting.For(policies, s.request(), ownNamespace)
 	if want := (defaulting.Needs{Selectors: true, Nodes: true}); effective.Needs() != want {
 		t.Errorf("needs %+v, want %+v", effective.Needs(), want)
 	}
@@ -119,7 +120,7 @@ func TestPoliciesAndNeedsByPriority(t *testing.T) {
 func TestNoPolicyByPriorityGivesAClass(t *testing.T) {
 	t.Parallel()
 	for name, section := range map[string]policyOption{"className": gives("high"), "allowedClassNames": allows("high")} {
-		c, err := defaulting.Compile(policy("p", forClasses("low"), section))
+		c, err := policy.Compile(podPolicy("p", forClasses("low"), section))
 		if err == nil || !strings.Contains(err.Error(), "spec.priority: Forbidden: a policy that selects by priority") || c.InForce() != "not in force" {
 			t.Errorf("%s: got %v, %s", name, err, c.InForce())
 		}

@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // removes is a section as the API server hands it over; an empty field is one that a file leaves out.
@@ -23,18 +23,18 @@ func removes(r v1alpha1.RemovalSection) policyOption {
 	return func(s *v1alpha1.PodPolicySpec) { s.Removal = &r }
 }
 
-var till = defaulting.Namespace{Name: "till", Labels: map[string]string{"team": "till"}}
+var till = policy.Namespace{Name: "till", Labels: map[string]string{"team": "till"}}
 
 // podSets are an operator's controllers.
 var podSets = v1alpha1.ProtectedOwner{Group: "core.strimzi.io", Kind: "StrimziPodSet"}
 
-var unknown = defaulting.Namespace{Name: "shop", Unknown: true}
+var unknown = policy.Namespace{Name: "shop", Unknown: true}
 
 func TestRemoval(t *testing.T) {
 	t.Parallel()
 	const deny, warn, allow, raise = v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, v1alpha1.GraceRaise
 	lax := v1alpha1.RemovalSection{ForceDelete: allow, Protect: v1alpha1.ProtectStateful, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}
-	laxLevel := &guard.Policy{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}
+	laxLevel := &policy.Removal{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}
 	with := func(change func(*v1alpha1.RemovalSection)) policyOption {
 		r := lax
 		change(&r)
@@ -44,54 +44,54 @@ func TestRemoval(t *testing.T) {
 	tests := []struct {
 		name      string
 		policies  []*v1alpha1.PodPolicy
-		namespace defaulting.Namespace
-		want      guard.Policy
+		namespace policy.Namespace
+		want      policy.Removal
 	}{
 		{name: "no policy", namespace: shop},
-		{name: "a policy without the section", policies: one(policy("p", gives("high"))), namespace: shop},
-		{name: "an empty section has the defaults of the CRD", policies: one(policy("p", removes(v1alpha1.RemovalSection{}))), namespace: shop, want: guard.Policy{Names: []string{"p"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny}},
-		{name: "one policy, as it is", policies: one(policy("p", removes(lax))), namespace: shop, want: guard.Policy{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}},
+		{name: "a policy without the section", policies: one(podPolicy("p", gives("high"))), namespace: shop},
+		{name: "an empty section has the defaults of the CRD", policies: one(podPolicy("p", removes(v1alpha1.RemovalSection{}))), namespace: shop, want: policy.Removal{Names: []string{"p"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny}},
+		{name: "one policy, as it is", policies: one(podPolicy("p", removes(lax))), namespace: shop, want: policy.Removal{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}},
 		{name: "Deny over Warn over Allow, each by itself", policies: []*v1alpha1.PodPolicy{
-			policy("p", removes(v1alpha1.RemovalSection{ForceDelete: allow, Protect: v1alpha1.ProtectAll})),
-			policy("q", with(func(r *v1alpha1.RemovalSection) { r.ForceDelete, r.EvictionWithoutGrace = warn, "" })),
-			policy("r", with(func(r *v1alpha1.RemovalSection) { r.ForceDelete, r.AllowedActors = "", []string{"d"} })),
-		}, namespace: shop, want: guard.Policy{Names: []string{"r"}, ForceDelete: deny, EvictionWithoutGrace: raise, AllowedActors: []string{"d"},
-			Laxer: &guard.Policy{Names: []string{"q"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"a", "b", "c"},
-				Laxer: &guard.Policy{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: v1alpha1.GraceDeny, Protect: guard.Protection{All: true}}}}},
-		{name: "an action that is not known here denies", policies: one(policy("p", removes(v1alpha1.RemovalSection{ForceDelete: "Ask"}))), namespace: shop,
-			want: guard.Policy{Names: []string{"p"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny}},
+			podPolicy("p", removes(v1alpha1.RemovalSection{ForceDelete: allow, Protect: v1alpha1.ProtectAll})),
+			podPolicy("q", with(func(r *v1alpha1.RemovalSection) { r.ForceDelete, r.EvictionWithoutGrace = warn, "" })),
+			podPolicy("r", with(func(r *v1alpha1.RemovalSection) { r.ForceDelete, r.AllowedActors = "", []string{"d"} })),
+		}, namespace: shop, want: policy.Removal{Names: []string{"r"}, ForceDelete: deny, EvictionWithoutGrace: raise, AllowedActors: []string{"d"},
+			Laxer: &policy.Removal{Names: []string{"q"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"a", "b", "c"},
+				Laxer: &policy.Removal{Names: []string{"p"}, ForceDelete: allow, EvictionWithoutGrace: v1alpha1.GraceDeny, Protect: policy.Protection{All: true}}}}},
+		{name: "an action that is not known here denies", policies: one(podPolicy("p", removes(v1alpha1.RemovalSection{ForceDelete: "Ask"}))), namespace: shop,
+			want: policy.Removal{Names: []string{"p"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny}},
 		{name: "each field from another policy of the same action", policies: []*v1alpha1.PodPolicy{
-			policy("p", removes(lax)),
-			policy("q", with(func(r *v1alpha1.RemovalSection) { r.Protect = v1alpha1.ProtectAll })),
-			policy("r", with(func(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceDeny })),
-			policy("s", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"b", "x"} })),
-		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q", "r", "s"}, ForceDelete: allow, Protect: guard.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"b"}}},
+			podPolicy("p", removes(lax)),
+			podPolicy("q", with(func(r *v1alpha1.RemovalSection) { r.Protect = v1alpha1.ProtectAll })),
+			podPolicy("r", with(func(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceDeny })),
+			podPolicy("s", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"b", "x"} })),
+		}, namespace: shop, want: policy.Removal{Names: []string{"p", "q", "r", "s"}, ForceDelete: allow, Protect: policy.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"b"}}},
 		{name: "what is protected adds up in a level, and not between levels", policies: []*v1alpha1.PodPolicy{
-			policy("p", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{podSets, {Kind: "Node"}}})),
-			policy("q", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{{Group: "agones.dev", Kind: "GameServer"}, podSets}, BlockClaims: v1alpha1.BlockClaimsByAccessMode})),
-			policy("r", removes(v1alpha1.RemovalSection{ForceDelete: warn, BlockClaims: v1alpha1.BlockClaimsExclusive})),
-			policy("s", removes(v1alpha1.RemovalSection{ForceDelete: warn, Owners: []v1alpha1.ProtectedOwner{{Group: "batch", Kind: "Job"}}})),
-		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny,
-			Protect: guard.Protection{Owners: []schema.GroupKind{{Group: "core.strimzi.io", Kind: "StrimziPodSet"}, {Kind: "Node"}, {Group: "agones.dev", Kind: "GameServer"}}},
-			Laxer: &guard.Policy{Names: []string{"r", "s"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny,
-				Protect: guard.Protection{Owners: []schema.GroupKind{{Group: "batch", Kind: "Job"}}, BlockClaims: true}}}},
+			podPolicy("p", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{podSets, {Kind: "Node"}}})),
+			podPolicy("q", removes(v1alpha1.RemovalSection{Owners: []v1alpha1.ProtectedOwner{{Group: "agones.dev", Kind: "GameServer"}, podSets}, BlockClaims: v1alpha1.BlockClaimsByAccessMode})),
+			podPolicy("r", removes(v1alpha1.RemovalSection{ForceDelete: warn, BlockClaims: v1alpha1.BlockClaimsExclusive})),
+			podPolicy("s", removes(v1alpha1.RemovalSection{ForceDelete: warn, Owners: []v1alpha1.ProtectedOwner{{Group: "batch", Kind: "Job"}}})),
+		}, namespace: shop, want: policy.Removal{Names: []string{"p", "q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny,
+			Protect: policy.Protection{Owners: []schema.GroupKind{{Group: "core.strimzi.io", Kind: "StrimziPodSet"}, {Kind: "Node"}, {Group: "agones.dev", Kind: "GameServer"}}},
+			Laxer: &policy.Removal{Names: []string{"r", "s"}, ForceDelete: warn, EvictionWithoutGrace: v1alpha1.GraceDeny,
+				Protect: policy.Protection{Owners: []schema.GroupKind{{Group: "batch", Kind: "Job"}}, BlockClaims: true}}}},
 		{name: "the weight says nothing: limits of light policies hold", policies: []*v1alpha1.PodPolicy{
-			policy("p", weight(9), removes(lax)), policy("q", weight(-9), removes(v1alpha1.RemovalSection{})),
-		}, namespace: shop, want: guard.Policy{Names: []string{"q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny, Laxer: laxLevel}},
+			podPolicy("p", weight(9), removes(lax)), podPolicy("q", weight(-9), removes(v1alpha1.RemovalSection{})),
+		}, namespace: shop, want: policy.Removal{Names: []string{"q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny, Laxer: laxLevel}},
 		{name: "of two without a common actor nobody is allowed", policies: []*v1alpha1.PodPolicy{
-			policy("p", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"a"} })), policy("q", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"b"} })),
-		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q"}, ForceDelete: allow, EvictionWithoutGrace: raise}},
+			podPolicy("p", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"a"} })), podPolicy("q", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = []string{"b"} })),
+		}, namespace: shop, want: policy.Removal{Names: []string{"p", "q"}, ForceDelete: allow, EvictionWithoutGrace: raise}},
 		{name: "an actor of one policy is not allowed by one that names none", policies: []*v1alpha1.PodPolicy{
-			policy("p", removes(lax)), policy("q", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = nil })),
-		}, namespace: shop, want: guard.Policy{Names: []string{"p", "q"}, ForceDelete: allow, EvictionWithoutGrace: raise}},
-		{name: "another namespace's policy", policies: one(policy("p", removes(lax), elsewhere)), namespace: shop},
-		{name: "of two the one that matches", policies: []*v1alpha1.PodPolicy{policy("p", removes(v1alpha1.RemovalSection{}), elsewhere), policy("q", removes(lax), inNamespaces("team", "shop"))}, namespace: shop,
-			want: guard.Policy{Names: []string{"q"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}},
-		{name: "of an unknown namespace all hold", policies: []*v1alpha1.PodPolicy{policy("q", removes(v1alpha1.RemovalSection{}), elsewhere), policy("p", removes(lax))}, namespace: unknown,
-			want: guard.Policy{Names: []string{"q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny, Laxer: laxLevel}},
-		{name: "kube-system is never guarded", policies: one(policy("p", removes(v1alpha1.RemovalSection{}))), namespace: defaulting.Namespace{Name: "kube-system"}},
-		{name: "nor is it when its labels are unknown", policies: one(policy("p", removes(v1alpha1.RemovalSection{}))), namespace: defaulting.Namespace{Name: "kube-system", Unknown: true}},
-		{name: "nor Podgrace's own namespace", policies: one(policy("p", removes(v1alpha1.RemovalSection{}))), namespace: defaulting.Namespace{Name: ownNamespace}},
+			podPolicy("p", removes(lax)), podPolicy("q", with(func(r *v1alpha1.RemovalSection) { r.AllowedActors = nil })),
+		}, namespace: shop, want: policy.Removal{Names: []string{"p", "q"}, ForceDelete: allow, EvictionWithoutGrace: raise}},
+		{name: "another namespace's policy", policies: one(podPolicy("p", removes(lax), elsewhere)), namespace: shop},
+		{name: "of two the one that matches", policies: []*v1alpha1.PodPolicy{podPolicy("p", removes(v1alpha1.RemovalSection{}), elsewhere), podPolicy("q", removes(lax), inNamespaces("team", "shop"))}, namespace: shop,
+			want: policy.Removal{Names: []string{"q"}, ForceDelete: allow, EvictionWithoutGrace: raise, AllowedActors: []string{"a", "b", "c"}}},
+		{name: "of an unknown namespace all hold", policies: []*v1alpha1.PodPolicy{podPolicy("q", removes(v1alpha1.RemovalSection{}), elsewhere), podPolicy("p", removes(lax))}, namespace: unknown,
+			want: policy.Removal{Names: []string{"q"}, ForceDelete: deny, EvictionWithoutGrace: v1alpha1.GraceDeny, Laxer: laxLevel}},
+		{name: "kube-system is never guarded", policies: one(podPolicy("p", removes(v1alpha1.RemovalSection{}))), namespace: policy.Namespace{Name: "kube-system"}},
+		{name: "nor is it when its labels are unknown", policies: one(podPolicy("p", removes(v1alpha1.RemovalSection{}))), namespace: policy.Namespace{Name: "kube-system", Unknown: true}},
+		{name: "nor Podgrace's own namespace", policies: one(podPolicy("p", removes(v1alpha1.RemovalSection{}))), namespace: policy.Namespace{Name: ownNamespace}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,9 +106,9 @@ func TestRemoval(t *testing.T) {
 // Without a namespace of its own, as offline, nothing but kube-system is left out: an empty name is nobody's namespace.
 func TestRemovalWithoutAnOwnNamespace(t *testing.T) {
 	t.Parallel()
-	policies := compile(t, policy("p", removes(v1alpha1.RemovalSection{})))
+	policies := compile(t, podPolicy("p", removes(v1alpha1.RemovalSection{})))
 	for name, want := range map[string]int{"": 1, "shop": 1, ownNamespace: 1, "kube-system": 0} {
-		if got := policies.Removal(defaulting.Namespace{Name: name}, ""); len(got.Names) != want {
+		if got := policies.Removal(policy.Namespace{Name: name}, ""); len(got.Names) != want {
 			t.Errorf("namespace %q: %+v", name, got)
 		}
 	}
@@ -118,17 +118,17 @@ func TestRemovalWithoutAnOwnNamespace(t *testing.T) {
 func TestRemovalOfAll(t *testing.T) {
 	t.Parallel()
 	policies := compile(t,
-		policy("p", removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, AllowedActors: []string{"a", "b"}, EvictionWithoutGrace: v1alpha1.GraceRaise}), inNamespaces("team", "till")),
-		policy("q", removes(v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, AllowedActors: []string{"b", "c"}}), inNamespaces("team", "bank")),
-		policy("r", removes(v1alpha1.RemovalSection{AllowedActors: []string{"c", "d"}}), inNamespaces("team", "till")),
-		policy("s", gives("high")),
+		podPolicy("p", removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, AllowedActors: []string{"a", "b"}, EvictionWithoutGrace: v1alpha1.GraceRaise}), inNamespaces("team", "till")),
+		podPolicy("q", removes(v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, AllowedActors: []string{"b", "c"}}), inNamespaces("team", "bank")),
+		podPolicy("r", removes(v1alpha1.RemovalSection{AllowedActors: []string{"c", "d"}}), inNamespaces("team", "till")),
+		podPolicy("s", gives("high")),
 	)
-	want := guard.Policy{Names: []string{"q", "r"}, ForceDelete: v1alpha1.RemovalDeny, Protect: guard.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"c"},
-		Laxer: &guard.Policy{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{"a", "b"}}}
+	want := policy.Removal{Names: []string{"q", "r"}, ForceDelete: v1alpha1.RemovalDeny, Protect: policy.Protection{All: true}, EvictionWithoutGrace: v1alpha1.GraceDeny, AllowedActors: []string{"c"},
+		Laxer: &policy.Removal{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise, AllowedActors: []string{"a", "b"}}}
 	if diff := cmp.Diff(want, policies.RemovalOfAll()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(guard.Policy{}, compile(t, policy("s", gives("high"))).RemovalOfAll()); diff != "" {
+	if diff := cmp.Diff(policy.Removal{}, compile(t, podPolicy("s", gives("high"))).RemovalOfAll()); diff != "" {
 		t.Errorf("no section (-want +got):\n%s", diff)
 	}
 }
@@ -136,7 +136,7 @@ func TestRemovalOfAll(t *testing.T) {
 // Merging must not write into the policies, which all requests share.
 func TestRemovalLeavesThePoliciesAlone(t *testing.T) {
 	t.Parallel()
-	first, second := policy("p", removes(v1alpha1.RemovalSection{AllowedActors: []string{"a", "b"}})), policy("q", removes(v1alpha1.RemovalSection{AllowedActors: []string{"b"}}))
+	first, second := podPolicy("p", removes(v1alpha1.RemovalSection{AllowedActors: []string{"a", "b"}})), podPolicy("q", removes(v1alpha1.RemovalSection{AllowedActors: []string{"b"}}))
 	policies := compile(t, first, second)
 	for range 2 {
 		policies.Removal(shop, "")
@@ -148,7 +148,7 @@ func TestRemovalLeavesThePoliciesAlone(t *testing.T) {
 }
 
 func drawRemoval(t *rapid.T) *v1alpha1.PodPolicy {
-	p := policy(pick(t, "name", "a", "b", "c", "d", "e"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
+	p := podPolicy(pick(t, "name", "a", "b", "c", "d", "e"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
 	if rarely(t, "no section") {
 		return p
 	}
@@ -202,7 +202,7 @@ const (
 )
 
 // outcome is what becomes of a removal under the policies: a node's pod is in the namespace till.
-func outcome(policies defaulting.Policies, namespace defaulting.Namespace, req guard.Request, facts guard.Facts) int {
+func outcome(policies policy.Policies, namespace policy.Namespace, req guard.Request, facts guard.Facts) int {
 	switch facts.Policy = policies.Removal(namespace, ""); req.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		facts.Policy = policies.RemovalOfAll()
@@ -236,7 +236,7 @@ func TestAddingAPolicyNeverLoosensRemoval(t *testing.T) {
 		}
 		before, after := compile(t, policies...), compile(t, append(slices.Clone(policies), added)...)
 		req, facts := drawAsked(t)
-		for what, namespace := range map[string]defaulting.Namespace{"known": shop, "unknown": unknown} {
+		for what, namespace := range map[string]policy.Namespace{"known": shop, "unknown": unknown} {
 			was, is := outcome(before, namespace, req, facts), outcome(after, namespace, req, facts)
 			if is < was {
 				t.Fatalf("%s namespace: laxer: %d, then %d", what, was, is)

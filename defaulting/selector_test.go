@@ -10,7 +10,7 @@ import (
 
 func TestDerivedSelector(t *testing.T) {
 	t.Parallel()
-	spread := one(policy("web", spreads(soft(zone))))
+	spread := one(podPolicy("web", spreads(soft(zone))))
 	const jobName = "batch.kubernetes.io/job-name"
 	testApply(t, []scenario{
 		{
@@ -100,31 +100,31 @@ func TestDerivedSelector(t *testing.T) {
 		{
 			name:     "owner rule: a Job by its label",
 			pod:      pod(ofJob, labelled(jobName, "report")),
-			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"batch.kubernetes.io/job-name":"report"}}}]`},
 		},
 		{
 			name:     "owner rule of another group",
 			pod:      pod(ofJob, labelled(jobName, "report")),
-			policies: one(policy("web", spreads(soft(zone)), ownerRule("other", "Job", jobName), ownerRule("batch", "Cron", jobName))),
+			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("other", "Job", jobName), ownerRule("batch", "Cron", jobName))),
 			warnings: []string{"no topology spread constraints added…no ownerRules"},
 		},
 		{
 			name:     "owner rule: the pod lacks the label",
 			pod:      pod(ofJob),
-			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
 			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
 		},
 		{
 			name:     "owner rule: half of the labels is no selector",
 			pod:      pod(ofJob, labelled("app", "web")),
-			policies: one(policy("web", spreads(soft(zone)), ownerRule("batch", "Job", "app", jobName))),
+			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", "app", jobName))),
 			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
 		},
 		{
 			name:     "owner rules are not for controllers that the scheduler knows",
 			pod:      pod(ofReplicaSet),
-			policies: one(policy("web", spreads(soft(zone)), ownerRule("apps", "ReplicaSet", "app"))),
+			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("apps", "ReplicaSet", "app"))),
 			warnings: []string{"no topology spread constraints added…was not found"},
 		},
 		{
@@ -149,7 +149,7 @@ func TestDerivedSelector(t *testing.T) {
 		{
 			name:     "nor is a key of the policy's that an expression names; another is",
 			pod:      pod(ofStatefulSet, labelled("track", "stable", "tier", "front")),
-			policies: one(policy("web", spreads(soft(zone, byLabels("track", "tier"))))),
+			policies: one(podPolicy("web", spreads(soft(zone, byLabels("track", "tier"))))),
 			facts: facts(func(f *defaulting.Facts) {
 				f.OwnerSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "track", Operator: metav1.LabelSelectorOpExists}}}
 			}),

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"github.com/podgrace/podgrace/policy"
 )
 
 // revisionPlaceholder stands for the hash that a Deployment's controller will compute.
@@ -193,7 +195,7 @@ func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 
 // Foresee says, all as warnings, what a pod that a controller would create will meet: a class that does not exist, and
 // what Apply and Validate would say. The pod in the request is resolved as the API server would, in a copy.
-func (e *Effective) Foresee(req Request, facts Facts) Result {
+func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	var out Result
 	if e.Excluded {
 		return out

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func TestPodOf(t *testing.T) {
@@ -161,20 +162,20 @@ func TestForesee(t *testing.T) {
 	t.Parallel()
 	unknownClass := func(p *podT) { bare(p); p.Spec.PriorityClassName = "gone" }
 	tests := []scenario{
-		{name: "nothing to say", pod: pod(bare), policies: one(policy("p", gives("high"), defaultGrace(45))), facts: facts(classes(high))},
-		{name: "unknown class", pod: pod(unknownClass), policies: one(policy("p", gives("high"))), facts: facts(classes(high)), warnings: []string{"its pods will be refused: …gone"}},
-		{name: "grace too short for preStop", pod: pod(bare, stopping("a", sleep(28))), policies: one(policy("p", margin(10))), warnings: []string{"is now 38, not 30"}},
-		{name: "infeasible spread", pod: pod(bare), policies: one(policy("p", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(service("app", "web"), withNode("n1", host, "n1")), warnings: []string{"its pods will be refused: …topology.kubernetes.io/zone can't be met now"}},
-		{name: "a class that is not allowed", pod: pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: one(policy("p", allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
-		{name: "kube-system", pod: pod(unknownClass), namespace: defaulting.Namespace{Name: "kube-system"}, policies: one(policy("p", gives("high")))},
-		{name: "a 0 that a policy warns about: whoever applies the StatefulSet reads it, not its controller alone", pod: pod(grace(0), ofStatefulSet), policies: one(policy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
-		{name: "a missing annotation is nothing to foresee", pod: pod(bare), policies: one(policy("p", node(cpuWeight(500))))},
+		{name: "nothing to say", pod: pod(bare), policies: one(podPolicy("p", gives("high"), defaultGrace(45))), facts: facts(classes(high))},
+		{name: "unknown class", pod: pod(unknownClass), policies: one(podPolicy("p", gives("high"))), facts: facts(classes(high)), warnings: []string{"its pods will be refused: …gone"}},
+		{name: "grace too short for preStop", pod: pod(bare, stopping("a", sleep(28))), policies: one(podPolicy("p", margin(10))), warnings: []string{"is now 38, not 30"}},
+		{name: "infeasible spread", pod: pod(bare), policies: one(podPolicy("p", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))), facts: facts(service("app", "web"), withNode("n1", host, "n1")), warnings: []string{"its pods will be refused: …topology.kubernetes.io/zone can't be met now"}},
+		{name: "a class that is not allowed", pod: pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: one(podPolicy("p", allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
+		{name: "kube-system", pod: pod(unknownClass), namespace: policy.Namespace{Name: "kube-system"}, policies: one(podPolicy("p", gives("high")))},
+		{name: "a 0 that a policy warns about: whoever applies the StatefulSet reads it, not its controller alone", pod: pod(grace(0), ofStatefulSet), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
+		{name: "a missing annotation is nothing to foresee", pod: pod(bare), policies: one(podPolicy("p", node(cpuWeight(500))))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			before := tt.pod.DeepCopy()
-			tt.compare(t, compile(t, tt.policies...).For(tt.request(), ownNamespace).Foresee(tt.request(), tt.facts))
+			tt.compare(t, defaulting.For(compile(t, tt.policies...), tt.request(), ownNamespace).Foresee(tt.request(), tt.facts))
 			if diff := cmp.Diff(before, tt.pod); diff != "" {
 				t.Errorf("Foresee changed its input: %s", diff)
 			}

@@ -9,10 +9,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // applyTopologySpread gives the policy's constraints to a pod that has none.
-func applyTopologySpread(req Request, e *Effective, facts Facts, out *Result) {
+func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Result) {
 	if !e.spread.given() || wantsSpread(req.Pod, e) != "" {
 		return
 	}

@@ -35,56 +35,56 @@ func TestApplyTopologySpread(t *testing.T) {
 		{
 			name:     "pod-template-hash moves from the selector to matchLabelKeys",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone), soft(host)))),
+			policies: one(podPolicy("web", spreads(soft(zone), soft(host)))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `},` + softHost + byApp + `,` + byHash + `}]`},
 		},
 		{
 			name:     "revisionAware false: all revisions count together",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone)), revisionAware(false))),
+			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(false))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "revisionAware true is the default",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone)), revisionAware(true))),
+			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(true))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `}]`},
 		},
 		{
 			name:     "the hash is all there is: without it the whole namespace would count",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone)), revisionAware(false))),
+			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(false))),
 			facts:    facts(ownerSelects(hash, "abc")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"pod-template-hash":"abc"}}}]`},
 		},
 		{
 			name:     "the hash of a StatefulSet's pod is a label like others",
 			pod:      pod(ofStatefulSet, labelled(hash, "abc")),
-			policies: one(policy("web", spreads(soft(zone)))),
+			policies: one(podPolicy("web", spreads(soft(zone)))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"abc"}}}]`},
 		},
 		{
 			name:     "matchLabelKeys of the policy: never one key in selector and matchLabelKeys",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone, byLabels("app", hash, "track"))))),
+			policies: one(podPolicy("web", spreads(soft(zone, byLabels("app", hash, "track"))))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{},"matchLabelKeys":["pod-template-hash","app","track"]}]`},
 		},
 		{
 			name:     "matchLabelKeys are per constraint",
 			pod:      pod(revision),
-			policies: one(policy("web", spreads(soft(zone, byLabels("track")), soft(host)), revisionAware(false))),
+			policies: one(podPolicy("web", spreads(soft(zone, byLabels("track")), soft(host)), revisionAware(false))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["track"]},` + softHost + byApp + `}]`},
 		},
 		{
 			name: "all other fields of the core constraint",
 			pod:  pod(),
-			policies: one(policy("web", spreads(hard(zone, minDomains(2), func(c *v1alpha1.TopologySpreadConstraint) {
+			policies: one(podPolicy("web", spreads(hard(zone, minDomains(2), func(c *v1alpha1.TopologySpreadConstraint) {
 				c.MaxSkew, c.NodeAffinityPolicy, c.NodeTaintsPolicy = 3, ptr.To(corev1.NodeInclusionPolicyIgnore), ptr.To(corev1.NodeInclusionPolicyHonor)
 			})))),
 			facts:   facts(service("app", "web")),
@@ -93,32 +93,32 @@ func TestApplyTopologySpread(t *testing.T) {
 		{
 			name:     "own constraints untouched",
 			pod:      pod(revision, spreadItself),
-			policies: one(policy("web", spreads(soft(zone)))),
+			policies: one(podPolicy("web", spreads(soft(zone)))),
 			facts:    facts(selected),
 		},
 		{
 			name:     "DaemonSet untouched",
 			pod:      pod(ofDaemonSet),
-			policies: one(policy("web", spreads(soft(zone)))),
+			policies: one(podPolicy("web", spreads(soft(zone)))),
 			facts:    facts(service("app", "web")),
 		},
 		{
 			name:     "a DaemonSet of another API group pins nothing",
 			pod:      pod(ownedBy("apps.kruise.io/v1alpha1", "DaemonSet", "agent")),
-			policies: one(policy("web", spreads(soft(zone)))),
+			policies: one(podPolicy("web", spreads(soft(zone)))),
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "a pod that names its node untouched",
 			pod:      pod(revision, bound),
-			policies: one(policy("web", spreads(soft(zone)))),
+			policies: one(podPolicy("web", spreads(soft(zone)))),
 			facts:    facts(selected),
 		},
 		{
 			name:     "the section of the heaviest policy only",
 			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{policy("a", spreads(soft(zone))), policy("b", weight(1), spreads(soft(host)))},
+			policies: []*v1alpha1.PodPolicy{podPolicy("a", spreads(soft(zone))), podPolicy("b", weight(1), spreads(soft(host)))},
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softHost + byApp + `}]`},
 		},
@@ -132,7 +132,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "warn keeps it",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone)))),
+			policies: one(podPolicy("web", spreads(hard(zone)))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + hardZone + byApp + `}]`},
 			warnings: []string{"PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label…Pending"},
@@ -140,7 +140,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "soften",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			policies: one(podPolicy("web", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
@@ -148,7 +148,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "minDomains does not survive softening: the API allows it with DoNotSchedule only",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone, minDomains(3))), infeasible(v1alpha1.InfeasibleSoften))),
+			policies: one(podPolicy("web", spreads(hard(zone, minDomains(3))), infeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
@@ -156,7 +156,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "soften collides with the soft constraint over the same key",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone), soft(host), soft(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			policies: one(podPolicy("web", spreads(hard(zone), soft(host), soft(zone)), infeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softHost + byApp + `},` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
@@ -164,7 +164,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "soften only what can't be met: the hostname is on all nodes",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone), hard(host)), infeasible(v1alpha1.InfeasibleSoften))),
+			policies: one(podPolicy("web", spreads(hard(zone), hard(host)), infeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `},` + hardHost + byApp + `}]`},
 			warnings: []string{"over topology.kubernetes.io/zone…softened"},
@@ -172,7 +172,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "warn does not say of a label that all nodes have that none has it",
 			pod:      pod(),
-			policies: one(policy("web", spreads(hard(zone), hard(host)))),
+			policies: one(podPolicy("web", spreads(hard(zone), hard(host)))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + hardZone + byApp + `},` + hardHost + byApp + `}]`},
 			warnings: []string{"over topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label topology.kubernetes.io/zone"},
@@ -180,14 +180,14 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "deny",
 			pod:      pod(),
-			policies: one(policy("web", spreads(soft(host), hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			policies: one(podPolicy("web", spreads(soft(host), hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(onlyHosts...),
 			denials:  []string{"SpreadInfeasible: PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node…Make room"},
 		},
 		{
 			name:     "deny concerns the spread only: the other sections still speak",
 			pod:      pod(),
-			policies: one(policy("web", gives("high"), defaultGrace(60), spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			policies: one(podPolicy("web", gives("high"), defaultGrace(60), spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(append(onlyHosts, classes(high))...),
 			changes:  []string{giveHigh[0], giveHigh[1], giveHigh[2], "add /spec/terminationGracePeriodSeconds 60"},
 			denials:  []string{"SpreadInfeasible: "},
@@ -195,7 +195,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 		{
 			name:     "soft constraints are never infeasible",
 			pod:      pod(),
-			policies: one(policy("web", spreads(soft(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			policies: one(podPolicy("web", spreads(soft(zone)), infeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
@@ -221,28 +221,28 @@ func TestApplyTopologySpreadOfOnePod(t *testing.T) {
 	byName := `"labelSelector":{"matchLabels":{"app":"web","statefulset.kubernetes.io/pod-name":"db-0"}}`
 	testApply(t, []scenario{
 		{
-			name: "a Service for each pod, by its name", pod: pod(first...), policies: one(policy("web", spreads(soft(zone), soft(host)))), facts: facts(owner, service(name, "db-0")),
+			name: "a Service for each pod, by its name", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone), soft(host)))), facts: facts(owner, service(name, "db-0")),
 			changes: []string{addSpread + `[` + softZone + byName + `},` + softHost + byName + `}]`}, warnings: nothing(name),
 		},
 		{
-			name: "a Service for each pod, by its index", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(owner, service(index, "0")),
+			name: "a Service for each pod, by its index", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(owner, service(index, "0")),
 			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","apps.kubernetes.io/pod-index":"0"}}}]`}, warnings: nothing(index),
 		},
 		{
-			name: "matchLabelKeys", pod: pod(first...), policies: one(policy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			name: "matchLabelKeys", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
 			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`}, warnings: nothing(index),
 		},
 		{
-			name: "matchLabelKeys that the pod does not have", pod: pod(ofStatefulSet), policies: one(policy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			name: "matchLabelKeys that the pod does not have", pod: pod(ofStatefulSet), policies: one(podPolicy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
 			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`},
 		},
 		{
-			name: "an expression with one value", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpIn, "db-0")),
+			name: "an expression with one value", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpIn, "db-0")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"In","values":["db-0"]}]}}]`},
 			warnings: nothing(name),
 		},
 		{
-			name: "an expression that more than one pod meets", pod: pod(first...), policies: one(policy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpExists)),
+			name: "an expression that more than one pod meets", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpExists)),
 			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"Exists"}]}}]`},
 		},
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // What a person types wrong, as the API server stored it before the schema refused it.
@@ -30,13 +31,13 @@ var unreadable = map[string]policyOption{
 func halfRead(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, p *v1alpha1.PodPolicy) defaulting.Policies {
+}, p *v1alpha1.PodPolicy) policy.Policies {
 	t.Helper()
-	c, err := defaulting.Compile(p)
+	c, err := policy.Compile(p)
 	if err == nil || c == nil {
 		t.Fatalf("got %v, %v: want an error, and what holds all the same", c, err)
 	}
-	return defaulting.Policies{c}
+	return policy.Policies{c}
 }
 
 // TestUnreadPartsHinderNothingElse: each section holds by itself, and a removal section whose namespaces can't be read holds in all.
@@ -44,26 +45,26 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		inForce string
-		guards  []defaulting.Namespace
+		guards  []policy.Namespace
 		gives   bool // its class, grace period and limit on that
 
 	}{
-		"operator of the namespaces": {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []defaulting.Namespace{shop, till}},
-		"value of the namespaces":    {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []defaulting.Namespace{shop, till}},
-		"values of the namespaces":   {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []defaulting.Namespace{shop, till}},
-		"labels of the pods":         {inForce: "not in force, but for removal", guards: []defaulting.Namespace{shop}},
-		"match condition":            {inForce: "not in force, but for removal", guards: []defaulting.Namespace{shop}},
-		"topology key":               {inForce: "in force, but for topologySpread", guards: []defaulting.Namespace{shop}, gives: true},
+		"operator of the namespaces": {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{shop, till}},
+		"value of the namespaces":    {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{shop, till}},
+		"values of the namespaces":   {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{shop, till}},
+		"labels of the pods":         {inForce: "not in force, but for removal", guards: []policy.Namespace{shop}},
+		"match condition":            {inForce: "not in force, but for removal", guards: []policy.Namespace{shop}},
+		"topology key":               {inForce: "in force, but for topologySpread", guards: []policy.Namespace{shop}, gives: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := policy("p", inNamespaces("team", "shop"), gives("high"), maxGrace(20), spreads(soft(zone)), removes(v1alpha1.RemovalSection{}), unreadable[name])
+			p := podPolicy("p", inNamespaces("team", "shop"), gives("high"), maxGrace(20), spreads(soft(zone)), removes(v1alpha1.RemovalSection{}), unreadable[name])
 			policies := halfRead(t, p)
 			if got := policies[0].InForce(); got != tt.inForce {
 				t.Errorf("in force: %q, want %q", got, tt.inForce)
 			}
-			for _, ns := range []defaulting.Namespace{shop, till} {
-				want := slices.ContainsFunc(tt.guards, func(n defaulting.Namespace) bool { return n.Name == ns.Name })
+			for _, ns := range []policy.Namespace{shop, till} {
+				want := slices.ContainsFunc(tt.guards, func(n policy.Namespace) bool { return n.Name == ns.Name })
 				if got := policies.Removal(ns, ownNamespace); len(got.Names) == 1 != want {
 					t.Errorf("namespace %s is guarded by %v, want %v", ns.Name, got.Names, want)
 				}
@@ -72,7 +73,7 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 				t.Error("nodes are not guarded")
 			}
 			s := scenario{pod: pod(ofReplicaSet), facts: facts(classes(high), ownerSelects("app", "web"))}
-			r := policies.For(s.request(), ownNamespace).Apply(s.request(), s.facts)
+			r := defaulting.For(policies, s.request(), ownNamespace).Apply(s.request(), s.facts)
 			if got := changed(r, "/spec/priorityClassName") && changed(r, "/spec/terminationGracePeriodSeconds"); got != tt.gives {
 				t.Errorf("gives its class and holds its limit: %v, want %v: %v", got, tt.gives, r.Changes)
 			}
@@ -80,12 +81,12 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 				t.Errorf("spreads by what can't be read: %v", r.Changes)
 			}
 			hasty := scenario{pod: pod(ofStatefulSet, grace(0)), facts: facts(classes(high))}
-			if r := policies.For(hasty.request(), ownNamespace).Apply(hasty.request(), hasty.facts); !changed(r, "/spec/terminationGracePeriodSeconds") {
+			if r := defaulting.For(policies, hasty.request(), ownNamespace).Apply(hasty.request(), hasty.facts); !changed(r, "/spec/terminationGracePeriodSeconds") {
 				t.Errorf("a StatefulSet's pod keeps a grace period of 0: %v", r.Changes)
 			}
 		})
 	}
-	if got := halfRead(t, policy("p", gives("high"), unreadable["match condition"]))[0].InForce(); got != "not in force" {
+	if got := halfRead(t, podPolicy("p", gives("high"), unreadable["match condition"]))[0].InForce(); got != "not in force" {
 		t.Errorf("without removal: %q", got)
 	}
 }
@@ -108,10 +109,10 @@ func TestAnUnreadPartNeverLoosensRemoval(t *testing.T) {
 		wrong[i] = policies[i].DeepCopy()
 		unreadable[pick(t, "part", "operator of the namespaces", "value of the namespaces", "values of the namespaces", "labels of the pods", "match condition", "topology key")](&wrong[i].Spec)
 		all := compile(t, slices.Delete(slices.Clone(wrong), i, i+1)...)
-		after := defaulting.Sort(append(all, halfRead(t, wrong[i])...))
+		after := policy.Sort(append(all, halfRead(t, wrong[i])...))
 		before := compile(t, policies...)
 		req, facts := drawAsked(t)
-		for _, ns := range []defaulting.Namespace{shop, till, unknown} {
+		for _, ns := range []policy.Namespace{shop, till, unknown} {
 			was, is := outcome(before, ns, req, facts), outcome(after, ns, req, facts)
 			if is < was {
 				t.Fatalf("namespace %s: laxer: %d, then %d", ns.Name, was, is)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // now is the moment of the messages on the pages.
@@ -41,7 +42,7 @@ func db(change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 func facts(node guard.Node) guard.Facts {
-	return guard.Facts{Now: now, Node: node, Policy: guard.Policy{Names: []string{"stateful"}, ForceDelete: v1alpha1.RemovalDeny}, BoundKnown: true}
+	return guard.Facts{Now: now, Node: node, Policy: policy.Removal{Names: []string{"stateful"}, ForceDelete: v1alpha1.RemovalDeny}, BoundKnown: true}
 }
 
 // messages are what the guard says of everything that the page is about.
@@ -56,7 +57,7 @@ func messages(t *testing.T) (first string, all []string) {
 	bound := facts(silent)
 	bound.Bound = map[v1alpha1.RemovalAction][]*corev1.Pod{v1alpha1.RemovalDeny: {db()}}
 	unreadable := facts(silent)
-	unreadable.Policy = guard.Policy{Unknown: true}
+	unreadable.Policy = policy.Removal{Unknown: true}
 	enforcer := force(db())
 	enforcer.User = authenticationv1.UserInfo{Username: "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"}
 	forced := metav1.NewTime(now)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func TestActors(t *testing.T) {
@@ -24,7 +25,7 @@ func TestActors(t *testing.T) {
 		{name: "pod GC, the node is gone", world: dangerous(by(podGC), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC writes Failed first, the node is gone", world: dangerous(on(guard.RoadStatus), by(podGC), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC with shared credentials, the node is gone", world: dangerous(by(sharedController), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "NodeGone"},
-		{name: "pod GC, the node is gone: said before whether a policy guards the pod", world: dangerous(by(podGC), nodeIs(guard.NodeGone), policy(guard.Policy{})), verdict: guard.Allow, reason: "NodeGone"},
+		{name: "pod GC, the node is gone: said before whether a policy guards the pod", world: dangerous(by(podGC), nodeIs(guard.NodeGone), under(policy.Removal{})), verdict: guard.Allow, reason: "NodeGone"},
 		{name: "pod GC, the node can't be read", world: dangerous(by(podGC), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe", says: []string{"could not be read"}},
 		{name: "pod GC, the node is merely silent", world: dangerous(by(podGC)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "pod GC, out of service and confirmed off", world: dangerous(by(podGC), outOfService, confirmedOff), verdict: guard.Allow, reason: "NodeOutOfService"},
@@ -44,7 +45,7 @@ func TestActors(t *testing.T) {
 		{name: "attach-detach controller with shared credentials, by force", world: dangerous(on(guard.RoadVolumeAttachment), by(sharedController), attached(corev1.ReadWriteOncePod)), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "attach-detach controller, under a forgotten taint", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), outOfService), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "attach-detach controller, by force, a policy that warns", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), action(v1alpha1.RemovalWarn)), verdict: guard.Warn, reason: "Unsafe"},
-		{name: "attach-detach controller, by force, no policy for the claim", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
+		{name: "attach-detach controller, by force, no policy for the claim", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), under(policy.Removal{})), verdict: guard.Allow, reason: "NotGuarded"},
 		{name: "attach-detach controller, confirmed off", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), confirmedOff), verdict: guard.Allow, reason: "NodeStopped"},
 		{name: "attach-detach controller, the node is gone", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), attached(corev1.ReadWriteOnce), nodeIs(guard.NodeGone)), verdict: guard.Allow, reason: "AttachDetachController"},
 		{name: "attach-detach controller, the node can't be read", world: dangerous(on(guard.RoadVolumeAttachment), by(attachDetach), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
@@ -58,7 +59,7 @@ func TestActors(t *testing.T) {
 		{name: "somebody else removes what is not attached", world: dangerous(on(guard.RoadVolumeAttachment), ready, func(w *world) { w.req.VolumeAttachment.Status.Attached = false }), verdict: guard.Allow, reason: "NotAttached"},
 		{name: "somebody else detaches", world: dangerous(on(guard.RoadVolumeAttachment), ready), verdict: guard.Deny, reason: "Unsafe"},
 
-		{name: "no policy", world: dangerous(policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
+		{name: "no policy", world: dangerous(under(policy.Removal{})), verdict: guard.Allow, reason: "NotGuarded"},
 		{name: "a policy that allows", world: dangerous(action(v1alpha1.RemovalAllow)), verdict: guard.Allow, reason: "NotGuarded"},
 		{name: "a policy that says nothing denies", world: dangerous(action("")), verdict: guard.Deny, reason: "Unsafe"},
 
@@ -85,7 +86,7 @@ func TestEnforcerOfAnotherNode(t *testing.T) {
 		{name: "a token for no node", world: dangerous(by(enforcer), noGrace), verdict: guard.Deny, reason: reason, says: here},
 		{name: "a token for two nodes", world: dangerous(by(enforcer), withToken("n1", "n2"), noGrace), verdict: guard.Deny, reason: reason, says: here},
 		{name: "a pod of no node", world: dangerous(by(enforcer), withToken("n1"), unscheduled), verdict: guard.Deny, reason: reason, says: there},
-		{name: "no policy", world: dangerous(by(enforcer), withToken("n2"), policy(guard.Policy{})), verdict: guard.Deny, reason: reason, says: here},
+		{name: "no policy", world: dangerous(by(enforcer), withToken("n2"), under(policy.Removal{})), verdict: guard.Deny, reason: reason, says: here},
 		{name: "an allowed actor all the same", world: dangerous(by(enforcer), withToken("n2"), actors(enforcer)), verdict: guard.Deny, reason: reason, says: here},
 		{name: "installed in another namespace", world: dangerous(by("system:serviceaccount:ops:podgrace-nodeenforcer"), withToken("n2")), verdict: guard.Deny, reason: reason, says: here},
 		{name: "a service account whose name only ends so", world: dangerous(by("system:serviceaccount:ops:not-podgrace-nodeenforcer"), noGrace), verdict: guard.Allow, reason: "NotForced"},

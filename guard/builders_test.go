@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // The vocabulary of the tests. Everything starts from one dangerous removal: an administrator force-deletes pod db-0 of a
@@ -59,7 +60,7 @@ func dangerous(options ...option) world {
 		facts: guard.Facts{
 			BoundKnown: true,
 			Now:        now,
-			Policy:     guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, EvictionWithoutGrace: v1alpha1.GraceDeny},
+			Policy:     policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, EvictionWithoutGrace: v1alpha1.GraceDeny},
 			Node:       guard.Node{Name: "n1", State: guard.NodePresent, UID: "node-1", BootID: "boot-1", Heartbeat: now.Add(-10 * time.Minute)},
 		},
 	}
@@ -131,9 +132,9 @@ func claims(names ...string) option {
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
 	return func(w *world) {
 		if w.facts.Claims == nil {
-			w.facts.Claims = guard.Claims{}
+			w.facts.Claims = policy.Claims{}
 		}
-		w.facts.Claims[name] = guard.Claim{Modes: modes}
+		w.facts.Claims[name] = policy.Claim{Modes: modes}
 	}
 }
 
@@ -141,7 +142,7 @@ func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
 func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
 	return func(w *world) {
 		claimed(name, modes...)(w)
-		w.facts.Claims[name] = guard.Claim{Modes: modes, Block: true}
+		w.facts.Claims[name] = policy.Claim{Modes: modes, Block: true}
 	}
 }
 
@@ -227,7 +228,7 @@ func confirmedAgo(ago time.Duration) option {
 	}
 }
 
-func policy(p guard.Policy) option { return func(w *world) { w.facts.Policy = p } }
+func under(p policy.Removal) option { return func(w *world) { w.facts.Policy = p } }
 
 func action(a v1alpha1.RemovalAction) option {
 	return func(w *world) { w.facts.Policy.ForceDelete = a }
@@ -247,7 +248,7 @@ func owners(kinds ...schema.GroupKind) option {
 func protectBlock(w *world) { w.facts.Policy.Protect.BlockClaims = true }
 
 // laxer adds the next level.
-func laxer(p guard.Policy) option { return func(w *world) { w.facts.Policy.Laxer = &p } }
+func laxer(p policy.Removal) option { return func(w *world) { w.facts.Policy.Laxer = &p } }
 
 // row is one trap or rule.
 type row struct {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // asStored is a node as the API server has it, and its lease.
@@ -233,7 +234,7 @@ func TestNodeRoads(t *testing.T) {
 		{name: "delete: nothing protected runs on it", world: dangerous(on(guard.RoadNode), ready, empty), verdict: guard.Allow, reason: "NothingProtectedOnNode"},
 		{name: "delete: its pods could not be listed", world: dangerous(on(guard.RoadNode), unlisted), verdict: guard.Deny, reason: "Unsafe"},
 		{name: "delete: its state could not be read", world: dangerous(on(guard.RoadNode), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
-		{name: "delete: no policy", world: dangerous(on(guard.RoadNode), policy(guard.Policy{})), verdict: guard.Allow, reason: "NotGuarded"},
+		{name: "delete: no policy", world: dangerous(on(guard.RoadNode), under(policy.Removal{})), verdict: guard.Allow, reason: "NotGuarded"},
 		{name: "delete: held by finalizers", world: dangerous(on(guard.RoadNode), ready, holdsFrom(now.Add(-time.Hour))), verdict: guard.Allow, reason: "Held"},
 		{name: "delete: held for just long enough", world: dangerous(on(guard.RoadNode), holdsFrom(now)), verdict: guard.Allow, reason: "Held"},
 		{name: "delete: held for not long enough", world: dangerous(on(guard.RoadNode), ready, holdsFrom(now.Add(time.Nanosecond))), verdict: guard.Deny, reason: "Unsafe"},

@@ -12,21 +12,22 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // level is what policies with one action give.
-func level(name string, action v1alpha1.RemovalAction, change ...func(*guard.Policy)) guard.Policy {
-	p := guard.Policy{Names: []string{name}, ForceDelete: action}
+func level(name string, action v1alpha1.RemovalAction, change ...func(*policy.Removal)) policy.Removal {
+	p := policy.Removal{Names: []string{name}, ForceDelete: action}
 	for _, c := range change {
 		c(&p)
 	}
 	return p
 }
 
-func all(p *guard.Policy) { p.Protect.All = true }
+func all(p *policy.Removal) { p.Protect.All = true }
 
-func allowing(actors ...string) func(*guard.Policy) {
-	return func(p *guard.Policy) { p.AllowedActors = actors }
+func allowing(actors ...string) func(*policy.Removal) {
+	return func(p *policy.Removal) { p.AllowedActors = actors }
 }
 
 // Each level is judged by itself, and the strictest verdict holds, in the words of the policies that gave it.
@@ -51,7 +52,7 @@ func TestLevels(t *testing.T) {
 		{name: "all protected by those that allow", world: dangerous(stateless, laxer(allowsAll)), verdict: guard.Warn, reason: "Unprotected"},
 		{name: "an actor of those that deny, not of those that allow", world: dangerous(by(repair), actors(repair), laxer(allowsAll)), verdict: guard.Allow, reason: "AllowedActor"},
 		{name: "confirmed", world: dangerous(confirmedAgo(0), laxer(warnsOfAll)), verdict: guard.Allow, reason: "Confirmed"},
-		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, func(p *guard.Policy) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
+		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, func(p *policy.Removal) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
 		unsafe("a node whose pods only those protect that warn", dangerous(on(guard.RoadNode), alone, laxer(warns)), guard.Warn, "warns", "guarded"),
 		unsafe("a node whose pods both protect", dangerous(on(guard.RoadNode), laxer(warns)), guard.Deny, "guarded", "warns"),
 		unsafe("those below deny", dangerous(action(v1alpha1.RemovalWarn), laxer(level("denies", v1alpha1.RemovalDeny))), guard.Deny, "denies", "guarded"),
@@ -64,7 +65,7 @@ func TestLevels(t *testing.T) {
 // why. What is safe whatever they say stays allowed.
 func TestUnknownPolicies(t *testing.T) {
 	t.Parallel()
-	unread := policy(guard.Policy{Unknown: true})
+	unread := under(policy.Removal{Unknown: true})
 	var rows []row
 	for _, road := range allRoads {
 		rows = append(rows,
@@ -112,7 +113,7 @@ func TestLaxerLevelsOnlyWarn(t *testing.T) {
 }
 
 // dropLast drops the laxest of several levels and returns its action.
-func dropLast(p *guard.Policy) v1alpha1.RemovalAction {
+func dropLast(p *policy.Removal) v1alpha1.RemovalAction {
 	for p.Laxer.Laxer != nil {
 		p = p.Laxer
 	}
@@ -123,7 +124,7 @@ func dropLast(p *guard.Policy) v1alpha1.RemovalAction {
 
 func TestNamesAndActorsOfAllLevels(t *testing.T) {
 	t.Parallel()
-	chain := func(levels ...guard.Policy) guard.Policy {
+	chain := func(levels ...policy.Removal) policy.Removal {
 		for i := len(levels) - 1; i > 0; i-- {
 			levels[i-1].Laxer = &levels[i]
 		}
@@ -133,10 +134,10 @@ func TestNamesAndActorsOfAllLevels(t *testing.T) {
 	warns := level("w", v1alpha1.RemovalWarn, allowing("b", "c"))
 	allows := level("l", v1alpha1.RemovalAllow, allowing("x"))
 	for name, tt := range map[string]struct {
-		policy        guard.Policy
+		policy        policy.Removal
 		names, actors []string
 	}{
-		"none":                      {guard.Policy{}, nil, nil},
+		"none":                      {policy.Removal{}, nil, nil},
 		"one level":                 {denies, []string{"d"}, []string{"a", "b"}},
 		"those that allow, alone":   {allows, []string{"l"}, []string{"x"}},
 		"deny and warn":             {chain(denies, warns), []string{"d", "w"}, []string{"b"}},
@@ -165,8 +166,8 @@ func TestProtectedBy(t *testing.T) {
 	t.Parallel()
 	const deny, warn, allow = v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow
 	stateful, stateless, operated := dangerous().req.Pod, dangerous(unowned).req.Pod, dangerous(ownedByPodSet).req.Pod
-	podSets := func(p *guard.Policy) { p.Protect.Owners = []schema.GroupKind{podSet} }
-	policy := func(levels ...guard.Policy) guard.Policy {
+	podSets := func(p *policy.Removal) { p.Protect.Owners = []schema.GroupKind{podSet} }
+	pol := func(levels ...policy.Removal) policy.Removal {
 		w := dangerous(func(w *world) { w.facts.Policy = levels[0] })
 		if len(levels) > 1 {
 			laxer(levels[1])(&w)
@@ -174,19 +175,19 @@ func TestProtectedBy(t *testing.T) {
 		return w.facts.Policy
 	}
 	for name, tt := range map[string]struct {
-		policy guard.Policy
+		policy policy.Removal
 		pod    *corev1.Pod
 		want   []v1alpha1.RemovalAction
 	}{
-		"no policy":                   {guard.Policy{}, stateful, nil},
-		"stateful":                    {policy(level("d", deny), level("w", warn)), stateful, []v1alpha1.RemovalAction{deny, warn}},
-		"stateless":                   {policy(level("d", deny), level("w", warn)), stateless, nil},
-		"those that warn protect all": {policy(level("d", deny), level("w", warn, all)), stateless, []v1alpha1.RemovalAction{warn}},
-		"those that deny protect all": {policy(level("d", deny, all), level("w", warn)), stateless, []v1alpha1.RemovalAction{deny}},
-		"those that warn name it":     {policy(level("d", deny), level("w", warn, podSets)), operated, []v1alpha1.RemovalAction{warn}},
-		"those that deny name it":     {policy(level("d", deny, podSets), level("w", warn)), operated, []v1alpha1.RemovalAction{deny}},
-		"those that allow":            {policy(level("w", warn), level("l", allow, all)), stateless, nil},
-		"those that allow, alone":     {policy(level("l", allow, all)), stateful, nil},
+		"no policy":                   {policy.Removal{}, stateful, nil},
+		"stateful":                    {pol(level("d", deny), level("w", warn)), stateful, []v1alpha1.RemovalAction{deny, warn}},
+		"stateless":                   {pol(level("d", deny), level("w", warn)), stateless, nil},
+		"those that warn protect all": {pol(level("d", deny), level("w", warn, all)), stateless, []v1alpha1.RemovalAction{warn}},
+		"those that deny protect all": {pol(level("d", deny, all), level("w", warn)), stateless, []v1alpha1.RemovalAction{deny}},
+		"those that warn name it":     {pol(level("d", deny), level("w", warn, podSets)), operated, []v1alpha1.RemovalAction{warn}},
+		"those that deny name it":     {pol(level("d", deny, podSets), level("w", warn)), operated, []v1alpha1.RemovalAction{deny}},
+		"those that allow":            {pol(level("w", warn), level("l", allow, all)), stateless, nil},
+		"those that allow, alone":     {pol(level("l", allow, all)), stateful, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // TestMain lets rapid try 4,000 cases a property where -rapid.checks does not say otherwise, and keep no files of
@@ -110,8 +111,8 @@ func laxerThan(action v1alpha1.RemovalAction) []v1alpha1.RemovalAction {
 	return order[max(slices.Index(order, action), 0)+1:]
 }
 
-func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) guard.Policy {
-	p := guard.Policy{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, Protect: guard.Protection{All: chance(t, "protect all"), BlockClaims: chance(t, "block claims")}}
+func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) policy.Removal {
+	p := policy.Removal{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, Protect: policy.Protection{All: chance(t, "protect all"), BlockClaims: chance(t, "block claims")}}
 	for _, kind := range []schema.GroupKind{podSet, {Group: "apps", Kind: "ReplicaSet"}} {
 		if rapid.IntRange(0, 3).Draw(t, "owner "+kind.Kind) == 3 {
 			p.Protect.Owners = append(p.Protect.Owners, kind)
@@ -180,7 +181,7 @@ func (w world) copied() world {
 // protecting are the actions by which a pod can be protected, in the order in which they are gone through.
 var protecting = []v1alpha1.RemovalAction{v1alpha1.RemovalDeny, v1alpha1.RemovalWarn}
 
-func copiedPolicy(p guard.Policy) guard.Policy {
+func copiedPolicy(p policy.Removal) policy.Removal {
 	p.AllowedActors = slices.Clone(p.AllowedActors)
 	if p.Laxer != nil {
 		p.Laxer = new(copiedPolicy(*p.Laxer))
@@ -356,7 +357,7 @@ func renamed(w world, names *strings.Replacer) world {
 			pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}
 		}
 	}
-	known := guard.Claims{}
+	known := policy.Claims{}
 	for name, modes := range w.facts.Claims {
 		known[names.Replace(name)] = modes
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func TestWhy(t *testing.T) {
@@ -75,7 +76,7 @@ func TestWhy(t *testing.T) {
 		{"another hostname", []option{unowned, hostname("db-1")}, ""},
 		{"a pod without a name, and so without a hostname", []option{unowned, func(w *world) { w.req.Pod.Name = "" }}, ""},
 		{"a claim that was made anew", []option{unowned, claims("data"), func(w *world) {
-			w.facts.Claims = guard.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
+			w.facts.Claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
 		}}, "its claim data was made anew after it started, so that the access mode of the volume that it has is not known"},
 		{"a disk that is no claim", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}})}, "its volume x (iscsi) may be written to by one node only"},
 		{"a disk that is only read", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{ReadOnly: true}})}, ""},
@@ -163,12 +164,12 @@ func TestClaimOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(30)}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}}
-			want := guard.Claim{Modes: claim.Spec.AccessModes, Anew: tt.anew}
+			want := policy.Claim{Modes: claim.Spec.AccessModes, Anew: tt.anew}
 			for mode, block := range map[corev1.PersistentVolumeMode]bool{"": false, corev1.PersistentVolumeFilesystem: false, corev1.PersistentVolumeBlock: true} {
 				if claim.Spec.VolumeMode, want.Block = &mode, block; mode == "" {
 					claim.Spec.VolumeMode = nil
 				}
-				if diff := cmp.Diff(want, guard.ClaimOf(claim, &corev1.Pod{Status: tt.status})); diff != "" {
+				if diff := cmp.Diff(want, policy.ClaimOf(claim, &corev1.Pod{Status: tt.status})); diff != "" {
 					t.Errorf("%q: %s", mode, diff)
 				}
 			}
@@ -234,7 +235,7 @@ func TestHoldsNode(t *testing.T) {
 func TestClaimNames(t *testing.T) {
 	t.Parallel()
 	w := dangerous(claims("a", "b"), scratch(corev1.ReadWriteOnce))
-	if diff := cmp.Diff([]string{"a", "b"}, guard.ClaimNames(w.req.Pod)); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, policy.ClaimNames(w.req.Pod)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func TestRecord(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRecord(t *testing.T) {
 			if got := w.facts.Policy.Protect.Record(w.req.Pod); got != tt.want {
 				t.Errorf("recorded is %q, want %q", got, tt.want)
 			}
-			if got := guard.RecordOf(w.req.Pod); got != tt.fact {
+			if got := policy.RecordOf(w.req.Pod); got != tt.fact {
 				t.Errorf("true is %q, want %q", got, tt.fact)
 			}
 		})
@@ -80,19 +80,19 @@ func TestRecordKeepsWhatTheOwnerGave(t *testing.T) {
 			return
 		}
 		kept++
-		if text != guard.RecordOf(pod) {
-			t.Fatalf("%q is not true of the pod: %q", text, guard.RecordOf(pod))
+		if text != policy.RecordOf(pod) {
+			t.Fatalf("%q is not true of the pod: %q", text, policy.RecordOf(pod))
 		}
-		policy := guard.Policy{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalDeny, Protect: protect}
+		p := policy.Removal{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalDeny, Protect: protect}
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationProtected, text)
 		for _, change := range []func(){func() { pod.OwnerReferences = nil }, draw, func() {
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: new(true)}}
 		}} {
 			change()
-			if len(policy.ProtectedBy(pod, nil)) == 0 || len(policy.HoldsNode(pod, nil)) == 0 {
+			if len(p.ProtectedBy(pod, nil)) == 0 || len(p.HoldsNode(pod, nil)) == 0 {
 				t.Fatalf("created as %s, it is not protected with owners %+v", text, pod.OwnerReferences)
 			}
-			if why := guard.AsRecorded(pod).Why(pod, nil); why == "" {
+			if why := policy.AsRecorded(pod).Why(pod, nil); why == "" {
 				t.Fatalf("who knows no policies is not told of %s", text)
 			}
 		}

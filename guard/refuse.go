@@ -239,3 +239,17 @@ func Raise(req Request, facts Facts, d Decision) (seconds int64, raised bool) {
 	}
 	return seconds, !graceperiod.Delete(req.Pod, &seconds, facts.Now).Force
 }
+
+// protectedBecause is Protection.Why under the level of the policy.
+func protectedBecause(pod *corev1.Pod, facts Facts) string {
+	why := facts.Policy.Protect.Why(pod, facts.Claims)
+	switch {
+	case why != "":
+		return why
+	case facts.Policy.Unknown:
+		return "which policies guard it could not be read"
+	case !facts.Policy.Protect.All:
+		return ""
+	}
+	return "the policy protects all pods"
+}

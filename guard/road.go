@@ -62,11 +62,11 @@ type Request struct {
 type Facts struct {
 	Now time.Time
 	// Policy that holds for the pod's namespace; for nodes and volume attachments that of all policies.
-	Policy Policy
+	Policy policy.Removal
 	// Node that the pod is bound to, or that the request is about.
 	Node Node
 	// Claims of the pod. One that is missing is unknown.
-	Claims Claims
+	Claims policy.Claims
 	// Volume that an attachment is of, for RoadVolumeAttachment by the attach-detach controller.
 	Volume Volume
 	// Fences are receipts of fences for this pod or node.
@@ -102,81 +102,8 @@ func VolumeOf(pv *corev1.PersistentVolume) Volume {
 
 // exclusive says whether only one node may use it.
 func (v Volume) exclusive() bool {
-	_, is := exclusive(v.Modes)
+	_, is := policy.Exclusive(v.Modes)
 	return !v.Known || is
-}
-
-// Claims are what is known of a pod's claims, by name.
-type Claims map[string]Claim
-
-// Claim is what is known of a claim that a pod names.
-type Claim struct {
-	Modes []corev1.PersistentVolumeAccessMode
-	// Block: its volumeMode is Block.
-	Block bool
-	// Anew: it was made after the pod started, so that it is not the one whose volume the pod has: somebody has deleted that one and
-	// dropped its finalizer. It may say anything.
-	Anew bool
-}
-
-// ClaimOf returns what a claim says of the volume that the pod has.
-func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
-	// Neither does a scheduler place a pod nor a kubelet start it whose claim is not there (pkg/scheduler/framework/plugins/volumebinding,
-	// pkg/kubelet/volumemanager/populator, 1.36.3). The later of the two, since one clock may be behind.
-	var started time.Time
-	if pod.Status.StartTime != nil {
-		started = pod.Status.StartTime.Time
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(started) {
-			started = c.LastTransitionTime.Time
-		}
-	}
-	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
-}
-
-// Policy is what the removal sections of the policies that hold give together. Those with one action make one level, in
-// which the strictest of each field holds; this is the strictest level, and Laxer the next one. A level is judged by
-// itself, so that a policy that only warns, or allows, lends nothing to one that denies: not what it protects, nor that it
-// allows no actors.
-type Policy struct {
-	// Names of the policies of this level. None: nothing is guarded here, unless it is Unknown.
-	Names []string
-	// Unknown: which policies hold could not be read, so that everything is guarded.
-	Unknown bool
-	// ForceDelete of a protected pod: Deny, Warn or Allow.
-	ForceDelete v1alpha1.RemovalAction
-	// Protect says which pods are protected.
-	Protect Protection
-	// EvictionWithoutGrace where ForceDelete is Deny: Deny, or Raise to the pod's own grace period.
-	EvictionWithoutGrace v1alpha1.GraceAction
-	// AllowedActors are users whose removals this level does not judge.
-	AllowedActors []string
-	// Laxer is what the policies with the next laxer action give together; nil: there are none.
-	Laxer *Policy
-}
-
-// AllNames returns the names of the policies of all levels, those of the strictest first.
-func (p Policy) AllNames() []string {
-	names := slices.Clone(p.Names)
-	for level := p.Laxer; level != nil; level = level.Laxer {
-		names = append(names, level.Names...)
-	}
-	return names
-}
-
-// Guards says whether anything is guarded: a policy denies or warns, or which do could not be read.
-func (p Policy) Guards() bool {
-	return p.Unknown || len(p.Names) > 0 && p.ForceDelete != v1alpha1.RemovalAllow
-}
-
-// ActorsOfAll returns the users that every policy allows which denies or warns, or, where none does, every policy.
-func (p Policy) ActorsOfAll() []string {
-	actors := slices.Clone(p.AllowedActors)
-	for level := p.Laxer; level != nil && level.ForceDelete != v1alpha1.RemovalAllow; level = level.Laxer {
-		actors = slices.DeleteFunc(actors, func(actor string) bool { return !slices.Contains(level.AllowedActors, actor) })
-	}
-	return actors
 }
 
 // Fence is a receipt: somebody made sure that a pod's processes, or all of a node's boot, can do no more harm.

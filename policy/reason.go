@@ -1,4 +1,3 @@
-// Package policy is what defaulting and guard have in common: both decide by policies, and say why.
 package policy
 
 // Reason is why something was decided: the rule that decided. Each is declared beside its rule.

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -173,7 +173,7 @@ func (s *step) unknown() []string {
 	}
 	for _, what := range s.view.missed {
 		switch {
-		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(defaulting.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
+		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(policy.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
 		case what == "Node "+someNode:
 			matters = append(matters, "the Node that it runs on")
 		default:

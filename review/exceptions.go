@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // exceptions are those beside the policies and those of the state that can be read. Of those that can't their documents' errors tell; where none is
 // known there is none.
-func (e *Engine) exceptions() defaulting.Exceptions {
-	var compiled []*defaulting.Exception
+func (e *Engine) exceptions() policy.Exceptions {
+	var compiled []*policy.Exception
 	seen := sets.New[client.ObjectKey]()
 	for _, x := range slices.Concat(e.Exceptions, all[*v1alpha1.PolicyException](e.State)) {
 		if x.Namespace == "" { // beside the policies
@@ -32,16 +32,16 @@ func (e *Engine) exceptions() defaulting.Exceptions {
 			continue
 		}
 		seen.Insert(key)
-		if c, err := defaulting.CompileException(x); err == nil {
+		if c, err := policy.CompileException(x); err == nil {
 			compiled = append(compiled, c)
 		}
 	}
-	return defaulting.SortExceptions(compiled)
+	return policy.SortExceptions(compiled)
 }
 
 // inForce returns the exceptions in force in a namespace.
-func (e *Engine) inForce(namespace string) defaulting.Exceptions {
-	return slices.DeleteFunc(e.exceptions().InForce(e.now()), func(x *defaulting.Exception) bool { return x.Namespace != namespace })
+func (e *Engine) inForce(namespace string) policy.Exceptions {
+	return slices.DeleteFunc(e.exceptions().InForce(e.now()), func(x *policy.Exception) bool { return x.Namespace != namespace })
 }
 
 func (e *Engine) now() time.Time {
@@ -86,11 +86,11 @@ func (e *Engine) RemarkGrants(documents []*manifest.Document) []Remark {
 }
 
 // ExceptionsOf reads those in force in a namespace of a cluster. A cluster that does not know the kind has none.
-func ExceptionsOf(ctx context.Context, reader client.Reader, namespace string, now time.Time) (defaulting.Exceptions, error) {
-	var compiled []*defaulting.Exception
+func ExceptionsOf(ctx context.Context, reader client.Reader, namespace string, now time.Time) (policy.Exceptions, error) {
+	var compiled []*policy.Exception
 	err := pages(ctx, reader, &v1alpha1.PolicyExceptionList{}, "PolicyException", func(o runtime.Object) error {
 		if x, is := o.(*v1alpha1.PolicyException); is && x.Namespace == namespace {
-			if c, err := defaulting.CompileException(x); err == nil {
+			if c, err := policy.CompileException(x); err == nil {
 				compiled = append(compiled, c)
 			}
 		}
@@ -99,5 +99,5 @@ func ExceptionsOf(ctx context.Context, reader client.Reader, namespace string, n
 	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
-	return defaulting.SortExceptions(compiled).InForce(now), err
+	return policy.SortExceptions(compiled).InForce(now), err
 }

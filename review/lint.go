@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Remark is about a policy that works, but perhaps not as meant, or an exception that lifts nothing.
@@ -25,7 +25,7 @@ func (e *Engine) Remarks(results []Result) []Remark {
 	var remarks []Remark
 	for _, p := range policies {
 		if !classes.Partial {
-			for _, problem := range p.Problems(classes) {
+			for _, problem := range p.Problems(classes.PriorityClasses) {
 				remarks = append(remarks, Remark{Policy: p.Name, Message: problem.Message})
 			}
 		}
@@ -43,11 +43,11 @@ func (e *Engine) Remarks(results []Result) []Remark {
 
 // isIdle: of a removal only what speaks against it is told, so that nothing follows from a policy that is not named; and nothing does where
 // it can't be known whether the policy is for it.
-func isIdle(p *defaulting.Policy, results []Result) bool {
+func isIdle(p *policy.Policy, results []Result) bool {
 	return len(results) > 0 && !slices.ContainsFunc(results, func(r Result) bool {
 		undecided := func(what string) bool {
 			name, is := strings.CutPrefix(what, "Namespace ")
-			return is && p.Undecided(defaulting.Namespace{Name: name, Unknown: true})
+			return is && p.Undecided(policy.Namespace{Name: name, Unknown: true})
 		}
 		return r.Operation != OperationCreate || slices.Contains(r.Policies, p.Name) || slices.ContainsFunc(r.Unknown, undecided)
 	})

@@ -70,8 +70,8 @@ func made(in *explain.Input) {
 		in.Review.Denials = append(in.Review.Denials, defaulting.Denial{Reason: PriorityRefused, Message: "the API server's own Priority plugin refuses it: " + err.Error()})
 		return
 	}
-	request := defaulting.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
-	result := in.Policies.For(request, in.OwnNamespace).Apply(request, in.Facts)
+	request := policy.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
+	result := defaulting.For(in.Policies, request, in.OwnNamespace).Apply(request, in.Facts)
 	in.Review, in.Pod = &result, defaulting.Patch(pod, result.Changes)
 	apiserver.MergeMatchLabelKeys(in.Pod)
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const (
@@ -112,12 +112,12 @@ func takesActors(name string) bool {
 }
 
 // inForceOf compiles policies. What can't be read of one is not in force, and its status says so.
-func inForceOf(policies []v1alpha1.PodPolicy) defaulting.Policies {
-	all := make([]*defaulting.Policy, len(policies))
+func inForceOf(policies []v1alpha1.PodPolicy) policy.Policies {
+	all := make([]*policy.Policy, len(policies))
 	for i := range policies {
-		all[i], _ = defaulting.Compile(&policies[i])
+		all[i], _ = policy.Compile(&policies[i])
 	}
-	return defaulting.Sort(all)
+	return policy.Sort(all)
 }
 
 func conditionOf(w admissionregistrationv1.ValidatingWebhook) string {

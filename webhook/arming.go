@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const (
@@ -83,7 +83,7 @@ type Arming struct {
 	// Namespace that Podgrace runs in.
 	Namespace string
 	// Fixed are policies from files; nil: those of the cluster count.
-	Fixed *guard.Policy
+	Fixed *policy.Removal
 	// Answered returns nil when the API server has just got an answer from a replica.
 	Answered func(context.Context) error
 	// Judges says whether the API server knows that the webhook's account has the right.
@@ -159,17 +159,17 @@ func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 }
 
 // policies returns what they give together, and which there are.
-func (a *Arming) policies(ctx context.Context) (guard.Policy, map[types.UID]bool, error) {
+func (a *Arming) policies(ctx context.Context) (policy.Removal, map[types.UID]bool, error) {
 	if a.Fixed != nil {
 		return *a.Fixed, nil, nil
 	}
 	return policiesOf(ctx, a.Client)
 }
 
-func policiesOf(ctx context.Context, from client.Reader) (guard.Policy, map[types.UID]bool, error) {
+func policiesOf(ctx context.Context, from client.Reader) (policy.Removal, map[types.UID]bool, error) {
 	var list v1alpha1.PodPolicyList
 	if err := from.List(ctx, &list); err != nil {
-		return guard.Policy{}, nil, fmt.Errorf("list PodPolicies: %w", err)
+		return policy.Removal{}, nil, fmt.Errorf("list PodPolicies: %w", err)
 	}
 	there := map[types.UID]bool{}
 	for i := range list.Items {
@@ -179,7 +179,7 @@ func policiesOf(ctx context.Context, from client.Reader) (guard.Policy, map[type
 }
 
 // reach brings the guard into the state that it should be in, and says in which it is, and when to look again. An empty state is not known.
-func (a *Arming) reach(ctx context.Context, policy guard.Policy) (state GuardState, after time.Duration, err error) {
+func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState, after time.Duration, err error) {
 	var binding rbacv1.RoleBinding
 	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -191,7 +191,7 @@ func (a *Arming) reach(ctx context.Context, policy guard.Policy) (state GuardSta
 	switch {
 	case binding.Annotations[AnnotationGuard] == GuardOff:
 		return GuardSwitchedOff, 0, a.write(ctx, &binding)
-	case !policy.Guards():
+	case !p.Guards():
 		if rest := lull - a.Clock.Since(a.idleSince); rest > 0 {
 			return GuardIdle, rest, nil
 		}

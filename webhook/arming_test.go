@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -35,7 +35,7 @@ func TestArming(t *testing.T) {
 	deaf := errors.New("nobody answers")
 	for name, tc := range map[string]struct {
 		policy   *v1alpha1.PodPolicy
-		fixed    *guard.Policy
+		fixed    *policy.Removal
 		armed    bool
 		off      string
 		answered error
@@ -51,8 +51,8 @@ func TestArming(t *testing.T) {
 		"a policy that warns":                {policy: removal(v1alpha1.RemovalWarn), want: true, state: webhook.GuardArmed},
 		"a policy that denies by default":    {policy: removal(""), want: true, state: webhook.GuardArmed},
 		"a policy of which namespaces":       {policy: unread, want: true, state: webhook.GuardArmed}, // can't be read
-		"a policy from a file":               {fixed: &guard.Policy{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: webhook.GuardArmed},
-		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &guard.Policy{}, armed: true, state: webhook.GuardIdle},
+		"a policy from a file":               {fixed: &policy.Removal{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: webhook.GuardArmed},
+		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &policy.Removal{}, armed: true, state: webhook.GuardIdle},
 		"armed already, and nobody answers":  {policy: removal(v1alpha1.RemovalDeny), armed: true, answered: deaf, want: true, state: webhook.GuardArmed},
 		"the API server has not seen it":     {policy: removal(v1alpha1.RemovalDeny), want: true, blind: true, state: webhook.GuardWaiting},
 		"nobody answers yet":                 {policy: removal(v1alpha1.RemovalDeny), answered: deaf, state: webhook.GuardWaiting, fails: true},
@@ -210,7 +210,7 @@ func TestArmingByAnotherAccount(t *testing.T) {
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ours", Name: "default"}}}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding).Build()
 	a := &webhook.Arming{
-		Client: kube, Live: kube, Namespace: "ours", Fixed: &guard.Policy{Unknown: true},
+		Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true},
 		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
 	}
 	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil {
@@ -225,7 +225,7 @@ func TestArmingByAnotherAccount(t *testing.T) {
 func TestArmingWithoutItsBinding(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).Build()
 	var state webhook.GuardState
-	a := &webhook.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &guard.Policy{Unknown: true}, Tell: func(s webhook.GuardState) { state = s }}
+	a := &webhook.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true}, Tell: func(s webhook.GuardState) { state = s }}
 	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err == nil || state != webhook.GuardWaiting {
 		t.Errorf("state %s, %v", state, err)
 	}

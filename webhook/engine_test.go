@@ -35,7 +35,7 @@ func namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": name}}}
 }
 
-func policy(name string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
+func podPolicy(name string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 }
 
@@ -67,7 +67,7 @@ func message(r admission.Response) string {
 
 // Fields that this version of the types does not know survive, at every level: the patch has our fields only.
 func TestUnknownFieldsSurvive(t *testing.T) {
-	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{
+	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{
 		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45))},
 		Node:        &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 1}},
 	}))
@@ -127,7 +127,7 @@ podgrace_reviews_missed_total{path="/validate-workloads"} 1
 func TestPriorityClassDeletedBetweenTwoReviews(t *testing.T) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}
 	informers := cluster(namespace("shop"), class)
-	e := newEngine(t, informers, nil, policy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}))
+	e := newEngine(t, informers, nil, podPolicy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}))
 	if got := e.MutatePods(t.Context(), review(pods, plainPod)); len(got.Patches) != 3 {
 		t.Fatalf("got %+v, want the triple", got)
 	}
@@ -172,7 +172,7 @@ func TestFreshObjectsAreReadLive(t *testing.T) {
 		"API server is away": {down, 0, "namespace shop could not be looked up"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newEngine(t, cluster(), tc.live, policy("p", spec)).MutatePods(t.Context(), review(pods, owned))
+			got := newEngine(t, cluster(), tc.live, podPolicy("p", spec)).MutatePods(t.Context(), review(pods, owned))
 			if !got.Allowed || len(got.Patches) != tc.patches {
 				t.Errorf("got %+v", got)
 			}
@@ -223,7 +223,7 @@ func TestRequestsThatAreNotForUs(t *testing.T) {
 
 // Whoever applies a workload is warned about what its pods will meet, of each kind that makes pods; what can't be read is said.
 func TestWorkloadsAreForeseen(t *testing.T) {
-	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
+	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
 	const template = `"template":{"metadata":{},"spec":{"containers":[{"name":"a"}],"terminationGracePeriodSeconds":5}}`
 	for kind, object := range map[metav1.GroupVersionKind]string{
 		{Group: "apps", Version: "v1", Kind: "Deployment"}:  `{"spec":{` + template + `}}`,
@@ -247,7 +247,7 @@ func TestWorkloadsAreForeseen(t *testing.T) {
 
 // Each probe's grace period has a name of its own in the audit log, beside the pod's.
 func TestAuditOfProbes(t *testing.T) {
-	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
+	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
 	probe := `{"terminationGracePeriodSeconds":7}`
 	got := e.MutatePods(t.Context(), review(pods, `{"metadata":{},"spec":{"containers":[{"name":"a","livenessProbe":`+probe+`,"startupProbe":`+probe+`}],"terminationGracePeriodSeconds":5}}`))
 	const why = "60 (PodPolicy p: minimum 60 s)"
@@ -260,7 +260,7 @@ func TestAuditOfProbes(t *testing.T) {
 // All denials are told at once, and the audit log has their reasons.
 func TestRefusal(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "x"}}), nil,
-		policy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{AllowedClassNames: []string{"a"}}, GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
+		podPolicy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{AllowedClassNames: []string{"a"}}, GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
 	got := e.ValidatePods(t.Context(), review(pods, `{"metadata":{},"spec":{"priorityClassName":"x","priority":0,"preemptionPolicy":"Never","terminationGracePeriodSeconds":5}}`))
 	if got.Allowed || got.Result.Code != 403 || !strings.Contains(message(got), `"x" is not allowed here`) || !strings.Contains(message(got), "must be 60") {
 		t.Errorf("got %+v", got)
@@ -273,7 +273,7 @@ func TestRefusal(t *testing.T) {
 func FuzzMutatePods(f *testing.F) {
 	f.Add([]byte(plainPod))
 	f.Add([]byte(`{"spec":{"containers":[{"lifecycle":{"preStop":{"sleep":{"seconds":9223372036854775807}}}}],"terminationGracePeriodSeconds":-9223372036854775808}}`))
-	store, err := webhook.NewPolicyStore(logr.Discard(), policy("p", v1alpha1.PodPolicySpec{
+	store, err := webhook.NewPolicyStore(logr.Discard(), podPolicy("p", v1alpha1.PodPolicySpec{
 		Priority:    &v1alpha1.PrioritySection{ClassName: "high", AllowedClassNames: []string{"high"}},
 		GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(45)), MaxSeconds: new(int64(90)), PreStopMarginSeconds: new(int64(5))},
 		Node:        &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 1}},

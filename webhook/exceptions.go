@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Exceptions are read as what the API server has stored, and decoded one by one: a tenant writes them, and one that can't be decoded would keep a
@@ -72,7 +72,7 @@ type asked struct {
 	types.NamespacedName
 	Generation int64
 	Object     *v1alpha1.PolicyException // nil: it can't be decoded
-	Compiled   *defaulting.Exception     // nil: it can't be read
+	Compiled   *policy.Exception         // nil: it can't be read
 	Err        error
 }
 
@@ -85,7 +85,7 @@ func readException(u *unstructured.Unstructured) asked {
 		return a
 	}
 	a.Object = &x
-	a.Compiled, a.Err = defaulting.CompileException(&x)
+	a.Compiled, a.Err = policy.CompileException(&x)
 	return a
 }
 
@@ -100,12 +100,12 @@ func listExceptions(ctx context.Context, reader client.Reader) ([]unstructured.U
 }
 
 // grantedExceptions are those that were granted and can be read.
-func grantedExceptions(ctx context.Context, reader client.Reader) (defaulting.Exceptions, error) {
+func grantedExceptions(ctx context.Context, reader client.Reader) (policy.Exceptions, error) {
 	all, err := listExceptions(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
-	var granted []*defaulting.Exception
+	var granted []*policy.Exception
 	for i := range all {
 		if grantOf(&all[i]) == nil {
 			continue
@@ -114,7 +114,7 @@ func grantedExceptions(ctx context.Context, reader client.Reader) (defaulting.Ex
 			granted = append(granted, a.Compiled)
 		}
 	}
-	return defaulting.SortExceptions(granted), nil
+	return policy.SortExceptions(granted), nil
 }
 
 // grantOf is what stands in the status of who granted it; nil: nobody did.
@@ -155,16 +155,16 @@ type ExceptionStore struct {
 	log   logr.Logger
 
 	mu      sync.RWMutex
-	granted map[string]defaulting.Exceptions // by namespace; a slice that was handed out is never changed
+	granted map[string]policy.Exceptions // by namespace; a slice that was handed out is never changed
 }
 
 // NewExceptionStore returns an empty store. The clock ends exceptions.
 func NewExceptionStore(clock clock.PassiveClock, log logr.Logger) *ExceptionStore {
-	return &ExceptionStore{clock: clock, log: log, granted: map[string]defaulting.Exceptions{}}
+	return &ExceptionStore{clock: clock, log: log, granted: map[string]policy.Exceptions{}}
 }
 
 // InForce returns the exceptions in force in a namespace now.
-func (s *ExceptionStore) InForce(namespace string) defaulting.Exceptions {
+func (s *ExceptionStore) InForce(namespace string) policy.Exceptions {
 	s.mu.RLock()
 	granted := s.granted[namespace]
 	s.mu.RUnlock()
@@ -209,12 +209,12 @@ func (s *ExceptionStore) set(object any) {
 }
 
 // replace puts what is in force under a name in place of what was; nil: nothing.
-func (s *ExceptionStore) replace(namespace, name string, x *defaulting.Exception) {
+func (s *ExceptionStore) replace(namespace, name string, x *policy.Exception) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(s.granted[namespace]), func(have *defaulting.Exception) bool { return have.Name == name })
+	rest := slices.DeleteFunc(slices.Clone(s.granted[namespace]), func(have *policy.Exception) bool { return have.Name == name })
 	if x != nil {
-		rest = defaulting.SortExceptions(append(rest, x))
+		rest = policy.SortExceptions(append(rest, x))
 	}
 	if len(rest) == 0 {
 		delete(s.granted, namespace)

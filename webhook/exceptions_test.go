@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -154,11 +154,11 @@ func TestExceptionIsTold(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop")), nil, minimum("p", 20))
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
-	x, err := defaulting.CompileException(exception("batch"))
+	x, err := policy.CompileException(exception("batch"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Lookup.Exceptions = func(string) defaulting.Exceptions { return defaulting.Exceptions{x}.InForce(noon) }
+	e.Lookup.Exceptions = func(string) policy.Exceptions { return policy.Exceptions{x}.InForce(noon) }
 	short := strings.Replace(plainPod, `"terminationGracePeriodSeconds":30`, `"terminationGracePeriodSeconds":5`, 1)
 	const warning = "PolicyException batch holds for this pod until 2026-06-01T13:00:00Z: it lifts gracePeriod.minSeconds of PodPolicy p (owner: team shop)"
 	const audited = "shop/batch until 2026-06-01T13:00:00Z, granted by eve, owner team shop: gracePeriod.minSeconds of PodPolicy p"
@@ -258,11 +258,11 @@ func TestLimitsWithExceptions(t *testing.T) {
 	p := minimum("p", 20)
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, exception("a"), exception("b", ungranted)).Build()
 	l := &webhook.Limits{Client: kube, Namespace: "ours", Exceptions: kube, Clock: clock}
-	compiledPolicy, err := defaulting.Compile(p)
+	compiledPolicy, err := policy.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := defaulting.CompileException(exception("a"))
+	x, err := policy.CompileException(exception("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,8 +270,8 @@ func TestLimitsWithExceptions(t *testing.T) {
 	if err != nil || result.RequeueAfter != time.Hour {
 		t.Errorf("%+v, %v", result, err)
 	}
-	wantStored(t, kube, webhook.CompileLimits(defaulting.Policies{compiledPolicy}, defaulting.Exceptions{x}, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, policy.Exceptions{x}, "ours", ""))
 	clock.SetTime(noon.Add(time.Hour))
 	reconcileLimits(t, l)
-	wantStored(t, kube, webhook.CompileLimits(defaulting.Policies{compiledPolicy}, nil, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, nil, "ours", ""))
 }

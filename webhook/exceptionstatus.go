@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // ExceptionStatus tells in each PolicyException's status whether it was granted and is in force. It is the leader's.
@@ -68,17 +68,17 @@ func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) 
 	var from []v1alpha1.PodPolicy
 	if a.Object != nil {
 		have = a.Object.Status
-		var policy v1alpha1.PodPolicy
-		switch err := s.Client.Get(ctx, client.ObjectKey{Name: a.Object.Spec.Policy}, &policy); {
+		var p v1alpha1.PodPolicy
+		switch err := s.Client.Get(ctx, client.ObjectKey{Name: a.Object.Spec.Policy}, &p); {
 		case err == nil:
-			from = append(from, policy)
+			from = append(from, p)
 		case !apierrors.IsNotFound(err):
 			return reconcile.Result{}, fmt.Errorf("read PodPolicy %s: %w", a.Object.Spec.Policy, err)
 		}
 	}
 	var result reconcile.Result
 	if a.Compiled != nil {
-		result.RequeueAfter = untilNextEnd(defaulting.Exceptions{a.Compiled}, now)
+		result.RequeueAfter = untilNextEnd(policy.Exceptions{a.Compiled}, now)
 	}
 	want := a.status(have, inForceOf(from), now)
 	if a.Object != nil && equality.Semantic.DeepEqual(have, want) {
@@ -88,7 +88,7 @@ func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) 
 }
 
 // status is what is true of the exception.
-func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies defaulting.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
+func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies policy.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
 	want := v1alpha1.PolicyExceptionStatus{Grant: have.Grant, ObservedGeneration: a.Generation, Conditions: slices.Clone(have.Conditions)}
 	if a.Err != nil {
 		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionGranted, false, v1alpha1.ReasonInvalidSpec, "it can't be read")
@@ -130,7 +130,7 @@ func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.P
 }
 
 // untilNextEnd is how long it is until the next of them ends; 0: none does.
-func untilNextEnd(exceptions defaulting.Exceptions, now time.Time) time.Duration {
+func untilNextEnd(exceptions policy.Exceptions, now time.Time) time.Duration {
 	if next, there := exceptions.NextEnd(now); there {
 		return next.Sub(now)
 	}

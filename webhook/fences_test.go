@@ -60,7 +60,7 @@ func TestFenceReceipts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			informers := cluster(namespace("shop"), node)
-			e := newEngine(t, informers, informers, policy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}}))
+			e := newEngine(t, informers, informers, podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}}))
 			e.Fences = tc.fences
 			if got := e.ValidateRemoval(t.Context(), force); got.Allowed != tc.allowed {
 				t.Errorf("got %v, %s", got.Allowed, message(got))

@@ -73,7 +73,7 @@ func TestSelectorsOfWhatInformersKeep(t *testing.T) {
 				reads.Add(1)
 				return c.Get(ctx, key, o, options...)
 			}})
-			e := newEngine(t, informers(t, tc.object), live, policy("p", spreading(softly)))
+			e := newEngine(t, informers(t, tc.object), live, podPolicy("p", spreading(softly)))
 			e.Lookup.Reads = webhook.NewReads(live)
 			request := review(pods, plainPod)
 			if tc.owner != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // limitsOwner owns the compiled limits.
@@ -40,7 +41,7 @@ func LimitsCache() cache.ByObject {
 }
 
 // CompileLimits makes of policies, and of the exceptions in force, what the API server judges by itself, for a Podgrace that runs in a namespace.
-func CompileLimits(policies defaulting.Policies, exceptions defaulting.Exceptions, namespace, globalDefault string) limits.Compiled {
+func CompileLimits(policies policy.Policies, exceptions policy.Exceptions, namespace, globalDefault string) limits.Compiled {
 	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault, Exceptions: exceptions})
 }
 
@@ -54,7 +55,7 @@ type Limits struct {
 	// Off deletes them.
 	Off bool
 	// Fixed are policies from files; nil: those of the cluster count.
-	Fixed defaulting.Policies
+	Fixed policy.Policies
 	// Exceptions reads them from an informer. nil: there are none.
 	Exceptions client.Reader
 	// Clock ends exceptions.
@@ -152,7 +153,7 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 
 // exceptions returns those in force, and when to come again to take one out that has ended. It ends by itself at its time: this keeps what is stored
 // short.
-func (l *Limits) exceptions(ctx context.Context) (defaulting.Exceptions, time.Duration, error) {
+func (l *Limits) exceptions(ctx context.Context) (policy.Exceptions, time.Duration, error) {
 	if l.Exceptions == nil {
 		return nil, 0, nil
 	}
@@ -172,7 +173,7 @@ type identified struct {
 }
 
 // policies returns those that count, and the objects of the cluster that they are, by name.
-func (l *Limits) policies(ctx context.Context) (defaulting.Policies, map[string]identified, error) {
+func (l *Limits) policies(ctx context.Context) (policy.Policies, map[string]identified, error) {
 	if l.Fixed != nil {
 		return l.Fixed, nil, nil
 	}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -85,11 +85,11 @@ func TestLimitsAreKept(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, basic).WithInterceptorFuncs(count).Build()
 	l := &webhook.Limits{Client: kube, Namespace: "ours"}
 	of := func(p *v1alpha1.PodPolicy) limits.Compiled {
-		compiled, err := defaulting.Compile(p)
+		compiled, err := policy.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return webhook.CompileLimits(defaulting.Policies{compiled}, nil, "ours", "basic")
+		return webhook.CompileLimits(policy.Policies{compiled}, nil, "ours", "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -183,11 +183,11 @@ func TestLimitsThatAreRefused(t *testing.T) {
 
 // Policies from files are those of the webhook, and no object of the cluster is told of.
 func TestLimitsFromFiles(t *testing.T) {
-	fixed, err := defaulting.Compile(minimum("f", 10))
+	fixed, err := policy.Compile(minimum("f", 10))
 	if err != nil {
 		t.Fatal(err)
 	}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
-	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: defaulting.Policies{fixed}})
-	wantStored(t, kube, webhook.CompileLimits(defaulting.Policies{fixed}, nil, "ours", ""))
+	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: policy.Policies{fixed}})
+	wantStored(t, kube, webhook.CompileLimits(policy.Policies{fixed}, nil, "ours", ""))
 }

@@ -22,8 +22,8 @@ import (
 // would be stored, and the next replica could not refuse it any more.
 func TestReplicaThatIsBehind(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	guarding := policy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
-	warning := policy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ForceDelete: v1alpha1.RemovalWarn}})
+	guarding := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
+	warning := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ForceDelete: v1alpha1.RemovalWarn}})
 	away := interceptor.NewClient(cluster(namespace("shop"), node), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("connection refused")
 	}})

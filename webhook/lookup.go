@@ -19,7 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Lookup answers what a decision depends on.
@@ -34,7 +34,7 @@ type Lookup struct {
 	// Nodes of the cluster. nil: the readers'.
 	Nodes *topology.Nodes
 	// Exceptions returns those in force in a namespace now. nil: there are none.
-	Exceptions func(namespace string) defaulting.Exceptions
+	Exceptions func(namespace string) policy.Exceptions
 	// Partial: what the readers do not have is unknown, and not absent.
 	Partial bool
 }
@@ -52,8 +52,8 @@ func (l *Lookup) current() *Lookup {
 }
 
 // Namespace returns what policies select by. A namespace that can't be read is unknown.
-func (l *Lookup) Namespace(ctx context.Context, name string) defaulting.Namespace {
-	known := defaulting.Namespace{Name: name}
+func (l *Lookup) Namespace(ctx context.Context, name string) policy.Namespace {
+	known := policy.Namespace{Name: name}
 	if l.Exceptions != nil {
 		known.Exceptions = l.Exceptions(name)
 	}
@@ -194,14 +194,14 @@ func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Sel
 }
 
 // claims returns what is known of the pod's claims. One that can't be read is left out: unknown.
-func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) guard.Claims {
+func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) policy.Claims {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
-	claims := guard.Claims{}
+	claims := policy.Claims{}
 	var mu sync.Mutex
 	var reads errgroup.Group
 	reads.SetLimit(claimReads)
-	names := guard.ClaimNames(pod)
+	names := policy.ClaimNames(pod)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		reads.Go(func() error {
@@ -209,7 +209,7 @@ func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) 
 			if err := l.claim(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
-				claims[name] = guard.ClaimOf(&claim, pod)
+				claims[name] = policy.ClaimOf(&claim, pod)
 			}
 			return nil
 		})

@@ -37,14 +37,14 @@ func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) a
 	}
 	namespace, policies := e.Lookup.Namespace(ctx, req.Namespace), e.Policies.Policies()
 	if req.Kind.Kind == "PodGroup" {
-		result := policies.ValidatePodGroup(group.Spec.PriorityClassName, namespace, e.Namespace)
+		result := defaulting.ValidatePodGroup(policies, group.Spec.PriorityClassName, namespace, e.Namespace)
 		e.Metrics.decided(req, result)
 		e.Metrics.except(req, result)
 		return answer(result)
 	}
 	response := admission.Allowed("")
 	for _, template := range group.Spec.PodGroupTemplates {
-		for _, d := range policies.ValidatePodGroup(template.PriorityClassName, namespace, e.Namespace).Denials {
+		for _, d := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Namespace).Denials {
 			if len(response.Warnings) < maxRemarks {
 				response.Warnings = append(response.Warnings, string(defaulting.Shorten(fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, d.Message))))
 			}

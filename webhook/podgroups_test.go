@@ -11,7 +11,7 @@ import (
 
 // A PodGroup's class counts in place of its pods': it is held to the same list. A Workload makes PodGroups, which are refused then.
 func TestValidatePodGroups(t *testing.T) {
-	e := newEngine(t, cluster(namespace("shop")), nil, policy("p", v1alpha1.PodPolicySpec{
+	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{
 		Match: &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "shop"})}, Priority: &v1alpha1.PrioritySection{AllowedClassNames: []string{"low"}},
 	}))
 	of := func(version, kind string) metav1.GroupVersionKind {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // errNotReady is the answer while the informers have not synced.
@@ -22,9 +23,9 @@ var errNotReady = errors.New("this replica has just started and does not know th
 // Engine is what the handlers have in common.
 type Engine struct {
 	// Policies in force.
-	Policies interface{ Policies() defaulting.Policies }
+	Policies interface{ Policies() policy.Policies }
 	// LivePolicies reads them from the API server. nil: they are from files, and never behind.
-	LivePolicies func(context.Context) (defaulting.Policies, error)
+	LivePolicies func(context.Context) (policy.Policies, error)
 	// Lookup of the facts.
 	Lookup *Lookup
 	// Ready says whether policies and informers have synced.
@@ -63,7 +64,7 @@ func (e *Engine) ValidatePods(ctx context.Context, req admission.Request) admiss
 	return e.pods(ctx, req, PathValidatePods, "this pod was not checked", (*defaulting.Effective).Validate)
 }
 
-func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwise string, decide func(*defaulting.Effective, defaulting.Request, defaulting.Facts) defaulting.Result) admission.Response {
+func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwise string, decide func(*defaulting.Effective, policy.Request, defaulting.Facts) defaulting.Result) admission.Response {
 	pod, response := decodePod(req)
 	if pod == nil {
 		return response
@@ -71,8 +72,8 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	if !e.Ready() {
 		return e.missed(path, otherwise, errNotReady)
 	}
-	request := defaulting.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
-	effective := e.Policies.Policies().For(request, e.Namespace)
+	request := policy.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
+	effective := defaulting.For(e.Policies.Policies(), request, e.Namespace)
 	facts, err := e.Lookup.Facts(ctx, effective.Needs(), req.Namespace, pod)
 	if err != nil {
 		return e.missed(path, otherwise, err)

@@ -14,27 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // PolicyStore holds the policies in force, compiled once each. Reading it takes no lock.
 type PolicyStore struct {
-	inForce atomic.Pointer[defaulting.Policies]
+	inForce atomic.Pointer[policy.Policies]
 
 	mu       sync.Mutex
-	compiled map[string]*defaulting.Policy
+	compiled map[string]*policy.Policy
 	broken   map[string]bool
 	log      logr.Logger
 }
 
 // NewPolicyStore returns a store with the given policies, all of which must be valid.
 func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicyStore, error) {
-	s := &PolicyStore{compiled: map[string]*defaulting.Policy{}, broken: map[string]bool{}, log: log}
+	s := &PolicyStore{compiled: map[string]*policy.Policy{}, broken: map[string]bool{}, log: log}
 	for _, p := range policies {
 		if _, twice := s.compiled[p.Name]; twice {
 			return nil, fmt.Errorf("PodPolicy %s is there twice", p.Name)
 		}
-		c, err := defaulting.Compile(p)
+		c, err := policy.Compile(p)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicySt
 }
 
 // Policies returns the policies in force, the heaviest first.
-func (s *PolicyStore) Policies() defaulting.Policies { return *s.inForce.Load() }
+func (s *PolicyStore) Policies() policy.Policies { return *s.inForce.Load() }
 
 // OutOfForce returns the names of the policies of which a part can't be read, sorted.
 func (s *PolicyStore) OutOfForce() []string {
@@ -77,7 +77,7 @@ func (s *PolicyStore) set(object any) {
 	if !ok {
 		return
 	}
-	c, err := defaulting.Compile(p.DeepCopy())
+	c, err := policy.Compile(p.DeepCopy())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compiled[p.Name] = c
@@ -105,18 +105,18 @@ func (s *PolicyStore) remove(object any) {
 }
 
 func (s *PolicyStore) publish() {
-	all := make([]*defaulting.Policy, 0, len(s.compiled))
+	all := make([]*policy.Policy, 0, len(s.compiled))
 	for _, c := range s.compiled {
 		all = append(all, c)
 	}
-	sorted := defaulting.Sort(all)
+	sorted := policy.Sort(all)
 	s.inForce.Store(&sorted)
 }
 
 // Read returns a function that reads the PodPolicies with a removal section from the API server. Such a policy has no match
 // conditions, so that compiling it takes no time.
-func Read(live client.Reader) func(context.Context) (defaulting.Policies, error) {
-	return func(ctx context.Context) (defaulting.Policies, error) {
+func Read(live client.Reader) func(context.Context) (policy.Policies, error) {
+	return func(ctx context.Context) (policy.Policies, error) {
 		var list v1alpha1.PodPolicyList
 		if err := live.List(ctx, &list); err != nil {
 			return nil, fmt.Errorf("list PodPolicies: %w", err)

@@ -38,7 +38,7 @@ func TestPolicyStoreFollowsTheInformer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	light, heavy := policy("light", v1alpha1.PodPolicySpec{Weight: 1}), policy("heavy", v1alpha1.PodPolicySpec{Weight: 2})
+	light, heavy := podPolicy("light", v1alpha1.PodPolicySpec{Weight: 1}), podPolicy("heavy", v1alpha1.PodPolicySpec{Weight: 2})
 	check := func(step string, want ...string) {
 		t.Helper()
 		if diff := cmp.Diff(want, namesOf(store), cmpopts.EquateEmpty()); diff != "" {

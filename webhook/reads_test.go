@@ -63,7 +63,7 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 		}
 		return c.Get(ctx, key, o, options...)
 	}})
-	e := newEngine(t, cluster(namespace("shop"), namespace("other")), live, policy("p", spreading(softly)))
+	e := newEngine(t, cluster(namespace("shop"), namespace("other")), live, podPolicy("p", spreading(softly)))
 	e.Lookup.Reads = webhook.NewReads(live)
 
 	for range 50 {
@@ -135,7 +135,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	informers := cluster(namespace("shop"), service, node("n1", "a"), node("n2", "b"))
-	e := newEngine(t, informers, live, policy("p", spreading(hardly)))
+	e := newEngine(t, informers, live, podPolicy("p", spreading(hardly)))
 	e.Lookup.Reads = webhook.NewReads(live)
 
 	if got := e.MutatePods(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
@@ -180,7 +180,7 @@ func TestTooManyPodsAreNotJudged(t *testing.T) {
 	}})
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}}}
-	e := newEngine(t, cluster(namespace("shop"), service, node), live, policy("p", spreading(hardly)))
+	e := newEngine(t, cluster(namespace("shop"), service, node), live, podPolicy("p", spreading(hardly)))
 	e.Lookup.Reads = webhook.NewReads(live)
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))

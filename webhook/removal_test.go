@@ -39,6 +39,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -150,7 +151,7 @@ func guarding(change ...func(*v1alpha1.RemovalSection)) *v1alpha1.PodPolicy {
 	for _, c := range change {
 		c(r)
 	}
-	return policy("guarded", v1alpha1.PodPolicySpec{Removal: r})
+	return podPolicy("guarded", v1alpha1.PodPolicySpec{Removal: r})
 }
 
 func raising(r *v1alpha1.RemovalSection) { r.EvictionWithoutGrace = v1alpha1.GraceRaise }
@@ -1056,7 +1057,7 @@ func TestOrdinaryEvictionReadsItsPodAlone(t *testing.T) {
 		},
 	})
 	e := guardedEngine(t, counting)
-	e.LivePolicies = func(context.Context) (defaulting.Policies, error) {
+	e.LivePolicies = func(context.Context) (policy.Policies, error) {
 		reads = append(reads, "policies")
 		return e.Policies.Policies(), nil
 	}

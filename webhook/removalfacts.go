@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // factsTimeout bounds all reads of one review together, so that the person still reads our words, about what is not known,
@@ -66,13 +66,13 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 // currentPolicies reads the policies live and says what they guard: what a replica lets pass because its informer is behind
 // would be stored, and the next replica could not refuse it any more. Where they can't be read the informer's hold, if they
 // refuse; else they are unknown.
-func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *guard.Request) defaulting.Policies {
+func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *guard.Request) policy.Policies {
 	policies := e.Policies.Policies()
 	if e.LivePolicies != nil {
 		live, err := e.LivePolicies(ctx)
 		if err != nil {
 			if facts.Policy = e.guarding(ctx, facts, r, policies); facts.Policy.ForceDelete != v1alpha1.RemovalDeny {
-				facts.Policy = guard.Policy{Unknown: true}
+				facts.Policy = policy.Removal{Unknown: true}
 			}
 			return policies
 		}
@@ -84,7 +84,7 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 
 // guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by all policies
 // that there are. What the attach-detach controller does of itself is judged by those of the volume's claim: elsewhere it goes on as without us.
-func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies defaulting.Policies) guard.Policy {
+func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
 	if namespace, _, is := strings.Cut(facts.Volume.Claim, "/"); is {
 		return policies.Removal(e.Lookup.current().Namespace(ctx, namespace), e.Namespace)
 	}
@@ -96,9 +96,9 @@ func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Requ
 }
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.
-func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulting.Policies) (protected map[v1alpha1.RemovalAction][]*corev1.Pod, known bool) {
+func (e *Engine) protectedOn(ctx context.Context, node string, policies policy.Policies) (protected map[v1alpha1.RemovalAction][]*corev1.Pod, known bool) {
 	protected = map[v1alpha1.RemovalAction][]*corev1.Pod{}
-	lookup, guarding := e.Lookup.current(), map[string]guard.Policy{}
+	lookup, guarding := e.Lookup.current(), map[string]policy.Removal{}
 	seen := map[types.UID]bool{}
 	for looked := 1; ; looked++ {
 		pods, err := e.Lookup.podsOn(ctx, node)
@@ -122,21 +122,21 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies defaulti
 const looks = 3
 
 // addProtected adds those that are protected. It is false where there was not enough time.
-func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies defaulting.Policies, lookup *Lookup, guarding map[string]guard.Policy) bool {
+func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies policy.Policies, lookup *Lookup, guarding map[string]policy.Removal) bool {
 	for i := range pods {
 		p := &pods[i]
-		policy, known := guarding[p.Namespace]
+		pol, known := guarding[p.Namespace]
 		if !known {
-			policy = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
-			guarding[p.Namespace] = policy
+			pol = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
+			guarding[p.Namespace] = pol
 		}
 		if ctx.Err() != nil {
 			return false
 		}
-		if len(policy.Names) == 0 {
+		if len(pol.Names) == 0 {
 			continue
 		}
-		for _, action := range policy.HoldsNode(p, lookup.claims(ctx, p.Namespace, p)) {
+		for _, action := range pol.HoldsNode(p, lookup.claims(ctx, p.Namespace, p)) {
 			protected[action] = append(protected[action], p)
 		}
 	}

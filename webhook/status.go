@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // statusOwner owns the status of PodPolicies.
@@ -36,6 +37,8 @@ type PolicyStatus struct {
 	Lookup *Lookup
 	// Live reads policies with all their fields, also those of a later version's CustomResourceDefinition. nil: they are not looked for.
 	Live client.Reader
+	// Nodes reads those of the cluster, as CacheOptions keep them. nil: where a policy's node section holds is not said.
+	Nodes client.Reader
 	// Guard returns the state of the removal guard for a policy.
 	Guard func(types.UID) GuardState
 	// Limits returns what the API server judges by itself of a policy at a generation (Limits.Condition). nil: nothing is said of it.
@@ -51,6 +54,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
+		Watches(&v1alpha1.NodePolicy{}, all).
 		Watches(&rbacv1.RoleBinding{}, all). // by which the guard is armed
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all).
 		Complete(s)
@@ -74,14 +78,15 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var errs []error
-	var again time.Duration
-	for i, status := range s.statuses(list.Items, facts) {
+	statuses := s.statuses(list.Items, facts)
+	again, err := s.tellEnforced(ctx, list.Items, statuses)
+	errs := []error{err} // of nodes; the rest is told all the same
+	for i, status := range statuses {
 		if !s.tellCompiled(&list.Items[i], &status) {
-			again = time.Second
+			again = sooner(again, time.Second)
 		}
 		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c.Reason == v1alpha1.ReasonGuardWaiting {
-			again = time.Second
+			again = sooner(again, time.Second)
 		}
 		for _, field := range unknown[list.Items[i].UID] {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("this version of Podgrace does not know %s, so that it has no effect", field))
@@ -144,12 +149,12 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 
 // statuses returns what is true of each policy.
 func (s *PolicyStatus) statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
-	compiled := make([]*defaulting.Policy, len(policies))
+	compiled := make([]*policy.Policy, len(policies))
 	wrong := make([]error, len(policies))
 	for i := range policies {
-		compiled[i], wrong[i] = defaulting.Compile(&policies[i])
+		compiled[i], wrong[i] = policy.Compile(&policies[i])
 	}
-	inForce := defaulting.Sort(slices.Clone(compiled))
+	inForce := policy.Sort(slices.Clone(compiled))
 	all := make([]v1alpha1.PodPolicyStatus, len(policies))
 	for i := range policies {
 		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts, s.Guard(policies[i].UID))
@@ -157,18 +162,18 @@ func (s *PolicyStatus) statuses(policies []v1alpha1.PodPolicy, facts defaulting.
 	return all
 }
 
-func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, inForce defaulting.Policies, facts defaulting.Facts, state GuardState) v1alpha1.PodPolicyStatus {
+func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inForce policy.Policies, facts defaulting.Facts, state GuardState) v1alpha1.PodPolicyStatus {
 	status := *p.Status.DeepCopy()
 	status.ObservedGeneration = p.Generation
-	status.Summary = defaulting.Summary(&p.Spec)
+	status.Summary = policy.Summary(&p.Spec)
 	status.Warnings = nil
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
 	problems := unguarded(compiled, state)
 	if wrong != nil {
-		problems = append(problems, defaulting.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: compiled.InForce() + ": " + wrong.Error()})
+		problems = append(problems, policy.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: compiled.InForce() + ": " + wrong.Error()})
 	} else {
 		status.Warnings = compiled.Remarks(inForce)
-		problems = append(problems, compiled.Problems(facts)...)
+		problems = append(problems, compiled.Problems(facts.PriorityClasses)...)
 	}
 	if len(problems) > 0 {
 		messages := make([]string, len(problems))
@@ -182,15 +187,15 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *defaulting.Policy, wrong error, i
 }
 
 // unguarded says what is wrong where a policy has a removal section that denies or warns, and nobody is asked.
-func unguarded(p *defaulting.Policy, state GuardState) []defaulting.Problem {
-	if !(defaulting.Policies{p}).RemovalOfAll().Guards() {
+func unguarded(p *policy.Policy, state GuardState) []policy.Problem {
+	if !(policy.Policies{p}).RemovalOfAll().Guards() {
 		return nil
 	}
 	switch state {
 	case GuardWaiting, GuardIdle: // which has not seen it yet
-		return []defaulting.Problem{{Reason: v1alpha1.ReasonGuardWaiting, Message: "its removal section is not in force yet: no replica of the webhook has answered the API server"}}
+		return []policy.Problem{{Reason: v1alpha1.ReasonGuardWaiting, Message: "its removal section is not in force yet: no replica of the webhook has answered the API server"}}
 	case GuardSwitchedOff:
-		return []defaulting.Problem{{Reason: v1alpha1.ReasonGuardOff, Message: "its removal section is not in force: the guard is switched off, by annotation " + AnnotationGuard + " of RoleBinding " + GuardBinding}}
+		return []policy.Problem{{Reason: v1alpha1.ReasonGuardOff, Message: "its removal section is not in force: the guard is switched off, by annotation " + AnnotationGuard + " of RoleBinding " + GuardBinding}}
 	case GuardArmed:
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // ValidatePolicies answers /validate-policies. It refuses a policy of which a part can't be read, which the schema does not see, as
@@ -27,7 +28,7 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) ad
 		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
 			return badRequest("decode the PodPolicy: %w", err)
 		}
-		compiled, err := defaulting.Compile(&p)
+		compiled, err := policy.Compile(&p)
 		if err != nil {
 			return invalid(err)
 		}
@@ -39,7 +40,7 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) ad
 		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
 			return badRequest("decode the NodePolicy: %w", err)
 		}
-		if err := defaulting.CheckNodePolicy(&p); err != nil {
+		if err := policy.CheckNodePolicy(&p); err != nil {
 			return invalid(err)
 		}
 		return admission.Allowed("")
@@ -53,7 +54,7 @@ func (e *Engine) validateException(req admission.Request) admission.Response {
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &x); err != nil {
 		return badRequest("decode the PolicyException: %w", err)
 	}
-	compiled, err := defaulting.CompileException(&x)
+	compiled, err := policy.CompileException(&x)
 	if err != nil {
 		return invalid(err)
 	}
@@ -77,7 +78,7 @@ func invalid(err error) admission.Response {
 	response.Result.Code, response.Result.Reason = http.StatusUnprocessableEntity, metav1.StatusReason(v1alpha1.ReasonInvalidSpec)
 	response.AuditAnnotations = map[string]string{"denied": v1alpha1.ReasonInvalidSpec}
 	response.Result.Details = &metav1.StatusDetails{}
-	for _, cause := range defaulting.FieldErrors(err) {
+	for _, cause := range policy.FieldErrors(err) {
 		response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(cause.Type), Field: cause.Field, Message: cause.ErrorBody()})
 	}
 	return response
@@ -88,24 +89,24 @@ const maxRemarks = 5
 
 // remarks are what the status would say of a policy that can be applied, as warnings. Before the informers have synced only what follows
 // from the policy itself is known.
-func (e *Engine) remarks(ctx context.Context, policy *defaulting.Policy) []string {
-	all, problems := defaulting.Policies{policy}, []defaulting.Problem(nil)
+func (e *Engine) remarks(ctx context.Context, pol *policy.Policy) []string {
+	all, problems := policy.Policies{pol}, []policy.Problem(nil)
 	if e.Ready() {
-		others := slices.DeleteFunc(slices.Clone(e.Policies.Policies()), func(p *defaulting.Policy) bool { return p.Name == policy.Name })
-		all = defaulting.Sort(append(others, policy))
+		others := slices.DeleteFunc(slices.Clone(e.Policies.Policies()), func(p *policy.Policy) bool { return p.Name == pol.Name })
+		all = policy.Sort(append(others, pol))
 		if facts, err := e.Lookup.Facts(ctx, defaulting.Needs{}, "", nil); err == nil {
-			problems = policy.Problems(facts)
+			problems = pol.Problems(facts.PriorityClasses)
 		}
 	}
 	var warnings []string
 	for _, p := range problems {
 		warnings = append(warnings, string(defaulting.Shorten(p.Message)))
 	}
-	for _, remark := range policy.Remarks(all) {
+	for _, remark := range pol.Remarks(all) {
 		warnings = append(warnings, string(defaulting.Shorten(remark)))
 	}
 	if n := len(warnings) - maxRemarks; n > 0 {
-		warnings = append(warnings[:maxRemarks], fmt.Sprintf("%d more in its status: kubectl get podpolicies %s -o yaml", n, policy.Name))
+		warnings = append(warnings[:maxRemarks], fmt.Sprintf("%d more in its status: kubectl get podpolicies %s -o yaml", n, pol.Name))
 	}
 	return warnings
 }

@@ -72,7 +72,7 @@ func TestValidatePolicies(t *testing.T) {
 // Who applies a policy is told what its status would say, beside the policies that are there; of itself it is no other.
 func TestRemarksOnPolicies(t *testing.T) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "there"}}
-	e := newEngine(t, cluster(class), nil, policy("other", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "there"}}), policy("p", v1alpha1.PodPolicySpec{}))
+	e := newEngine(t, cluster(class), nil, podPolicy("other", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "there"}}), podPolicy("p", v1alpha1.PodPolicySpec{}))
 	told := func(spec string) []string {
 		t.Helper()
 		got := e.ValidatePolicies(t.Context(), review(ofPolicies("PodPolicy"), `{"metadata":{"name":"p"},"spec":`+spec+`}`))

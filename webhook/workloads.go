@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // ValidateWorkloads answers /validate-workloads. It never refuses: it warns the person who applies a workload about what
@@ -49,8 +50,8 @@ func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime
 	if err != nil || template == nil {
 		return none, err
 	}
-	request := defaulting.Request{Pod: template.Pod, Namespace: e.Lookup.Namespace(ctx, namespace), User: authenticationv1.UserInfo{}}
-	effective := e.Policies.Policies().For(request, e.Namespace)
+	request := policy.Request{Pod: template.Pod, Namespace: e.Lookup.Namespace(ctx, namespace), User: authenticationv1.UserInfo{}}
+	effective := defaulting.For(e.Policies.Policies(), request, e.Namespace)
 	needs := effective.Needs()
 	facts, err := e.Lookup.Facts(ctx, needs, namespace, template.Pod)
 	if err != nil {

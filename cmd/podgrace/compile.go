@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -74,22 +74,22 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 	if len(wrong) > 0 {
 		return errBadInput
 	}
-	ready := make([]*defaulting.Policy, len(policies))
+	ready := make([]*policy.Policy, len(policies))
 	for i, p := range policies {
-		if ready[i], err = defaulting.Compile(p); err != nil {
+		if ready[i], err = policy.Compile(p); err != nil {
 			return usageError{err}
 		}
 	}
-	exceptions := make([]*defaulting.Exception, len(asked))
+	exceptions := make([]*policy.Exception, len(asked))
 	for i, x := range asked {
-		if exceptions[i], err = defaulting.CompileException(x); err != nil {
+		if exceptions[i], err = policy.CompileException(x); err != nil {
 			return usageError{err}
 		}
 	}
-	defaulting.SortExceptions(exceptions)
+	policy.SortExceptions(exceptions)
 	now := clock.RealClock{}.Now()
-	compiled := webhook.CompileLimits(defaulting.Sort(ready), defaulting.Exceptions(exceptions).InForce(now), namespace, globalDefault)
-	slices.SortFunc(ready, func(a, b *defaulting.Policy) int { return strings.Compare(a.Name, b.Name) })
+	compiled := webhook.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), namespace, globalDefault)
+	slices.SortFunc(ready, func(a, b *policy.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]
 		if v.Extent() == "" {

@@ -18,8 +18,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/explain"
@@ -60,7 +60,7 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 	}
 	exceptions, err := review.ExceptionsOf(ctx, reader, pod.Namespace, w.Now())
 	in.ExceptionsUnknown = err != nil
-	w.Lookup.Exceptions = func(string) defaulting.Exceptions { return exceptions }
+	w.Lookup.Exceptions = func(string) policy.Exceptions { return exceptions }
 	if err := review.Situate(ctx, w, reader, in); err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Name of the ValidatingAdmissionPolicy, and of its binding.
@@ -43,7 +43,7 @@ type Cluster struct {
 	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for the words; empty: none.
 	GlobalDefault string
 	// Exceptions in force. Each ends by itself, at its time.
-	Exceptions defaulting.Exceptions
+	Exceptions policy.Exceptions
 }
 
 // Left is a limit that stays the webhook's alone, and why.
@@ -103,7 +103,7 @@ type Compiled struct {
 }
 
 // Compile makes what the API server judges by itself. Where all of it would cost the API server too much, policies are left out that make it so.
-func Compile(policies defaulting.Policies, cluster Cluster) Compiled {
+func Compile(policies policy.Policies, cluster Cluster) Compiled {
 	all := map[string]bool{}
 	for _, p := range policies {
 		all[p.Name] = true
@@ -113,7 +113,7 @@ func Compile(policies defaulting.Policies, cluster Cluster) Compiled {
 		return compiled
 	}
 	kept := map[string]bool{}
-	fit(policies, func(some defaulting.Policies) bool {
+	fit(policies, func(some policy.Policies) bool {
 		with := maps.Clone(kept)
 		for _, p := range some {
 			with[p.Name] = true
@@ -133,7 +133,7 @@ func Compile(policies defaulting.Policies, cluster Cluster) Compiled {
 
 // fit offers all of a list to take, which takes what it is given as a whole or not at all: what does not fit is offered by halves, the first half
 // first, so that few questions find the few that do not.
-func fit(list defaulting.Policies, take func(defaulting.Policies) bool) {
+func fit(list policy.Policies, take func(policy.Policies) bool) {
 	if len(list) == 0 || take(list) || len(list) == 1 {
 		return
 	}
@@ -144,7 +144,7 @@ func fit(list defaulting.Policies, take func(defaulting.Policies) bool) {
 
 // subject is a policy with limits on pods.
 type subject struct {
-	*defaulting.Policy
+	*policy.Policy
 	index int // among all policies
 	// holds is true in CEL for the pods that it is for; empty: for all.
 	holds string
@@ -170,7 +170,7 @@ type builder struct {
 }
 
 // newBuilder compiles the policies of these names.
-func newBuilder(policies defaulting.Policies, cluster Cluster, of map[string]bool) *builder {
+func newBuilder(policies policy.Policies, cluster Cluster, of map[string]bool) *builder {
 	b := &builder{cluster: cluster}
 	for i, p := range policies {
 		s := &subject{Policy: p, left: map[Limit]string{}, lifted: map[v1alpha1.LiftedLimit]string{}}
@@ -201,7 +201,7 @@ func (s *subject) limits() (all []Limit) {
 	if g := s.Spec.GracePeriod; g != nil && (g.MinSeconds != nil || g.MaxSeconds != nil || g.PreStopMarginSeconds != nil) {
 		all = append(all, GraceBounds)
 	}
-	if r := s.Spec.Removal; r != nil && defaulting.ZeroGraceOf(r) != v1alpha1.ZeroGraceWarn {
+	if r := s.Spec.Removal; r != nil && policy.ZeroGraceOf(r) != v1alpha1.ZeroGraceWarn {
 		all = append(all, ZeroGrace)
 	}
 	return all
@@ -287,7 +287,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				MatchPolicy:    new(admissionregistrationv1.Equivalent),
 				ObjectSelector: &metav1.LabelSelector{},
 				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: defaulting.NeverMatched(b.cluster.Namespace)},
+					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.NeverMatched(b.cluster.Namespace)},
 				}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

@@ -15,13 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/policy"
 )
 
 type option func(*v1alpha1.PodPolicySpec)
 
-func policy(name string, options ...option) *v1alpha1.PodPolicy {
+func podPolicy(name string, options ...option) *v1alpha1.PodPolicy {
 	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, o := range options {
 		o(&p.Spec)
@@ -70,9 +70,9 @@ func worldOf(t *testing.T, policies ...*v1alpha1.PodPolicy) world {
 	if w.compiled.Policy != nil {
 		w.server = serverOf(t, w.compiled)
 	}
-	w.request = defaulting.Request{
+	w.request = policy.Request{
 		Pod:       &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Namespace: "shop"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}},
-		Namespace: defaulting.Namespace{Name: "shop", Labels: map[string]string{corev1.LabelMetadataName: "shop"}},
+		Namespace: policy.Namespace{Name: "shop", Labels: map[string]string{corev1.LabelMetadataName: "shop"}},
 		User:      authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated"}},
 	}
 	return w
@@ -86,21 +86,21 @@ func TestVerdicts(t *testing.T) {
 		policies []*v1alpha1.PodPolicy
 		want     map[string]string
 	}{
-		"no limits":       {[]*v1alpha1.PodPolicy{policy("a"), policy("b", protects(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))}, map[string]string{}},
-		"all that can be": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), protects(v1alpha1.ProtectAll, ""))}, map[string]string{"a": "Full: the API server judges priority.allowedClassNames, removal.zeroGrace by itself"}},
-		"a maximum": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), most(10))},
+		"no limits":       {[]*v1alpha1.PodPolicy{podPolicy("a"), podPolicy("b", protects(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))}, map[string]string{}},
+		"all that can be": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), protects(v1alpha1.ProtectAll, ""))}, map[string]string{"a": "Full: the API server judges priority.allowedClassNames, removal.zeroGrace by itself"}},
+		"a maximum": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), most(10))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames, gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers holds by the webhook alone: to look at more would cost the API server too much"}},
-		"a margin": {[]*v1alpha1.PodPolicy{policy("a", margin(10))},
+		"a margin": {[]*v1alpha1.PodPolicy{podPolicy("a", margin(10))},
 			map[string]string{"a": "Partly: the API server judges gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters, holds by the webhook alone: to look at more would cost the API server too much"}},
-		"claims": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), protects(v1alpha1.ProtectStateful, ""))},
+		"claims": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), protects(v1alpha1.ProtectStateful, ""))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; removal.zeroGrace holds by the webhook alone: which pods are protected depends on their claims, which the API server does not look at (protect: All does not)"}},
-		"owners": {[]*v1alpha1.PodPolicy{policy("a", allows("x"), ownedBy("Job"))},
+		"owners": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), ownedBy("Job"))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; priority.allowedClassNames for a pod with more than 256 ownerReferences holds by the webhook alone: to look at more would cost the API server too much"}},
-		"a condition":         {[]*v1alpha1.PodPolicy{policy("a", least(10), where("object.metadata.labels['app'] == 'web'"))}, map[string]string{"a": minimum}},
-		"one that reads more": {[]*v1alpha1.PodPolicy{policy("a", least(10), where("object.status.phase == ''"))}, map[string]string{"a": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field status, which may not be the same to the API server"}},
-		"a minimum that may lift a maximum": {[]*v1alpha1.PodPolicy{policy("a", most(30)), policy("b", least(40), where("true")), policy("c", least(40))},
+		"a condition":         {[]*v1alpha1.PodPolicy{podPolicy("a", least(10), where("object.metadata.labels['app'] == 'web'"))}, map[string]string{"a": minimum}},
+		"one that reads more": {[]*v1alpha1.PodPolicy{podPolicy("a", least(10), where("object.status.phase == ''"))}, map[string]string{"a": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field status, which may not be the same to the API server"}},
+		"a minimum that may lift a maximum": {[]*v1alpha1.PodPolicy{podPolicy("a", most(30)), podPolicy("b", least(40), where("true")), podPolicy("c", least(40))},
 			map[string]string{"a": "No: gracePeriod holds by the webhook alone: its maximum is below the minimum of PodPolicy b, " + unsure, "b": minimum, "c": minimum}},
-		"a maximum that may limit a margin": {[]*v1alpha1.PodPolicy{policy("a", margin(5)), policy("b", most(40), where("object.kind == 'Pod'"))},
+		"a maximum that may limit a margin": {[]*v1alpha1.PodPolicy{podPolicy("a", margin(5)), podPolicy("b", most(40), where("object.kind == 'Pod'"))},
 			map[string]string{"a": "No: gracePeriod holds by the webhook alone: the maximum of PodPolicy b limits what preStop may need, " + unsure,
 				"b": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field kind, which may not be the same to the API server"}},
 	} {
@@ -124,11 +124,11 @@ func TestConditionThatFails(t *testing.T) {
 		class  string
 		says   string
 	}{
-		"within":       {policy("a", allows("high"), where(fails)), "high", ""},
-		"beyond":       {policy("a", allows("high"), where(fails)), "low", "resulted in error"},
-		"another not":  {policy("a", allows("high"), where(fails, "request.userInfo.username == 'joe'")), "low", ""},
-		"not, another": {policy("a", allows("high"), where("request.userInfo.username == 'joe'", fails)), "low", ""},
-		"another is":   {policy("a", allows("high"), where("request.userInfo.username == 'jane'", fails)), "low", "resulted in error"},
+		"within":       {podPolicy("a", allows("high"), where(fails)), "high", ""},
+		"beyond":       {podPolicy("a", allows("high"), where(fails)), "low", "resulted in error"},
+		"another not":  {podPolicy("a", allows("high"), where(fails, "request.userInfo.username == 'joe'")), "low", ""},
+		"not, another": {podPolicy("a", allows("high"), where("request.userInfo.username == 'joe'", fails)), "low", ""},
+		"another is":   {podPolicy("a", allows("high"), where("request.userInfo.username == 'jane'", fails)), "low", "resulted in error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := worldOf(t, tc.policy)
@@ -147,7 +147,7 @@ func TestConditionThatFails(t *testing.T) {
 
 // The largest pods cost the API server no more than it grants, and are let go where the webhook lets them go.
 func TestLargePods(t *testing.T) {
-	w := worldOf(t, policy("a", least(10), most(600), margin(5), allows("high"), protects(v1alpha1.ProtectAll, "")), policy("b", least(20), most(500), margin(7)))
+	w := worldOf(t, podPolicy("a", least(10), most(600), margin(5), allows("high"), protects(v1alpha1.ProtectAll, "")), podPolicy("b", least(20), most(500), margin(7)))
 	hook := func(script string) *corev1.Lifecycle {
 		return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}}
 	}
@@ -188,7 +188,7 @@ func TestLargePods(t *testing.T) {
 
 // Where it is not known whose pod it is, a bound of a policy that may be for it lifts another's.
 func TestManyOwners(t *testing.T) {
-	w := worldOf(t, policy("a", most(30)), policy("b", least(40), ownedBy("Job")), policy("c", margin(20)), policy("d", most(35), ownedBy("Job")))
+	w := worldOf(t, podPolicy("a", most(30)), podPolicy("b", least(40), ownedBy("Job")), podPolicy("c", margin(20)), podPolicy("d", most(35), ownedBy("Job")))
 	w.request.Pod.OwnerReferences = append(make([]metav1.OwnerReference, limits.MaxItems), metav1.OwnerReference{Kind: "Job", Controller: new(true)})
 	w.request.Pod.Spec.TerminationGracePeriodSeconds = new(int64(40))
 	if _, words, _ := w.validate(); words != "" {
@@ -203,7 +203,7 @@ func TestManyOwners(t *testing.T) {
 func TestTooDear(t *testing.T) {
 	var policies []*v1alpha1.PodPolicy
 	for i := range 30 {
-		policies = append(policies, policy(fmt.Sprintf("p%02d", i), least(10), where(`object.metadata.?annotations[?'a'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`)))
+		policies = append(policies, podPolicy(fmt.Sprintf("p%02d", i), least(10), where(`object.metadata.?annotations[?'a'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`)))
 	}
 	c := worldOf(t, policies...).compiled
 	compiled := 0
@@ -227,7 +227,7 @@ func TestOnlyTheDearIsLeftOut(t *testing.T) {
 	for i := range dear {
 		dear[i] = fmt.Sprintf(`object.metadata.?annotations[?'a%d'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`, i)
 	}
-	c := worldOf(t, policy("a", least(10)), policy("b", least(20), where(dear...)), policy("c", least(30)), policy("d", allows("x"), where(dear...)), policy("e", allows("x"))).compiled
+	c := worldOf(t, podPolicy("a", least(10)), podPolicy("b", least(20), where(dear...)), podPolicy("c", least(30)), podPolicy("d", allows("x"), where(dear...)), podPolicy("e", allows("x"))).compiled
 	for name, v := range c.Verdicts {
 		if want := map[string]string{"b": "No", "d": "No", "e": "Full"}[name]; v.Extent() != cmp.Or(want, "Partly") {
 			t.Errorf("%s: %s: %s", name, v.Extent(), v.Message())
@@ -236,22 +236,22 @@ func TestOnlyTheDearIsLeftOut(t *testing.T) {
 }
 
 // exceptions are so many of each of some namespaces from policy a, each for the pods of one app.
-func exceptions(t *testing.T, namespaces, each int, lifts ...v1alpha1.LiftedLimit) defaulting.Exceptions {
+func exceptions(t *testing.T, namespaces, each int, lifts ...v1alpha1.LiftedLimit) policy.Exceptions {
 	t.Helper()
-	var all []*defaulting.Exception
+	var all []*policy.Exception
 	for n := range namespaces {
 		for i := range each {
 			x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("namespace-%d", n), Name: fmt.Sprintf("x%d", i), Generation: 1}, Spec: v1alpha1.PolicyExceptionSpec{
 				Policy: "a", Limits: lifts, Until: noon.Add(time.Hour).Format(time.RFC3339), PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d-%d", n, i)})}}
 			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: 1}
-			compiled, err := defaulting.CompileException(x)
+			compiled, err := policy.CompileException(x)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, compiled)
 		}
 	}
-	return defaulting.SortExceptions(all)
+	return policy.SortExceptions(all)
 }
 
 // Exceptions from one policy take nothing from another, and who has too many of them takes nothing from another namespace.
@@ -269,7 +269,7 @@ func TestManyExceptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := worldOf(t, policy("a", least(10), allows("x")), policy("b", most(100)), policy("c", allows("x", "y")))
+			w := worldOf(t, podPolicy("a", least(10), allows("x")), podPolicy("b", most(100)), podPolicy("c", allows("x", "y")))
 			w.exceptions = slices.Concat(exceptions(t, tc.namespaces, tc.each, v1alpha1.LiftMinSeconds), exceptions(t, tc.namespaces+1, tc.also, v1alpha1.LiftMinSeconds)[tc.namespaces*tc.also:])
 			cluster := here
 			cluster.Exceptions = w.exceptions
@@ -279,15 +279,15 @@ func TestManyExceptions(t *testing.T) {
 			if (tc.apart == "") == strings.Contains(message, "exceptions") || !strings.Contains(message, tc.apart) {
 				t.Errorf("a: %s", message)
 			}
-			for policy, want := range map[string]string{"b": "Partly", "c": "Full"} {
-				if v := w.compiled.Verdicts[policy]; v.Extent() != want || strings.Contains(v.Message(), "exceptions") {
-					t.Errorf("%s: %s: %s", policy, v.Extent(), v.Message())
+			for p, want := range map[string]string{"b": "Partly", "c": "Full"} {
+				if v := w.compiled.Verdicts[p]; v.Extent() != want || strings.Contains(v.Message(), "exceptions") {
+					t.Errorf("%s: %s: %s", p, v.Extent(), v.Message())
 				}
 			}
 			w.request.Pod.Spec.TerminationGracePeriodSeconds, w.request.Pod.CreationTimestamp = new(int64(5)), metav1.NewTime(noon)
 			for _, at := range []struct{ namespace, app string }{{"namespace-0", "app-0-0"}, {"namespace-2", "app-2-0"}, {"namespace-2", "app-1-0"}, {"shop", "app-0-0"}} {
 				w.request.Namespace.Name, w.request.Pod.Namespace, w.request.Pod.Labels = at.namespace, at.namespace, map[string]string{"app.kubernetes.io/name": at.app}
-				w.request.Namespace.Exceptions = slices.DeleteFunc(slices.Clone(w.exceptions), func(x *defaulting.Exception) bool { return x.Namespace != at.namespace })
+				w.request.Namespace.Exceptions = slices.DeleteFunc(slices.Clone(w.exceptions), func(x *policy.Exception) bool { return x.Namespace != at.namespace })
 				reasons, words, _ := w.validate()
 				denials := w.judge(t, holds(true))
 				switch {
@@ -305,7 +305,7 @@ func TestManyExceptions(t *testing.T) {
 func TestManyPolicies(t *testing.T) {
 	var policies []*v1alpha1.PodPolicy
 	for i := range 50 {
-		p := policy(fmt.Sprintf("p%03d", i), least(int64(i)), most(int64(600-i)), margin(5), allows("a", "b", fmt.Sprint(i)))
+		p := podPolicy(fmt.Sprintf("p%03d", i), least(int64(i)), most(int64(600-i)), margin(5), allows("a", "b", fmt.Sprint(i)))
 		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": fmt.Sprint(i), "stage": "live"})}
 		policies = append(policies, p)
 	}

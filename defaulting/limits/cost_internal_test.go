@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // What exceptions are said to cost is no less than what the API server's estimator says.
@@ -22,11 +22,11 @@ func TestCostOfExcept(t *testing.T) {
 	}
 	seen := 0
 	rapid.Check(t, func(t *rapid.T) {
-		policy, err := defaulting.Compile(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))}}})
+		p, err := policy.Compile(&v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []*defaulting.Exception
+		var all []*policy.Exception
 		for i := range rapid.IntRange(1, 12).Draw(t, "exceptions") {
 			x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: rapid.SampledFrom([]string{"n", "a-much-longer-namespace"}).Draw(t, "namespace"), Name: fmt.Sprint(i)}, Spec: v1alpha1.PolicyExceptionSpec{
 				Policy: "a", Limits: []v1alpha1.LiftedLimit{v1alpha1.LiftMinSeconds}, Until: time.Unix(1_900_000_000, 0).UTC().Format(time.RFC3339), PodSelector: &v1alpha1.LabelSelector{}}}
@@ -39,13 +39,13 @@ func TestCostOfExcept(t *testing.T) {
 				}
 				x.Spec.PodSelector.MatchExpressions = append(x.Spec.PodSelector.MatchExpressions, r)
 			}
-			compiled, err := defaulting.CompileException(x)
+			compiled, err := policy.CompileException(x)
 			if err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, compiled)
 		}
-		for _, v := range Compile(defaulting.Policies{policy}, Cluster{Exceptions: defaulting.SortExceptions(all)}).Policy.Spec.Variables {
+		for _, v := range Compile(policy.Policies{p}, Cluster{Exceptions: policy.SortExceptions(all)}).Policy.Spec.Variables {
 			if isExcept(v) {
 				seen++
 				if said, is := costOfExcept(v.Expression), costOf(env, v.Expression, ofOurs); said < is {

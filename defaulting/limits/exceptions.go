@@ -11,7 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // CEL has no clock, and a leader that would take an exception out at its end may be away. But the API server writes the time into a pod that is
@@ -101,7 +101,7 @@ func (b *builder) exceptionsByNamespace() (list []*namespaceExceptions) {
 		}
 		var limits []string
 		for _, l := range lifted {
-			if slices.Contains(x.Spec.Limits, l) && defaulting.HasLimit(s.Spec, l) {
+			if slices.Contains(x.Spec.Limits, l) && policy.HasLimit(s.Spec, l) {
 				limits = append(limits, string(l))
 			}
 		}

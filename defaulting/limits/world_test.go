@@ -25,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -54,29 +55,29 @@ func (h holds) Allowed(_ context.Context, user authenticationv1.UserInfo, what a
 
 // world is one random case.
 type world struct {
-	policies defaulting.Policies
+	policies policy.Policies
 	// exceptions that somebody asked for, of which those are compiled that are in force at noon.
-	exceptions defaulting.Exceptions
+	exceptions policy.Exceptions
 	compiled   limits.Compiled
 	server     *apiserver.Policies
-	request    defaulting.Request
+	request    policy.Request
 }
 
-func compile(t interface{ Fatal(...any) }, policies ...*v1alpha1.PodPolicy) defaulting.Policies {
-	all := make([]*defaulting.Policy, len(policies))
+func compile(t interface{ Fatal(...any) }, policies ...*v1alpha1.PodPolicy) policy.Policies {
+	all := make([]*policy.Policy, len(policies))
 	for i, p := range policies {
 		var err error
-		if all[i], err = defaulting.Compile(p); err != nil {
+		if all[i], err = policy.Compile(p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return defaulting.Sort(all)
+	return policy.Sort(all)
 }
 
 // validate is what the webhook says of the pod's limits: its first words, or none; and whether a match condition failed.
 func (w world) validate() (reasons []string, words string, fails bool) {
 	facts := defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}, Partial: true, GlobalDefault: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}}
-	result := w.policies.For(w.request, here.Namespace).Validate(w.request, facts)
+	result := defaulting.For(w.policies, w.request, here.Namespace).Validate(w.request, facts)
 	for _, d := range result.Denials {
 		reasons = append(reasons, d.Reason.Code)
 		if words == "" {
@@ -89,7 +90,7 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 
 // excepted says whether the webhook would refuse the pod but for an exception.
 func (w world) excepted() bool {
-	return len(w.policies.For(w.request, here.Namespace).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
+	return len(defaulting.For(w.policies, w.request, here.Namespace).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
 }
 
 // judge is what the API server says of the same.
@@ -120,7 +121,7 @@ func serverOf(t interface{ Fatal(...any) }, c limits.Compiled) *apiserver.Polici
 	return p
 }
 
-func reviewOf(t interface{ Fatal(...any) }, req defaulting.Request, may apiserver.Authorizer) apiserver.Request {
+func reviewOf(t interface{ Fatal(...any) }, req policy.Request, may apiserver.Authorizer) apiserver.Request {
 	raw, err := json.Marshal(req.Pod)
 	if err != nil {
 		t.Fatal(err)
@@ -165,12 +166,12 @@ const podsEach = 30
 var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 
 // drawExceptions are some in which namespaces, selectors, ends and grants differ.
-func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Exceptions {
+func drawExceptions(t *rapid.T, policies policy.Policies) policy.Exceptions {
 	names := []string{"gone"}
 	for _, p := range policies {
 		names = append(names, p.Name, p.Name)
 	}
-	all := make([]*defaulting.Exception, pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
+	all := make([]*policy.Exception, pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
 	for i := range all {
 		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "shop", "shop", "other"), Name: fmt.Sprintf("x%d", i), Generation: 2}}
 		x.Spec = v1alpha1.PolicyExceptionSpec{
@@ -184,7 +185,7 @@ func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Excepti
 		if !rarely(t, "not granted") {
 			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: pick[int64](t, "generation", 2, 2, 2, 2, 1)}
 		}
-		compiled, err := defaulting.CompileException(x)
+		compiled, err := policy.CompileException(x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,14 +194,14 @@ func drawExceptions(t *rapid.T, policies defaulting.Policies) defaulting.Excepti
 	if pick(t, "too many", false, false, false, false, false, true) {
 		all = append(all, drawLarge(t, names)...)
 	}
-	return defaulting.SortExceptions(all)
+	return policy.SortExceptions(all)
 }
 
 // drawLarge are exceptions from one policy that are too many for the API server to look at, though each is as the schema allows.
-func drawLarge(t *rapid.T, policies []string) []*defaulting.Exception {
+func drawLarge(t *rapid.T, policies []string) []*policy.Exception {
 	of, namespace, limits := pick(t, "policy", policies...), pick(t, "namespace", "shop", "other"), rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted")
 	operator := pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn)
-	all := make([]*defaulting.Exception, 3)
+	all := make([]*policy.Exception, 3)
 	for i := range all {
 		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("large%d", i), Generation: 1}}
 		x.Spec = v1alpha1.PolicyExceptionSpec{Policy: of, Reason: "r", Owner: "o", Until: noon.Add(time.Hour).Format(time.RFC3339), Limits: limits, PodSelector: &v1alpha1.LabelSelector{}}
@@ -213,7 +214,7 @@ func drawLarge(t *rapid.T, policies []string) []*defaulting.Exception {
 		}
 		x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: 1}
 		var err error
-		if all[i], err = defaulting.CompileException(x); err != nil {
+		if all[i], err = policy.CompileException(x); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -223,17 +224,17 @@ func drawLarge(t *rapid.T, policies []string) []*defaulting.Exception {
 var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
 
 // drawRequest is the creation of a pod at some moment, as the webhook's clock has it; the API server writes it in whole seconds.
-func (w world) drawRequest(t *rapid.T) defaulting.Request {
+func (w world) drawRequest(t *rapid.T) policy.Request {
 	r := drawRequest(t)
 	now := noon.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "now")))
 	r.Pod.CreationTimestamp = metav1.NewTime(now)
-	r.Namespace.Exceptions = slices.DeleteFunc(w.exceptions.InForce(now), func(x *defaulting.Exception) bool { return x.Namespace != r.Namespace.Name })
+	r.Namespace.Exceptions = slices.DeleteFunc(w.exceptions.InForce(now), func(x *policy.Exception) bool { return x.Namespace != r.Namespace.Name })
 	return r
 }
 
-func drawRequest(t *rapid.T) defaulting.Request {
-	r := defaulting.Request{Pod: drawPod(t), DryRun: rarely(t, "dry run")}
-	r.Namespace = defaulting.Namespace{Name: "shop", Labels: drawLabels(t, "namespace ")}
+func drawRequest(t *rapid.T) policy.Request {
+	r := policy.Request{Pod: drawPod(t), DryRun: rarely(t, "dry run")}
+	r.Namespace = policy.Namespace{Name: "shop", Labels: drawLabels(t, "namespace ")}
 	if rarely(t, "another namespace") {
 		r.Namespace.Name = pick(t, "namespace", "kube-system", "podgrace-system")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // zeroGrace is what validateGracePeriod of package defaulting says of a grace period of 0, as far as it is by policies that protect all
@@ -18,7 +19,7 @@ func (b *builder) zeroGrace() []admissionregistrationv1.Validation {
 	}
 	var denying, raising []*subject
 	for _, s := range strict {
-		if defaulting.ZeroGraceOf(s.Spec.Removal) == v1alpha1.ZeroGraceDeny {
+		if policy.ZeroGraceOf(s.Spec.Removal) == v1alpha1.ZeroGraceDeny {
 			denying = append(denying, s)
 		} else {
 			raising = append(raising, s)

@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -282,7 +282,7 @@ func TestExceptionsWhileAway(t *testing.T) {
 func TestExceptionEndsWithoutALeader(t *testing.T) {
 	s := shared.Get(t)
 	g := &ground{Suite: s, namespace: s.Namespace(t)}
-	policy, err := defaulting.Compile(&v1alpha1.PodPolicy{
+	pol, err := policy.Compile(&v1alpha1.PodPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "unknown-to-the-leader"},
 		Spec: v1alpha1.PodPolicySpec{
 			Match:       &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{corev1.LabelMetadataName: g.namespace})},
@@ -293,12 +293,12 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := time.Now().Add(10 * time.Second).UTC().Truncate(time.Second)
-	var inForce []*defaulting.Exception
+	var inForce []*policy.Exception
 	for name, until := range map[string]time.Time{"long": end.Add(time.Hour), "short": end} {
-		x, err := defaulting.CompileException(&v1alpha1.PolicyException{
+		x, err := policy.CompileException(&v1alpha1.PolicyException{
 			ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: name},
 			Spec: v1alpha1.PolicyExceptionSpec{
-				Policy: policy.Name, Limits: []v1alpha1.LiftedLimit{v1alpha1.LiftMinSeconds}, PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app": name}), Until: until.Format(time.RFC3339),
+				Policy: pol.Name, Limits: []v1alpha1.LiftedLimit{v1alpha1.LiftMinSeconds}, PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app": name}), Until: until.Format(time.RFC3339),
 			},
 		})
 		if err != nil {
@@ -306,7 +306,7 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 		}
 		inForce = append(inForce, x)
 	}
-	compiled := limits.Compile(defaulting.Policies{policy}, limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", Exceptions: defaulting.SortExceptions(inForce)})
+	compiled := limits.Compile(policy.Policies{pol}, limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", Exceptions: policy.SortExceptions(inForce)})
 	compiled.Policy.Name, compiled.Binding.Name, compiled.Binding.Spec.PolicyName = g.namespace, g.namespace, g.namespace
 	s.Create(t, compiled.Policy)
 	s.Create(t, compiled.Binding)

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // drawPod makes a plain pod as a user or a controller sends it: names, labels, annotations, owners and one container.
@@ -148,7 +147,7 @@ func drawProbe(s source, withGrace bool) *corev1.Probe {
 	return p
 }
 
-var claims = guard.Claims{
+var claims = policy.Claims{
 	"once":  {Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}},
 	"many":  {Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}},
 	"empty": {},
@@ -199,6 +198,6 @@ func addOwnSpread(s source, spec *corev1.PodSpec) {
 }
 
 // request is a pod at the webhook.
-func request(pod *corev1.Pod, user authenticationv1.UserInfo) defaulting.Request {
-	return defaulting.Request{Pod: pod, Namespace: defaulting.Namespace{Name: namespace, Labels: map[string]string{"team": "a"}}, User: user}
+func request(pod *corev1.Pod, user authenticationv1.UserInfo) policy.Request {
+	return policy.Request{Pod: pod, Namespace: policy.Namespace{Name: namespace, Labels: map[string]string{"team": "a"}}, User: user}
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Policies are drawn valid by the rules of the CRD (TestPoliciesAreValid asks the CRD), either as the API server stores
@@ -218,22 +218,22 @@ func drawRemoval(s source, stored bool) *v1alpha1.RemovalSection {
 }
 
 // compiled makes policies ready. Match conditions are compiled once a list.
-func compiled(t fataler, policies []*v1alpha1.PodPolicy) defaulting.Policies {
-	ready := make([]*defaulting.Policy, 0, len(policies))
+func compiled(t fataler, policies []*v1alpha1.PodPolicy) policy.Policies {
+	ready := make([]*policy.Policy, 0, len(policies))
 	for _, p := range policies {
-		var c *defaulting.Policy
+		var c *policy.Policy
 		var err error
 		if p.Spec.Match != nil && len(p.Spec.Match.MatchConditions) > 0 {
 			c, err = compiledWithConditions(p)
 		} else {
-			c, err = defaulting.Compile(p)
+			c, err = policy.Compile(p)
 		}
 		if err != nil {
 			t.Fatalf("the generator made a bad policy: %v\n%s", err, show(p))
 		}
 		ready = append(ready, c)
 	}
-	return defaulting.Sort(ready)
+	return policy.Sort(ready)
 }
 
 type fataler interface{ Fatalf(string, ...any) }
@@ -241,17 +241,17 @@ type fataler interface{ Fatalf(string, ...any) }
 // conditionCache holds one compiled policy for each list of match conditions and selectors.
 var conditionCache sync.Map
 
-func compiledWithConditions(p *v1alpha1.PodPolicy) (*defaulting.Policy, error) {
+func compiledWithConditions(p *v1alpha1.PodPolicy) (*policy.Policy, error) {
 	key := show(p.Spec.Match)
 	cached, ok := conditionCache.Load(key)
 	if !ok {
-		c, err := defaulting.Compile(p)
+		c, err := policy.Compile(p)
 		if err != nil {
 			return nil, err
 		}
 		cached, _ = conditionCache.LoadOrStore(key, c)
 	}
-	c := *cached.(*defaulting.Policy)
+	c := *cached.(*policy.Policy)
 	c.Name, c.Spec = p.Name, &p.Spec
 	return &c, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 type priorityCase struct {
@@ -60,7 +61,7 @@ func TestFidelityPriority(t *testing.T) {
 		policies := compiled(t, c.Policies)
 		facts := defaulting.Facts{PriorityClasses: c.Classes, GlobalDefault: defaulting.GlobalDefaultOf(c.Classes)}
 		arrived := sent(t, first)
-		result := policies.For(request(arrived, authenticationv1.UserInfo{}), "").Apply(request(arrived, authenticationv1.UserInfo{}), facts)
+		result := defaulting.For(policies, request(arrived, authenticationv1.UserInfo{}), "").Apply(request(arrived, authenticationv1.UserInfo{}), facts)
 		if len(result.Denials) > 0 {
 			t.Fatalf("denied: %v\n%s", result.Denials, show(c))
 		}
@@ -154,9 +155,9 @@ func severalLowest(classes map[string]*schedulingv1.PriorityClass) bool {
 }
 
 // checkPriorityValidated: Podgrace's own validation and a second call have nothing to add.
-func checkPriorityValidated(t *rapid.T, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod, given string) {
+func checkPriorityValidated(t *rapid.T, policies policy.Policies, facts defaulting.Facts, internal *core.Pod, given string) {
 	final := request(sent(t, internal), authenticationv1.UserInfo{})
-	effective := policies.For(final, "")
+	effective := defaulting.For(policies, final, "")
 	for _, d := range effective.Validate(final, facts).Denials {
 		if d.Reason.Code == "PriorityMismatch" || d.Reason.Code == "PreemptionPolicyMismatch" || given != "" && d.Reason.Code == "PriorityClassNotAllowed" {
 			t.Fatalf("Podgrace refuses what it made itself: %+v", d)

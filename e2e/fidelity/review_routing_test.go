@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -62,7 +62,7 @@ func TestFidelityReviewCalls(t *testing.T) {
 	type policies struct{ actors, idle bool }
 	reviews := map[policies]*apiserver.Webhooks{}
 	for _, p := range []policies{{}, {actors: true}, {idle: true}, {actors: true, idle: true}} {
-		together := guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}
+		together := policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}
 		if p.actors {
 			together.AllowedActors = []string{userRepair.Username}
 		}
@@ -112,7 +112,7 @@ func TestFidelityReviewPolicies(t *testing.T) {
 	server := newRouter(t)
 	reviews := map[bool]*apiserver.Policies{} // by whether the guard is idle
 	for idle, force := range map[bool]v1alpha1.RemovalAction{false: v1alpha1.RemovalDeny, true: v1alpha1.RemovalAllow} {
-		policies, err := apiserver.NewPolicies(guard.Policy{Names: []string{"guarded"}, ForceDelete: force})
+		policies, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: force})
 		if err != nil {
 			t.Fatal(err)
 		}

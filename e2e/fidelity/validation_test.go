@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
+	"github.com/podgrace/podgrace/policy"
 )
 
 type validationCase struct {
@@ -54,7 +55,7 @@ func (c *validationCase) facts() defaulting.Facts {
 	return facts
 }
 
-func (c *validationCase) request(pod *corev1.Pod) defaulting.Request {
+func (c *validationCase) request(pod *corev1.Pod) policy.Request {
 	user := authenticationv1.UserInfo{Username: "alice"}
 	if c.Kubelet {
 		user = authenticationv1.UserInfo{Username: "system:node:n0", Groups: []string{"system:nodes"}}
@@ -83,7 +84,7 @@ func TestFidelityValidation(t *testing.T) {
 		policies, facts := compiled(t, c.Policies), c.facts()
 		arrived := sent(t, first)
 		untouched := arrived.DeepCopy()
-		result := policies.For(c.request(arrived), "").Apply(c.request(arrived), facts)
+		result := defaulting.For(policies, c.request(arrived), "").Apply(c.request(arrived), facts)
 		if !equality.Semantic.DeepEqual(arrived, untouched) {
 			t.Fatalf("Apply changed the pod that it was given\n%s", show(arrived))
 		}
@@ -111,7 +112,7 @@ func TestFidelityValidation(t *testing.T) {
 		checkSettled(t, c, policies, facts, second, "before the merge")
 		checkSettled(t, c, policies, facts, stored, "after the merge")
 		checkOwnValidation(t, c, policies, facts, stored)
-		if keeps := saysZero(result); keeps != saysZero(policies.For(c.request(sent(t, stored)), "").Validate(c.request(sent(t, stored)), facts)) {
+		if keeps := saysZero(result); keeps != saysZero(defaulting.For(policies, c.request(sent(t, stored)), "").Validate(c.request(sent(t, stored)), facts)) {
 			t.Fatalf("of a grace period of 0 only one of the two webhooks warns\n%s", show(c.Policies, sent(t, stored)))
 		} else if keeps {
 			counts.add("keeps 0, warned")
@@ -138,9 +139,9 @@ func countSections(counts *tally, changes []defaulting.Change) {
 }
 
 // checkSettled: a webhook may be called again, after others changed the pod, or see a stored one.
-func checkSettled(t *rapid.T, c *validationCase, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod, when string) {
+func checkSettled(t *rapid.T, c *validationCase, policies policy.Policies, facts defaulting.Facts, internal *core.Pod, when string) {
 	req := c.request(sent(t, internal))
-	if again := policies.For(req, "").Apply(req, facts); len(again.Changes) > 0 || len(again.Denials) > 0 {
+	if again := defaulting.For(policies, req, "").Apply(req, facts); len(again.Changes) > 0 || len(again.Denials) > 0 {
 		t.Fatalf("%s a second call decides anew\n%s", when, show(again, req.Pod))
 	}
 }
@@ -149,9 +150,9 @@ func checkSettled(t *rapid.T, c *validationCase, policies defaulting.Policies, f
 // pod's creator chose: a class that is not allowed, a preStop that can't fit.
 var judgedBySelf = sets.New("PriorityMismatch", "PreemptionPolicyMismatch", "GracePeriodOutOfBounds", "EnforcementForged", "ProtectionForged", "ZeroGracePeriod")
 
-func checkOwnValidation(t *rapid.T, c *validationCase, policies defaulting.Policies, facts defaulting.Facts, internal *core.Pod) {
+func checkOwnValidation(t *rapid.T, c *validationCase, policies policy.Policies, facts defaulting.Facts, internal *core.Pod) {
 	req := c.request(sent(t, internal))
-	for _, d := range policies.For(req, "").Validate(req, facts).Denials {
+	for _, d := range defaulting.For(policies, req, "").Validate(req, facts).Denials {
 		if judgedBySelf.Has(d.Reason.Code) {
 			t.Fatalf("Podgrace refuses what it made itself: %+v\n%s", d, show(req.Pod))
 		}

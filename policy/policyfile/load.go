@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // maxSize is how much of a file is read. A real policy is a few KiB.
@@ -119,15 +119,15 @@ type kind[T any, P object[T]] struct {
 var (
 	podPolicies = kind[v1alpha1.PodPolicy, *v1alpha1.PodPolicy]{
 		name: "PodPolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.PodPolicyCRD) }),
-		check: func(p *v1alpha1.PodPolicy) error { _, err := defaulting.Compile(p); return err },
+		check: func(p *v1alpha1.PodPolicy) error { _, err := policy.Compile(p); return err },
 	}
 	nodePolicies = kind[v1alpha1.NodePolicy, *v1alpha1.NodePolicy]{
 		name: "NodePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.NodePolicyCRD) }),
-		check: defaulting.CheckNodePolicy,
+		check: policy.CheckNodePolicy,
 	}
 	policyExceptions = kind[v1alpha1.PolicyException, *v1alpha1.PolicyException]{
 		name: "PolicyException", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.PolicyExceptionCRD) }),
-		check: func(x *v1alpha1.PolicyException) error { _, err := defaulting.CompileException(x); return err },
+		check: func(x *v1alpha1.PolicyException) error { _, err := policy.CompileException(x); return err },
 	}
 )
 

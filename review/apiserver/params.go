@@ -12,7 +12,7 @@ import (
 )
 
 // params are what the policy is evaluated with: nothing, once, where it takes no parameters.
-func (p *policy) params(r *Request) ([]runtime.Object, error) {
+func (p *admissionPolicy) params(r *Request) ([]runtime.Object, error) {
 	if p.Spec.ParamKind == nil {
 		return []runtime.Object{nil}, nil
 	}

@@ -14,18 +14,18 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"github.com/podgrace/podgrace/deploy"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Policies are Podgrace's ValidatingAdmissionPolicies as shipped, with their bindings. They may be used by several goroutines at
 // once.
 type Policies struct {
-	policies []policy
+	policies []admissionPolicy
 	// armed: the removal guard is.
 	armed bool
 }
 
-type policy struct {
+type admissionPolicy struct {
 	selection
 	*admissionregistrationv1.ValidatingAdmissionPolicy
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -47,7 +47,7 @@ type Denial struct {
 }
 
 // NewPolicies reads the policies. ofAll is what all PodPolicies together say of what is in no namespace, as for NewWebhooks.
-func NewPolicies(ofAll guard.Policy) (*Policies, error) {
+func NewPolicies(ofAll policy.Removal) (*Policies, error) {
 	return ReadPolicies(deploy.AdmissionPolicies, ofAll.Guards())
 }
 
@@ -78,9 +78,9 @@ func ReadPolicies(text []byte, armed bool) (*Policies, error) {
 	return all, nil
 }
 
-func newPolicy(definition *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (policy, error) {
+func newPolicy(definition *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (admissionPolicy, error) {
 	if err := modelled(definition, binding); err != nil {
-		return policy{}, err
+		return admissionPolicy{}, err
 	}
 	defaultPolicy(definition)
 	match := definition.Spec.MatchConstraints
@@ -90,9 +90,9 @@ func newPolicy(definition *admissionregistrationv1.ValidatingAdmissionPolicy, bi
 	}
 	selection, err := newSelection(rules, match.NamespaceSelector, match.ObjectSelector, *match.MatchPolicy)
 	if err != nil {
-		return policy{}, err
+		return admissionPolicy{}, err
 	}
-	return policy{
+	return admissionPolicy{
 		selection: selection, ValidatingAdmissionPolicy: definition, binding: binding, readsNamespace: readsNamespace(&definition.Spec),
 		validator: sync.OnceValues(func() (*validator, error) { return compile(definition) }),
 	}, nil
@@ -148,14 +148,14 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 	var unknown phrases
 	evaluation := &evaluation{Request: &r}
 	for i := range p.policies {
-		policy := &p.policies[i]
-		matches, sure := policy.matches(&r, evaluation.plain())
+		vap := &p.policies[i]
+		matches, sure := vap.matches(&r, evaluation.plain())
 		if !matches {
 			continue
 		}
-		found, err := policy.judge(ctx, evaluation, p.armed, &unknown)
+		found, err := vap.judge(ctx, evaluation, p.armed, &unknown)
 		if err != nil {
-			return nil, nil, fmt.Errorf("admission policy %s: %w", policy.Name, err)
+			return nil, nil, fmt.Errorf("admission policy %s: %w", vap.Name, err)
 		}
 		if len(found) > 0 && !sure {
 			unknown.add(namespaceUnknown(&r))
@@ -169,7 +169,7 @@ func (p *Policies) Validate(ctx context.Context, r Request) ([]Denial, []string,
 }
 
 // judge evaluates the policy once for each of its parameters.
-func (p *policy) judge(ctx context.Context, e *evaluation, armed bool, unknown *phrases) ([]Denial, error) {
+func (p *admissionPolicy) judge(ctx context.Context, e *evaluation, armed bool, unknown *phrases) ([]Denial, error) {
 	versioned, err := e.versioned()
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func unsure(what string, param runtime.Object) string {
 
 // namespaceFor is the namespace as the expressions see it. Of an unknown one they see nothing, so that one that reads it
 // fails, but where the parameter selects namespaces by their names alone.
-func (p *policy) namespaceFor(r *Request, param runtime.Object) (namespace *corev1.Namespace, sure bool) {
+func (p *admissionPolicy) namespaceFor(r *Request, param runtime.Object) (namespace *corev1.Namespace, sure bool) {
 	switch {
 	case r.AdmissionRequest.Namespace == "":
 		return nil, true

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 func policies(t testing.TB) *apiserver.Policies {
 	t.Helper()
-	p, err := apiserver.NewPolicies(guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny})
+	p, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny})
 	if err != nil {
 		t.Fatal(err)
 	}

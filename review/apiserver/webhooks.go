@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 
 	"github.com/podgrace/podgrace/deploy"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -45,11 +45,11 @@ type Calls struct {
 }
 
 // NewWebhooks reads the configurations. The policy is what all policies together say of what is in no namespace.
-func NewWebhooks(ofAll guard.Policy) (*Webhooks, error) {
+func NewWebhooks(ofAll policy.Removal) (*Webhooks, error) {
 	return readWebhooks(deploy.WebhookConfigurations, ofAll)
 }
 
-func readWebhooks(text []byte, ofAll guard.Policy) (*Webhooks, error) {
+func readWebhooks(text []byte, ofAll policy.Removal) (*Webhooks, error) {
 	objects, err := manifests("webhook configurations", text)
 	if err != nil {
 		return nil, err

@@ -11,14 +11,14 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 func webhooks(t testing.TB, actors ...string) *apiserver.Webhooks {
 	t.Helper()
-	w, err := apiserver.NewWebhooks(guard.Policy{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors})
+	w, err := apiserver.NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
 
@@ -39,7 +40,7 @@ func web(options ...option) explain.Input {
 			},
 			Status: corev1.PodStatus{Phase: corev1.PodRunning},
 		},
-		Namespace: defaulting.Namespace{Name: "shop", Labels: map[string]string{"team": "web"}},
+		Namespace: policy.Namespace{Name: "shop", Labels: map[string]string{"team": "web"}},
 		Facts:     defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}},
 	}
 	for _, o := range options {
@@ -90,13 +91,13 @@ func owned(kind string) option {
 	})
 }
 
-func policy(t testing.TB, name string, weight int32, change func(*v1alpha1.PodPolicySpec)) option {
+func podPolicy(t testing.TB, name string, weight int32, change func(*v1alpha1.PodPolicySpec)) option {
 	t.Helper()
 	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.PodPolicySpec{Weight: weight}}
 	change(&p.Spec)
-	compiled, err := defaulting.Compile(p)
+	compiled, err := policy.Compile(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(in *explain.Input) { in.Policies = defaulting.Sort(append(in.Policies, compiled)) }
+	return func(in *explain.Input) { in.Policies = policy.Sort(append(in.Policies, compiled)) }
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // fields are what a contract says, one field each.
@@ -34,7 +35,7 @@ func fields(e *v1alpha1.Enforcement) (out []string) {
 	return out
 }
 
-func (v *view) contractGiver() *defaulting.Policy {
+func (v *view) contractGiver() *policy.Policy {
 	return v.giver(func(s *v1alpha1.PodPolicySpec) bool { return s.Node != nil })
 }
 

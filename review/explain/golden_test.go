@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
 
@@ -138,13 +139,13 @@ func input(t *testing.T, archive *txtar.Archive) (explain.Input, int) {
 	return in, s.Width
 }
 
-func (s situation) claims() guard.Claims {
+func (s situation) claims() policy.Claims {
 	if s.Claims == nil {
 		return nil
 	}
-	claims := guard.Claims{}
+	claims := policy.Claims{}
 	for name, modes := range s.Claims {
-		claims[name] = guard.Claim{Modes: modes}
+		claims[name] = policy.Claim{Modes: modes}
 	}
 	return claims
 }
@@ -152,7 +153,7 @@ func (s situation) claims() guard.Claims {
 func (s situation) into(t *testing.T, in *explain.Input) {
 	in.Created = s.Created
 	in.User = authenticationv1.UserInfo{Username: s.User}
-	in.Namespace = defaulting.Namespace{Name: in.Pod.Namespace, Labels: s.NamespaceLabels}
+	in.Namespace = policy.Namespace{Name: in.Pod.Namespace, Labels: s.NamespaceLabels}
 	in.Facts.ServiceSelectors, in.Facts.Claims = s.Services, s.claims()
 	if s.Owner != nil {
 		in.Facts.OwnerSelector = &metav1.LabelSelector{MatchLabels: s.Owner}
@@ -170,7 +171,7 @@ func (s situation) into(t *testing.T, in *explain.Input) {
 	for _, what := range s.Unknown {
 		switch what {
 		case "namespace":
-			in.Namespace = defaulting.Namespace{Name: in.Pod.Namespace, Unknown: true}
+			in.Namespace = policy.Namespace{Name: in.Pod.Namespace, Unknown: true}
 		case "policies":
 			in.PoliciesUnknown = true
 		case "classes":
@@ -201,8 +202,8 @@ func review(in *explain.Input) {
 		pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
 	}
 	_ = defaulting.ResolvePriority(pod, in.Facts)
-	request := defaulting.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
-	result := in.Policies.For(request, in.OwnNamespace).Apply(request, in.Facts)
+	request := policy.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
+	result := defaulting.For(in.Policies, request, in.OwnNamespace).Apply(request, in.Facts)
 	in.Pod, in.Review = defaulting.Patch(pod, result.Changes), &result
 }
 
@@ -210,17 +211,17 @@ func capacity(memory string) corev1.ResourceList {
 	return resources("4", memory)
 }
 
-func policies(t *testing.T, data []byte) defaulting.Policies {
+func policies(t *testing.T, data []byte) policy.Policies {
 	t.Helper()
-	var list []*defaulting.Policy
+	var list []*policy.Policy
 	for _, p := range documents(t, data, &v1alpha1.PodPolicy{}) {
-		compiled, err := defaulting.Compile(p)
+		compiled, err := policy.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, compiled)
 	}
-	return defaulting.Sort(list)
+	return policy.Sort(list)
 }
 
 // documents reads YAML documents; the first into a value that is there.

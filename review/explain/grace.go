@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
@@ -33,7 +33,7 @@ func (v *view) stored() *corev1.Pod {
 	return &pod
 }
 
-func (v *view) graceGiver() *defaulting.Policy {
+func (v *view) graceGiver() *policy.Policy {
 	return v.giver(func(s *v1alpha1.PodPolicySpec) bool {
 		return s.GracePeriod != nil && s.GracePeriod.DefaultSeconds != nil
 	})

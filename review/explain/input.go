@@ -13,6 +13,7 @@ import (
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Input is what is known of one pod. Nothing of it is changed.
@@ -31,11 +32,11 @@ type Input struct {
 	Creator authenticationv1.UserInfo
 
 	// Namespace of the pod.
-	Namespace defaulting.Namespace
+	Namespace policy.Namespace
 	// OwnNamespace is where Podgrace itself runs; empty: unknown or nowhere.
 	OwnNamespace string
 	// Policies of the cluster.
-	Policies defaulting.Policies
+	Policies policy.Policies
 	// PoliciesUnknown says that they could not be read.
 	PoliciesUnknown bool
 	// ExceptionsUnknown says that the namespace's exceptions could not be read.
@@ -80,7 +81,7 @@ type Machine struct {
 func Needs(in Input) defaulting.Needs {
 	v := newView(in)
 	needs := v.effective.Needs()
-	anew := in.Policies.For(v.asking(v.unspread()), in.OwnNamespace).Needs()
+	anew := defaulting.For(in.Policies, v.asking(v.unspread()), in.OwnNamespace).Needs()
 	return defaulting.Needs{
 		Selectors: needs.Selectors || anew.Selectors, Nodes: needs.Nodes || anew.Nodes,
 		Claims: true, // the guard asks for them

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // limit is the strictest value of several policies, and whose it is.
@@ -37,7 +37,7 @@ func higher(a, b int64) bool { return a > b }
 func lower(a, b int64) bool  { return a < b }
 
 // lifted is the exception by which a limit of a policy does not hold for the pod; nil: it does.
-func (v *view) lifted(p *defaulting.Policy, limit v1alpha1.LiftedLimit) *defaulting.Exception {
+func (v *view) lifted(p *policy.Policy, limit v1alpha1.LiftedLimit) *policy.Exception {
 	for _, x := range v.in.Namespace.Exceptions {
 		if x.Lifts(p.Name, limit, v.pod.Labels) {
 			return x
@@ -50,7 +50,7 @@ func (v *view) lifted(p *defaulting.Policy, limit v1alpha1.LiftedLimit) *default
 func (v *view) exceptions(limits ...v1alpha1.LiftedLimit) (out []string) {
 	for _, p := range v.limiting {
 		for _, limit := range limits {
-			if x := v.lifted(p, limit); x != nil && defaulting.HasLimit(p.Spec, limit) {
+			if x := v.lifted(p, limit); x != nil && policy.HasLimit(p.Spec, limit) {
 				out = append(out, fmt.Sprintf("%s of PodPolicy %s is lifted until %s, by PolicyException %s", limit, p.Name, x.Spec.Until, x.Name))
 			}
 		}

@@ -49,23 +49,23 @@ func TestPriority(t *testing.T) {
 		limits string
 		means  string
 	}{
-		"manifest, given":      {[]option{high, policy(t, "p", 0, gives("high")), manifest}, explain.OriginPolicy, "PodPolicy p: the pod named no class", "", "priority below 100"},
-		"manifest, own":        {[]option{high, low, policy(t, "p", 0, gives("high")), ranked("low", 1), manifest}, explain.OriginPod, "its own choice; PodPolicy p gives high only", "", "below 1"},
+		"manifest, given":      {[]option{high, podPolicy(t, "p", 0, gives("high")), manifest}, explain.OriginPolicy, "PodPolicy p: the pod named no class", "", "priority below 100"},
+		"manifest, own":        {[]option{high, low, podPolicy(t, "p", 0, gives("high")), ranked("low", 1), manifest}, explain.OriginPod, "its own choice; PodPolicy p gives high only", "", "below 1"},
 		"manifest, nobody":     {[]option{manifest}, explain.OriginNone, "names no class, and no matching policy gives one", "", "below 0"},
 		"manifest, default":    {[]option{base, manifest}, explain.OriginCluster, "globalDefault", "", "below 5"},
-		"live, as given":       {[]option{high, policy(t, "p", 0, gives("high")), ranked("high", 100)}, explain.OriginPodOrPolicy, "PodPolicy p gives it", "", "preempts nobody any more; pods above 100"},
-		"live, other":          {[]option{high, low, policy(t, "p", 0, gives("high")), ranked("low", 1)}, explain.OriginPodOrPolicy, "earlier policy's; PodPolicy p gives high", "", ""},
-		"live, missed":         {[]option{high, policy(t, "p", 0, gives("high"))}, explain.OriginNone, "was not there or not asked", "", ""},
-		"live, declined":       {[]option{high, policy(t, "p", 0, skippable(gives("high"), "priority")), annotated(v1alpha1.AnnotationSkip, "gracePeriod, priority")}, explain.OriginNone, "it declines what PodPolicy p would give", "", ""},
-		"live, unknown class":  {[]option{policy(t, "p", 0, gives("gone"))}, explain.OriginNone, "would give gone and can't", "", ""},
+		"live, as given":       {[]option{high, podPolicy(t, "p", 0, gives("high")), ranked("high", 100)}, explain.OriginPodOrPolicy, "PodPolicy p gives it", "", "preempts nobody any more; pods above 100"},
+		"live, other":          {[]option{high, low, podPolicy(t, "p", 0, gives("high")), ranked("low", 1)}, explain.OriginPodOrPolicy, "earlier policy's; PodPolicy p gives high", "", ""},
+		"live, missed":         {[]option{high, podPolicy(t, "p", 0, gives("high"))}, explain.OriginNone, "was not there or not asked", "", ""},
+		"live, declined":       {[]option{high, podPolicy(t, "p", 0, skippable(gives("high"), "priority")), annotated(v1alpha1.AnnotationSkip, "gracePeriod, priority")}, explain.OriginNone, "it declines what PodPolicy p would give", "", ""},
+		"live, unknown class":  {[]option{podPolicy(t, "p", 0, gives("gone"))}, explain.OriginNone, "would give gone and can't", "", ""},
 		"classes unknown":      {[]option{ranked("high", 100), func(in *explain.Input) { in.Facts.PriorityClasses = nil }}, explain.OriginUnknown, "classes are not known", "", ""},
 		"classes partly known": {[]option{high, ranked("other", 7), func(in *explain.Input) { in.Facts.Partial = true }}, explain.OriginUnknown, "classes are not known", "", ""},
 		"manifest, partly":     {[]option{high, func(in *explain.Input) { in.Facts.Partial = true }, manifest}, explain.OriginUnknown, "whether the cluster has a globalDefault is not known", "", ""},
 		"policies unknown":     {[]option{high, ranked("high", 100), func(in *explain.Input) { in.PoliciesUnknown = true }}, explain.OriginUnknown, "not all policies are known", "", ""},
 		"critical":             {[]option{ranked("system-node-critical", 2000001000)}, explain.OriginPodOrPolicy, "", "", "never evicted"},
 		"never preempts":       {[]option{edit(func(p *corev1.Pod) { p.Spec.PreemptionPolicy = new(corev1.PreemptNever); p.Spec.NodeName = "" })}, explain.OriginNone, "", "", "waits for room"},
-		"limits, intersection": {[]option{policy(t, "p", 0, allows("a", "b", "c")), policy(t, "q", 0, allows("c", "b"))}, explain.OriginNone, "", "allowed are b, c (PodPolicy p, q)", ""},
-		"limits, none left":    {[]option{policy(t, "p", 0, allows("a")), policy(t, "q", 0, allows("c"))}, explain.OriginNone, "", "none: the lists have nothing in common", ""},
+		"limits, intersection": {[]option{podPolicy(t, "p", 0, allows("a", "b", "c")), podPolicy(t, "q", 0, allows("c", "b"))}, explain.OriginNone, "", "allowed are b, c (PodPolicy p, q)", ""},
+		"limits, none left":    {[]option{podPolicy(t, "p", 0, allows("a")), podPolicy(t, "q", 0, allows("c"))}, explain.OriginNone, "", "none: the lists have nothing in common", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := explain.Explain(web(tc.in...)).Priority
@@ -102,7 +102,7 @@ func TestNeedsOfAPodWithConstraints(t *testing.T) {
 		spreads(s)
 		s.TopologySpread.Constraints[0].WhenUnsatisfiable = corev1.DoNotSchedule
 	}
-	if needs := explain.Needs(web(constrained("web"), policy(t, "p", 0, hard))); !needs.Selectors || !needs.Nodes {
+	if needs := explain.Needs(web(constrained("web"), podPolicy(t, "p", 0, hard))); !needs.Selectors || !needs.Nodes {
 		t.Errorf("needs %+v: Services, controller and nodes are not looked up", needs)
 	}
 }
@@ -116,19 +116,19 @@ func TestSpread(t *testing.T) {
 		why    string
 		rest   string
 	}{
-		"manifest, given":      {[]option{served, policy(t, "p", 0, spreads), manifest}, explain.OriginPolicy, "PodPolicy p: the pod has no constraints", "selector from the Service"},
-		"manifest, own":        {[]option{served, policy(t, "p", 0, spreads), constrained("web"), manifest}, explain.OriginPod, "its own choice; PodPolicy p gives its own only", "switched off"},
-		"manifest, bound":      {[]option{served, policy(t, "p", 0, spreads), func(in *explain.Input) { in.Created = false }}, explain.OriginNone, "names its node itself", ""},
-		"no selector":          {[]option{policy(t, "p", 0, spreads), manifest}, explain.OriginNone, "no selector can be derived", "where a Service"},
-		"daemon":               {[]option{served, owned("DaemonSet"), policy(t, "p", 0, spreads)}, explain.OriginNone, "a DaemonSet's pod gets none", "pins it"},
-		"declined":             {[]option{served, policy(t, "p", 0, skippable(spreads, "topologySpread")), annotated(v1alpha1.AnnotationSkip, "topologySpread")}, explain.OriginNone, "declines", ""},
-		"live, as given":       {[]option{served, policy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "PodPolicy p gives them", "selector from the Service"},
-		"live, others":         {[]option{served, policy(t, "p", 0, spreads), constrained("other")}, explain.OriginPodOrPolicy, "not those that PodPolicy p gives today to pods that have none: kubernetes.io/hostname counts app=other, today app=web", ""},
-		"live, other values":   {[]option{served, policy(t, "p", 0, spreads), constrained("web"), edit(otherValues)}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname maxSkew 3, today 1, whenUnsatisfiable DoNotSchedule, today ScheduleAnyway, minDomains 2, today unset", ""},
-		"live, other keys":     {[]option{served, policy(t, "p", 0, spreads), constrained("web"), edit(func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].TopologyKey = "rack" })}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname is missing; rack is not among today's", ""},
-		"live, none today":     {[]option{policy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "no Service selects it and it has no controller", ""},
-		"live, not comparable": {[]option{policy(t, "p", 0, spreads), constrained("web"), func(in *explain.Input) { in.SelectorsUnknown = true }}, explain.OriginUnknown, "can't be compared", ""},
-		"live, missed":         {[]option{served, policy(t, "p", 0, spreads)}, explain.OriginNone, "though PodPolicy p gives some", ""},
+		"manifest, given":      {[]option{served, podPolicy(t, "p", 0, spreads), manifest}, explain.OriginPolicy, "PodPolicy p: the pod has no constraints", "selector from the Service"},
+		"manifest, own":        {[]option{served, podPolicy(t, "p", 0, spreads), constrained("web"), manifest}, explain.OriginPod, "its own choice; PodPolicy p gives its own only", "switched off"},
+		"manifest, bound":      {[]option{served, podPolicy(t, "p", 0, spreads), func(in *explain.Input) { in.Created = false }}, explain.OriginNone, "names its node itself", ""},
+		"no selector":          {[]option{podPolicy(t, "p", 0, spreads), manifest}, explain.OriginNone, "no selector can be derived", "where a Service"},
+		"daemon":               {[]option{served, owned("DaemonSet"), podPolicy(t, "p", 0, spreads)}, explain.OriginNone, "a DaemonSet's pod gets none", "pins it"},
+		"declined":             {[]option{served, podPolicy(t, "p", 0, skippable(spreads, "topologySpread")), annotated(v1alpha1.AnnotationSkip, "topologySpread")}, explain.OriginNone, "declines", ""},
+		"live, as given":       {[]option{served, podPolicy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "PodPolicy p gives them", "selector from the Service"},
+		"live, others":         {[]option{served, podPolicy(t, "p", 0, spreads), constrained("other")}, explain.OriginPodOrPolicy, "not those that PodPolicy p gives today to pods that have none: kubernetes.io/hostname counts app=other, today app=web", ""},
+		"live, other values":   {[]option{served, podPolicy(t, "p", 0, spreads), constrained("web"), edit(otherValues)}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname maxSkew 3, today 1, whenUnsatisfiable DoNotSchedule, today ScheduleAnyway, minDomains 2, today unset", ""},
+		"live, other keys":     {[]option{served, podPolicy(t, "p", 0, spreads), constrained("web"), edit(func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].TopologyKey = "rack" })}, explain.OriginPodOrPolicy, "none: kubernetes.io/hostname is missing; rack is not among today's", ""},
+		"live, none today":     {[]option{podPolicy(t, "p", 0, spreads), constrained("web")}, explain.OriginPodOrPolicy, "no Service selects it and it has no controller", ""},
+		"live, not comparable": {[]option{podPolicy(t, "p", 0, spreads), constrained("web"), func(in *explain.Input) { in.SelectorsUnknown = true }}, explain.OriginUnknown, "can't be compared", ""},
+		"live, missed":         {[]option{served, podPolicy(t, "p", 0, spreads)}, explain.OriginNone, "though PodPolicy p gives some", ""},
 		"nobody":               {nil, explain.OriginNone, "no matching policy gives any", ""},
 		"policies unknown":     {[]option{func(in *explain.Input) { in.PoliciesUnknown = true }}, explain.OriginNone, "whether a policy gives any is not known", ""},
 	} {
@@ -141,7 +141,7 @@ func TestSpread(t *testing.T) {
 			said(t, s.Means+s.Selector, tc.rest)
 		})
 	}
-	if w := explain.Explain(web(policy(t, "p", 0, spreads), func(in *explain.Input) { in.SelectorsUnknown = true })).Warnings; len(w) > 0 {
+	if w := explain.Explain(web(podPolicy(t, "p", 0, spreads), func(in *explain.Input) { in.SelectorsUnknown = true })).Warnings; len(w) > 0 {
 		t.Errorf("nobody looked for a selector, and it warns that there is none: %q", w)
 	}
 }
@@ -186,7 +186,7 @@ func TestPolicies(t *testing.T) {
 		})}, explain.MatchNo, "mirror pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := explain.Explain(web(append(tc.in, policy(t, "p", 0, matching(tc.match)))...)).Policies
+			got := explain.Explain(web(append(tc.in, podPolicy(t, "p", 0, matching(tc.match)))...)).Policies
 			if len(got) != 1 || got[0].Matches != tc.matches {
 				t.Fatalf("got %+v, want %s", got, tc.matches)
 			}
@@ -197,8 +197,8 @@ func TestPolicies(t *testing.T) {
 
 // A policy of which it is uncertain whether it matches gives nothing, and limits all the same.
 func TestUncertainPolicy(t *testing.T) {
-	e := explain.Explain(web(class("high", 9, false), class("low", 1, false), ranked("low", 1), policy(t, "p", 0, gives("low")),
-		policy(t, "heavier", 9, func(s *v1alpha1.PodPolicySpec) {
+	e := explain.Explain(web(class("high", 9, false), class("low", 1, false), ranked("low", 1), podPolicy(t, "p", 0, gives("low")),
+		podPolicy(t, "heavier", 9, func(s *v1alpha1.PodPolicySpec) {
 			matching(v1alpha1.PodMatch{MatchConditions: conditions("object.metadata.annotations['a'] == 'b'")})(s)
 			s.Priority = &v1alpha1.PrioritySection{ClassName: "high", AllowedClassNames: []string{"high", "low"}}
 		})))
@@ -220,19 +220,19 @@ func TestContractAndToday(t *testing.T) {
 		in         []option
 		why, today string
 	}{
-		"the same":  {[]option{had, policy(t, "p", 0, weighs(200))}, "the same today", ""},
-		"another":   {[]option{had, policy(t, "p", 0, weighs(300))}, "otherwise today", "it has cpu.weight 200, made anew cpu.weight 300 (PodPolicy p)"},
+		"the same":  {[]option{had, podPolicy(t, "p", 0, weighs(200))}, "the same today", ""},
+		"another":   {[]option{had, podPolicy(t, "p", 0, weighs(300))}, "otherwise today", "it has cpu.weight 200, made anew cpu.weight 300 (PodPolicy p)"},
 		"no policy": {[]option{had}, "by a policy that does not match today", "made anew it would have none"},
-		"missed":    {[]option{policy(t, "p", 0, weighs(300))}, "though PodPolicy p gives node settings", "it has nothing of it, made anew cpu.weight 300"},
+		"missed":    {[]option{podPolicy(t, "p", 0, weighs(300))}, "though PodPolicy p gives node settings", "it has nothing of it, made anew cpu.weight 300"},
 		"unread":    {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"cpu":{"weight":0}}`)}, "counts for nothing", "made anew it would have none"},
-		"class":     {[]option{class("high", 9, false), policy(t, "p", 0, gives("high"))}, "", "priority class: it has none, made anew it would get high"},
-		"refused":   {[]option{class("high", 9, false), ranked("high", 9), policy(t, "p", 0, allows("low"))}, "", "it would be refused: PriorityClass \"high\" is not allowed here"},
+		"class":     {[]option{class("high", 9, false), podPolicy(t, "p", 0, gives("high"))}, "", "priority class: it has none, made anew it would get high"},
+		"refused":   {[]option{class("high", 9, false), ranked("high", 9), podPolicy(t, "p", 0, allows("low"))}, "", "it would be refused: PriorityClass \"high\" is not allowed here"},
 		"revalued":  {[]option{class("high", 9, false), ranked("high", 8), edit(func(p *corev1.Pod) { p.Spec.PreemptionPolicy = nil })}, "", "it would be refused: spec.priority is 8 but"},
-		"spread":    {[]option{served, policy(t, "p", 0, spreads)}, "", "topology spread: it has no constraints"},
-		"grace": {[]option{policy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
+		"spread":    {[]option{served, podPolicy(t, "p", 0, spreads)}, "", "topology spread: it has no constraints"},
+		"grace": {[]option{podPolicy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
 			s.GracePeriod = &v1alpha1.GracePeriodSection{MinSeconds: new(int64(40))}
 		})}, "", "grace period: made anew it would get 40 s"},
-		"a probe's grace": {[]option{policy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
+		"a probe's grace": {[]option{podPolicy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
 			s.GracePeriod = &v1alpha1.GracePeriodSection{MaxSeconds: new(int64(40))}
 		}), edit(func(p *corev1.Pod) {
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: new(int64(90))}
@@ -255,7 +255,7 @@ func TestContractAndToday(t *testing.T) {
 }
 
 func TestRefusedManifest(t *testing.T) {
-	e := explain.Explain(web(class("high", 9, false), ranked("high", 9), policy(t, "p", 0, allows("low")), manifest))
+	e := explain.Explain(web(class("high", 9, false), ranked("high", 9), podPolicy(t, "p", 0, allows("low")), manifest))
 	said(t, strings.Join(e.Refused, "\n"), "PriorityClass \"high\" is not allowed here")
 	if len(e.Today) > 0 {
 		t.Errorf("a manifest was decided today: %q", e.Today)

@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
 
@@ -78,17 +79,17 @@ func TestGrace(t *testing.T) {
 		origin explain.Origin
 		parts  []string // of all that is said
 	}{
-		"manifest, given":   {[]option{policy(t, "p", 0, gives45), manifest}, explain.OriginPolicy, []string{"PodPolicy p: default 45 s"}},
-		"manifest, own":     {[]option{policy(t, "p", 0, gives45), grace(60), manifest}, explain.OriginPod, []string{"PodPolicy p gives 45 s only"}},
-		"manifest, raised":  {[]option{policy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(50))})), manifest}, explain.OriginPolicy, []string{"minimum 50 s"}},
-		"live, as given":    {[]option{policy(t, "p", 0, gives45), grace(45)}, explain.OriginPodOrPolicy, []string{"or it is its own choice"}},
-		"live, missed":      {[]option{policy(t, "p", 0, gives45)}, explain.OriginCluster, []string{"the policies give 45 s"}},
-		"live, declined":    {[]option{policy(t, "p", 0, skippable(gives45, "gracePeriod")), annotated(v1alpha1.AnnotationSkip, "gracePeriod")}, explain.OriginCluster, []string{"declines"}},
+		"manifest, given":   {[]option{podPolicy(t, "p", 0, gives45), manifest}, explain.OriginPolicy, []string{"PodPolicy p: default 45 s"}},
+		"manifest, own":     {[]option{podPolicy(t, "p", 0, gives45), grace(60), manifest}, explain.OriginPod, []string{"PodPolicy p gives 45 s only"}},
+		"manifest, raised":  {[]option{podPolicy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(50))})), manifest}, explain.OriginPolicy, []string{"minimum 50 s"}},
+		"live, as given":    {[]option{podPolicy(t, "p", 0, gives45), grace(45)}, explain.OriginPodOrPolicy, []string{"or it is its own choice"}},
+		"live, missed":      {[]option{podPolicy(t, "p", 0, gives45)}, explain.OriginCluster, []string{"the policies give 45 s"}},
+		"live, declined":    {[]option{podPolicy(t, "p", 0, skippable(gives45, "gracePeriod")), annotated(v1alpha1.AnnotationSkip, "gracePeriod")}, explain.OriginCluster, []string{"declines"}},
 		"live, default":     {nil, explain.OriginCluster, []string{"which can't be told apart", "A delete gives it 30 s"}},
 		"live, own":         {[]option{grace(60)}, explain.OriginPodOrPolicy, []string{"earlier policy's"}},
-		"limits of one":     {[]option{policy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(5)), MaxSeconds: new(int64(90))}))}, explain.OriginCluster, []string{"at least 5 s, at most 90 s (PodPolicy p)"}},
-		"limits of two":     {[]option{policy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(5))})), policy(t, "q", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(9)), MaxSeconds: new(int64(90))})), policy(t, "r", 0, section(v1alpha1.GracePeriodSection{MaxSeconds: new(int64(80))}))}, explain.OriginCluster, []string{"at least 9 s (PodPolicy q)", "at most 80 s (PodPolicy r)"}},
-		"limits contradict": {[]option{grace(20), policy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))})), policy(t, "q", 0, section(v1alpha1.GracePeriodSection{MaxSeconds: new(int64(10))}))}, explain.OriginPodOrPolicy, []string{"at least 20 s (PodPolicy p): it wins over at most 10 s (PodPolicy q)"}},
+		"limits of one":     {[]option{podPolicy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(5)), MaxSeconds: new(int64(90))}))}, explain.OriginCluster, []string{"at least 5 s, at most 90 s (PodPolicy p)"}},
+		"limits of two":     {[]option{podPolicy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(5))})), podPolicy(t, "q", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(9)), MaxSeconds: new(int64(90))})), podPolicy(t, "r", 0, section(v1alpha1.GracePeriodSection{MaxSeconds: new(int64(80))}))}, explain.OriginCluster, []string{"at least 9 s (PodPolicy q)", "at most 80 s (PodPolicy r)"}},
+		"limits contradict": {[]option{grace(20), podPolicy(t, "p", 0, section(v1alpha1.GracePeriodSection{MinSeconds: new(int64(20))})), podPolicy(t, "q", 0, section(v1alpha1.GracePeriodSection{MaxSeconds: new(int64(10))}))}, explain.OriginPodOrPolicy, []string{"at least 20 s (PodPolicy p): it wins over at most 10 s (PodPolicy q)"}},
 		"zero":              {[]option{grace(0)}, explain.OriginPodOrPolicy, []string{"Every plain delete is a force delete", "a grace period of 0 makes"}},
 		"no node":           {[]option{edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })}, explain.OriginCluster, []string{"it has no node yet"}},
 		"finished":          {[]option{edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, explain.OriginCluster, []string{"it has finished (Failed)"}},
@@ -252,8 +253,8 @@ func removes(r v1alpha1.RemovalSection) func(*v1alpha1.PodPolicySpec) {
 }
 
 func TestRemoval(t *testing.T) {
-	guarded := policy(t, "keep", 0, removes(v1alpha1.RemovalSection{}))
-	raising := policy(t, "keep", 0, removes(v1alpha1.RemovalSection{EvictionWithoutGrace: v1alpha1.GraceRaise}))
+	guarded := podPolicy(t, "keep", 0, removes(v1alpha1.RemovalSection{}))
+	raising := podPolicy(t, "keep", 0, removes(v1alpha1.RemovalSection{EvictionWithoutGrace: v1alpha1.GraceRaise}))
 	stateful := owned("StatefulSet")
 	for name, tc := range map[string]struct {
 		in                      []option
@@ -265,17 +266,17 @@ func TestRemoval(t *testing.T) {
 		"unprotected":     {[]option{guarded}, "Warn Unprotected", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
 		"grace 0 refused": {[]option{guarded, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 refused"},
 		"grace 0 raised":  {[]option{raising, stateful}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
-		"grace 0 warned":  {[]option{policy(t, "keep", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise})), stateful}, "Warn Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
-		"warned about beside": {[]option{raising, policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll})), stateful},
+		"grace 0 warned":  {[]option{podPolicy(t, "keep", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, EvictionWithoutGrace: v1alpha1.GraceRaise})), stateful}, "Warn Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 warned about"},
+		"warned about beside": {[]option{raising, podPolicy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll})), stateful},
 			"Deny Unsafe", "Allow NotForced", "Allow NotForced", "with grace 0 raised to its own"},
-		"warned about, all": {[]option{raising, policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))},
+		"warned about, all": {[]option{raising, podPolicy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))},
 			"Warn Unsafe", "Allow NotForced", "Allow NotForced", "(PodPolicy warn)"},
 		"own grace 0, raised": {[]option{raising, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Allow Raised", "its own grace period is 0: an eviction is raised to 30 s"},
 		"own grace 0":         {[]option{guarded, stateful, grace(0)}, "Deny Unsafe", "Deny Unsafe", "Deny Unsafe", "kubectl drain --grace-period=30"},
 		"finished":            {[]option{guarded, stateful, edit(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })}, "Allow Finished", "Allow Finished", "Allow Finished", "it has finished"},
 		"policies unknown":    {[]option{stateful, func(in *explain.Input) { in.PoliciesUnknown = true }}, "Deny Unsafe", "Allow NotForced", "Allow NotForced", "the policies could not be read"},
 		"as asked": {[]option{stateful, annotated(guard.AnnotationConfirmForceDelete, "u1/"+now.Format(time.RFC3339)), func(in *explain.Input) {
-			in.Removal = &guard.Facts{Now: now, Policy: guard.Policy{Names: []string{"keep"}, ForceDelete: v1alpha1.RemovalDeny}}
+			in.Removal = &guard.Facts{Now: now, Policy: policy.Removal{Names: []string{"keep"}, ForceDelete: v1alpha1.RemovalDeny}}
 		}}, "Allow Confirmed", "Allow NotForced", "Allow NotForced", "it is confirmed that it may run twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestRemoval(t *testing.T) {
 			said(t, r.ForceDelete.Message+"\n"+r.Delete.Message+"\n"+r.Eviction.Message, tc.says)
 		})
 	}
-	beside := policy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))
+	beside := podPolicy(t, "warn", 0, removes(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, Protect: v1alpha1.ProtectAll}))
 	if r := explain.Explain(web(beside, guarded)).Removal; r.Protected != "the policies protect all pods" || !slices.Equal(r.Policies, []string{"keep", "warn"}) {
 		t.Errorf("of two policies: %+v", r)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Policies of the cluster, the heaviest first.
@@ -59,7 +60,7 @@ func policies(v *view) (out Policies) {
 }
 
 func does(s *v1alpha1.PodPolicySpec) string {
-	sum := defaulting.Summary(s)
+	sum := policy.Summary(s)
 	var parts []string
 	for _, part := range []struct{ what, how string }{
 		{"priority", sum.Priority}, {"spread", sum.TopologySpread}, {"grace", sum.GracePeriod}, {"removal", sum.Removal},
@@ -85,7 +86,7 @@ func (v *view) excluded() string {
 var marker = &v1alpha1.Enforcement{Eviction: &v1alpha1.EvictionEnforcement{Order: 1}}
 
 // certain says whether a policy that holds gives its defaults too: one of the same match that would write an annotation does.
-func (v *view) certain(p *defaulting.Policy) bool {
+func (v *view) certain(p *policy.Policy) bool {
 	r := v.probe(p)
 	for _, c := range r.Changes {
 		if c.Operation == defaulting.OperationAdd {
@@ -96,7 +97,7 @@ func (v *view) certain(p *defaulting.Policy) bool {
 }
 
 // doubt is why it does not: the engine says it as a warning.
-func (v *view) doubt(p *defaulting.Policy) string {
+func (v *view) doubt(p *policy.Policy) string {
 	for _, w := range v.probe(p).Warnings {
 		if after, found := strings.CutPrefix(string(w), "PodPolicy "+p.Name+": "); found {
 			return after
@@ -105,17 +106,17 @@ func (v *view) doubt(p *defaulting.Policy) string {
 	return "a match condition could not be evaluated: its limits hold, its defaults do not"
 }
 
-func (v *view) probe(p *defaulting.Policy) defaulting.Result {
+func (v *view) probe(p *policy.Policy) defaulting.Result {
 	marked := *p
 	marked.Spec = &v1alpha1.PodPolicySpec{Match: p.Spec.Match, Node: marker}
 	pod := v.pod.DeepCopy()
 	delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
 	request := v.asking(pod)
-	return defaulting.Policies{&marked}.For(request, v.in.OwnNamespace).Settled(request, v.in.Facts).Apply(request, v.in.Facts)
+	return defaulting.For(policy.Policies{&marked}, request, v.in.OwnNamespace).Settled(request, v.in.Facts).Apply(request, v.in.Facts)
 }
 
 // refusal says which part of a policy's match the pod does not meet, by asking for one part at a time.
-func (v *view) refusal(p *defaulting.Policy) string {
+func (v *view) refusal(p *policy.Policy) string {
 	m := p.Spec.Match
 	if m == nil {
 		return "not known"
@@ -160,8 +161,8 @@ func (v *view) rankRefusal(m *v1alpha1.PodMatch) string {
 }
 
 func (v *view) meets(m v1alpha1.PodMatch) bool {
-	p, err := defaulting.Compile(&v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Match: &m}})
-	return err != nil || len(defaulting.Policies{p}.For(v.asking(v.pod), v.in.OwnNamespace).Settled(v.asking(v.pod), v.in.Facts).Policies) > 0
+	p, err := policy.Compile(&v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Match: &m}})
+	return err != nil || len(defaulting.For(policy.Policies{p}, v.asking(v.pod), v.in.OwnNamespace).Settled(v.asking(v.pod), v.in.Facts).Policies) > 0
 }
 
 func ownerKind(pod *corev1.Pod) string {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // systemCritical is the lowest priority of critical pods (pkg/apis/scheduling/types.go SystemCriticalPriority, 1.36.3).
@@ -30,7 +30,7 @@ func priority(v *view) Priority {
 	return p
 }
 
-func (v *view) classGiver() *defaulting.Policy {
+func (v *view) classGiver() *policy.Policy {
 	return v.giver(func(s *v1alpha1.PodPolicySpec) bool { return s.Priority != nil && s.Priority.ClassName != "" })
 }
 
@@ -57,7 +57,7 @@ func (v *view) classSource() Source {
 }
 
 // noClass: to a manifest the API server may still give a globalDefault that is not known here; a pod that exists would have it.
-func (v *view) noClass(giver *defaulting.Policy) Source {
+func (v *view) noClass(giver *policy.Policy) Source {
 	facts, why := v.in.Facts, "it names no class"+v.notGiven(giver)
 	if !v.created() && facts.GlobalDefault == nil && (facts.Partial || facts.PriorityClasses == nil) {
 		return Source{OriginUnknown, nameOf(giver), why + "; whether the cluster has a globalDefault is not known here"}
@@ -72,7 +72,7 @@ func (v *view) classKnown(name string) bool {
 }
 
 // notGiven says why a policy's class was not given.
-func (v *view) notGiven(giver *defaulting.Policy) string {
+func (v *view) notGiven(giver *policy.Policy) string {
 	switch {
 	case giver == nil:
 		return ", and " + v.nobody("one")
@@ -86,7 +86,7 @@ func (v *view) notGiven(giver *defaulting.Policy) string {
 	return fmt.Sprintf("; PodPolicy %s would give %s and can't (see the warnings)", giver.Name, giver.Spec.Priority.ClassName)
 }
 
-func nameOf(p *defaulting.Policy) string {
+func nameOf(p *policy.Policy) string {
 	if p == nil {
 		return ""
 	}

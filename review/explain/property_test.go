@@ -23,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
 
@@ -110,7 +111,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return p
 }
 
-func drawPolicies(t *rapid.T) (list defaulting.Policies) {
+func drawPolicies(t *rapid.T) (list policy.Policies) {
 	for i := range rapid.IntRange(0, 4).Draw(t, "policies") {
 		p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i)}, Spec: v1alpha1.PodPolicySpec{Weight: rapid.Int32Range(0, 2).Draw(t, "weight")}}
 		s := &p.Spec
@@ -140,13 +141,13 @@ func drawPolicies(t *rapid.T) (list defaulting.Policies) {
 				Owners: pick(t, "owners", nil, []v1alpha1.ProtectedOwner{{Group: "batch", Kind: "Job"}, {Group: "apps", Kind: "ReplicaSet"}}), BlockClaims: pick(t, "block claims", "", v1alpha1.BlockClaimsExclusive),
 				ZeroGrace: pick(t, "zeroGrace", "", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceWarn), EvictionWithoutGrace: pick(t, "eviction", "", v1alpha1.GraceRaise)}
 		}
-		compiled, err := defaulting.Compile(p)
+		compiled, err := policy.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, compiled)
 	}
-	return defaulting.Sort(list)
+	return policy.Sort(list)
 }
 
 func drawInput(t *rapid.T) explain.Input {
@@ -155,7 +156,7 @@ func drawInput(t *rapid.T) explain.Input {
 		SelectorsUnknown: chance(t, "selectors unknown"), Facts: defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}},
 	}
 	in.User.Username = name(t, "user")
-	in.Namespace = defaulting.Namespace{Name: in.Pod.Namespace, Labels: map[string]string{"team": "web"}, Unknown: rapid.IntRange(0, 4).Draw(t, "namespace unknown") == 4}
+	in.Namespace = policy.Namespace{Name: in.Pod.Namespace, Labels: map[string]string{"team": "web"}, Unknown: rapid.IntRange(0, 4).Draw(t, "namespace unknown") == 4}
 	class("high", 100, chance(t, "globalDefault"))(&in)
 	class("low", 1, false)(&in)
 	if chance(t, "service") {
@@ -223,8 +224,8 @@ func TestAgreesWithDefaulting(t *testing.T) {
 		delete(in.Pod.Annotations, v1alpha1.AnnotationSkip)
 		review(&in)
 		e := explain.Explain(in)
-		request := defaulting.Request{Pod: in.Pod, Namespace: in.Namespace}
-		effective := in.Policies.For(request, "")
+		request := policy.Request{Pod: in.Pod, Namespace: in.Namespace}
+		effective := defaulting.For(in.Policies, request, "")
 		var matching []string
 		for _, p := range e.Policies {
 			if p.Matches != explain.MatchNo {
@@ -257,8 +258,8 @@ func agreeOnClasses(t *rapid.T, in explain.Input, e *explain.Explanation) {
 	for _, name := range []string{"high", "low", "gone"} {
 		pod := in.Pod.DeepCopy()
 		pod.Spec.PriorityClassName = name
-		request := defaulting.Request{Pod: pod, Namespace: in.Namespace}
-		refused := slices.ContainsFunc(in.Policies.For(request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason.Code == "PriorityClassNotAllowed" })
+		request := policy.Request{Pod: pod, Namespace: in.Namespace}
+		refused := slices.ContainsFunc(defaulting.For(in.Policies, request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason.Code == "PriorityClassNotAllowed" })
 		allowed := said == "" || slices.Contains(strings.Split(strings.TrimPrefix(strings.Split(said, " (")[0], "allowed are "), ", "), name)
 		if refused == allowed {
 			t.Errorf("class %s is refused: %v; said: %q", name, refused, said)
@@ -274,8 +275,8 @@ func agreeOnGrace(t *rapid.T, in explain.Input, e *explain.Explanation) {
 	bad := func(n int64) bool {
 		pod := in.Pod.DeepCopy()
 		pod.Spec.TerminationGracePeriodSeconds = &n
-		request := defaulting.Request{Pod: pod, Namespace: in.Namespace}
-		return slices.ContainsFunc(in.Policies.For(request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool {
+		request := policy.Request{Pod: pod, Namespace: in.Namespace}
+		return slices.ContainsFunc(defaulting.For(in.Policies, request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool {
 			return d.Reason.Code == "GracePeriodOutOfBounds" || d.Reason.Code == "ZeroGracePeriod"
 		})
 	}

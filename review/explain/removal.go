@@ -5,6 +5,7 @@ import (
 
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 func removal(v *view) Removal {
@@ -28,7 +29,7 @@ func (v *view) guardFacts() guard.Facts {
 	}
 	facts := guard.Facts{Now: v.in.Now, Claims: v.in.Facts.Claims, Policy: v.in.Policies.Removal(v.in.Namespace, v.in.OwnNamespace)}
 	if v.in.PoliciesUnknown {
-		facts.Policy = guard.Policy{Unknown: true}
+		facts.Policy = policy.Removal{Unknown: true}
 	}
 	facts.Node.Name = v.pod.Spec.NodeName
 	if v.created() {
@@ -41,7 +42,7 @@ func (v *view) guardFacts() guard.Facts {
 func protected(v *view, facts guard.Facts) string {
 	pod := v.pod
 	if !v.created() {
-		pod = guard.Unrecorded(pod)
+		pod = policy.Unrecorded(pod)
 	}
 	why := facts.Policy.Why(pod, facts.Claims)
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const spreadPath = "/spec/topologySpreadConstraints"
@@ -55,7 +56,7 @@ func ofDaemonSet(p *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == appsv1.SchemeGroupVersion.String()
 }
 
-func (v *view) spreadGiver() *defaulting.Policy {
+func (v *view) spreadGiver() *policy.Policy {
 	return v.giver(func(s *v1alpha1.PodPolicySpec) bool { return s.TopologySpread != nil })
 }
 
@@ -84,7 +85,7 @@ func (v *view) spreadSource() (source Source, given bool) {
 	return v.chosen(giver, fmt.Sprintf("; they are not those that PodPolicy %s gives today to pods that have none: %s", giver.Name, v.spreadDifference(have, want, reason))), false
 }
 
-func left(giver *defaulting.Policy) string {
+func left(giver *policy.Policy) string {
 	if giver == nil {
 		return ""
 	}
@@ -92,7 +93,7 @@ func left(giver *defaulting.Policy) string {
 }
 
 // noSpread says why a policy's constraints were not added.
-func (v *view) noSpread(giver *defaulting.Policy) string {
+func (v *view) noSpread(giver *policy.Policy) string {
 	_, _, known := v.givenSpread()
 	given, reason := v.spreadOf(v.anew())
 	switch {

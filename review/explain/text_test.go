@@ -24,7 +24,7 @@ func print(t *testing.T, in explain.Input, style explain.Style) string {
 
 // Colors are all that the style adds, and are on the labels alone.
 func TestColor(t *testing.T) {
-	in := web(grace(0), policy(t, "p", 0, gives("gone")))
+	in := web(grace(0), podPolicy(t, "p", 0, gives("gone")))
 	colored, plain := print(t, in, explain.Style{Width: 100, Color: true}), print(t, in, explain.Style{Width: 100})
 	if diff := cmp.Diff(plain, regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(colored, "")); diff != "" {
 		t.Errorf("-plain +colored:\n%s", diff)
@@ -42,7 +42,7 @@ func TestManyContainers(t *testing.T) {
 		}
 	}))
 	for i := range 20 {
-		policy(t, fmt.Sprintf("p%02d", i), 0, allows("a"))(&in)
+		podPolicy(t, fmt.Sprintf("p%02d", i), 0, allows("a"))(&in)
 		in.Policies[i].Spec.Match = nil
 	}
 	in.Namespace.Name = "kube-system" // so that none is for it

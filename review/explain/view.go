@@ -11,6 +11,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // view is the input, and what all sections ask for.
@@ -21,7 +22,7 @@ type view struct {
 	effective *defaulting.Effective
 	settled   defaulting.Result
 	// limiting are the policies whose limits hold, giving those whose defaults hold as well; the heaviest first.
-	limiting, giving defaulting.Policies
+	limiting, giving policy.Policies
 
 	unknown []string
 }
@@ -47,7 +48,7 @@ func newView(in Input) *view {
 	if in.Namespace.Unknown && v.doubtful() {
 		v.note("namespace %s could not be looked up: policies that select by its labels are left out, but for removals, where they hold", in.Namespace.Name)
 	}
-	v.effective = v.in.Policies.For(v.asking(v.pod), in.OwnNamespace).Settled(v.asking(v.pod), in.Facts)
+	v.effective = defaulting.For(v.in.Policies, v.asking(v.pod), in.OwnNamespace).Settled(v.asking(v.pod), in.Facts)
 	v.settled = v.effective.Apply(v.asking(v.pod), in.Facts)
 	for _, p := range v.in.Policies {
 		if slices.Contains(v.effective.Policies, p.Name) {
@@ -70,12 +71,12 @@ func (v *view) note(format string, args ...any) {
 func (v *view) unknowns() []string { return v.unknown }
 
 // asking is the request by which a pod is created.
-func (v *view) asking(p *corev1.Pod) defaulting.Request {
+func (v *view) asking(p *corev1.Pod) policy.Request {
 	creator := v.in.Creator
 	if v.in.Created && plan.IsMirror(p) { // its kubelet made it, which policies leave alone
 		creator = authenticationv1.UserInfo{Groups: []string{"system:nodes"}}
 	}
-	return defaulting.Request{Pod: p, Namespace: v.in.Namespace, User: creator}
+	return policy.Request{Pod: p, Namespace: v.in.Namespace, User: creator}
 }
 
 // anew is the pod as it would be made again: it has no node. A manifest that names its node keeps it.
@@ -96,7 +97,7 @@ func (v *view) unspread() *corev1.Pod {
 
 // apply says what today's policies would change in a pod.
 func (v *view) apply(p *corev1.Pod) defaulting.Result {
-	return v.in.Policies.For(v.asking(p), v.in.OwnNamespace).Apply(v.asking(p), v.in.Facts)
+	return defaulting.For(v.in.Policies, v.asking(p), v.in.OwnNamespace).Apply(v.asking(p), v.in.Facts)
 }
 
 // reviewed returns what the review changed at a path, or nil.
@@ -117,7 +118,7 @@ func changed(r defaulting.Result, path string) *defaulting.Change {
 }
 
 // giver returns the policy that gives a default, the heaviest that has it; nil where none has.
-func (v *view) giver(has func(*v1alpha1.PodPolicySpec) bool) *defaulting.Policy {
+func (v *view) giver(has func(*v1alpha1.PodPolicySpec) bool) *policy.Policy {
 	for _, p := range v.giving {
 		if has(p.Spec) {
 			return p
@@ -127,7 +128,7 @@ func (v *view) giver(has func(*v1alpha1.PodPolicySpec) bool) *defaulting.Policy 
 }
 
 // declines says whether the pod declines a default by annotation, and its giver permits that.
-func (v *view) declines(giver *defaulting.Policy, section v1alpha1.Section) bool {
+func (v *view) declines(giver *policy.Policy, section v1alpha1.Section) bool {
 	if giver == nil || !slices.Contains(giver.Spec.AllowSkip, section) {
 		return false
 	}
@@ -139,7 +140,7 @@ func (v *view) declines(giver *defaulting.Policy, section v1alpha1.Section) bool
 	return false
 }
 
-func declined(giver *defaulting.Policy) string {
+func declined(giver *policy.Policy) string {
 	return fmt.Sprintf("it declines what PodPolicy %s would give, by annotation %s", giver.Name, v1alpha1.AnnotationSkip)
 }
 
@@ -159,7 +160,7 @@ func (v *view) doubtful() bool {
 }
 
 // chosen is the source of what no policy is known to have given. A policy that is no more may have given what an existing pod has.
-func (v *view) chosen(giver *defaulting.Policy, more string) Source {
+func (v *view) chosen(giver *policy.Policy, more string) Source {
 	switch {
 	case !v.created():
 		return Source{OriginPod, nameOf(giver), "its own choice" + more}

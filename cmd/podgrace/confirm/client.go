@@ -22,6 +22,7 @@ import (
 
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // Client reads and writes a cluster.
@@ -95,7 +96,7 @@ func (c *Client) withLease(ctx context.Context, node *corev1.Node) NodeState {
 
 // claims returns the claims that a pod names, and those that were made for its ephemeral volumes.
 func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
-	names := guard.ClaimNames(pod)
+	names := policy.ClaimNames(pod)
 	for _, v := range pod.Spec.Volumes {
 		if v.Ephemeral != nil {
 			names = append(names, ephemeral.VolumeClaimName(pod, &v))
@@ -108,7 +109,7 @@ func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
 		case err != nil:
 			claim.Unknown = why(err)
 		default:
-			claim.Claim, claim.Volume = guard.ClaimOf(pvc, pod), pvc.Spec.VolumeName
+			claim.Claim, claim.Volume = policy.ClaimOf(pvc, pod), pvc.Spec.VolumeName
 		}
 		claims = append(claims, claim)
 	}
@@ -150,9 +151,9 @@ func (c *Client) bound(ctx context.Context, pods []corev1.Pod) []BoundPod {
 		if graceperiod.Finished(p) {
 			continue
 		}
-		why := guard.AsRecorded(p).Why(p, nil)
-		if why != "" && len(guard.ClaimNames(p)) > 0 { // it may be for want of the claims' modes
-			why = guard.AsRecorded(p).Why(p, PodFacts{Claims: c.claims(ctx, p)}.known())
+		why := policy.AsRecorded(p).Why(p, nil)
+		if why != "" && len(policy.ClaimNames(p)) > 0 { // it may be for want of the claims' modes
+			why = policy.AsRecorded(p).Why(p, PodFacts{Claims: c.claims(ctx, p)}.known())
 		}
 		bound = append(bound, BoundPod{Namespace: p.Namespace, Name: p.Name, Why: why})
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // A grant is a confirmation of another kind: that limits of a policy need not hold for some pods until a time. It is of the exception as it was shown:
@@ -48,7 +48,7 @@ func exceptionRights(x *v1alpha1.PolicyException) []Right {
 func JudgeException(f ExceptionFacts) Judgement {
 	x := f.Exception
 	name := x.Namespace + "/" + x.Name
-	compiled, err := defaulting.CompileException(x)
+	compiled, err := policy.CompileException(x)
 	switch {
 	case err != nil:
 		return Judgement{Refused, fmt.Sprintf("exception %s can't be read: %v.", name, err)}
@@ -99,7 +99,7 @@ func (f ExceptionFacts) lifts() (rows [][]string) {
 	for _, l := range f.Exception.Spec.Limits {
 		says := "unknown"
 		if f.Policy != nil {
-			says = defaulting.LimitInWords(&f.Policy.Spec, l)
+			says = policy.LimitInWords(&f.Policy.Spec, l)
 		}
 		rows = append(rows, []string{string(l), says})
 	}
@@ -158,14 +158,14 @@ func (f ExceptionFacts) inForce() string {
 	x := f.Exception.DeepCopy()
 	x.Status.Grant = &v1alpha1.Grant{By: f.User, UID: x.UID, Generation: x.Generation}
 	name := "exception " + x.Namespace + "/" + x.Name
-	compiled, err := defaulting.CompileException(x)
+	compiled, err := policy.CompileException(x)
 	if err != nil || f.PolicyUnknown != "" {
 		return name + " is granted until " + x.Spec.Until + "."
 	}
-	var policies defaulting.Policies
+	var policies policy.Policies
 	if f.Policy != nil {
-		p, _ := defaulting.Compile(f.Policy)
-		policies = defaulting.Policies{p}
+		p, _ := policy.Compile(f.Policy)
+		policies = policy.Policies{p}
 	}
 	if reason, message := compiled.State(policies, f.Now); reason != v1alpha1.ReasonInForce {
 		return name + " is granted, but " + message + "."

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // PodFacts are what is known of a pod whose force delete is to be confirmed.
@@ -24,7 +25,7 @@ type PodFacts struct {
 // Claim is a PersistentVolumeClaim that a pod holds.
 type Claim struct {
 	Name, Volume string
-	guard.Claim
+	policy.Claim
 	// Unknown says why it could not be read.
 	Unknown string
 }

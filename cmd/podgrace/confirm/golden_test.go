@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -79,8 +80,8 @@ func pod(change ...func(*confirm.PodFacts)) confirm.PodFacts {
 		},
 		Node: guard.NodeOf(state.Node, state.Lease, now),
 		Claims: []confirm.Claim{
-			{Name: "data-db-0", Volume: "pvc-6f1d9a3e", Claim: guard.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
-			{Name: "archive", Volume: "pvc-77", Claim: guard.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany}}},
+			{Name: "data-db-0", Volume: "pvc-6f1d9a3e", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
+			{Name: "archive", Volume: "pvc-77", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany}}},
 		},
 		Permission: confirm.Permission{User: "alice@example.com"},
 	}

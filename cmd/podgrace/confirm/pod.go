@@ -12,6 +12,7 @@ import (
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // JudgePod says whether a force delete of the pod can be confirmed, and must be.
@@ -102,14 +103,14 @@ func (f PodFacts) nodeState() string {
 }
 
 func (f PodFacts) protected() string {
-	if why := guard.AsRecorded(f.Pod).Why(f.Pod, f.known()); why != "" {
+	if why := policy.AsRecorded(f.Pod).Why(f.Pod, f.known()); why != "" {
 		return why
 	}
 	return "by itself it is not: no StatefulSet, no exclusive claim. A policy may protect it all the same"
 }
 
-func (f PodFacts) known() guard.Claims {
-	known := guard.Claims{}
+func (f PodFacts) known() policy.Claims {
+	known := policy.Claims{}
 	for _, c := range f.Claims {
 		if c.Unknown == "" {
 			known[c.Name] = c.Claim

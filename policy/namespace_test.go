@@ -1,4 +1,4 @@
-package defaulting
+package policy
 
 import (
 	"testing"
@@ -36,7 +36,7 @@ func TestSelectsUnknownNamespace(t *testing.T) {
 			if selected, known := p.selects(ns); selected != test.selected || known != test.decided || p.Undecided(ns) == test.decided {
 				t.Errorf("selected %v, known %v", selected, known)
 			}
-			if p.guards(ns) != (test.selected || !test.decided) {
+			if p.Guards(ns) != (test.selected || !test.decided) {
 				t.Error("a removal is judged by a policy that may be for the namespace, and by no other")
 			}
 		})

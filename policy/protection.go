@@ -1,15 +1,14 @@
-package guard
+package policy
 
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // Protection says which pods policies protect. The zero value: those that have something to lose by themselves, an identity, as a
@@ -69,7 +68,7 @@ func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 		if claim.Anew {
 			return fmt.Sprintf("its claim %s was made anew after it started, so that the access mode of the volume that it has is not known", name)
 		}
-		if mode, ok := exclusive(claim.Modes); ok {
+		if mode, ok := Exclusive(claim.Modes); ok {
 			return fmt.Sprintf("its claim %s is %s", name, mode)
 		}
 		if p.BlockClaims && claim.Block {
@@ -78,7 +77,7 @@ func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		// The claim is made after the pod, with the modes that stand in the pod.
 		spec := &v.Ephemeral.VolumeClaimTemplate.Spec
-		if mode, ok := exclusive(spec.AccessModes); ok {
+		if mode, ok := Exclusive(spec.AccessModes); ok {
 			return fmt.Sprintf("the claim of its volume %s is %s", v.Name, mode)
 		}
 		if p.BlockClaims && block(spec.VolumeMode) {
@@ -117,8 +116,8 @@ func writtenByOne(v *corev1.VolumeSource) string {
 	return ""
 }
 
-// exclusive returns the access mode by which only one node or pod may use a volume.
-func exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
+// Exclusive returns the access mode by which only one node or pod may use a volume.
+func Exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
 	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
 		if slices.Contains(modes, mode) {
 			return mode, true
@@ -132,6 +131,35 @@ func block(mode *corev1.PersistentVolumeMode) bool {
 	return mode != nil && *mode == corev1.PersistentVolumeBlock
 }
 
+// Claims are what is known of a pod's claims, by name.
+type Claims map[string]Claim
+
+// Claim is what is known of a claim that a pod names.
+type Claim struct {
+	Modes []corev1.PersistentVolumeAccessMode
+	// Block: its volumeMode is Block.
+	Block bool
+	// Anew: it was made after the pod started, so that it is not the one whose volume the pod has: somebody has deleted that one and
+	// dropped its finalizer. It may say anything.
+	Anew bool
+}
+
+// ClaimOf returns what a claim says of the volume that the pod has.
+func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
+	// Neither does a scheduler place a pod nor a kubelet start it whose claim is not there (pkg/scheduler/framework/plugins/volumebinding,
+	// pkg/kubelet/volumemanager/populator, 1.36.3). The later of the two, since one clock may be behind.
+	var started time.Time
+	if pod.Status.StartTime != nil {
+		started = pod.Status.StartTime.Time
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(started) {
+			started = c.LastTransitionTime.Time
+		}
+	}
+	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
+}
+
 // ClaimNames returns the names of the PersistentVolumeClaims that the pod names.
 func ClaimNames(pod *corev1.Pod) []string {
 	var names []string
@@ -141,48 +169,6 @@ func ClaimNames(pod *corev1.Pod) []string {
 		}
 	}
 	return names
-}
-
-// ProtectedBy returns the actions of the policies that protect the pod, strict to lax. One with the action Allow protects
-// nothing.
-func (p Policy) ProtectedBy(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
-	return p.actions(func(protect Protection) bool { return protect.All || protect.Why(pod, claims) != "" })
-}
-
-// HoldsNode is ProtectedBy for the removal of a pod's node: pods that no other node would get either, of a DaemonSet or of the node's own
-// files, hold it up for nothing where they have nothing to lose by themselves, but a policy protects all pods, or names DaemonSets.
-func (p Policy) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
-	if !ofItsNode(pod) {
-		return p.ProtectedBy(pod, claims)
-	}
-	return p.actions(func(protect Protection) bool {
-		return protect.elsewhere().Why(pod, claims) != ""
-	})
-}
-
-// actions of the levels whose protection is meant, strict to lax.
-func (p Policy) actions(meant func(Protection) bool) []v1alpha1.RemovalAction {
-	var actions []v1alpha1.RemovalAction
-	for level := &p; level != nil; level = level.Laxer {
-		if level.guards() && meant(level.Protect) {
-			actions = append(actions, level.ForceDelete)
-		}
-	}
-	return actions
-}
-
-// guards says whether this level protects anything.
-func (p Policy) guards() bool { return len(p.Names) > 0 && p.ForceDelete != v1alpha1.RemovalAllow }
-
-// Why is that of the protection of all levels together, and of a pod that has something to lose also where no policy guards it.
-func (p Policy) Why(pod *corev1.Pod, claims Claims) string {
-	why := Protection{}.Why(pod, claims)
-	for level := &p; level != nil && why == ""; level = level.Laxer {
-		if level.guards() {
-			why = level.Protect.Why(pod, claims)
-		}
-	}
-	return why
 }
 
 // ofItsNode says whether a pod is of its node: a replacement runs on no other. Who may edit owners can make a DaemonSet adopt any pod; the field by which
@@ -211,17 +197,3 @@ func tied(pod *corev1.Pod) bool {
 }
 
 var daemonSet = appsv1.SchemeGroupVersion.WithKind("DaemonSet").GroupKind()
-
-// protectedBecause is Protection.Why under the level of the policy.
-func protectedBecause(pod *corev1.Pod, facts Facts) string {
-	why := facts.Policy.Protect.Why(pod, facts.Claims)
-	switch {
-	case why != "":
-		return why
-	case facts.Policy.Unknown:
-		return "which policies guard it could not be read"
-	case !facts.Policy.Protect.All:
-		return ""
-	}
-	return "the policy protects all pods"
-}

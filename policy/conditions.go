@@ -1,4 +1,4 @@
-package defaulting
+package policy
 
 import (
 	"context"
@@ -55,6 +55,9 @@ func withoutOwnFields(pod *corev1.Pod) *corev1.Pod {
 	return &seen
 }
 
+// errUncertain is wrapped where a match condition could not be evaluated for a pod.
+var errUncertain = errors.New("a match condition could not be evaluated")
+
 // compiler is built when the first policy with match conditions is: its environment takes some MiB.
 var compiler = sync.OnceValue(func() plugincel.ConditionCompiler {
 	return plugincel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
@@ -91,8 +94,9 @@ const (
 	maxTime = time.Second
 )
 
-// asked is a pod as conditions see it, made when the first policy with conditions asks, and what their answers may still cost.
-type asked struct {
+// Question is a pod as policies are asked about it, one after the other. What conditions see of it is made when the first policy with conditions is asked, and
+// their answers have a budget together. Done ends it.
+type Question struct {
 	Request
 	attributes *admission.VersionedAttributes
 	review     *admissionv1.AdmissionRequest
@@ -102,31 +106,34 @@ type asked struct {
 	stop       context.CancelFunc
 }
 
+// NewQuestion asks about a pod.
+func NewQuestion(req Request) *Question { return &Question{Request: req} }
+
 // errTooLong is one of two bounds, of cost and of time: which of them is met first depends on how busy the machine is.
 var errTooLong = errors.New("it takes longer than the match conditions of a pod may")
 
-func (a *asked) tooLong(err error) bool {
-	return err != nil && (a.ctx != nil && a.ctx.Err() != nil || strings.Contains(err.Error(), "cost limit exceeded") || strings.Contains(err.Error(), "running out of cost budget"))
+func (q *Question) tooLong(err error) bool {
+	return err != nil && (q.ctx != nil && q.ctx.Err() != nil || strings.Contains(err.Error(), "cost limit exceeded") || strings.Contains(err.Error(), "running out of cost budget"))
 }
 
-// done releases what the conditions needed.
-func (a *asked) done() {
-	if a.stop != nil {
-		a.stop()
+// Done releases what the conditions needed.
+func (q *Question) Done() {
+	if q.stop != nil {
+		q.stop()
 	}
 }
 
 // match evaluates all conditions. One that is false decides; else one that failed makes the answer uncertain.
-func (c *conditions) match(a *asked) (matching, error) {
-	if c.namespace && a.Namespace.Unknown {
-		return matchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
+func (c *conditions) match(q *Question) (Matching, error) {
+	if c.namespace && q.Namespace.Unknown {
+		return MatchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
 	}
-	results, err := c.evaluate(a)
-	if a.tooLong(err) {
+	results, err := c.evaluate(q)
+	if q.tooLong(err) {
 		err = errTooLong
 	}
 	if err != nil {
-		return matchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
+		return MatchUncertain, fmt.Errorf("%w: %w", errUncertain, err)
 	}
 	var failed error
 	for i, r := range results {
@@ -137,60 +144,60 @@ func (c *conditions) match(a *asked) (matching, error) {
 			if _, after, found := strings.Cut(cause, "' resulted in error: "); found {
 				cause = after
 			}
-			if a.tooLong(r.Error) {
+			if q.tooLong(r.Error) {
 				cause = errTooLong.Error()
 			}
 			failed = fmt.Errorf("%w: %s: %s", errUncertain, c.names[i], cause)
 		case r.Error == nil && r.EvalResult != types.True:
-			return matchNo, nil
+			return MatchNo, nil
 		}
 	}
 	if failed != nil {
-		return matchUncertain, failed
+		return MatchUncertain, failed
 	}
-	return matchYes, nil
+	return MatchYes, nil
 }
 
-func (c *conditions) evaluate(a *asked) ([]plugincel.EvaluationResult, error) {
-	if err := a.prepare(); err != nil {
+func (c *conditions) evaluate(q *Question) ([]plugincel.EvaluationResult, error) {
+	if err := q.prepare(); err != nil {
 		return nil, err
 	}
-	budget := min(a.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
-	if budget == 0 || a.ctx.Err() != nil {
+	budget := min(q.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
+	if budget == 0 || q.ctx.Err() != nil {
 		return nil, errTooLong
 	}
-	results, left, err := c.evaluator.ForInput(a.ctx, a.attributes, a.review, plugincel.OptionalVariableBindings{}, a.namespace, budget)
-	a.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much
+	results, left, err := c.evaluator.ForInput(q.ctx, q.attributes, q.review, plugincel.OptionalVariableBindings{}, q.namespace, budget)
+	q.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much
 	return results, err
 }
 
 // prepare makes the variables of expressions, once: what a large pod costs most is its conversion.
-func (a *asked) prepare() error {
-	if a.attributes != nil {
+func (q *Question) prepare() error {
+	if q.attributes != nil {
 		return nil
 	}
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
-	seen := withoutOwnFields(a.Pod)
+	seen := withoutOwnFields(q.Pod)
 	seen.SetGroupVersionKind(kind) // expressions may read object.kind
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(seen)
 	if err != nil {
 		return fmt.Errorf("convert the pod: %w", err)
 	}
 	pod := &unstructured.Unstructured{Object: content}
-	a.review = &admissionv1.AdmissionRequest{
+	q.review = &admissionv1.AdmissionRequest{
 		Kind:      metav1.GroupVersionKind{Version: kind.Version, Kind: kind.Kind},
 		Resource:  metav1.GroupVersionResource{Version: pods.Version, Resource: pods.Resource},
-		Name:      a.Pod.Name,
-		Namespace: a.Namespace.Name,
+		Name:      q.Pod.Name,
+		Namespace: q.Namespace.Name,
 		Operation: admissionv1.Create,
-		UserInfo:  a.User,
-		DryRun:    new(a.DryRun),
+		UserInfo:  q.User,
+		DryRun:    new(q.DryRun),
 	}
-	attributes := admission.NewAttributesRecord(pod, nil, kind, a.Namespace.Name, a.Pod.Name, pods, "", admission.Create, nil, a.DryRun, nil)
-	a.attributes = &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
-	a.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace.Name, Labels: a.Namespace.Labels}}
-	a.cost = maxCost
-	a.ctx, a.stop = context.WithTimeout(context.Background(), maxTime)
+	attributes := admission.NewAttributesRecord(pod, nil, kind, q.Namespace.Name, q.Pod.Name, pods, "", admission.Create, nil, q.DryRun, nil)
+	q.attributes = &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
+	q.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: q.Namespace.Name, Labels: q.Namespace.Labels}}
+	q.cost = maxCost
+	q.ctx, q.stop = context.WithTimeout(context.Background(), maxTime)
 	return nil
 }

@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Policy is a PodPolicy made ready to decide with.
+type Policy struct {
+	// Name of the PodPolicy.
+	Name string
+	// Generation of the spec, 0 for a policy from a file.
+	Generation int64
+	// Spec is shared with the object it was compiled from: read only.
+	Spec *v1alpha1.PodPolicySpec
+	// Protect says which pods its removal section protects.
+	Protect Protection
+
+	namespaces labels.Selector // nil: every namespace
+	pods       labels.Selector // nil: every pod
+	conditions *conditions     // nil: none
+	unread     unread
+}
+
+// unread says which parts of a policy can't be read. They are not in force, and nothing else of the policy is hindered by it: one
+// that is wrong in its topologySpread still refuses what its removal refuses.
+type unread struct {
+	// namespaces: for which namespaces the policy is. A removal is judged on the safe side, so that its section holds in all of them.
+	namespaces bool
+	// match: for which pods it is, its namespaces among that. Neither its defaults nor its limits on pods hold.
+	match bool
+	// spread: its topologySpread.
+	spread bool
+}
+
+// InForce says what of the policy holds.
+func (p *Policy) InForce() string {
+	switch {
+	case p.unread.match && p.Spec.Removal == nil:
+		return "not in force"
+	case p.unread.namespaces:
+		return "not in force, but for removal, which holds in every namespace until the selector can be read"
+	case p.unread.match:
+		return "not in force, but for removal"
+	case p.unread.spread:
+		return "in force, but for topologySpread"
+	}
+	return "in force"
+}
+
+// Matchable says that it can be read which pods the policy is for.
+func (p *Policy) Matchable() bool { return !p.unread.match }
+
+// Spread is the policy's section topologySpread; nil where it has none, or one that can't be read.
+func (p *Policy) Spread() *v1alpha1.TopologySpreadSection {
+	if p.unread.spread {
+		return nil
+	}
+	return p.Spec.TopologySpread
+}
+
+// Policies are in the order in which they give defaults: the heaviest first, those of equal weight by name.
+type Policies []*Policy
+
+// Sort orders policies as Policies must be.
+func Sort(policies []*Policy) Policies {
+	slices.SortFunc(policies, func(a, b *Policy) int {
+		return cmp.Or(cmp.Compare(b.Spec.Weight, a.Spec.Weight), strings.Compare(a.Name, b.Name))
+	})
+	return policies
+}
+
+// Compile makes a policy ready. The error says everything that can't be read of it; what can be read holds all the same, so that the
+// policy is returned with the error, and InForce says what that is. The schema of the CRD refuses such a policy, but for match
+// conditions; one may have been stored before the schema did.
+func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
+	c := &Policy{Name: p.Name, Generation: p.Generation, Spec: &p.Spec}
+	var errs field.ErrorList
+	if m := p.Spec.Match; m != nil {
+		path := field.NewPath("spec", "match")
+		c.namespaces = compileSelector(m.NamespaceSelector, path.Child("namespaceSelector"), &errs)
+		c.unread.namespaces = len(errs) > 0
+		c.pods = compileSelector(m.PodSelector, path.Child("podSelector"), &errs)
+		if len(m.MatchConditions) > 0 {
+			var bad field.ErrorList
+			c.conditions, bad = compileConditions(m.MatchConditions, path.Child("matchConditions"))
+			errs = append(errs, bad...)
+		}
+		if c.SelectsByPriority() && p.Spec.Priority != nil {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "priority"), "a policy that selects by priority cannot say which class pods get or may have: whether it matches would depend on itself"))
+		}
+		c.unread.match = len(errs) > 0
+	}
+	if r := p.Spec.Removal; r != nil {
+		c.Protect = protectionOf(r)
+	}
+	if s := p.Spec.TopologySpread; s != nil {
+		bad := checkSpread(s, field.NewPath("spec", "topologySpread"))
+		c.unread.spread = len(bad) > 0
+		errs = append(errs, bad...)
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return c, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
+	}
+	return c, nil
+}
+
+// CheckNodePolicy says what can't be read of a NodePolicy. Its schema refuses nearly all of that.
+func CheckNodePolicy(p *v1alpha1.NodePolicy) error {
+	var errs field.ErrorList
+	compileSelector(p.Spec.NodeSelector, field.NewPath("spec", "nodeSelector"), &errs)
+	if err := errs.ToAggregate(); err != nil {
+		return fmt.Errorf("NodePolicy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// FieldErrors takes an error of Compile or CheckNodePolicy apart.
+func FieldErrors(err error) field.ErrorList {
+	var errs field.ErrorList
+	if all, is := errors.AsType[utilerrors.Aggregate](err); is {
+		for _, e := range all.Errors() {
+			if of, is := errors.AsType[*field.Error](e); is {
+				errs = append(errs, of)
+			}
+		}
+	}
+	return errs
+}
+
+func compileSelector(s *v1alpha1.LabelSelector, path *field.Path, errs *field.ErrorList) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	selector, err := s.AsSelector()
+	if err != nil {
+		*errs = append(*errs, field.Invalid(path, s, err.Error()))
+	}
+	return selector
+}
+
+func checkSpread(s *v1alpha1.TopologySpreadSection, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, c := range s.Constraints {
+		at := path.Child("constraints").Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(c.TopologyKey, at.Child("topologyKey"))...)
+		for j, key := range c.MatchLabelKeys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, at.Child("matchLabelKeys").Index(j))...)
+		}
+	}
+	for i, o := range s.OwnerRules {
+		for j, key := range o.LabelKeys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, path.Child("ownerRules").Index(i).Child("labelKeys").Index(j))...)
+		}
+	}
+	return errs
+}
