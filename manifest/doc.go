@@ -7,7 +7,7 @@
 //	folder.go     the files that a folder stands for
 //	source.go     a file's bytes, as far as they are needed, with line numbers
 //	split.go      a stream becomes documents: YAML between separators, JSON values one after the other
-//	yaml.go       a YAML document becomes objects; convert.go, members.go, scalar.go: as JSON; yamlerror.go: what is wrong, and where
+//	yaml.go       a YAML document becomes objects; yamlnode.go, yamlerror.go: what is wrong with it, and where
 //	json.go       a JSON value becomes objects, a list item by item as it is read
 //	head.go       what every object must have
 //	fieldline.go  the line of a field; plainly.go: what a decoder says of it, for people
