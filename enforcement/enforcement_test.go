@@ -62,6 +62,7 @@ func TestParse(t *testing.T) {
 		"no weight":            {`{"cpu":{"weight":0}}`, "cpu.weight 0 is not between 1 and 10000"},
 		"too heavy":            {`{"io":{"weight":10001}}`, "io.weight 10001 is not between 1 and 10000"},
 		"throttled at nothing": {`{"memory":{"throttlePercent":0}}`, "memory.throttlePercent 0 is not between 1 and 100"},
+		"too long":             {everything + strings.Repeat(" ", 5000), "and 4096 at most are read"},
 		"ranked too high":      {`{"oom":{"rank":101},"eviction":{"order":-1}}`, "oom.rank 101 is not between 0 and 100\neviction.order -1 is not between 0 and 100"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -203,7 +203,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	machine.Driver = plan.Driver(p.cgroupDriver)
 	node := machine.Node(s)
-	in := report.Input{Node: node.Name, Mode: modeOf(o, s), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
+	in := report.Input{Node: node.Name, Mode: s.Mode(o.Mode), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
 	var spec *v1alpha1.NodePolicySpec
 	if s.Policy != nil {
 		spec, in.Policy = &s.Policy.Spec, s.Policy.Name
@@ -220,15 +220,4 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err
-}
-
-// modeOf is what the command line says, else the policy; without a policy a node is observed.
-func modeOf(o *options, s state.State) v1alpha1.NodeMode {
-	switch {
-	case o.Mode != "":
-		return o.Mode
-	case s.Policy != nil:
-		return s.Policy.Spec.Mode
-	}
-	return v1alpha1.NodeModeObserve
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// State is what is known of the node at one moment.
+// State is the state of a node at one moment.
 type State struct {
 	Node   *corev1.Node
 	Policy *v1alpha1.NodePolicy // nil: none, so the node is only observed
-	// PolicyUnknown: nobody said yet which policies there are; that Policy is nil means nothing.
+	// PolicyUnknown: the policies are not synced yet; that Policy is nil means nothing.
 	PolicyUnknown bool
 	Pods          []*corev1.Pod
-	// Config is the kubelet's; nil: not known.
+	// Config is the kubelet's; nil: unknown.
 	Config *kubeletconfigv1beta1.KubeletConfiguration
-	// Guessed: the kubelet was asked for its configuration and never answered.
+	// Guessed: the kubelet never answered the request for its configuration, so that its defaults are assumed.
 	Guessed bool
-	// From says where it is from, for people.
+	// From names the source, for people.
 	From string
-	// Live: from the API server, and not from a checkpoint or a file.
+	// Live: it is from the API server, and not from a checkpoint or a file.
 	Live bool
 }
 
@@ -39,13 +39,30 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 	return &s.Policy.Spec
 }
 
-// Source knows the state of a node.
+// Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy is not known;
+// what the kubelet wrote is not restored as long as its configuration is only guessed.
+func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
+	mode := v1alpha1.NodeModeObserve
+	if s.PolicyUnknown {
+		return mode
+	}
+	if s.Policy != nil {
+		mode = s.Policy.Spec.Mode
+	}
+	mode = cmp.Or(set, mode)
+	if s.Guessed && mode == v1alpha1.NodeModeRepair {
+		return v1alpha1.NodeModeTune
+	}
+	return mode
+}
+
+// Source provides the state of a node.
 type Source interface {
-	// State is false as long as nothing is known.
+	// State is false until it is synced.
 	State() (State, bool)
-	// Changed has a value after the state changed.
+	// Changed receives a value after a change.
 	Changed() <-chan struct{}
-	// Start keeps the state until the context ends.
+	// Start keeps the state in sync until the context ends.
 	Start(ctx context.Context) error
 }
 

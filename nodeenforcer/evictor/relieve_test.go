@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 func TestLeftFor(t *testing.T) {
@@ -20,9 +20,7 @@ func TestLeftFor(t *testing.T) {
 		{v1alpha1.SignalMemoryAvailable, -600, 3, 0},
 		{v1alpha1.SignalMemoryStall, 0, 1, -1},
 	} {
-		met := pressure.Met{Available: tc.available}
-		met.Signal = tc.signal
-		if got := leftFor(met, tc.victims); got != tc.want {
+		if got := leftFor(eviction.Need{Signal: tc.signal, Available: tc.available}, tc.victims); got != tc.want {
 			t.Errorf("%+v: got %d", tc, got)
 		}
 	}

@@ -87,9 +87,9 @@ func (a *nodeAPI) says(t *testing.T) string {
 }
 
 // keeper runs one over an API server until the test's bubble ends.
-func keeper(t *testing.T, api *nodeAPI) (*Keeper, *statetest.Log) {
+func keeper(t *testing.T, api *nodeAPI) (*NodeUpdater, *statetest.Log) {
 	log := &statetest.Log{}
-	k := NewKeeper(&Writer{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
+	k := NewNodeUpdater(&Writer{Nodes: nodesOf{api}, Name: "n", Now: time.Now}, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Start(ctx) }()
@@ -118,26 +118,26 @@ func TestKeeper(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		expect("nothing is known yet, after a restart", taintBefore)
-		k.Enforced("")
+		k.SetEnforced("")
 		expect("as planned", "PodgraceEnforced=True "+taintBefore)
-		k.Pressure([]string{"disk", "memory"}, "both are short")
+		k.SetPressure([]string{"disk", "memory"}, "both are short")
 		expect("pressure", "PodgraceEnforced=True PodgracePressure=True pressure=disk-memory:NoSchedule")
-		k.Enforced("one file")
+		k.SetEnforced("one file")
 		expect("drift", "PodgraceEnforced=False PodgracePressure=True pressure=disk-memory:NoSchedule")
-		k.Pressure(nil, "")
+		k.SetPressure(nil, "")
 		expect("it is over", "PodgraceEnforced=False PodgracePressure=False")
 
 		requests := api.requests()
 		for range 100 {
-			k.Enforced("one file")
-			k.Pressure([]string{}, "")
+			k.SetEnforced("one file")
+			k.SetPressure([]string{}, "")
 		}
 		synctest.Wait()
 		if got := api.requests(); got != requests {
 			t.Errorf("the same words cost %d requests", got-requests)
 		}
 
-		k.Pressure([]string{"pid"}, "")
+		k.SetPressure([]string{"pid"}, "")
 		expect("pressure again", "PodgraceEnforced=False PodgracePressure=True pressure=pid:NoSchedule")
 		var node corev1.Node
 		if err := api.Get(t.Context(), client.ObjectKey{Name: "n"}, &node); err != nil {
@@ -158,17 +158,17 @@ func TestKeeperRetries(t *testing.T) {
 		api := newNodeAPI()
 		api.fail(errors.New("down"), false)
 		k, log := keeper(t, api)
-		k.Pressure([]string{"memory"}, "short")
+		k.SetPressure([]string{"memory"}, "short")
 		time.Sleep(time.Second)
-		k.Pressure([]string{"memory", "pid"}, "more")
-		k.Pressure(nil, "")
-		k.Enforced("x")
+		k.SetPressure([]string{"memory", "pid"}, "more")
+		k.SetPressure(nil, "")
+		k.SetEnforced("x")
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		if n := api.requests(); n < 30 || n > 50 {
 			t.Errorf("%d requests in half an hour", n)
 		}
-		if log.Count("the Node does not say how it is") == 0 {
+		if log.Count("failed to update the Node's conditions") == 0 {
 			t.Error("nothing was told")
 		}
 		api.fail(nil, false)
@@ -180,7 +180,7 @@ func TestKeeperRetries(t *testing.T) {
 		// The next trouble begins with short pauses again.
 		api.fail(errors.New("down"), false)
 		requests := api.requests()
-		k.Enforced("")
+		k.SetEnforced("")
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n := api.requests() - requests; n < 3 {
@@ -195,9 +195,9 @@ func TestKeeperHangs(t *testing.T) {
 		api := newNodeAPI()
 		api.fail(nil, true)
 		k, _ := keeper(t, api)
-		k.Pressure([]string{"memory"}, "short")
+		k.SetPressure([]string{"memory"}, "short")
 		synctest.Wait()
-		k.Pressure([]string{"pid"}, "short")
+		k.SetPressure([]string{"pid"}, "short")
 		api.fail(nil, false)
 		time.Sleep(statusTimeout)
 		synctest.Wait()
@@ -205,7 +205,7 @@ func TestKeeperHangs(t *testing.T) {
 			t.Errorf("the Node says %s", got)
 		}
 		api.fail(nil, true) // and it ends while it hangs
-		k.Pressure(nil, "")
+		k.SetPressure(nil, "")
 		synctest.Wait()
 	})
 }
@@ -219,21 +219,21 @@ func TestKeeperTogether(t *testing.T) {
 		for i := range 8 {
 			all.Go(func() {
 				short := []string{"memory"}
-				k.Enforced(fmt.Sprint(i))
-				k.Pressure(short, "short")
+				k.SetEnforced(fmt.Sprint(i))
+				k.SetPressure(short, "short")
 				short[0] = "changed by its owner"
 			})
 		}
 		all.Wait()
-		k.Enforced("")
+		k.SetEnforced("")
 		synctest.Wait()
 		if got := api.says(t); got != "PodgraceEnforced=True PodgracePressure=True pressure=memory:NoSchedule" {
 			t.Errorf("the Node says %s", got)
 		}
 	})
-	var nobody *Keeper
-	nobody.Enforced("x")
-	nobody.Pressure(nil, "")
+	var nobody *NodeUpdater
+	nobody.SetEnforced("x")
+	nobody.SetPressure(nil, "")
 }
 
 // What is said is no longer than people read, and cut between characters.
