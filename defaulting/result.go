@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -123,7 +123,7 @@ const MaxWarning = 256
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
 // not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Nothing in it turns or hides what is read.
 func Shorten(s string) string {
-	s = page.Printable(strings.Map(func(r rune) rune {
+	s = console.Printable(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}

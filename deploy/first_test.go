@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // firstPolicy is one by the CustomResourceDefinition's own rules.
@@ -97,7 +97,7 @@ func reviewed(t *testing.T, policies ...*v1alpha1.PodPolicy) map[string]*review.
 		`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`, fmt.Sprintf(firstNode, ""), fmt.Sprintf(firstRunning, 30),
 		`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: n1, namespace: kube-node-lease}, spec: {}}`,
 	} {
-		if err := state.Add(manifest(t, text), ""); err != nil {
+		if err := state.Add(document(t, text), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func reviewed(t *testing.T, policies ...*v1alpha1.PodPolicy) map[string]*review.
 	results := map[string]*review.Result{}
 	for name, a := range everything() {
 		q := review.Question{Operation: a.operation, GracePeriodSeconds: a.grace, User: authenticationv1.UserInfo{Username: "jane"}}
-		r, wrong := engine.Review(t.Context(), manifest(t, a.text), q)
+		r, wrong := engine.Review(t.Context(), document(t, a.text), q)
 		if wrong != nil || r == nil {
 			t.Fatalf("%s: %v, %v", name, r, wrong)
 		}
@@ -117,7 +117,7 @@ func reviewed(t *testing.T, policies ...*v1alpha1.PodPolicy) map[string]*review.
 	return results
 }
 
-func manifest(t *testing.T, text string) *input.Document {
+func document(t *testing.T, text string) *manifest.Document {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -127,7 +127,7 @@ func manifest(t *testing.T, text string) *input.Document {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		t.Fatal(err)
 	}
-	return &input.Document{File: "f.yaml", Line: 1, JSON: raw, APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+	return &manifest.Document{File: "f.yaml", Line: 1, JSON: raw, APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
 func TestFirstPolicyOnlyWarns(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 func Stoppable(pod *corev1.Pod) []*corev1.Container {
 	all := make([]*corev1.Container, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &pod.Spec.InitContainers[i]; IsSidecar(c) {
 			all = append(all, c)
 		}
 	}
@@ -22,6 +21,11 @@ func Stoppable(pod *corev1.Pod) []*corev1.Container {
 		all = append(all, &pod.Spec.Containers[i])
 	}
 	return all
+}
+
+// IsSidecar says whether an init container is one that restarts always, and so runs beside the main ones.
+func IsSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // MaxPreStop is the longest known sleep in seconds, a week, as in PodPolicy: beyond it arithmetic could overflow.

@@ -20,7 +20,7 @@ func notForced(req Request, now time.Time) *Decision {
 			return nil
 		}
 	case RoadStatus:
-		if req.Phase == corev1.PodSucceeded || req.Phase == corev1.PodFailed {
+		if graceperiod.Terminal(req.Phase) {
 			return nil
 		}
 	case RoadFinalizer:

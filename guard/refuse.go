@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/page"
 )
 
 // unprotected lets a pod go that may run twice without harm, as far as the policy knows, with a warning.
@@ -193,7 +193,7 @@ func since(then, now time.Time) string {
 // oneLine formats a message for a terminal. Names of owners and claims are a tenant's to choose and need not be names: what could move the
 // cursor, start a line or turn the reading direction round is taken out.
 func oneLine(format string, args ...any) string {
-	return page.Printable(strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
+	return console.Printable(strings.ToValidUTF8(fmt.Sprintf(format, args...), "?"))
 }
 
 // maxNamed is how many pods a message names.

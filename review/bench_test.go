@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // One operation is a Deployment.
 func BenchmarkReview(b *testing.B) {
 	e := engineOf(b, web, shop, high, service)
-	var documents []*input.Document
+	var documents []*manifest.Document
 	for i := range 100 {
 		documents = append(documents, document(b, strings.Replace(deployment, "name: web,", fmt.Sprintf("name: web-%d,", i), 1)))
 	}

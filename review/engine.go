@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -85,7 +85,7 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
 // none of Podgrace's. The error is about the document.
-func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Result, *input.Error) {
+func (e *Engine) Review(ctx context.Context, d *manifest.Document, q Question) (*Result, *manifest.Error) {
 	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
 	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
 	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r}
@@ -100,7 +100,7 @@ func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Re
 }
 
 // judge judges a document; false: it is none of Podgrace's.
-func (s *step) judge(ctx context.Context, d *input.Document) (bool, error) {
+func (s *step) judge(ctx context.Context, d *manifest.Document) (bool, error) {
 	req, err := s.ask(ctx, d)
 	if req == nil || err != nil {
 		return false, err
@@ -110,7 +110,7 @@ func (s *step) judge(ctx context.Context, d *input.Document) (bool, error) {
 
 // ask makes of a document the request that the API server would get: of its object, and what of it the question is about. nil: it is none of
 // Podgrace's.
-func (s *step) ask(ctx context.Context, d *input.Document) (*admission.Request, error) {
+func (s *step) ask(ctx context.Context, d *manifest.Document) (*admission.Request, error) {
 	if isRecorded(d) {
 		return s.recorded(d)
 	}

@@ -10,8 +10,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/policyfile"
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // engineOf knows these policies and objects, which are documents of YAML.
@@ -34,7 +34,7 @@ func engineOf(t testing.TB, policies string, state ...string) *Engine {
 	return e
 }
 
-func document(t testing.TB, text string) *input.Document {
+func document(t testing.TB, text string) *manifest.Document {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -47,7 +47,7 @@ func document(t testing.TB, text string) *input.Document {
 	if err := yaml.Unmarshal(raw, &m); err != nil {
 		t.Fatal(err)
 	}
-	return &input.Document{File: "f.yaml", Line: 3, JSON: raw, APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
+	return &manifest.Document{File: "f.yaml", Line: 3, JSON: raw, APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
 }
 
 func mustReview(t testing.TB, e *Engine, text string, q Question) *Result {
@@ -314,7 +314,7 @@ func TestRecorded(t *testing.T) {
 // The results stand in the order of the documents, whoever was done first.
 func TestAll(t *testing.T) {
 	e := engineOf(t, web, shop, high)
-	var documents []*input.Document
+	var documents []*manifest.Document
 	for i := range 3*chunk + 7 {
 		d := document(t, strings.Replace(deployment, "name: web,", "name: web-"+string(rune('a'+i%26))+",", 1))
 		d.Line = i
@@ -360,7 +360,7 @@ func FuzzReview(f *testing.F) {
 		if json.Unmarshal(raw, &head) != nil {
 			return
 		}
-		d := &input.Document{File: "f", Line: 1, JSON: raw, APIVersion: head.APIVersion, Kind: head.Kind}
+		d := &manifest.Document{File: "f", Line: 1, JSON: raw, APIVersion: head.APIVersion, Kind: head.Kind}
 		q := questions[int(which)%len(questions)]
 		first, wrong := e.Review(t.Context(), d, q)
 		if wrong != nil && (wrong.Message == "" || first != nil) {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // exceptions are those beside the policies and those of the state that can be read. Of those that can't their documents' errors tell; where none is
@@ -64,7 +64,7 @@ func (e *Engine) remarkExceptions() []Remark {
 
 // RemarkGrants tells of exceptions that are in force by what the manifests, or files beside the policies, say of themselves: who writes such a file writes its
 // grant as well, as in a pull request. To the API server the status of what is applied is nothing.
-func (e *Engine) RemarkGrants(documents []*input.Document) []Remark {
+func (e *Engine) RemarkGrants(documents []*manifest.Document) []Remark {
 	own := sets.New[string]()
 	add := func(namespace, name string) { own.Insert(cmp.Or(namespace, e.Namespace) + "/" + name) }
 	for _, x := range e.Exceptions {

@@ -9,7 +9,7 @@ import (
 
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review/input"
 )
 

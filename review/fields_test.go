@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 func TestUnknownFields(t *testing.T) {
@@ -20,7 +20,7 @@ func TestUnknownFields(t *testing.T) {
 		"a policy":          {`{apiVersion: podgrace.dev/v1alpha1, kind: PodPolicy, metadata: {name: p}, spec: {wieght: 1}}`, ""},
 		"an admission case": {`{apiVersion: admission.k8s.io/v1, kind: AdmissionReview, requst: {}}`, ""},
 	} {
-		errs := NewState().UnknownFields([]*input.Document{document(t, test.text)})
+		errs := NewState().UnknownFields([]*manifest.Document{document(t, test.text)})
 		if test.says == "" && len(errs) > 0 || test.says != "" && (len(errs) != 1 || errs[0].Message != test.says || errs[0].Line != 3) {
 			t.Errorf("%s: %v", name, errs)
 		}

@@ -6,17 +6,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
 // Inputs are documents that were read, in their order, and what could not be.
 type Inputs struct {
 	Files     int
-	Documents []*input.Document
+	Documents []*manifest.Document
 	LeftOut   []input.LeftOut
-	Errors    []*input.Error
+	Errors    []*manifest.Error
 	// Listed are the kinds of which there was a typed list.
-	Listed []input.Listed
+	Listed []manifest.Listed
 }
 
 // Read reads all documents of the paths.
@@ -40,8 +41,8 @@ const chunk = 64
 
 // All judges documents on all processors. The results are in the documents' order; other counts those that are no business of
 // Podgrace's, as far as that is known (State.Count counts the others). progress is told how many were done, from several goroutines; it may be nil.
-func (e *Engine) All(ctx context.Context, documents []*input.Document, q Question, progress func(done int)) (results []Result, other int, errs []*input.Error, err error) {
-	found, wrong := make([]*Result, len(documents)), make([]*input.Error, len(documents))
+func (e *Engine) All(ctx context.Context, documents []*manifest.Document, q Question, progress func(done int)) (results []Result, other int, errs []*manifest.Error, err error) {
+	found, wrong := make([]*Result, len(documents)), make([]*manifest.Error, len(documents))
 	var workers errgroup.Group
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for begin := 0; begin < len(documents); begin += chunk {

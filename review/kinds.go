@@ -14,7 +14,7 @@ import (
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // podless are kinds and groups that client-go does not have, and of which it is known that they make no pods.
@@ -35,7 +35,7 @@ func builtin(group string) bool { return kubernetes.Scheme.IsGroupRegistered(gro
 
 // NotKnown is the kind of a document, with its group, where it is not known whether such objects make pods, as Rollout.example.com;
 // empty: it is known.
-func (s *State) NotKnown(d *input.Document) string {
+func (s *State) NotKnown(d *manifest.Document) string {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
 	if s.scheme.Recognizes(gvk) || podless[gvk.GroupKind()] {
 		return ""
@@ -58,7 +58,7 @@ func (s *State) NotKnown(d *input.Document) string {
 type NotKnown map[string]int
 
 // Count of the documents, by kind; nil where all are known.
-func (s *State) Count(documents []*input.Document) NotKnown {
+func (s *State) Count(documents []*manifest.Document) NotKnown {
 	var found NotKnown
 	for _, d := range documents {
 		if kind := s.NotKnown(d); kind != "" {
@@ -93,7 +93,7 @@ var stable = regexp.MustCompile(`^v[0-9]+$`)
 
 // misnamed says why the API server has no such kind: it is spelled otherwise, of another group, or no more. Nil also for what is merely
 // unknown, as all custom kinds are, and for what a cluster has stored, perhaps of a later version.
-func (s *State) misnamed(d *input.Document) error {
+func (s *State) misnamed(d *manifest.Document) error {
 	gvk := schema.FromAPIVersionAndKind(d.APIVersion, d.Kind)
 	if s.scheme.Recognizes(gvk) || podless[gvk.GroupKind()] {
 		return nil

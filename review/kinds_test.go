@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // A kind that the API server does not have is a mistake, and not an object that makes no pods.
@@ -51,7 +51,7 @@ func TestNotKnown(t *testing.T) {
 	if err := s.SetTemplate(schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}, "spec.template"); err != nil {
 		t.Fatal(err)
 	}
-	var documents []*input.Document
+	var documents []*manifest.Document
 	for _, text := range []string{
 		"{apiVersion: example.com/v1, kind: Rollout}", "{apiVersion: example.com/v2, kind: Rollout}", "{apiVersion: example.com/v1, kind: Rollout}",
 		"{apiVersion: kafka.strimzi.io/v1beta2, kind: Kafka}", "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet}",
@@ -87,7 +87,7 @@ func TestNotKnown(t *testing.T) {
 // What is not known is no other object, either, of which it is said that it makes no pods.
 func TestAllCountsNotKnown(t *testing.T) {
 	e := engineOf(t, web, shop, high)
-	documents := []*input.Document{document(t, service), document(t, "{apiVersion: example.com/v1, kind: Rollout}"), document(t, "{apiVersion: example.com/v1, kind: Farm}"), document(t, deployment)}
+	documents := []*manifest.Document{document(t, service), document(t, "{apiVersion: example.com/v1, kind: Rollout}"), document(t, "{apiVersion: example.com/v1, kind: Farm}"), document(t, deployment)}
 	results, other, errs, err := e.All(t.Context(), documents, Question{}, nil)
 	if err != nil || len(errs) > 0 || len(results) != 1 || other != 1 {
 		t.Errorf("%d results, %d others, %v, %v", len(results), other, errs, err)

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 const remarked = `
@@ -78,7 +78,7 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-func document(t *testing.T, text string) *input.Document {
+func document(t *testing.T, text string) *manifest.Document {
 	t.Helper()
 	var meta struct {
 		APIVersion, Kind string
@@ -87,5 +87,5 @@ func document(t *testing.T, text string) *input.Document {
 	if err := json.Unmarshal([]byte(text), &meta); err != nil {
 		t.Fatal(err)
 	}
-	return &input.Document{APIVersion: meta.APIVersion, Kind: meta.Kind, Name: meta.Metadata.Name, Namespace: meta.Metadata.Namespace, File: "f", Line: 1, JSON: []byte(text)}
+	return &manifest.Document{APIVersion: meta.APIVersion, Kind: meta.Kind, Name: meta.Metadata.Name, Namespace: meta.Metadata.Namespace, File: "f", Line: 1, JSON: []byte(text)}
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // oneNode is a cluster of one node, its Lease and its Namespace. (client-go's fake does not keep managedFields as they are given.)

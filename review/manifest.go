@@ -18,16 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	sigsjson "sigs.k8s.io/json"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // isRecorded says whether a document is a request that the API server sent.
-func isRecorded(d *input.Document) bool {
+func isRecorded(d *manifest.Document) bool {
 	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
 }
 
 // recorded is the request of an AdmissionReview as it is: it is the API server's, so that its own defaults are there already. The result is about it.
-func (s *step) recorded(d *input.Document) (*admission.Request, error) {
+func (s *step) recorded(d *manifest.Document) (*admission.Request, error) {
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(d.JSON, &review); err != nil {
 		return nil, fmt.Errorf("decode the AdmissionReview: %w", err)
@@ -59,11 +60,11 @@ func recordedResource(req *admissionv1.AdmissionRequest) Resource {
 }
 
 // manifest is the object of a document, or nil for a policy and for a kind that neither the webhook's scheme has nor is a custom workload's.
-func (s *State) manifest(d *input.Document) (client.Object, error) {
+func (s *State) manifest(d *manifest.Document) (client.Object, error) {
 	if _, is := s.custom[schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()]; is {
 		return s.decodeCustom(d)
 	}
-	if isPolicy(d) {
+	if policyfile.IsPolicy(d) {
 		return nil, nil // judges, and is not judged; what is wrong with it is said where it is loaded
 	}
 	o, err := s.decode(d.APIVersion, d.Kind, d.JSON)
@@ -76,7 +77,7 @@ func (s *State) manifest(d *input.Document) (client.Object, error) {
 	return o, nil
 }
 
-func (s *State) decodeCustom(d *input.Document) (*unstructured.Unstructured, error) {
+func (s *State) decodeCustom(d *manifest.Document) (*unstructured.Unstructured, error) {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(d.JSON); err != nil {
 		return nil, fmt.Errorf("decode the %s: %w", d.Kind, err)
@@ -91,7 +92,7 @@ func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, erro
 		return nil, err
 	}
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
-		return nil, fmt.Errorf("decode the %s: %w", kind, input.Plainly(raw, func(raw []byte) error {
+		return nil, fmt.Errorf("decode the %s: %w", kind, manifest.Plainly(raw, func(raw []byte) error {
 			empty, _ := s.empty(apiVersion, kind)
 			return sigsjson.UnmarshalCaseSensitivePreserveInts(raw, empty)
 		}, err))

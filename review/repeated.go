@@ -1,6 +1,6 @@
 package review
 
-import "github.com/podgrace/podgrace/review/input"
+import "github.com/podgrace/podgrace/manifest"
 
 // Repeated is an object that is in the input at several places, each of which was judged: a cluster would have only one of them.
 type Repeated struct {
@@ -9,7 +9,7 @@ type Repeated struct {
 }
 
 // RepeatedIn finds them among the results, in their order. Recorded requests are about one object as often as it was asked about.
-func RepeatedIn(results []Result, documents []*input.Document) []Repeated {
+func RepeatedIn(results []Result, documents []*manifest.Document) []Repeated {
 	recorded := map[Source]bool{}
 	for _, d := range documents {
 		if isRecorded(d) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -135,11 +136,11 @@ type Summary struct {
 
 // Report is the outcome of a review.
 type Report struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Summary    Summary        `json:"summary"`
-	Results    []Result       `json:"results"`
-	Errors     []*input.Error `json:"errors,omitempty"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Summary    Summary           `json:"summary"`
+	Results    []Result          `json:"results"`
+	Errors     []*manifest.Error `json:"errors,omitempty"`
 	// Remarks on the policies; they change no exit code.
 	Remarks []Remark `json:"remarks,omitempty"`
 	// Repeated objects were judged at each of their places.
@@ -149,7 +150,7 @@ type Report struct {
 }
 
 // NewReport counts. Results are in the order of the input.
-func NewReport(files, other int, results []Result, errs []*input.Error) *Report {
+func NewReport(files, other int, results []Result, errs []*manifest.Error) *Report {
 	if results == nil {
 		results = []Result{}
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/review/explain"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 // Situation is a document's pod and what is known around it, to be explained. It is nil for an object that is no pod and makes none.
-func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (*explain.Input, error) {
+func (e *Engine) Situation(ctx context.Context, d *manifest.Document, q Question) (*explain.Input, error) {
 	o, err := e.State.manifest(d)
 	if o == nil || err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -72,7 +72,7 @@ func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] 
 // Add puts a document into the state if it is of a kind that decisions read, with the defaults that the API server would have set. A
 // namespaced object that names no namespace is put into the given one, or else into default, where a workload that names none goes. The
 // error says what is wrong with the document, or that there is no such kind.
-func (s *State) Add(d *input.Document, namespace string) error {
+func (s *State) Add(d *manifest.Document, namespace string) error {
 	o, err := s.empty(d.APIVersion, d.Kind)
 	switch {
 	case err != nil:

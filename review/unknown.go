@@ -9,14 +9,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // Listed takes notice of typed lists. One of Services, even an empty one, says which there are: without Services nobody could else say that
 // there are none. It is not so for Nodes and others whose absence makes a removal safe.
-func (s *State) Listed(kinds []input.Listed) {
-	if slices.Contains(kinds, input.Listed{APIVersion: "v1", Kind: "Service"}) {
+func (s *State) Listed(kinds []manifest.Listed) {
+	if slices.Contains(kinds, manifest.Listed{APIVersion: "v1", Kind: "Service"}) {
 		s.Complete(&corev1.Service{})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // Services that nobody knows are told where one could change the selector of the constraints, and nowhere else.
@@ -31,7 +31,7 @@ func TestServicesMatter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := engineOf(t, web, shop, high)
 			if test.none {
-				e.State.Listed([]input.Listed{{APIVersion: "v1", Kind: "Service"}})
+				e.State.Listed([]manifest.Listed{{APIVersion: "v1", Kind: "Service"}})
 			}
 			if got := mustReview(t, e, test.object, Question{}).Unknown; slices.Contains(got, services) != test.want {
 				t.Errorf("unknown: %q", got)
@@ -52,7 +52,7 @@ func TestServicesThatDoNotMatter(t *testing.T) {
 // A list of Nodes that is empty makes no removal safe.
 func TestListedServicesOnly(t *testing.T) {
 	e := engineOf(t, web, shop, high)
-	e.State.Listed([]input.Listed{{APIVersion: "v1", Kind: "Node"}, {APIVersion: "v1", Kind: "Pod"}})
+	e.State.Listed([]manifest.Listed{{APIVersion: "v1", Kind: "Node"}, {APIVersion: "v1", Kind: "Pod"}})
 	if r := mustReview(t, e, running, Question{Operation: OperationDelete, GracePeriodSeconds: new(int64(0))}); r.Decision != Denied {
 		t.Errorf("%s %q", r.Decision, r.Unknown)
 	}

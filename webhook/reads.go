@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // Reads are what a creation of a pod reads from the API server itself, sparingly: whoever may create pods can have it read, as often as
@@ -131,5 +133,5 @@ func (r *Reads) list(ctx context.Context, namespace string, selector labels.Sele
 
 // counts says whether the scheduler counts a pod.
 func counts(p *corev1.Pod) bool {
-	return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+	return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !graceperiod.Finished(p)
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 func newPlan() *cobra.Command {
@@ -84,7 +84,7 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, er
 	var s state.State
 	policies, err := policyfile.LoadNodePolicies(o.policies...)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("read policies: %w", err)
 	}
 	if s.Config, err = readKubeletConfig(o.kubeletConfig); err != nil {
 		return s, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -14,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // gcPercent is Go's GOGC where that is not set. The enforcer is on every node, and little of what it holds ever changes: a quarter of
@@ -51,7 +52,7 @@ func (o *options) load(ctx context.Context) (err error) {
 	}
 	policies, err := policyfile.LoadNodePolicies(o.policies...)
 	if err != nil {
-		return err
+		return fmt.Errorf("read policies: %w", err)
 	}
 	if len(o.policies) > 0 {
 		o.Policies = append([]*v1alpha1.NodePolicy{}, policies...) // a file without policies is not the cluster's

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/impact"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 const diffLong = `Show what a change of policies would do to manifests, or to a cluster's workloads
@@ -174,9 +174,9 @@ type diffReader struct {
 	terminal
 	state         *review.State
 	before, after []*v1alpha1.PodPolicy
-	documents     []*input.Document
+	documents     []*manifest.Document
 	files         int
-	errors        []*input.Error
+	errors        []*manifest.Error
 }
 
 func (r *diffReader) read(ctx context.Context) error {
@@ -219,9 +219,9 @@ func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolic
 }
 
 // add adds errors, each once: --from and --to may share a file.
-func (r *diffReader) add(wrong []*input.Error) {
+func (r *diffReader) add(wrong []*manifest.Error) {
 	for _, e := range wrong {
-		if !slices.ContainsFunc(r.errors, func(known *input.Error) bool { return *known == *e }) {
+		if !slices.ContainsFunc(r.errors, func(known *manifest.Error) bool { return *known == *e }) {
 			r.errors = append(r.errors, e)
 		}
 	}
@@ -253,7 +253,7 @@ func (r *diffReader) dump(ctx context.Context, reader client.Client) {
 	for _, custom := range r.inputs.templates.kinds() {
 		kind, err := customKind(reader.RESTMapper(), custom)
 		if err != nil {
-			r.errors = append(r.errors, &input.Error{File: clusterFile, Message: err.Error()})
+			r.errors = append(r.errors, &manifest.Error{File: clusterFile, Message: err.Error()})
 			continue
 		}
 		kinds = append(kinds, kind)
@@ -261,7 +261,7 @@ func (r *diffReader) dump(ctx context.Context, reader client.Client) {
 	for _, kind := range append(kinds, dumped...) {
 		documents, err := listDocuments(ctx, reader, kind)
 		if err != nil {
-			r.errors = append(r.errors, &input.Error{File: clusterFile, Message: err.Error()})
+			r.errors = append(r.errors, &manifest.Error{File: clusterFile, Message: err.Error()})
 		}
 		r.documents = append(r.documents, documents...)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // clusterFile is the file of what came from a cluster.
@@ -53,8 +53,8 @@ func customKind(mapper meta.RESTMapper, kind schema.GroupKind) (dumpKind, error)
 }
 
 // listDocuments lists all objects of a kind, page by page, as documents.
-func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind) ([]*input.Document, error) {
-	var documents []*input.Document
+func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind) ([]*manifest.Document, error) {
+	var documents []*manifest.Document
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list := kind.list.DeepCopyObject().(client.ObjectList)
 		return list, reader.List(ctx, list, &client.ListOptions{Limit: o.Limit, Continue: o.Continue, Raw: &o})
@@ -73,7 +73,7 @@ func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind) ([]
 	return documents, nil
 }
 
-func documentOf(o runtime.Object, gvk schema.GroupVersionKind) (*input.Document, error) {
+func documentOf(o runtime.Object, gvk schema.GroupVersionKind) (*manifest.Document, error) {
 	object, is := o.(client.Object)
 	if !is {
 		return nil, fmt.Errorf("%T is no object", o)
@@ -85,5 +85,5 @@ func documentOf(o runtime.Object, gvk schema.GroupVersionKind) (*input.Document,
 		return nil, fmt.Errorf("encode %s %s/%s: %w", gvk.Kind, object.GetNamespace(), object.GetName(), err)
 	}
 	apiVersion, name := gvk.ToAPIVersionAndKind()
-	return &input.Document{File: clusterFile, JSON: raw, APIVersion: apiVersion, Kind: name, Namespace: object.GetNamespace(), Name: object.GetName()}, nil
+	return &manifest.Document{File: clusterFile, JSON: raw, APIVersion: apiVersion, Kind: name, Namespace: object.GetNamespace(), Name: object.GetName()}, nil
 }

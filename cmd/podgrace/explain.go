@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/explain"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 const explainLong = `Explain one pod: where its priority, its constraints and its grace period come from,
@@ -159,13 +159,13 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 	if o.user != "" {
 		q.User = userInfo(o.user, o.groups)
 	}
-	meant := slices.DeleteFunc(slices.Clone(l.documents), func(d *input.Document) bool { return !o.means(d) })
+	meant := slices.DeleteFunc(slices.Clone(l.documents), func(d *manifest.Document) bool { return !o.means(d) })
 	if len(meant) == 0 {
 		if meant, err = o.podsOfSets(l.documents); len(meant) == 0 && err != nil {
 			return nil, usageError{err}
 		}
 	}
-	var found []*input.Document
+	var found []*manifest.Document
 	var of *explain.Input
 	for _, d := range meant {
 		in, err := l.engine.Situation(ctx, d, q)
@@ -183,7 +183,7 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 }
 
 // means says whether a document is the one that is asked for: NAME, KIND/NAME, or anything where nothing is named.
-func (o *explainOptions) means(d *input.Document) bool {
+func (o *explainOptions) means(d *manifest.Document) bool {
 	if !o.inNamespace(d) {
 		return false
 	}
@@ -195,7 +195,7 @@ func (o *explainOptions) means(d *input.Document) bool {
 }
 
 // inNamespace says whether a document may be in the namespace that is asked for.
-func (o *explainOptions) inNamespace(d *input.Document) bool {
+func (o *explainOptions) inNamespace(d *manifest.Document) bool {
 	return o.inputs.namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.namespace
 }
 
@@ -209,7 +209,7 @@ func kindIs(typed, kind string) bool {
 	return strings.EqualFold(typed, kind) || strings.EqualFold(typed, kind+"s") || shortKinds[strings.ToLower(typed)] == kind
 }
 
-func (o *explainOptions) choose(found, all []*input.Document) error {
+func (o *explainOptions) choose(found, all []*manifest.Document) error {
 	switch {
 	case len(found) == 0 && o.name == "":
 		return errors.New("no pod, and nothing that makes pods, is among the manifests")

@@ -20,7 +20,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/webhook"

@@ -11,12 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // podsOfSets are the StatefulSets that would make a pod of the name that is asked for, each as if its first pod were that one. The error says
 // which pods there are of a StatefulSet that does not make it.
-func (o *explainOptions) podsOfSets(documents []*input.Document) (found []*input.Document, err error) {
+func (o *explainOptions) podsOfSets(documents []*manifest.Document) (found []*manifest.Document, err error) {
 	kind, name, qualified := strings.Cut(o.name, "/")
 	if !qualified {
 		kind, name = "Pod", o.name
@@ -49,7 +49,7 @@ func cutOrdinal(name string) (set string, ordinal int32, is bool) {
 	return name[:i], int32(n), err == nil && strconv.FormatInt(n, 10) == name[i+1:] && n >= 0
 }
 
-func podOfSet(d *input.Document, ordinal int32) (*input.Document, error) {
+func podOfSet(d *manifest.Document, ordinal int32) (*manifest.Document, error) {
 	var set appsv1.StatefulSet
 	if json.Unmarshal(d.JSON, &set) != nil {
 		return d, nil // whose reader says what is wrong with it
@@ -82,10 +82,10 @@ func podsFrom(set string, first, last int32) string {
 }
 
 // madeAtRandom is a workload by whose name that of a pod begins which is asked for: its pods' names are made up in the cluster.
-func (o *explainOptions) madeAtRandom(documents []*input.Document) *input.Document {
+func (o *explainOptions) madeAtRandom(documents []*manifest.Document) *manifest.Document {
 	name := o.name[strings.LastIndexByte(o.name, '/')+1:]
 	makers := []string{"Deployment", "ReplicaSet", "DaemonSet", "Job", "CronJob", "ReplicationController"}
-	i := slices.IndexFunc(documents, func(d *input.Document) bool {
+	i := slices.IndexFunc(documents, func(d *manifest.Document) bool {
 		return slices.Contains(makers, d.Kind) && strings.HasPrefix(name, d.Name+"-") && o.inNamespace(d)
 	})
 	if i < 0 {

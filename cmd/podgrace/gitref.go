@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // gitPrefix makes a path one of a commit: git::REPOSITORY//FOLDER@REF.

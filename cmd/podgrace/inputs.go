@@ -16,10 +16,11 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -126,10 +127,10 @@ func noEmptyPath(flag string, paths []string) error {
 // loaded is what was read.
 type loaded struct {
 	engine    *review.Engine
-	documents []*input.Document
+	documents []*manifest.Document
 	files     int
 	leftOut   []input.LeftOut
-	errors    []*input.Error
+	errors    []*manifest.Error
 	// noPolicies: not one PodPolicy is known.
 	noPolicies bool
 	// ofCluster: the policies are the cluster's, which remarks on them itself.
@@ -179,35 +180,35 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 }
 
 // loadExceptions reads the exceptions that are beside the policies of a flag, which were read before: what can't be read at all was said of them.
-func loadExceptions(flag string, paths []string) ([]*v1alpha1.PolicyException, []*input.Error) {
+func loadExceptions(flag string, paths []string) ([]*v1alpha1.PolicyException, []*manifest.Error) {
 	known, err := gitFiles(flag, paths)
 	if err != nil {
 		return nil, nil
 	}
 	exceptions, err := policyfile.LoadExceptions(known, paths...)
-	return exceptions, slices.DeleteFunc(review.PolicyErrors(err), func(e *input.Error) bool { return e.Line == 0 })
+	return exceptions, slices.DeleteFunc(manifest.Errors(err), func(e *manifest.Error) bool { return e.Line == 0 })
 }
 
 // requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without
 // them would mislead. What is wrong within a file is among the others.
-func requirePolicies(flag string, paths []string) ([]*v1alpha1.PodPolicy, []*input.Error, error) {
+func requirePolicies(flag string, paths []string) ([]*v1alpha1.PodPolicy, []*manifest.Error, error) {
 	known, err := gitFiles(flag, paths)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
 	policies, err := policyfile.RequireWith(known, paths...)
-	wrong := review.PolicyErrors(err)
+	wrong := manifest.Errors(err)
 	return policies, wrong, wrongPath(flag, err)
 }
 
 // wrongPath is what is wrong with the paths of a flag as a whole, if anything is.
 func wrongPath(flag string, err error) error {
 	var errs []error
-	for _, e := range policyfile.Errors(err) {
+	for _, e := range manifest.Errors(err) {
 		switch {
-		case e.NoPolicies && e.File == "-":
+		case e.Whole && e.File == "-":
 			errs = append(errs, fmt.Errorf("%s -: policies are read from files and folders, not from stdin", flag))
-		case e.NoPolicies:
+		case e.Whole:
 			errs = append(errs, fmt.Errorf("%s %s: %s", flag, e.File, e.Message))
 		}
 	}
@@ -224,7 +225,7 @@ func (o *inputOptions) read(t terminal) (manifests, further review.Inputs) {
 	manifests, further = readEach(reader, o.paths), readEach(reader, o.statePaths)
 	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.paths) > 0 && reader.Lists == 0 {
 		for _, path := range o.paths {
-			manifests.Errors = append(manifests.Errors, &input.Error{File: path, Message: strings.Join(append([]string{"there is no document in it"}, input.LeftOutInWords(manifests.LeftOut)...), "; ")})
+			manifests.Errors = append(manifests.Errors, &manifest.Error{File: path, Message: strings.Join(append([]string{"there is no document in it"}, input.LeftOutInWords(manifests.LeftOut)...), "; ")})
 		}
 	}
 	manifests.Listed = reader.Listed
@@ -238,12 +239,12 @@ func readEach(reader *input.Reader, paths []string) review.Inputs {
 		lists := reader.Lists
 		in := review.Read(reader, path)
 		there := len(in.Documents) > 0
-		in.Documents = slices.DeleteFunc(in.Documents, func(d *input.Document) bool { return known[absolute(d.File)] })
+		in.Documents = slices.DeleteFunc(in.Documents, func(d *manifest.Document) bool { return known[absolute(d.File)] })
 		for _, d := range in.Documents {
 			known[absolute(d.File)] = true
 		}
 		if path == "-" && !there && len(in.Errors) == 0 && reader.Lists == lists {
-			in.Errors = append(in.Errors, &input.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
+			in.Errors = append(in.Errors, &manifest.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
 		}
 		all.Files += in.Files
 		all.Documents, all.LeftOut, all.Errors = append(all.Documents, in.Documents...), append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...)
@@ -262,7 +263,7 @@ func absolute(file string) string {
 // tellLeftOut says what was found in folders and was not read.
 func tellLeftOut(t terminal, left []input.LeftOut) {
 	for _, sentence := range input.LeftOutInWords(left) {
-		fmt.Fprintln(t.Err, safe.Visible("left out: "+sentence))
+		fmt.Fprintln(t.Err, console.Visible("left out: "+sentence))
 	}
 }
 

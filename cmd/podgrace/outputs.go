@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/report"
 )
@@ -98,7 +99,7 @@ func (o *outputs) write(stdout io.Writer, r *review.Report, options report.Optio
 			continue
 		}
 		plain := options
-		plain.Color, plain.Width = false, 0
+		plain.Style = console.Style{}
 		errs = append(errs, writeFile(out, r, plain))
 	}
 	return errors.Join(errs...)

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/report"
 )
 
@@ -126,7 +126,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	r := review.NewReport(loaded.files, other, results, input.Locate(append(loaded.errors, wrong...)))
+	r := review.NewReport(loaded.files, other, results, manifest.Locate(append(loaded.errors, wrong...)))
 	r.Summary.NoPolicies, r.LeftOut = loaded.noPolicies, loaded.leftOut
 	r.Summary.NotKnown = loaded.engine.State.Count(loaded.documents)
 	if !loaded.ofCluster {
@@ -140,7 +140,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 		}
 	}
 	options := report.Options{
-		Color: t.Style.Color, Width: t.Style.Width, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
+		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
 	}
 	if err := o.out.write(t.Out, r, options); err != nil {
 		return err

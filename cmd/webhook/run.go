@@ -28,7 +28,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -43,7 +43,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 
 	fromFiles, err := policyfile.Load(o.policies...) // first: what is wrong here needs no API server to be told
 	if err != nil {
-		return err
+		return fmt.Errorf("read policies: %w", err)
 	}
 	config, err := clientConfig(o.kubeconfig, program)
 	if err != nil {

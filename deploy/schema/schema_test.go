@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/deploy/schema"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -108,7 +109,7 @@ func TestExamplesAreValid(t *testing.T) {
 }
 
 // hinted checks the comment by which the YAML language server finds the schema of a file.
-func hinted(t *testing.T, d *input.Document) {
+func hinted(t *testing.T, d *manifest.Document) {
 	t.Helper()
 	text, err := os.ReadFile(d.File)
 	if err != nil {

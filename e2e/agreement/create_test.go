@@ -20,9 +20,9 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/apiserver"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // answer is what becomes of a request, offline or online.
@@ -175,7 +175,7 @@ func TestCreationOfTheExamples(t *testing.T) {
 }
 
 // reviewed are the results of what is created, which differ from one another in something at least.
-func reviewed(t *testing.T, engine *review.Engine, documents []*input.Document) []*review.Result {
+func reviewed(t *testing.T, engine *review.Engine, documents []*manifest.Document) []*review.Result {
 	t.Helper()
 	var results []*review.Result
 	for _, d := range documents {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { suite.Main(m, shared) }
 var folders = []string{"../../examples/production-web", "../../examples/batch", "../../examples/stateful", "../../examples/multi-tenant", "../../examples/exceptions"}
 
 // read reads files and returns an engine that knows all of them, and the nodes of the cluster: by them a constraint can be met.
-func read(t *testing.T, s *suite.Suite, paths ...string) (*review.Engine, []*input.Document) {
+func read(t *testing.T, s *suite.Suite, paths ...string) (*review.Engine, []*manifest.Document) {
 	t.Helper()
 	in := review.Read(&input.Reader{}, paths...)
 	policies, errs := review.LoadPolicies(nil, in.Documents)
@@ -51,7 +52,7 @@ func read(t *testing.T, s *suite.Suite, paths ...string) (*review.Engine, []*inp
 }
 
 // nodes are those of the cluster as a file would have them.
-func nodes(t *testing.T, s *suite.Suite) (documents []*input.Document) {
+func nodes(t *testing.T, s *suite.Suite) (documents []*manifest.Document) {
 	t.Helper()
 	var list corev1.NodeList
 	if err := s.Client.List(t.Context(), &list); err != nil {
@@ -64,13 +65,13 @@ func nodes(t *testing.T, s *suite.Suite) (documents []*input.Document) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents = append(documents, &input.Document{File: "live", Line: i + 1, APIVersion: n.APIVersion, Kind: n.Kind, Name: n.Name, JSON: raw})
+		documents = append(documents, &manifest.Document{File: "live", Line: i + 1, APIVersion: n.APIVersion, Kind: n.Kind, Name: n.Name, JSON: raw})
 	}
 	return documents
 }
 
 // install puts a folder's cluster and policies into the API server, and takes them away at the end of the test.
-func install(t *testing.T, s *suite.Suite, documents []*input.Document) {
+func install(t *testing.T, s *suite.Suite, documents []*manifest.Document) {
 	t.Helper()
 	for _, d := range documents {
 		var o client.Object

@@ -19,8 +19,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // jane may do anything by RBAC, so that what refuses her is Podgrace.
@@ -95,7 +95,7 @@ func agree(t *testing.T, s *suite.Suite, pods []*corev1.Pod) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, wrong := engine.Review(t.Context(), &input.Document{File: "live", Line: 1, APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, JSON: raw}, q)
+			r, wrong := engine.Review(t.Context(), &manifest.Document{File: "live", Line: 1, APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, JSON: raw}, q)
 			if wrong != nil {
 				t.Fatal(wrong)
 			}

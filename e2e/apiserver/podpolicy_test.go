@@ -16,7 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // Each rule of the types, in the words of the API server; and the same YAML read as a file must meet the same rule.

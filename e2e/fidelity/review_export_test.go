@@ -26,7 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -207,7 +208,7 @@ func listed(t *rapid.T, objects []client.Object) string {
 	return string(text)
 }
 
-func documentsOf(t *rapid.T, text string) []*input.Document {
+func documentsOf(t *rapid.T, text string) []*manifest.Document {
 	in := review.Read(&input.Reader{Stdin: strings.NewReader(text)}, "-")
 	for _, err := range in.Errors {
 		t.Fatalf("reading: %v", err)
@@ -217,7 +218,7 @@ func documentsOf(t *rapid.T, text string) []*input.Document {
 
 // told is all that a review reports of the documents that it judges, but for where they stand. written: but for what keeps an eviction to the very
 // pod that was judged, which nobody can write into a file, as its UID is the API server's.
-func told(t *rapid.T, engine *review.Engine, state *review.State, namespace string, q review.Question, written bool, documents []*input.Document) string {
+func told(t *rapid.T, engine *review.Engine, state *review.State, namespace string, q review.Question, written bool, documents []*manifest.Document) string {
 	with := *engine
 	with.State, with.Lean, with.Clock = state, true, testclock.NewFakePassiveClock(exportNow)
 	if namespace != "" {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // What a manifest's author writes is shown, and never runs.
@@ -15,14 +15,14 @@ func TestHostile(t *testing.T) {
 		`' onfocus='window.pwned = 1' autofocus='`, `{{.}}`, "${window.pwned = 1}", "a\u2028window.pwned = 1//", `javascript:window.pwned = 1`, `</style><b>`, "\x1b[31mred\x07", "\u202egnp.exe", `\u003cscript\u003e`,
 	}
 	results := make([]review.Result, 0, len(attacks))
-	errs := make([]*input.Error, 0, len(attacks))
+	errs := make([]*manifest.Error, 0, len(attacks))
 	for _, a := range attacks {
 		results = append(results, review.Result{
 			Resource: review.Resource{APIVersion: a, Kind: a, Namespace: a, Name: a}, Source: review.Source{File: a}, Operation: a, User: a, Via: a,
 			Decision: review.Denied, Reason: a, Message: a, Warnings: []string{a}, Policies: []string{a}, Unknown: []string{a},
 			Changes: []review.Change{{Name: a, Value: a, Why: a}}, Patch: []review.Operation{set("/"+a, `"x"`)},
 		})
-		errs = append(errs, &input.Error{File: a, Message: a})
+		errs = append(errs, &manifest.Error{File: a, Message: a})
 	}
 	p := open(t, review.NewReport(1, 0, results, errs), "")
 	p.click("#expand")

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 func TestPage(t *testing.T) {
@@ -178,5 +178,5 @@ func long(t *testing.T) *review.Report {
 		Unknown: []string{endless}, User: endless, Changes: []review.Change{{Name: endless, Why: endless}},
 		Patch: []review.Operation{set("/"+endless, `"`+endless+`"`)},
 	})
-	return review.NewReport(1, 0, results, []*input.Error{{File: endless, Line: 3, Message: endless}})
+	return review.NewReport(1, 0, results, []*manifest.Error{{File: endless, Line: 3, Message: endless}})
 }

@@ -9,8 +9,8 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // enforcement is the annotation of the contract between webhook and node.
@@ -24,7 +24,7 @@ func Sample() (*review.Report, error) {
 			return nil, err
 		}
 	}
-	return review.NewReport(9, 7, results, []*input.Error{
+	return review.NewReport(9, 7, results, []*manifest.Error{
 		{File: "deploy/shop/legacy.yaml", Line: 14, Message: "mapping values are not allowed in this context"},
 		{File: "deploy/tools/values.bin", Message: "not text: byte 0x00 at offset 12"},
 	}), nil

@@ -7,6 +7,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // containerOOMGroup lets the kernel kill all processes of a container together, unless singleProcessOOMKill says otherwise; then
@@ -77,8 +78,7 @@ func leastMemory(pod *corev1.Pod) int64 {
 }
 
 func isSidecar(pod *corev1.Pod, c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways &&
-		slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
+	return graceperiod.IsSidecar(c) && slices.ContainsFunc(pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == c.Name })
 }
 
 // nodeCritical is IsNodeCriticalPod (pkg/kubelet/types/pod_update.go, 1.36.3).

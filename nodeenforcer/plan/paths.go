@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -122,22 +123,18 @@ const (
 // applyDefaults); the mirror pod that stands for it in the API has a UID of its own, and the hash as an annotation
 // (pkg/kubelet/pod/mirror_client.go).
 func kubeletUID(pod *corev1.Pod) string {
-	if hash := pod.Annotations[annotationConfigHash]; isMirror(pod) && hash != "" {
+	if hash := pod.Annotations[annotationConfigHash]; IsMirror(pod) && hash != "" {
 		return hash
 	}
 	return string(pod.UID)
 }
 
-// isMirror says whether a pod of the API stands for a static pod. Anybody may write the annotation, so the owner counts too: the
+// IsMirror says whether a pod of the API stands for a static pod. Anybody may write the annotation, so the owner counts too: the
 // kubelet makes its Node the controller of a mirror pod.
-func isMirror(pod *corev1.Pod) bool {
+func IsMirror(pod *corev1.Pod) bool {
 	if _, annotated := pod.Annotations[corev1.MirrorPodAnnotationKey]; !annotated {
 		return false
 	}
-	for _, o := range pod.OwnerReferences {
-		if o.Kind == "Node" && o.APIVersion == "v1" && o.Name == pod.Spec.NodeName && o.Controller != nil && *o.Controller {
-			return true
-		}
-	}
-	return false
+	o := metav1.GetControllerOfNoCopy(pod)
+	return o != nil && o.Kind == "Node" && o.APIVersion == "v1" && o.Name == pod.Spec.NodeName
 }

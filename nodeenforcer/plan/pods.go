@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // member is a pod of the node, and what is planned from.
@@ -62,7 +63,7 @@ func (b *builder) active(pods []*corev1.Pod) []*member {
 	var members []*member
 	for _, p := range pods {
 		switch {
-		case p == nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		case p == nil || graceperiod.Finished(p):
 		case p.Spec.NodeName != "" && b.node.Name != "" && p.Spec.NodeName != b.node.Name:
 		default:
 			members = append(members, b.newMember(p))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -15,6 +14,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -63,17 +63,11 @@ func (t *table) header() {
 	if in.Policy != "" {
 		policy = "NodePolicy " + in.Policy
 	}
-	fmt.Fprintf(t.out, "%s: cgroup v%d, %s driver; %s, mode %s; %s\n\n", cmp.Or(in.Node, "node"), in.Version, in.Driver, policy, in.Mode, count(len(in.Pods), "pod", in.From))
-}
-
-func count(n int, what, from string) string {
-	if n != 1 {
-		what += "s"
+	pods := console.Plural(len(in.Pods), "pod", "pods")
+	if in.From != "" {
+		pods += " from " + in.From
 	}
-	if from != "" {
-		what += " from " + from
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	fmt.Fprintf(t.out, "%s: cgroup v%d, %s driver; %s, mode %s; %s\n\n", cmp.Or(in.Node, "node"), in.Version, in.Driver, policy, in.Mode, pods)
 }
 
 func (t *table) rows() {
@@ -86,20 +80,16 @@ func (t *table) rows() {
 	for _, p := range t.in.Tree.Processes {
 		t.adj[p.Path] = p.OOMScoreAdj
 	}
-	rows := &strings.Builder{}
-	w := tabwriter.NewWriter(rows, 0, 0, 2, ' ', 0)
-	titles := []string{"CGROUP", "QOS", "PRIORITY", "CPU", "PROMISE", "KEPT", "LIMIT", "OOM ADJ"}
+	rows := [][]string{{"CGROUP", "QOS", "PRIORITY", "CPU", "PROMISE", "KEPT", "LIMIT", "OOM ADJ"}}
 	if t.in.Have != nil {
-		titles = append(titles, "USAGE", "USED", "DRIFT")
+		rows[0] = append(rows[0], "USAGE", "USED", "DRIFT")
 	}
-	fmt.Fprintln(w, strings.Join(titles, "\t"))
 	for _, g := range t.in.Tree.Groups {
-		fmt.Fprintln(w, strings.Join(t.row(g)[:len(titles)], "\t"))
+		rows = append(rows, t.row(g)[:len(rows[0])])
 	}
-	_ = w.Flush() // into memory
-	for line := range strings.Lines(rows.String()) {
-		fmt.Fprintln(t.out, strings.TrimRight(line, " \n"))
-	}
+	page := console.New(console.Style{}, 0)
+	page.Table("", rows)
+	t.out.WriteString(page.String())
 }
 
 func (t *table) row(g plan.Group) []string {
@@ -239,7 +229,7 @@ func (t *table) drifted(g plan.Group) string {
 	case slices.ContainsFunc(t.in.Missing, func(w drift.Where) bool { return w.Path == g.Path }):
 		return "not there"
 	case n > 0:
-		return count(n, "file", "")
+		return console.Plural(n, "file", "files")
 	}
 	return "-"
 }

@@ -1,14 +1,10 @@
 package state
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -20,13 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/manifest"
 )
-
-// maxFileSize is how much of a file with pods is read: 500 pods as kubectl prints them are about 10 MiB.
-const maxFileSize = 256 << 20
 
 // ReadPods reads the pods of a file: YAML or JSON, one document or many, Pods or lists of them, as kubectl prints them. Of a workload
 // there is one pod, under the workload's name, as its controller would create it. Objects of other kinds are counted. Pods that name
@@ -104,61 +97,21 @@ func readObjects(file string) ([]runtime.Object, error) {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme).UniversalDeserializer()
-	documents := yaml.NewYAMLReader(bufio.NewReader(io.LimitReader(f, maxFileSize+1)))
 	var objects []runtime.Object
-	for n, read := 1, 0; ; n++ {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
+	for d, wrong := range manifest.Read(file, f) {
+		if wrong != nil {
+			return nil, wrong
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: document %d: %w", file, n, err)
+		o, _, err := decoder.Decode(d.JSON, nil, nil)
+		switch {
+		case runtime.IsNotRegisteredError(err):
+			o = &runtime.Unknown{Raw: d.JSON}
+		case err != nil:
+			return nil, manifest.Locate([]*manifest.Error{d.Wrong(err)})[0]
 		}
-		if read += len(text); read > maxFileSize {
-			return nil, fmt.Errorf("%s: larger than %d MiB", file, maxFileSize>>20)
-		}
-		found, err := decode(decoder, text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: document %d: %w", file, n, err)
-		}
-		objects = append(objects, found...)
+		objects = append(objects, o)
 	}
-}
-
-func decode(decoder runtime.Decoder, text []byte) ([]runtime.Object, error) {
-	raw, err := yaml.ToJSON(text)
-	if err != nil {
-		return nil, err
-	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return nil, nil
-	}
-	o, _, err := decoder.Decode(raw, nil, nil)
-	if runtime.IsNotRegisteredError(err) {
-		return []runtime.Object{&runtime.Unknown{Raw: raw}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch list := o.(type) {
-	case *corev1.List:
-		var all []runtime.Object
-		for i, item := range list.Items {
-			found, err := decode(decoder, item.Raw)
-			if err != nil {
-				return nil, fmt.Errorf("items[%d]: %w", i, err)
-			}
-			all = append(all, found...)
-		}
-		return all, nil
-	case *corev1.PodList:
-		var all []runtime.Object
-		for i := range list.Items {
-			all = append(all, &list.Items[i])
-		}
-		return all, nil
-	}
-	return []runtime.Object{o}, nil
+	return objects, nil
 }
 
 // asIfItRan makes a manifest a pod that runs. The kind is that of its workload, if it is of one: a pod and workloads may share a name.

@@ -99,11 +99,11 @@ func TestReadPodsGivesUIDs(t *testing.T) {
 
 func TestReadPodsRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"binary":          {"\x00\x01", "document 1"},
-		"half a document": {podYAML + "---\nkind: Pod\napiVersion: v1\nspec: {containers: [", "document 2"},
-		"a wrong type":    {"kind: Pod\napiVersion: v1\nspec: {nodeName: 3}\n", "document 1"},
-		"no kind":         {"a: b\n", "document 1"},
-		"in a list":       {`{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","spec":3}]}`, "items[0]"},
+		"binary":          {"\x00\x01", "a binary file"},
+		"half a document": {podYAML + "---\nkind: Pod\napiVersion: v1\nspec: {containers: [", ":14: YAML: "},
+		"a wrong type":    {"kind: Pod\napiVersion: v1\nspec: {nodeName: 3}\n", ":1: "},
+		"no kind":         {"a: b\n", ":1: no apiVersion and no kind"},
+		"in a list":       {`{"kind":"List","apiVersion":"v1","items":[{"kind":"Pod","apiVersion":"v1","spec":3}]}`, ":1: "},
 		"the same twice":  {podYAML + "---\n" + podYAML, "pods default/a and default/a are one"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -123,7 +123,7 @@ func KubeletTime(pod *corev1.Pod, graceSeconds int64) time.Duration {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		longest = max(longest, mainSeconds(pod, c, graceSeconds))
-		if isSidecar(c) {
+		if graceperiod.IsSidecar(c) {
 			longest = max(longest, sidecarSeconds(c, graceSeconds))
 		}
 	}
@@ -148,10 +148,6 @@ func sidecarSeconds(c *corev1.Container, graceSeconds int64) int64 {
 		seconds++
 	}
 	return seconds
-}
-
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // localGrace is what a container gets between the stop signal and SIGKILL where we stop it: no hook runs, so all of the grace

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // ErrNoProcess means that a process is gone, or is not the one that was meant.
@@ -135,7 +137,7 @@ func members(pod *corev1.Pod) map[string]member {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		m := member{signal: signalOf(c)}
-		if isSidecar(c) {
+		if graceperiod.IsSidecar(c) {
 			m.order = len(pod.Spec.InitContainers) - i
 		}
 		specs[c.Name] = m

@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 const (
@@ -30,7 +32,7 @@ func Slack(pod *corev1.Pod, left int64) int64 {
 		need += hookNeed(&pod.Spec.Containers[i])
 	}
 	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+		if c := &pod.Spec.InitContainers[i]; graceperiod.IsSidecar(c) {
 			need += hookNeed(c)
 		}
 	}

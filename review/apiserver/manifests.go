@@ -1,49 +1,35 @@
 package apiserver
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/manifest"
 )
 
-// manifests decodes YAML documents of the group admissionregistration.k8s.io. A field that the group does not have is an error.
-func manifests(text []byte) ([]runtime.Object, error) {
+// manifests decodes what is of the group admissionregistration.k8s.io. A field that the group does not have is an error. The name is for errors.
+func manifests(name string, text []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(admissionregistrationv1.AddToScheme(scheme))
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	var objects []runtime.Object
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
+	for d, wrong := range manifest.Read(name, bytes.NewReader(text)) {
+		if wrong != nil {
+			return nil, wrong
 		}
+		object, _, err := decoder.Decode(d.JSON, nil, nil)
 		if err != nil {
-			return nil, fmt.Errorf("split the documents: %w", err)
-		}
-		raw, err := yaml.YAMLToJSON(document) // which resolves anchors
-		if err != nil {
-			return nil, fmt.Errorf("read document %d: %w", len(objects)+1, err)
-		}
-		if bytes.Equal(raw, []byte("null")) {
-			continue
-		}
-		object, _, err := decoder.Decode(raw, nil, nil)
-		if err != nil {
-			return nil, fmt.Errorf("decode document %d: %w", len(objects)+1, err)
+			return nil, fmt.Errorf("decode %w", d.Wrong(err))
 		}
 		objects = append(objects, object)
 	}
+	return objects, nil
 }
 
 // defaultRules, defaultWebhook and defaultPolicy set what the API server does when a configuration is stored

@@ -13,9 +13,9 @@ import (
 func TestManifestsThatAreNotModelled(t *testing.T) {
 	webhooks, policies := string(deploy.WebhookConfigurations), string(deploy.AdmissionPolicies)
 	for name, tc := range map[string]struct{ in, from, to, want string }{
-		"no YAML":                {webhooks, "kind: Mut", "\tkind: Mut", "read document 1"},
+		"no YAML":                {webhooks, "kind: Mut", "\tkind: Mut", "webhook configurations:"},
 		"unknown field":          {webhooks, "sideEffects: None\n", "sideEffect: None\n", `unknown field "webhooks[0].sideEffect"`},
-		"of another group":       {webhooks, "admissionregistration.k8s.io/v1\n", "v1\n", "decode document 1"},
+		"of another group":       {webhooks, "admissionregistration.k8s.io/v1\n", "v1\n", "decode webhook configurations:"},
 		"a policy":               {policies, "", "", "is none"},
 		"objectSelector":         {webhooks, "  sideEffects: None\n", "  sideEffects: None\n  objectSelector: {matchLabels: {a: b}}\n", "webhook pods.mutate.podgrace.dev: an objectSelector"},
 		"matchPolicy":            {webhooks, "matchPolicy: Equivalent", "matchPolicy: Exact", "matchPolicy Exact"},

@@ -53,9 +53,9 @@ func NewPolicies(ofAll policy.Removal) (*Policies, error) {
 
 // ReadPolicies reads other policies, and their bindings, from YAML documents. armed: the removal guard is.
 func ReadPolicies(text []byte, armed bool) (*Policies, error) {
-	objects, err := manifests(text)
+	objects, err := manifests("admission policies", text)
 	if err != nil {
-		return nil, fmt.Errorf("admission policies: %w", err)
+		return nil, err
 	}
 	bindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range objects {

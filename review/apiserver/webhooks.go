@@ -50,9 +50,9 @@ func NewWebhooks(ofAll policy.Removal) (*Webhooks, error) {
 }
 
 func readWebhooks(text []byte, ofAll policy.Removal) (*Webhooks, error) {
-	objects, err := manifests(text)
+	objects, err := manifests("webhook configurations", text)
 	if err != nil {
-		return nil, fmt.Errorf("webhook configurations: %w", err)
+		return nil, err
 	}
 	w := &Webhooks{armed: ofAll.Guards()}
 	for _, o := range objects {

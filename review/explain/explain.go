@@ -3,7 +3,6 @@ package explain
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -88,11 +87,4 @@ func notNil[S ~[]E, E any](list *S) {
 	if *list == nil {
 		*list = S{}
 	}
-}
-
-// isMirror says whether a pod of the API is a mirror: its kubelet made it, and is its controller.
-func isMirror(p *corev1.Pod) bool {
-	_, annotated := p.Annotations[corev1.MirrorPodAnnotationKey]
-	owner := metav1.GetControllerOfNoCopy(p)
-	return annotated && owner != nil && owner.Kind == "Node"
 }

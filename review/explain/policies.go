@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -75,7 +76,7 @@ func does(s *v1alpha1.PodPolicySpec) string {
 }
 
 func (v *view) excluded() string {
-	if isMirror(v.pod) {
+	if plan.IsMirror(v.pod) {
 		return "it is a mirror pod: its kubelet runs it from a file"
 	}
 	return "no policy is for pods of namespace " + v.in.Namespace.Name

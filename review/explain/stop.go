@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
@@ -52,19 +53,11 @@ func hookText(l *corev1.Lifecycle) string {
 	case h.Sleep != nil:
 		return "sleep " + seconds(h.Sleep.Seconds)
 	case h.Exec != nil:
-		return shorten("exec "+strings.Join(h.Exec.Command, " "), maxCommand)
+		return console.Shorten(console.Fold("exec "+strings.Join(h.Exec.Command, " ")), maxCommand)
 	case h.HTTPGet != nil:
-		return shorten(fmt.Sprintf("GET %s on port %s", h.HTTPGet.Path, h.HTTPGet.Port.String()), maxCommand)
+		return console.Shorten(console.Fold(fmt.Sprintf("GET %s on port %s", h.HTTPGet.Path, h.HTTPGet.Port.String())), maxCommand)
 	case h.TCPSocket != nil:
 		return "opens a TCP connection, which does nothing"
 	}
 	return "empty"
-}
-
-func shorten(text string, most int) string {
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) <= most {
-		return string(runes)
-	}
-	return string(runes[:most-3]) + "..."
 }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/page"
 )
 
 // Style is how a text is laid out.
-type Style = page.Style
+type Style = console.Style
 
 const (
 	// margin is the width of the labels' column.
@@ -23,7 +23,7 @@ const (
 
 // Text prints it for a person: one screen for a usual pod.
 func Text(w io.Writer, e *Explanation, style Style) error {
-	t := &text{Page: page.New(style, margin), e: e}
+	t := &text{Page: console.New(style, margin), e: e}
 	for _, section := range []func(){t.pod, t.policies, t.priority, t.spread, t.grace, t.qos, t.cgroups, t.eviction, t.removal, t.rest} {
 		section()
 	}
@@ -34,12 +34,14 @@ func Text(w io.Writer, e *Explanation, style Style) error {
 }
 
 type text struct {
-	*page.Page
+	*console.Page
 	e *Explanation
 }
 
 // section writes a bold label and sentences.
-func (t *text) section(label string, sentences ...string) { t.Marked(page.Bold, label, sentences...) }
+func (t *text) section(label string, sentences ...string) {
+	t.Marked(console.Bold, label, sentences...)
+}
 
 // sentence makes sentences of phrases.
 func sentence(phrases ...string) string {
@@ -106,7 +108,7 @@ func (t *text) policies() {
 	if more := others - maxSentences; more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("and %d more that are not for it", more)})
 	}
-	t.Columns(page.Bold, "Policies", rows)
+	t.Columns(console.Bold, "Policies", rows)
 }
 
 func (t *text) priority() {
@@ -139,7 +141,7 @@ func (t *text) spread() {
 		}
 		rows = append(rows, row)
 	}
-	t.Columns(page.Bold, "Spread", rows)
+	t.Columns(console.Bold, "Spread", rows)
 	if same {
 		if s.Selector != "" {
 			all += "; " + s.Selector
@@ -227,7 +229,7 @@ func (t *text) rest() {
 	for _, part := range []struct {
 		color, label string
 		sentences    []string
-	}{{page.Red, "Refused", t.e.Refused}, {page.Yellow, "Today", t.e.Today}, {page.Red, "Warnings", t.e.Warnings}} {
+	}{{console.Red, "Refused", t.e.Refused}, {console.Yellow, "Today", t.e.Today}, {console.Red, "Warnings", t.e.Warnings}} {
 		if len(part.sentences) > 0 {
 			t.Gap()
 			t.bullets(part.color, part.label, part.sentences)
@@ -235,7 +237,7 @@ func (t *text) rest() {
 	}
 	if len(t.e.Unknown) > 0 {
 		t.Gap()
-		t.Marked(page.Yellow, "Unknown", sentence(t.e.Unknown...))
+		t.Marked(console.Yellow, "Unknown", sentence(t.e.Unknown...))
 	}
 }
 

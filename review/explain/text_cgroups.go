@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 func (t *text) cgroups() {
@@ -20,7 +20,7 @@ func (t *text) cgroups() {
 		rows = append(rows, []string{fmt.Sprintf("and %d more containers", more)})
 	}
 	t.Columns("", "", rows)
-	t.bullets(page.Yellow, "", c.Notes)
+	t.bullets(console.Yellow, "", c.Notes)
 }
 
 // cgroupRows have the files of one cgroup that one writer writes; more is how many containers are left out.

@@ -3,7 +3,7 @@ package explain
 import (
 	"fmt"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 func (t *text) grace() {
@@ -25,7 +25,7 @@ func (t *text) grace() {
 	last := fmt.Sprintf("The last SIGKILL comes at most %s after its kubelet learns of it", seconds(g.LongestSeconds))
 	t.Row("", sentence(append([]string{g.Delete, last}, g.Others...)...))
 	if len(g.Pitfalls) > 0 {
-		t.bullets(page.Red, "  Pitfall", g.Pitfalls)
+		t.bullets(console.Red, "  Pitfall", g.Pitfalls)
 	}
 }
 

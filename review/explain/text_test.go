@@ -29,7 +29,7 @@ func TestColor(t *testing.T) {
 	if diff := cmp.Diff(plain, regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(colored, "")); diff != "" {
 		t.Errorf("-plain +colored:\n%s", diff)
 	}
-	for _, label := range []string{"\x1b[1mPriority\x1b[0m", "\x1b[1;31mWarnings\x1b[0m", "\x1b[1;33mUnknown\x1b[0m"} {
+	for _, label := range []string{"\x1b[1mPriority\x1b[0m", "\x1b[1m\x1b[31mWarnings\x1b[0m", "\x1b[1m\x1b[33mUnknown\x1b[0m"} {
 		said(t, colored, label)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -72,7 +73,7 @@ func (v *view) unknowns() []string { return v.unknown }
 // asking is the request by which a pod is created.
 func (v *view) asking(p *corev1.Pod) policy.Request {
 	creator := v.in.Creator
-	if v.in.Created && isMirror(p) { // its kubelet made it, which policies leave alone
+	if v.in.Created && plan.IsMirror(p) { // its kubelet made it, which policies leave alone
 		creator = authenticationv1.UserInfo{Groups: []string{"system:nodes"}}
 	}
 	return policy.Request{Pod: p, Namespace: v.in.Namespace, User: creator}

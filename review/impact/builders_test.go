@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -35,7 +36,7 @@ func policies(pairs ...string) string {
 	return text.String()
 }
 
-func documents(t testing.TB, text string) []*input.Document {
+func documents(t testing.TB, text string) []*manifest.Document {
 	t.Helper()
 	in := review.Read(&input.Reader{Stdin: strings.NewReader(text)}, "-")
 	for _, err := range in.Errors {
@@ -57,7 +58,7 @@ func engine(t testing.TB, s *review.State, text string) *review.Engine {
 	return e
 }
 
-func stateOf(t testing.TB, documents ...*input.Document) *review.State {
+func stateOf(t testing.TB, documents ...*manifest.Document) *review.State {
 	t.Helper()
 	s := review.NewState()
 	for _, d := range documents {

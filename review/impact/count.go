@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -15,7 +15,7 @@ import (
 func (j *judge) diff() *Diff {
 	d := newDiff()
 	unknown := map[string]int{}
-	var strange []*input.Document
+	var strange []*manifest.Document
 	for _, i := range j.items.list {
 		if i.wrong != nil {
 			d.Errors = append(d.Errors, i.wrong)

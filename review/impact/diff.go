@@ -2,8 +2,8 @@ package impact
 
 import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -178,9 +178,9 @@ type Diff struct {
 	Kind       string  `json:"kind"`
 	Summary    Summary `json:"summary"`
 	// Workloads of which something changes, in input order.
-	Workloads []Workload     `json:"workloads"`
-	Running   []Running      `json:"running"`
-	Errors    []*input.Error `json:"errors,omitempty"`
+	Workloads []Workload        `json:"workloads"`
+	Running   []Running         `json:"running"`
+	Errors    []*manifest.Error `json:"errors,omitempty"`
 }
 
 func newDiff() *Diff {
@@ -191,7 +191,7 @@ func newDiff() *Diff {
 }
 
 // AddErrors adds what else could not be read.
-func (d *Diff) AddErrors(errs ...*input.Error) {
-	d.Errors = input.Locate(append(errs, d.Errors...))
+func (d *Diff) AddErrors(errs ...*manifest.Error) {
+	d.Errors = manifest.Locate(append(errs, d.Errors...))
 	d.Summary.Errors = len(d.Errors)
 }

@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // item is a document and what is found out about it.
 type item struct {
-	document  *input.Document
+	document  *manifest.Document
 	namespace string
 	// runs: a pod that is in a cluster already. finished: and has ended.
 	runs, finished bool
@@ -28,7 +29,7 @@ type item struct {
 	owns bool
 
 	done, judged  bool
-	wrong         *input.Error
+	wrong         *manifest.Error
 	resource      review.Resource
 	request, user string
 	changes       []Change
@@ -76,7 +77,7 @@ type items struct {
 }
 
 // classify looks at the documents without judging them.
-func classify(documents []*input.Document, namespace string) *items {
+func classify(documents []*manifest.Document, namespace string) *items {
 	all := &items{makers: map[key]*item{}, pods: map[review.Resource]int{}}
 	for _, d := range documents {
 		i := &item{document: d, namespace: d.Namespace}
@@ -119,7 +120,7 @@ func (i *item) look() {
 	i.controller = metav1.GetControllerOf(&o.Metadata)
 	i.hash = o.Metadata.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	i.runs = i.document.Kind == "Pod" && (o.Spec.NodeName != "" || o.Status.Phase != "")
-	i.finished = o.Status.Phase == corev1.PodSucceeded || o.Status.Phase == corev1.PodFailed
+	i.finished = graceperiod.Terminal(o.Status.Phase)
 }
 
 // maker of a pod: the object whose template it was made of. Without its ReplicaSet that is the Deployment, whose template may be a

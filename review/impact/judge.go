@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // Comparison is of two sets of policies over one state.
@@ -29,7 +29,7 @@ type Comparison struct {
 const chunk = 64
 
 // Of judges the documents and compares. What is wrong with a document is in the errors of the Diff, and the others are compared.
-func (c *Comparison) Of(ctx context.Context, documents []*input.Document) (*Diff, error) {
+func (c *Comparison) Of(ctx context.Context, documents []*manifest.Document) (*Diff, error) {
 	items := classify(documents, c.To.Namespace)
 	from, to := guarding(c.From), guarding(c.To)
 	j := &judge{Comparison: c, items: items, guarded: len(from)+len(to) > 0, removals: !equality.Semantic.DeepEqual(from, to)}
@@ -104,7 +104,7 @@ func (j *judge) decide(ctx context.Context, i *item) error {
 }
 
 // pair is a document for each engine.
-type pair struct{ from, to *input.Document }
+type pair struct{ from, to *manifest.Document }
 
 // creation asks for the creation under both. It returns the pods as they would run; nil where there are none.
 func (j *judge) creation(ctx context.Context, i *item) (*pair, error) {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -58,7 +58,7 @@ func (c *Change) refusal(text string) string {
 	return message(c.Reason + ": " + text)
 }
 
-func message(text string) string { return safe.Clip(told.Shown(text), maxMessage) }
+func message(text string) string { return console.Clip(told.Shown(text), maxMessage) }
 
 // removalName is what was asked for.
 func removalName(k Kind) string {
@@ -109,7 +109,7 @@ func (g *runningGroup) subject() string {
 		if r.Owner.Kind == "Pod" {
 			return told.Shown(r.Owner.String())
 		}
-		return told.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), plural(r.Of, "pod", "pods"), r.Owner))
+		return told.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), console.Plural(r.Of, "pod", "pods"), r.Owner))
 	}
 	owners := make([]review.Resource, len(g.running))
 	pods := true
@@ -120,7 +120,7 @@ func (g *runningGroup) subject() string {
 	if pods {
 		return told.Shown(told.Subject(owners))
 	}
-	return told.Shown(plural(g.pods, "pod", "pods") + " of " + told.Subject(owners))
+	return told.Shown(console.Plural(g.pods, "pod", "pods") + " of " + told.Subject(owners))
 }
 
 func (g *runningGroup) lines() []told.Line {

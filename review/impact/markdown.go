@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -26,7 +26,7 @@ func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
 	parts := markdownParts(d)
 	for i, part := range parts {
 		if c.Len()+len(part)+200 > maxComment {
-			fmt.Fprintf(&c, "\n_%s left out: the comment would be too long._\n", plural(len(parts)-i, "part", "parts"))
+			fmt.Fprintf(&c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, "part", "parts"))
 			break
 		}
 		c.WriteString(part)
@@ -53,10 +53,10 @@ func markdownCounts(s *Summary) string {
 		}
 		row(s.Kinds[k.kind], says)
 	}
-	row(s.RunningDifferent, "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
-	row(s.Errors, "**"+noun(s.Errors, "error", "errors")+" in the input**")
+	row(s.RunningDifferent, "running "+console.Noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
+	row(s.Errors, "**"+console.Noun(s.Errors, "error", "errors")+" in the input**")
 	if text := unknownText(s.Unknown, false); text != "" {
-		c.WriteString("\nNot known, and judged on the safe side: " + safe.Markdown(text) + "\n")
+		c.WriteString("\nNot known, and judged on the safe side: " + told.Markdown(text) + "\n")
 	}
 	return c.String()
 }
@@ -118,9 +118,9 @@ func fence(all []told.Line) string {
 }
 
 // code is a text in the face of code, in which code hosts look for no mentions and references.
-func code(text string) string { return "<code>" + safe.Markdown(text) + "</code>" }
+func code(text string) string { return "<code>" + told.Markdown(text) + "</code>" }
 
 // prose is a text among Markdown. A blank of no width keeps what looks like a mention or an issue's number from being one.
 func prose(text string) string {
-	return safe.Markdown(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
+	return told.Markdown(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
 }

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -132,7 +132,7 @@ const someNode = "some-node"
 
 // runningPod is a pod of a workload as it would run after its creation. The engine would make the same of the workload, and judge the
 // creation again for each question.
-func runningPod(d *input.Document, created json.RawMessage) *input.Document {
+func runningPod(d *manifest.Document, created json.RawMessage) *manifest.Document {
 	pod := told.Object(created)
 	metadata, spec := member(pod, "metadata"), member(pod, "spec")
 	if name, _ := metadata["name"].(string); name == "" {
@@ -144,7 +144,7 @@ func runningPod(d *input.Document, created json.RawMessage) *input.Document {
 	if err != nil {
 		panic(err) // it came out of JSON
 	}
-	return &input.Document{File: d.File, Line: d.Line, JSON: raw, APIVersion: "v1", Kind: "Pod"}
+	return &manifest.Document{File: d.File, Line: d.Line, JSON: raw, APIVersion: "v1", Kind: "Pod"}
 }
 
 // member of an object that is an object, made where there is none.
@@ -158,7 +158,7 @@ func member(o map[string]any, name string) map[string]any {
 }
 
 // withoutOwner is the document as if nobody managed it.
-func withoutOwner(d *input.Document) (*input.Document, error) {
+func withoutOwner(d *manifest.Document) (*manifest.Document, error) {
 	return rewritten(d, func(o map[string]any) {
 		if metadata, is := o["metadata"].(map[string]any); is {
 			delete(metadata, "ownerReferences")
@@ -166,7 +166,7 @@ func withoutOwner(d *input.Document) (*input.Document, error) {
 	})
 }
 
-func rewritten(d *input.Document, change func(map[string]any)) (*input.Document, error) {
+func rewritten(d *manifest.Document, change func(map[string]any)) (*manifest.Document, error) {
 	o := told.Object(d.JSON)
 	change(o)
 	raw, err := json.Marshal(o)

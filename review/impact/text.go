@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -24,15 +24,15 @@ const margin = len("FORBIDDEN ")
 
 // writeText prints for a person: a block for all workloads that change alike, the most urgent last, next to the summary.
 func writeText(w io.Writer, d *Diff, o Options) error {
-	p := &textPage{Page: page.New(o.Style, margin), all: o.All}
+	p := &textPage{Page: console.New(o.Style, margin), all: o.All}
 	p.running(d)
 	p.groups(d)
 	errors, more := p.some(len(d.Errors), maxErrors)
 	for _, e := range d.Errors[:errors] {
-		p.Marked(page.Red, "ERROR", where(e.File, e.Line)+": "+message(e.Message))
+		p.Marked(console.Red, "ERROR", where(e.File, e.Line)+": "+message(e.Message))
 	}
 	if more > 0 {
-		p.Row("", plural(more, "more error", "more errors")+" (--all shows them)")
+		p.Row("", console.Plural(more, "more error", "more errors")+" (--all shows them)")
 	}
 	if len(d.Errors) > 0 {
 		p.Gap()
@@ -43,7 +43,7 @@ func writeText(w io.Writer, d *Diff, o Options) error {
 }
 
 type textPage struct {
-	*page.Page
+	*console.Page
 	all bool
 }
 
@@ -63,11 +63,11 @@ func (p *textPage) running(d *Diff) {
 		for _, g := range all[:more] {
 			pods += g.pods
 		}
-		p.Row("...", fmt.Sprintf("%s that run and differ in other ways (--all shows them)", plural(pods, "pod", "pods")))
+		p.Row("...", fmt.Sprintf("%s that run and differ in other ways (--all shows them)", console.Plural(pods, "pod", "pods")))
 		p.Gap()
 	}
 	for _, g := range all[len(all)-show:] {
-		p.Marked(page.Yellow, "RUNNING", g.subject()+" would be created otherwise today")
+		p.Marked(console.Yellow, "RUNNING", g.subject()+" would be created otherwise today")
 		p.lines(g.lines())
 		p.Gap()
 	}
@@ -81,7 +81,7 @@ func (p *textPage) groups(d *Diff) {
 		for _, g := range all[:more] {
 			workloads += len(g.workloads)
 		}
-		p.Row("...", fmt.Sprintf("%s that change in %s (--all shows them)", plural(workloads, "other", "others"), plural(more, "other way", "other ways")))
+		p.Row("...", fmt.Sprintf("%s that change in %s (--all shows them)", console.Plural(workloads, "other", "others"), console.Plural(more, "other way", "other ways")))
 		p.Gap()
 	}
 	for _, g := range all[len(all)-show:] {
@@ -111,30 +111,30 @@ func (p *textPage) group(g *group) {
 func tagOf(k Kind) (tag, color string) {
 	switch {
 	case k == Refused:
-		return "REFUSED", page.Red
+		return "REFUSED", console.Red
 	case k.Denies():
-		return "FORBIDDEN", page.Red
+		return "FORBIDDEN", console.Red
 	case k == Admitted:
-		return "ADMITTED", page.Green
+		return "ADMITTED", console.Green
 	case k == Warned, k == ForceDeleteWarned, k == EvictionWarned, k == DeleteWarned:
-		return "WARNED", page.Yellow
+		return "WARNED", console.Yellow
 	case k == ForceDeleteAllowed, k == EvictionAllowed, k == DeleteAllowed:
-		return "ALLOWED", page.Green
+		return "ALLOWED", console.Green
 	case k == EvictionRaised:
-		return "RAISED", page.Bold
+		return "RAISED", console.Bold
 	case k == Unwarned:
-		return "UNWARNED", page.Green
+		return "UNWARNED", console.Green
 	case k == Changed:
-		return "CHANGED", page.Bold
+		return "CHANGED", console.Bold
 	}
-	return "REWORDED", page.Bold
+	return "REWORDED", console.Bold
 }
 
 func (p *textPage) lines(all []told.Line) {
 	show, more := p.some(len(all), maxLines)
 	told.Write(p.Page, all[:show])
 	if more > 0 {
-		p.Row("", plural(more, "more change", "more changes")+" (--all shows them)")
+		p.Row("", console.Plural(more, "more change", "more changes")+" (--all shows them)")
 	}
 }
 
@@ -144,7 +144,7 @@ const noPolicies = "Neither side has a PodPolicy: there is nothing to compare."
 // summary is what it comes to, in a few lines.
 func (p *textPage) summary(d *Diff) {
 	s := &d.Summary
-	p.Marked(page.Bold, "", s.judged()+": "+s.outcome())
+	p.Marked(console.Bold, "", s.judged()+": "+s.outcome())
 	for _, k := range kinds {
 		if n := s.Kinds[k.kind]; n > 0 {
 			_, color := tagOf(k.kind)
@@ -152,44 +152,37 @@ func (p *textPage) summary(d *Diff) {
 		}
 	}
 	if s.NoPolicies {
-		p.Marked(page.Yellow, "", noPolicies)
+		p.Marked(console.Yellow, "", noPolicies)
 	}
 	if s.RunningDifferent > 0 {
-		p.Marked(page.Yellow, fmt.Sprintf("%*d", margin-2, s.RunningDifferent), "running "+noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today: a policy reaches new pods only")
+		p.Marked(console.Yellow, fmt.Sprintf("%*d", margin-2, s.RunningDifferent), "running "+console.Noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today: a policy reaches new pods only")
 	}
 	if text := unknownText(s.Unknown, p.all); text != "" {
 		p.Row("", "Not known, and judged on the safe side: "+text+".")
 	}
 	if s.Other > 0 {
-		p.Row("", plural(s.Other, "other object is no pod and makes none, or is made by one of these.", "other objects are no pods and make none, or are made by these."))
+		p.Row("", console.Plural(s.Other, "other object is no pod and makes none, or is made by one of these.", "other objects are no pods and make none, or are made by these."))
 	}
 	if len(s.NotKnown) > 0 {
-		p.Marked(page.Yellow, "", "not known: "+told.Shown(s.NotKnown.String())+": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is)")
+		p.Marked(console.Yellow, "", "not known: "+told.Shown(s.NotKnown.String())+": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is)")
 	}
 	if s.Errors > 0 {
-		p.Marked(page.Red, fmt.Sprintf("%*d", margin-2, s.Errors), noun(s.Errors, "error", "errors")+" in the input: what could be read was compared")
+		p.Marked(console.Red, fmt.Sprintf("%*d", margin-2, s.Errors), console.Noun(s.Errors, "error", "errors")+" in the input: what could be read was compared")
 	}
-}
-
-func noun(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // judged is such as "40 workloads and 12 running pods in 3 files".
 func (s *Summary) judged() string {
 	var parts []string
 	if s.Workloads > 0 || s.Running == 0 {
-		parts = append(parts, plural(s.Workloads, "workload", "workloads"))
+		parts = append(parts, console.Plural(s.Workloads, "workload", "workloads"))
 	}
 	if s.Running > 0 {
-		parts = append(parts, plural(s.Running, "running pod", "running pods"))
+		parts = append(parts, console.Plural(s.Running, "running pod", "running pods"))
 	}
 	text := strings.Join(parts, " and ")
 	if s.Files > 0 {
-		text += " in " + plural(s.Files, "file", "files")
+		text += " in " + console.Plural(s.Files, "file", "files")
 	}
 	return text
 }

@@ -6,13 +6,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 // Options of a print. The zero value is what a file or a pipe gets.
 type Options struct {
 	// Style of text.
-	Style page.Style
+	Style console.Style
 	// All: text has all there is, even if it does not fit a screen.
 	All bool
 }

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -31,8 +31,8 @@ var golden = []struct {
 	Options
 }{
 	{"text", "text", Options{}},
-	{"text at 100 columns", "text", Options{Style: page.Style{Width: 100}}},
-	{"text at 60 columns, in colours, all", "text", Options{Style: page.Style{Width: 60, Color: true}, All: true}},
+	{"text at 100 columns", "text", Options{Style: console.Style{Width: 100}}},
+	{"text at 60 columns, in colours, all", "text", Options{Style: console.Style{Width: 60, Color: true}, All: true}},
 	{"markdown", "markdown", Options{}},
 	{"json", "json", Options{}},
 }
@@ -51,7 +51,7 @@ func samples(t *testing.T) map[string]*Diff {
 	to := policies("defaults", "{gracePeriod: {defaultSeconds: 45}, priority: {allowedClassNames: [low]}, node: {oom: {rank: 30}}, topologySpread: {constraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}",
 		"guard", fmt.Sprintf(guard, "Deny", "Raise"))
 	mixed := diff(t, from, to, many.String())
-	mixed.AddErrors(&input.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
+	mixed.AddErrors(&manifest.Error{File: "broken.yaml", Line: 3, Message: "half a document"})
 	none := diff(t, "", "", workload("Deployment", "shop", "web", ""))
 	none.Summary.NoPolicies = true
 	return map[string]*Diff{"mixed": mixed, "unjudged": none, "nothing": diff(t, from, from, many.String())}
@@ -123,7 +123,7 @@ func hostile(t *rapid.T) *Diff {
 	}
 	d.Running = append(d.Running, Running{Owner: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Pods: []string{text()}, Of: 1, Refused: text()})
 	d.Summary.Unknown = []Unknown{{text(), 1}}
-	d.AddErrors(&input.Error{File: text(), Message: text()})
+	d.AddErrors(&manifest.Error{File: text(), Message: text()})
 	return d
 }
 
@@ -135,7 +135,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 		d := hostile(t)
 		for _, format := range Formats() {
 			var out bytes.Buffer
-			if err := Write(&out, format, d, Options{Style: page.Style{Width: rapid.SampledFrom([]int{0, 60}).Draw(t, "width")}, All: true}); err != nil {
+			if err := Write(&out, format, d, Options{Style: console.Style{Width: rapid.SampledFrom([]int{0, 60}).Draw(t, "width")}, All: true}); err != nil {
 				t.Fatal(err)
 			}
 			text := out.String()
@@ -168,7 +168,7 @@ func TestTextFitsAScreen(t *testing.T) {
 		d.Workloads = append(d.Workloads, Workload{Resource: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Changes: []Change{{Kind: Refused, To: fmt.Sprint("reason ", strings.Repeat("x", i))}}})
 		d.Running = append(d.Running, Running{Owner: review.Resource{Kind: "Deployment", Name: fmt.Sprint("d", i)}, Pods: []string{"p"}, Of: 1, Refused: fmt.Sprint("reason ", i)})
 	}
-	if lines := strings.Count(printed(t, "text", d, Options{Style: page.Style{}}), "\n"); lines > 60 {
+	if lines := strings.Count(printed(t, "text", d, Options{Style: console.Style{}}), "\n"); lines > 60 {
 		t.Errorf("%d lines", lines)
 	}
 	if text := printed(t, "text", d, Options{All: true}); !strings.Contains(text, "Deployment d0 ") || strings.Contains(text, "--all shows") {

@@ -32,7 +32,7 @@ func parsePatterns(base string, from io.Reader) (ignored, error) {
 	var all ignored
 	lines := bufio.NewScanner(from)
 	for n := 1; lines.Scan(); n++ {
-		p, is, err := parsePattern(base, strings.TrimSuffix(strings.TrimPrefix(lines.Text(), bom), "\r"))
+		p, is, err := parsePattern(base, strings.TrimSuffix(strings.TrimPrefix(lines.Text(), "\ufeff"), "\r"))
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}

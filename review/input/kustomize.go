@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // kustomization is the kustomization of a folder.
@@ -138,7 +140,7 @@ func (k *kustomization) closure(files, folders map[string]bool, above ...string)
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %s", name, reason(err))
+			return fmt.Errorf("%s: %s", name, manifest.Reason(err))
 		case !info.IsDir():
 			files[path] = true
 			continue

@@ -2,7 +2,8 @@ package input
 
 import (
 	"fmt"
-	"strings"
+
+	"github.com/podgrace/podgrace/console"
 )
 
 // LeftOut is something that was found in a folder and was not read.
@@ -82,10 +83,7 @@ func LeftOutInWords(left []LeftOut) []string {
 				text += " (" + g.why + ")"
 			}
 			if words.named {
-				text += ": " + strings.Join(g.paths[:min(len(g.paths), maxNamed)], ", ")
-				if more := len(g.paths) - maxNamed; more > 0 {
-					text += fmt.Sprintf(" and %d more", more)
-				}
+				text += ": " + console.Some(g.paths, maxNamed, ", ")
 			}
 			sentences = append(sentences, text+".")
 		}

@@ -4,41 +4,37 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	policyfolder "github.com/podgrace/podgrace/policyfile/folder"
+	"github.com/podgrace/podgrace/manifest"
 )
 
-// endings of the files that are read from a folder. A file that is named is read whatever its ending.
-var endings = []string{".yaml", ".yml", ".json", ".jsonl", ".ndjson"}
-
 // path reads what one path of the caller stands for. False: no more is wanted.
-func (r *Reader) path(path string, yield func(*Document, *Error) bool) bool {
-	if path == stdin {
+func (r *Reader) path(path string, yield func(*manifest.Document, *manifest.Error) bool) bool {
+	if path == manifest.Stdin {
 		if r.stdinRead || r.Stdin == nil {
-			return yield(nil, &Error{File: path, Message: "standard input can be read only once, and was read already"})
+			return yield(nil, &manifest.Error{File: path, Message: "standard input can be read only once, and was read already"})
 		}
 		r.stdinRead = true
-		return r.stream(&sink{file: path, yield: yield}, r.Stdin)
+		return r.stream(&manifest.Reader{File: path}, r.Stdin, yield)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return yield(nil, &Error{File: path, Message: reason(err)})
+		return yield(nil, manifest.Unread(path, err))
 	}
 	excluded, err := r.excluded(path)
 	if err != nil {
-		return yield(nil, &Error{File: path, Message: err.Error()})
+		return yield(nil, &manifest.Error{File: path, Message: err.Error()})
 	}
 	if !info.IsDir() {
 		if excludes(path, false, excluded) {
 			r.leaveOut(path, Excluded, "")
 			return true
 		}
-		return r.file(&sink{file: path, yield: yield})
+		return r.file(&manifest.Reader{File: path}, yield)
 	}
 	return r.folder(path, excluded, yield)
 }
@@ -56,18 +52,18 @@ func (r *Reader) excluded(path string) (ignored, error) {
 	return patterns, nil
 }
 
-func (r *Reader) file(out *sink) bool {
-	f, err := os.Open(out.file)
+func (r *Reader) file(m *manifest.Reader, yield func(*manifest.Document, *manifest.Error) bool) bool {
+	f, err := os.Open(m.File)
 	if err != nil {
-		return out.yield(nil, &Error{File: out.file, Message: reason(err)})
+		return yield(nil, manifest.Unread(m.File, err))
 	}
 	defer f.Close()
-	return r.stream(out, f)
+	return r.stream(m, f, yield)
 }
 
 // folder reads a folder and what is below it, in the order of names.
-func (r *Reader) folder(path string, excluded ignored, yield func(*Document, *Error) bool) bool {
-	f := folder{reader: r, excluded: excluded, seen: map[string]bool{}}
+func (r *Reader) folder(path string, excluded ignored, yield func(*manifest.Document, *manifest.Error) bool) bool {
+	f := folder{reader: r, excluded: excluded}
 	// The ignore files of the folders above, from the working directory on.
 	if top := filepath.Clean(path); filepath.IsLocal(path) && top != "." {
 		above := "."
@@ -76,9 +72,9 @@ func (r *Reader) folder(path string, excluded ignored, yield func(*Document, *Er
 			above = filepath.Join(above, part)
 		}
 	}
-	f.walk(path)
+	(&manifest.Folder{Endings: manifest.Endings, Found: f.file, Enter: f.enter, Excludes: f.passOver}).Walk(path)
 	if len(f.found) == 0 && !f.leftOut {
-		return yield(nil, &Error{File: path, Message: "no " + strings.Join(endings, ", ") + " file in this folder"})
+		return yield(nil, &manifest.Error{File: path, Message: "no " + strings.Join(manifest.Endings, ", ") + " file in this folder"})
 	}
 	f.settle()
 	for _, found := range f.found {
@@ -90,17 +86,17 @@ func (r *Reader) folder(path string, excluded ignored, yield func(*Document, *Er
 }
 
 // found reads what was found in a folder. False: no more is wanted.
-func (r *Reader) found(f found, yield func(*Document, *Error) bool) bool {
+func (r *Reader) found(f found, yield func(*manifest.Document, *manifest.Error) bool) bool {
 	switch {
 	case f.wrong != "":
-		return yield(nil, &Error{File: f.path, Message: f.wrong})
+		return yield(nil, &manifest.Error{File: f.path, Message: f.wrong})
 	case f.chart:
 		text, err := r.renderChart(f.path)
 		if err != nil {
-			return yield(nil, &Error{File: f.path, Message: err.Error()})
+			return yield(nil, &manifest.Error{File: f.path, Message: err.Error()})
 		}
 		for _, t := range templates(f.path, text) {
-			if !r.stream(&sink{file: t.file, rendered: true, yield: yield}, bytes.NewReader(t.text)) {
+			if !r.stream(&manifest.Reader{File: t.file, Rendered: true}, bytes.NewReader(t.text), yield) {
 				return false
 			}
 		}
@@ -108,11 +104,11 @@ func (r *Reader) found(f found, yield func(*Document, *Error) bool) bool {
 	case f.kustomization != nil:
 		text, err := f.kustomization.build()
 		if err != nil {
-			return yield(nil, &Error{File: f.path, Message: err.Error()})
+			return yield(nil, &manifest.Error{File: f.path, Message: err.Error()})
 		}
-		return r.stream(&sink{file: f.path, rendered: true, yield: yield}, bytes.NewReader(text))
+		return r.stream(&manifest.Reader{File: f.path, Rendered: true}, bytes.NewReader(text), yield)
 	}
-	return r.file(&sink{file: f.path, found: !r.Plain, yield: yield})
+	return r.file(&manifest.Reader{File: f.path, Found: !r.Plain}, yield)
 }
 
 // folder is what is in a folder and below it.
@@ -120,9 +116,7 @@ type folder struct {
 	reader *Reader
 	// ignored by files of the folders, the deepest last; excluded by the caller, who has the last word.
 	ignored, excluded ignored
-	// seen folders by their real path: symbolic links may form loops, or lead to one folder by 2^n ways.
-	seen  map[string]bool
-	found []found
+	found             []found
 	// leftOut says that there was something, if nothing to read.
 	leftOut bool
 }
@@ -147,76 +141,37 @@ func (f *folder) leaveOut(path string, as As, why string) {
 func (f *folder) ignoreFile(dir string) {
 	patterns, err := readIgnoreFile(dir)
 	if err != nil {
-		f.fail(filepath.Join(dir, IgnoreFile), reason(err))
+		f.fail(filepath.Join(dir, IgnoreFile), manifest.Reason(err))
 	}
 	f.ignored = append(f.ignored, patterns...)
 }
 
-func (f *folder) walk(dir string) {
-	where, err := realPath(dir)
+// file adds a file to read, or what is wrong there.
+func (f *folder) file(path string, err error) {
 	if err != nil {
-		f.fail(dir, reason(err))
+		f.fail(path, manifest.Reason(err))
 		return
 	}
-	if f.seen[where] {
-		return
-	}
-	f.seen[where] = true
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		f.fail(dir, reason(err))
-	}
-	defer func(before ignored) { f.ignored = before }(slices.Clip(f.ignored))
+	f.found = append(f.found, found{path: path})
+}
+
+// enter reads what a folder says of itself. Its patterns hold until it is left.
+func (f *folder) enter(dir string) (leave func()) {
+	before := slices.Clip(f.ignored)
+	leave = func() { f.ignored = before }
 	f.ignoreFile(dir)
-	if !f.reader.Plain && isChart(dir) && !f.excludes(filepath.Join(dir, chartFile), false) {
+	if f.reader.Plain {
+		return leave
+	}
+	if isChart(dir) && !f.excludes(filepath.Join(dir, chartFile), false) {
+		leave()
 		f.chart(dir)
-		return
+		return nil
 	}
-	if !f.reader.Plain {
-		if k := readKustomization(dir); k != nil && !f.excludes(k.file, false) {
-			f.found = append(f.found, found{path: k.file, kustomization: k})
-		}
+	if k := readKustomization(dir); k != nil && !f.excludes(k.file, false) {
+		f.found = append(f.found, found{path: k.file, kustomization: k})
 	}
-	for _, e := range entries {
-		if !policyfolder.PassesOver(e.Name()) {
-			f.entry(filepath.Join(dir, e.Name()), e)
-		}
-	}
-}
-
-// realPath is the one of all paths to a folder that is the same for each of them.
-func realPath(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(dir)
-}
-
-func (f *folder) entry(path string, e fs.DirEntry) {
-	wanted := !strings.HasPrefix(e.Name(), ".") && slices.Contains(endings, strings.ToLower(filepath.Ext(path)))
-	mode := e.Type()
-	if mode&fs.ModeSymlink != 0 {
-		info, err := os.Stat(path)
-		if err != nil {
-			if wanted && !f.excludes(path, false) {
-				f.fail(path, reason(err))
-			}
-			return
-		}
-		mode = info.Mode().Type()
-	}
-	switch {
-	case !wanted && !mode.IsDir():
-	case f.excludes(path, mode.IsDir()):
-		f.leaveOut(path, Excluded, "")
-	case mode.IsDir():
-		f.walk(path)
-	case !mode.IsRegular():
-		f.fail(path, "not a regular file") // to open a pipe would wait for its writer
-	default:
-		f.found = append(f.found, found{path: path})
-	}
+	return leave
 }
 
 // chart takes the place of all that is in its folder: templates are no YAML, values no manifests.
@@ -284,10 +239,11 @@ func (f *folder) excludes(path string, folder bool) bool {
 	return excludes(path, folder, f.excluded, f.ignored)
 }
 
-// reason is the error without the path, which the Error has.
-func reason(err error) string {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		err = path.Err
+// passOver says whether a path is excluded, and tells it.
+func (f *folder) passOver(path string, folder bool) bool {
+	excluded := f.excludes(path, folder)
+	if excluded {
+		f.leaveOut(path, Excluded, "")
 	}
-	return err.Error()
+	return excluded
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -18,7 +19,7 @@ func BenchmarkWrite(b *testing.B) {
 		b.Run(string(p.format), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := Write(io.Discard, p.format, r, Options{Width: 100}); err != nil {
+				if err := Write(io.Discard, p.format, r, Options{Style: console.Style{Width: 100}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -137,7 +137,7 @@ func (d *differ) why(at fieldpath.Path, indent string) {
 		}
 		d.said[o.Path] = true
 		if why := d.result.WhyAt(o.Path); why != "" {
-			d.out = append(d.out, edit{'#', indent + safe.Clip(safe.OneLine(why), maxLine)})
+			d.out = append(d.out, edit{'#', indent + console.Clip(console.OneLine(why), maxLine)})
 		}
 	}
 }
@@ -149,5 +149,5 @@ func (d *differ) write(sign byte, indent string, value any) {
 }
 
 func (d *differ) line(sign byte, text string) {
-	d.out = append(d.out, edit{sign, safe.Clip(safe.Visible(text), maxLine)})
+	d.out = append(d.out, edit{sign, console.Clip(console.Visible(text), maxLine)})
 }

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 	"github.com/podgrace/podgrace/review/told"
 )
 
@@ -107,7 +106,7 @@ func anonymous(text string, r *review.Result) string {
 
 // writeCompact prints for a person in few lines: results that are alike together, and of each change the field and its values.
 func writeCompact(w io.Writer, r *review.Report, o Options) error {
-	p := &compactPage{Page: page.New(page.Style{Width: o.columns(), Color: o.Color}, tagWidth), all: o.All}
+	p := &compactPage{Page: console.New(o.Style, tagWidth), all: o.All}
 	list := groups(r, o.All)
 	for _, g := range p.changed(list) {
 		p.group(g)
@@ -120,13 +119,13 @@ func writeCompact(w io.Writer, r *review.Report, o Options) error {
 	text := &textPage{Options: o, out: w}
 	text.summary(r)
 	if slices.ContainsFunc(list, func(g *group) bool { return g.outcome == changed }) {
-		text.line("--details shows each with the reasons of its changes, -o table a line for each.", faint)
+		text.line("--details shows each with the reasons of its changes, -o table a line for each.", console.Faint)
 	}
 	return text.err
 }
 
 type compactPage struct {
-	*page.Page
+	*console.Page
 	all bool
 }
 
@@ -152,7 +151,7 @@ func (p *compactPage) changed(list []*group) []*group {
 	for _, g := range list[:more] {
 		objects += len(g.results)
 	}
-	p.Row("...", plural(objects, "other changes", "others change")+" in "+plural(more, "other way", "other ways")+" (--all shows them)")
+	p.Row("...", console.Plural(objects, "other changes", "others change")+" in "+console.Plural(more, "other way", "other ways")+" (--all shows them)")
 	p.Gap()
 	return list[ways-show:]
 }
@@ -161,12 +160,12 @@ func (p *compactPage) group(g *group) {
 	tag := tags[g.outcome]
 	if len(g.results) == 1 {
 		r := g.results[0]
-		p.Marked(bold+tag.color, tag.word, told.Shown(subject(r)+" ("+where(r.Source.File, r.Source.Line)+")"))
+		p.Marked(tag.color, tag.word, told.Shown(subject(r)+" ("+where(r.Source.File, r.Source.Line)+")"))
 	} else {
-		p.Marked(bold+tag.color, tag.word, p.subject(g))
+		p.Marked(tag.color, tag.word, p.subject(g))
 	}
 	if g.text != "" {
-		p.Row("", safe.Clip(told.Shown(g.text), maxMessage))
+		p.Row("", console.Clip(told.Shown(g.text), maxMessage))
 	}
 	if len(g.facts) > 0 {
 		p.facts(g)
@@ -203,13 +202,13 @@ func (p *compactPage) places(g *group) {
 	}
 	p.Columns("", "", rows)
 	if more > 0 {
-		p.Row("", "and "+plural(more, "more", "more")+" (--all shows them)")
+		p.Row("", "and "+console.Plural(more, "more", "more")+" (--all shows them)")
 	}
 }
 
 // facts that are not known, and what to give.
 func (p *compactPage) facts(g *group) {
-	text := someOf(g.facts, maxNames, ", ")
+	text := console.Some(g.facts, maxNames, ", ")
 	if p.all {
 		text = strings.Join(g.facts, ", ")
 	}
@@ -222,10 +221,10 @@ func (p *compactPage) facts(g *group) {
 func (p *compactPage) errors(r *review.Report) {
 	show, more := p.some(len(r.Errors), maxErrors)
 	for _, e := range r.Errors[:show] {
-		p.Marked(bold+red, "ERROR", told.Shown(where(e.File, e.Line)+": "+safe.Clip(safe.OneLine(e.Message), maxMessage)))
+		p.Marked(console.Red, "ERROR", told.Shown(where(e.File, e.Line)+": "+console.Clip(console.OneLine(e.Message), maxMessage)))
 	}
 	if more > 0 {
-		p.Row("", plural(more, "more error", "more errors")+" (--all shows them)")
+		p.Row("", console.Plural(more, "more error", "more errors")+" (--all shows them)")
 	}
 	if len(r.Errors) > 0 {
 		p.Gap()

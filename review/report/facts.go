@@ -2,15 +2,14 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // outcome is what a result comes to for a reader, the more urgent the greater.
@@ -44,7 +43,7 @@ func outcomeOf(r *review.Result) outcome {
 
 // subject is what was judged, as one would say it: "delete Pod shop/db-0 as eve", "update status of Pod shop/db-0". It is clipped.
 func subject(r *review.Result) string {
-	return safe.Clip(safe.Visible(asked(r, r.Resource.String())), maxLine)
+	return console.Clip(console.Visible(asked(r, r.Resource.String())), maxLine)
 }
 
 // asked is what was asked of an object, or of several.
@@ -69,9 +68,9 @@ const noMessage = "refused without a message"
 func refusal(r *review.Result) string {
 	message := cmp.Or(r.Message, noMessage)
 	if r.Reason == "" {
-		return safe.OneLine(message)
+		return console.OneLine(message)
 	}
-	return safe.OneLine(r.Reason + ": " + message)
+	return console.OneLine(r.Reason + ": " + message)
 }
 
 // stdin is what a stream is called.
@@ -85,7 +84,7 @@ func where(file string, line int) string {
 	if line > 0 {
 		file += ":" + strconv.Itoa(line)
 	}
-	return safe.Visible(file)
+	return console.Visible(file)
 }
 
 // relative is the path for a program that knows the working directory, with slashes.
@@ -98,10 +97,10 @@ func relative(file, dir string) string {
 	return filepath.ToSlash(filepath.Clean(file))
 }
 
-func errorSource(e *input.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
+func errorSource(e *manifest.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
 
 // fieldName is a JSON pointer as people write it.
-func fieldName(pointer string) string { return safe.Visible(fieldpath.OfPointer(pointer).String()) }
+func fieldName(pointer string) string { return console.Visible(fieldpath.OfPointer(pointer).String()) }
 
 // maxValue is how much of a value is shown within a sentence, in characters.
 const maxValue = 80
@@ -112,17 +111,10 @@ func sentence(r *review.Result, o review.Operation) string {
 	if o.Op == "remove" {
 		text += " is removed"
 	} else {
-		text += ": " + safe.Clip(safe.OneLine(string(o.Value)), maxValue)
+		text += ": " + console.Clip(console.OneLine(string(o.Value)), maxValue)
 	}
 	if why := r.WhyAt(o.Path); why != "" {
-		text += " (" + safe.OneLine(why) + ")"
+		text += " (" + console.OneLine(why) + ")"
 	}
 	return text
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

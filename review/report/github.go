@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxAnnotations of one kind are shown of a step's; GitHub drops the others without a word.
@@ -39,7 +39,7 @@ func writeGitHub(w io.Writer, r *review.Report, o Options) error {
 		list := ofLevel(r, kind.level)
 		if kind.level == levelError {
 			for _, e := range r.Errors {
-				list = append(list, located{finding{text: safe.OneLine(e.Message)}, "", errorSource(e)})
+				list = append(list, located{finding{text: console.OneLine(e.Message)}, "", errorSource(e)})
 			}
 		}
 		shown := list
@@ -67,7 +67,7 @@ const maxNamed = 20
 
 // leftOut names what has no annotation of its own.
 func leftOut(left []located) string {
-	lines := []string{fmt.Sprintf("%s, since GitHub shows %d of a kind:", plural(len(left), "more is not shown", "more are not shown"), maxAnnotations)}
+	lines := []string{fmt.Sprintf("%s, since GitHub shows %d of a kind:", console.Plural(len(left), "more is not shown", "more are not shown"), maxAnnotations)}
 	for i, l := range left {
 		if i == maxNamed {
 			lines = append(lines, fmt.Sprintf("and %d more", len(left)-maxNamed))
@@ -82,13 +82,13 @@ func leftOut(left []located) string {
 func annotation(out *strings.Builder, command string, at review.Source, o Options, title, message string) {
 	properties := []string{"title=" + property(title)}
 	if at.File != "" && at.File != "-" {
-		place := "file=" + property(safe.Visible(relative(at.File, o.Dir)))
+		place := "file=" + property(console.Visible(relative(at.File, o.Dir)))
 		if at.Line > 0 {
 			place += ",line=" + strconv.Itoa(at.Line)
 		}
 		properties = append([]string{place}, properties...)
 	}
-	fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), data(safe.Clip(message, maxMessage)))
+	fmt.Fprintf(out, "::%s %s::%s\n", command, strings.Join(properties, ","), data(console.Clip(message, maxMessage)))
 }
 
 var (
@@ -97,12 +97,12 @@ var (
 )
 
 func data(text string) string     { return dataEscapes.Replace(text) }
-func property(text string) string { return propertyEscapes.Replace(safe.Clip(text, maxLine)) }
+func property(text string) string { return propertyEscapes.Replace(console.Clip(text, maxLine)) }
 
 // oneLineSummary is the counts without colours.
 func oneLineSummary(r *review.Report) string {
 	s := r.Summary
-	text := fmt.Sprintf("%d reviewed in %s: %d denied, %d warned, %d changed", s.Reviewed, plural(s.Files, "file", "files"), s.Denied, s.Warned, s.Changed)
+	text := fmt.Sprintf("%d reviewed in %s: %d denied, %d warned, %d changed", s.Reviewed, console.Plural(s.Files, "file", "files"), s.Denied, s.Warned, s.Changed)
 	if s.Unknown > 0 {
 		text += fmt.Sprintf(", %d not fully known", s.Unknown)
 	}
@@ -113,7 +113,7 @@ func oneLineSummary(r *review.Report) string {
 		text += "; no PodPolicy is known, so that none judged anything"
 	}
 	if s.Errors > 0 {
-		text += ", " + plural(s.Errors, "error in the input", "errors in the input")
+		text += ", " + console.Plural(s.Errors, "error in the input", "errors in the input")
 	}
 	return text
 }

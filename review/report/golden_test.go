@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -23,13 +24,13 @@ var golden = []struct {
 	Options
 }{
 	{"text", "", Options{}},
-	{"text at 80 columns, in colours", FormatText, Options{Width: 80, Color: true}},
-	{"text, all", FormatText, Options{All: true, Width: 100}},
+	{"text at 80 columns, in colours", FormatText, Options{Style: console.Style{Width: 80, Color: true}}},
+	{"text, all", FormatText, Options{All: true, Style: console.Style{Width: 100}}},
 	{"details", FormatText, Options{Details: true}},
-	{"details at 80 columns, in colours", FormatText, Options{Details: true, Width: 80, Color: true}},
-	{"details, all", FormatText, Options{Details: true, All: true, Width: 100}},
+	{"details at 80 columns, in colours", FormatText, Options{Details: true, Style: console.Style{Width: 80, Color: true}}},
+	{"details, all", FormatText, Options{Details: true, All: true, Style: console.Style{Width: 100}}},
 	{"table", FormatTable, Options{}},
-	{"table at 100 columns, in colours, all", FormatTable, Options{Width: 100, Color: true, All: true}},
+	{"table at 100 columns, in colours, all", FormatTable, Options{All: true, Style: console.Style{Width: 100, Color: true}}},
 	{"json", FormatJSON, Options{}},
 	{"sarif", FormatSARIF, Options{Version: "v1.2.3"}},
 	{"junit", FormatJUnit, Options{}},

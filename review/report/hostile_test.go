@@ -11,9 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // nasty are texts that mean something to one format or another.
@@ -60,9 +60,9 @@ func hostileResult() *rapid.Generator[review.Result] {
 
 func hostileReport() *rapid.Generator[*review.Report] {
 	return rapid.Custom(func(t *rapid.T) *review.Report {
-		var errs []*input.Error
+		var errs []*manifest.Error
 		for range rapid.IntRange(0, 2).Draw(t, "errors") {
-			errs = append(errs, &input.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
+			errs = append(errs, &manifest.Error{File: hostileText().Draw(t, "its file"), Line: rapid.IntRange(0, 9).Draw(t, "its line"), Message: hostileText().Draw(t, "its message")})
 		}
 		r := review.NewReport(1, 0, rapid.SliceOfN(hostileResult(), 0, 3).Draw(t, "results"), errs)
 		for i := range r.Results {
@@ -82,7 +82,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			if p.format == FormatHTML {
 				continue // a page is for a browser, and has tests of its own
 			}
-			out := printed(t, p.format, r, Options{Width: rapid.SampledFrom([]int{0, 41, 80, 200}).Draw(rt, "width"), Details: rapid.Bool().Draw(rt, "details")})
+			out := printed(t, p.format, r, Options{Details: rapid.Bool().Draw(rt, "details"), Style: console.Style{Width: rapid.SampledFrom([]int{0, 41, 80, 200}).Draw(rt, "width")}})
 			if found := harmful(out, p.format); found != "" {
 				rt.Fatalf("%s prints %s:\n%q", p.format, found, out)
 			}
@@ -115,10 +115,10 @@ func harmful(out string, format Format) string {
 
 // With colours, the only escapes are those of the colours.
 func TestColoursAreTheOnlyEscapes(t *testing.T) {
-	colours := strings.NewReplacer(page.Red, "", page.Green, "", page.Yellow, "", red, "", green, "", yellow, "", purple, "", cyan, "", bold, "", faint, "", reset, "")
+	colours := strings.NewReplacer(console.Red, "", console.Green, "", console.Yellow, "", console.Purple, "", console.Cyan, "", console.Bold, "", console.Faint, "", "\x1b[0m", "")
 	rapid.Check(t, func(rt *rapid.T) {
 		r := hostileReport().Draw(rt, "report")
-		o := Options{Width: 80, All: true, Details: rapid.Bool().Draw(rt, "details")}
+		o := Options{All: true, Details: rapid.Bool().Draw(rt, "details"), Style: console.Style{Width: 80}}
 		for _, format := range []Format{FormatText, FormatTable} {
 			o.Color = false
 			plain := printed(t, format, r, o)

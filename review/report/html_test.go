@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // render is the page, and the data that its script reads.
@@ -75,7 +75,7 @@ func TestHTMLRows(t *testing.T) {
 		{Resource: review.Resource{Kind: "Pod", Name: "denied"}, Decision: review.Denied, Reason: "Unsafe", Message: "no\nnever", Warnings: []string{"w"}},
 		{Resource: review.Resource{Kind: "Pod"}, Decision: review.Allowed, Unknown: []string{"Node n"}},
 	}
-	page, data := render(t, review.NewReport(2, 1, results, []*input.Error{{File: "-", Line: 2, Message: "bad"}}))
+	page, data := render(t, review.NewReport(2, 1, results, []*manifest.Error{{File: "-", Line: 2, Message: "bad"}}))
 	text := func(places ...int) string {
 		var all []string
 		for _, i := range places {
@@ -119,7 +119,7 @@ func TestHTMLHostile(t *testing.T) {
 			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
 			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Policies: []string{s}, Unknown: []string{s},
 			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Changes: []review.Change{{Path: s, Name: s, Value: s, Why: s}}, Before: json.RawMessage(s), After: json.RawMessage(s),
-		}}, []*input.Error{{File: s, Message: s}})
+		}}, []*manifest.Error{{File: s, Message: s}})
 		r.Remarks = []review.Remark{{Policy: s, Message: s}}
 		r.Repeated = []review.Repeated{{Resource: r.Results[0].Resource, Sources: []review.Source{{File: s}}}}
 		return r

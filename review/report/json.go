@@ -4,8 +4,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // writeJSON prints the report by its own tags; lists that are always there are so when they are empty, too.
@@ -21,7 +21,7 @@ func writeJSON(w io.Writer, r *review.Report, _ Options) error {
 		result.Patch = orEmpty(result.Patch)
 		result.Policies = orEmpty(result.Policies)
 	}
-	return safe.EncodeJSON(w, whole)
+	return console.EncodeJSON(w, whole)
 }
 
 func orEmpty[T any](list []T) []T {

@@ -4,9 +4,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/junit"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // writeJUnit has a suite for each file and a test case for each result: a denied one has failed. What is wrong in the input is
@@ -21,11 +21,11 @@ func writeJUnit(w io.Writer, r *review.Report, o Options) error {
 	for _, e := range r.Errors {
 		text := where(e.File, e.Line) + "\n" + visibleLines(e.Message)
 		file := fileOf(errorSource(e), o)
-		suites.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: safe.OneLine(e.Message), Type: "InputError", Text: text}})
+		suites.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: console.OneLine(e.Message), Type: "InputError", Text: text}})
 	}
 	if remarks := Remarks(r); len(remarks) > 0 {
 		for i := range remarks {
-			remarks[i] = safe.AtStart(remarks[i])
+			remarks[i] = console.AtStart(remarks[i])
 		}
 		suites.Say("remarks", strings.Join(remarks, "\n")+"\n")
 	}
@@ -37,24 +37,24 @@ func fileOf(at review.Source, o Options) string {
 	if at.File == "-" {
 		return where(at.File, 0)
 	}
-	return safe.Visible(relative(at.File, o.Dir))
+	return console.Visible(relative(at.File, o.Dir))
 }
 
 func junitCaseOf(r *review.Result) junit.Case {
 	c := junit.Case{Name: subject(r)}
 	if r.Decision == review.Denied {
 		text := where(r.Source.File, r.Source.Line) + "\n" + visibleLines(r.Message)
-		c.Failure = &junit.Problem{Message: refusal(r), Type: safe.Visible(r.Reason), Text: text}
+		c.Failure = &junit.Problem{Message: refusal(r), Type: console.Visible(r.Reason), Text: text}
 	}
 	var out []string
 	for _, warning := range r.Warnings {
-		out = append(out, "warning: "+safe.OneLine(warning))
+		out = append(out, "warning: "+console.OneLine(warning))
 	}
 	for _, phrase := range r.Unknown {
-		out = append(out, "not known: "+safe.OneLine(phrase))
+		out = append(out, "not known: "+console.OneLine(phrase))
 	}
 	for _, e := range changes(r) {
-		out = append(out, safe.AtStart(e.String()))
+		out = append(out, console.AtStart(e.String()))
 	}
 	if len(out) > 0 {
 		c.SystemOut = &junit.Output{Text: where(r.Source.File, r.Source.Line) + "\n" + strings.Join(out, "\n") + "\n"}
@@ -66,7 +66,7 @@ func junitCaseOf(r *review.Result) junit.Case {
 func visibleLines(text string) string {
 	var out []string
 	for line := range strings.Lines(text) {
-		out = append(out, safe.AtStart(safe.Visible(strings.TrimRight(line, "\r\n"))))
+		out = append(out, console.AtStart(console.Visible(strings.TrimRight(line, "\r\n"))))
 	}
 	return strings.Join(out, "\n")
 }

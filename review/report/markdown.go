@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
@@ -23,9 +24,9 @@ const maxCell = 600
 // first, then the changes to unfold. What does not fit is counted.
 func writeMarkdown(w io.Writer, r *review.Report, _ Options) error {
 	c := &comment{}
-	c.add("### Podgrace: " + safe.Markdown(oneLineSummary(r)) + "\n")
+	c.add("### Podgrace: " + told.Markdown(oneLineSummary(r)) + "\n")
 	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
-		c.add("\n" + safe.Markdown("Left out: "+sentence) + "\n")
+		c.add("\n" + told.Markdown("Left out: "+sentence) + "\n")
 	}
 	rows, details := markdownParts(r)
 	// Diffs have what room the table leaves: it is the more important.
@@ -49,7 +50,7 @@ func (c *comment) section(heading, what string, parts []func() string) {
 	for i, write := range parts {
 		part := write()
 		if c.Len()+len(part)+2*note > maxComment {
-			fmt.Fprintf(c, "\n_%s left out: the comment would be too long._\n", plural(len(parts)-i, what, what+"s"))
+			fmt.Fprintf(c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, what, what+"s"))
 			return
 		}
 		c.add(part)
@@ -105,7 +106,7 @@ func says(r *review.Result) string {
 	if len(r.Patch) > 0 {
 		fields := make([]string, len(r.Patch))
 		for i, o := range r.Patch {
-			fields[i] = code(safe.Clip(fieldName(o.Path), maxValue))
+			fields[i] = code(console.Clip(fieldName(o.Path), maxValue))
 		}
 		lines = append(lines, "changes "+strings.Join(fields, ", "))
 	}
@@ -134,7 +135,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "<code>" + safe.Markdown(safe.Clip(text, maxLine)) + "</code>"
+	return "<code>" + told.Markdown(console.Clip(text, maxLine)) + "</code>"
 }
 
 // reference is the beginning of a mention or of an issue's number, which GitHub looks for in the finished HTML.
@@ -142,5 +143,5 @@ var reference = regexp.MustCompile(`(^|\W)@|#`)
 
 // prose is a text among Markdown, clipped. A blank of no width keeps what looks like a reference from being one.
 func prose(text string) string {
-	return safe.Markdown(reference.ReplaceAllString(safe.Clip(safe.OneLine(text), maxCell), "$0\u200b"))
+	return told.Markdown(reference.ReplaceAllString(console.Clip(console.OneLine(text), maxCell), "$0\u200b"))
 }

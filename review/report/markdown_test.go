@@ -9,8 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/review/told"
 )
 
 // A comment is no longer than GitHub takes, and says what it leaves out.
@@ -83,8 +84,8 @@ func TestMarkdownIsOurs(t *testing.T) {
 
 func TestEscape(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		text := safe.Visible(hostileText().Draw(rt, "text"))
-		if got := html.UnescapeString(safe.Markdown(text)); got != text {
+		text := console.Visible(hostileText().Draw(rt, "text"))
+		if got := html.UnescapeString(told.Markdown(text)); got != text {
 			rt.Fatalf("%q comes back as %q", text, got)
 		}
 	})

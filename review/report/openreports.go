@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // The part of the reports API that a review needs: Report of openreports.io/v1alpha1 (github.com/openreports/reports-api
@@ -84,7 +84,7 @@ func (k reportKinds) write(w io.Writer, r *review.Report, _ Options) error {
 	}
 	for _, e := range r.Errors {
 		add("", reportResult{
-			Source: reporter, Policy: reporter, Rule: "BadInput", Severity: "medium", Result: resultError, Message: safe.OneLine(e.Message),
+			Source: reporter, Policy: reporter, Rule: "BadInput", Severity: "medium", Result: resultError, Message: console.OneLine(e.Message),
 			Properties: sourceProperties(errorSource(e)),
 		})
 	}
@@ -95,7 +95,7 @@ func (k reportKinds) write(w io.Writer, r *review.Report, _ Options) error {
 	for _, namespace := range slices.Sorted(maps.Keys(reports)) {
 		list.Items = append(list.Items, reports[namespace])
 	}
-	return safe.EncodeJSON(w, list)
+	return console.EncodeJSON(w, list)
 }
 
 func (k reportKinds) report(namespace string) *clusterReport {
@@ -105,7 +105,7 @@ func (k reportKinds) report(namespace string) *clusterReport {
 	}
 	return &clusterReport{
 		TypeMeta: metav1.TypeMeta{APIVersion: k.apiVersion, Kind: kind},
-		Metadata: reportMetadata{Name: "podgrace-review", Namespace: safe.Visible(namespace), Labels: map[string]string{"app.kubernetes.io/managed-by": reporter}},
+		Metadata: reportMetadata{Name: "podgrace-review", Namespace: console.Visible(namespace), Labels: map[string]string{"app.kubernetes.io/managed-by": reporter}},
 		Results:  []reportResult{},
 	}
 }
@@ -145,7 +145,7 @@ func reportResults(r *review.Result) []reportResult {
 		one := reportOf(r, "Allowed", "")
 		one.Result = resultPass
 		if len(r.Patch) > 0 {
-			one.Rule, one.Message = ruleChanged, safe.Clip("changes "+inShort(r), maxMessage)
+			one.Rule, one.Message = ruleChanged, console.Clip("changes "+inShort(r), maxMessage)
 		}
 		all = append(all, one)
 	}
@@ -155,17 +155,17 @@ func reportResults(r *review.Result) []reportResult {
 func reportOf(r *review.Result, rule, text string) reportResult {
 	policies := make([]string, len(r.Policies))
 	for i, p := range r.Policies {
-		policies[i] = safe.Visible(p)
+		policies[i] = console.Visible(p)
 	}
 	properties := sourceProperties(r.Source)
-	properties["operation"] = safe.Visible(r.Operation)
+	properties["operation"] = console.Visible(r.Operation)
 	if r.User != "" {
-		properties["user"] = safe.Visible(r.User)
+		properties["user"] = console.Visible(r.User)
 	}
 	return reportResult{
-		Source: reporter, Policy: cmp.Or(strings.Join(policies, ","), reporter), Rule: safe.Visible(rule), Scored: true, Message: safe.Clip(text, maxMessage), Properties: properties,
+		Source: reporter, Policy: cmp.Or(strings.Join(policies, ","), reporter), Rule: console.Visible(rule), Scored: true, Message: console.Clip(text, maxMessage), Properties: properties,
 		Resources: []corev1.ObjectReference{{
-			APIVersion: safe.Visible(r.Resource.APIVersion), Kind: safe.Visible(r.Resource.Kind), Namespace: safe.Visible(r.Resource.Namespace), Name: safe.Visible(r.Resource.Name),
+			APIVersion: console.Visible(r.Resource.APIVersion), Kind: console.Visible(r.Resource.Kind), Namespace: console.Visible(r.Resource.Namespace), Name: console.Visible(r.Resource.Name),
 		}},
 	}
 }

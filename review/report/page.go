@@ -11,9 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // decision is a group of results on the page, and the button that shows them. One result may be in several.
@@ -206,7 +206,7 @@ func (t *texts) addAll(list []string) []int {
 func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 	row := pageRow{
 		ID: id, API: t.add(r.Resource.APIVersion), Kind: t.add(r.Resource.Kind), NS: t.add(r.Resource.Namespace),
-		Name: safe.Visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
+		Name: console.Visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
 		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
 		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
 		Warnings: t.addAll(r.Warnings), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),
@@ -274,9 +274,9 @@ const maxText = 2000
 
 // legible is a text without what would act on the reader instead of being read; it keeps its lines.
 func legible(text string) string {
-	lines := strings.Split(safe.Clip(text, maxText), "\n")
+	lines := strings.Split(console.Clip(text, maxText), "\n")
 	for i, line := range lines {
-		lines[i] = safe.Visible(line)
+		lines[i] = console.Visible(line)
 	}
 	return strings.Join(lines, "\n")
 }

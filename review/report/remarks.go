@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxRepeated objects are named, each with so many places: a repository has the same one in each of its examples. JSON has them all.
@@ -25,7 +25,7 @@ func Remarks(r *review.Report) []string {
 			of = remark.Exception
 			exceptions[remark.Message] = true
 		}
-		about[remark.Message] = append(about[remark.Message], safe.OneLine(of))
+		about[remark.Message] = append(about[remark.Message], console.OneLine(of))
 	}
 	var lines []string
 	for _, message := range messages {
@@ -33,7 +33,7 @@ func Remarks(r *review.Report) []string {
 		if exceptions[message] {
 			kind = "PolicyException"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s", kind, strings.Join(about[message], ", "), safe.OneLine(message)))
+		lines = append(lines, fmt.Sprintf("%s %s: %s", kind, strings.Join(about[message], ", "), console.OneLine(message)))
 	}
 	if len(r.Repeated) > 0 {
 		lines = append(lines, repeated(r.Repeated))
@@ -48,7 +48,7 @@ func repeated(all []review.Repeated) string {
 		for _, s := range one.Sources {
 			places = append(places, where(s.File, s.Line))
 		}
-		objects = append(objects, fmt.Sprintf("%s (%s)", safe.Visible(one.Resource.String()), someOf(places, maxRepeated, ", ")))
+		objects = append(objects, fmt.Sprintf("%s (%s)", console.Visible(one.Resource.String()), console.Some(places, maxRepeated, ", ")))
 	}
-	return "judged more than once, since it is in the input more than once: " + someOf(objects, maxRepeated, "; ")
+	return "judged more than once, since it is in the input more than once: " + console.Some(objects, maxRepeated, "; ")
 }

@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // samples are the reports that every format prints.
 func samples() map[string]*review.Report {
 	return map[string]*review.Report{
-		"mixed": review.NewReport(3, 7, []review.Result{impatient(), checkout(), frontend(), forceDeleted(), unknownNamespace(), calm()}, []*input.Error{
+		"mixed": review.NewReport(3, 7, []review.Result{impatient(), checkout(), frontend(), forceDeleted(), unknownNamespace(), calm()}, []*manifest.Error{
 			{File: "manifests/broken.yaml", Line: 12, Message: "mapping values are not allowed in this context"},
 			{File: "manifests/logo.png", Message: "neither YAML nor JSON: it holds a NUL byte"},
 		}),
@@ -19,8 +19,8 @@ func samples() map[string]*review.Report {
 		"unjudged":  unjudged(),
 		"remarks":   remarked("spec.match <b>\n::error::"),
 		"empty":     review.NewReport(2, 9, nil, nil),
-		"bad-input": review.NewReport(1, 0, nil, []*input.Error{{File: "-", Line: 3, Message: "half a document"}}),
-		"hostile":   review.NewReport(1, 0, []review.Result{hostile()}, []*input.Error{{File: "a\n::error::b|c.yaml", Line: 1, Message: "\x1b[2J<script>"}}),
+		"bad-input": review.NewReport(1, 0, nil, []*manifest.Error{{File: "-", Line: 3, Message: "half a document"}}),
+		"hostile":   review.NewReport(1, 0, []review.Result{hostile()}, []*manifest.Error{{File: "a\n::error::b|c.yaml", Line: 1, Message: "\x1b[2J<script>"}}),
 	}
 }
 

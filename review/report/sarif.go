@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // The levels of SARIF that are used here.
@@ -34,14 +34,14 @@ func findings(r *review.Result) []finding {
 	var all []finding
 	rule := r.Reason
 	if r.Decision == review.Denied {
-		all = append(all, finding{cmp.Or(rule, ruleDenied), levelError, safe.OneLine(cmp.Or(r.Message, noMessage))})
+		all = append(all, finding{cmp.Or(rule, ruleDenied), levelError, console.OneLine(cmp.Or(r.Message, noMessage))})
 		rule = "" // the refusal's, and not the warnings'
 	}
 	for _, w := range r.Warnings {
-		all = append(all, finding{cmp.Or(rule, ruleWarning), levelWarning, safe.OneLine(w)})
+		all = append(all, finding{cmp.Or(rule, ruleWarning), levelWarning, console.OneLine(w)})
 	}
 	if len(r.Unknown) > 0 {
-		all = append(all, finding{ruleUnknown, levelNote, "Not known: " + safe.OneLine(strings.Join(r.Unknown, "; "))})
+		all = append(all, finding{ruleUnknown, levelNote, "Not known: " + console.OneLine(strings.Join(r.Unknown, "; "))})
 	}
 	if len(r.Patch) > 0 {
 		sentences := make([]string, len(r.Patch))
@@ -68,10 +68,10 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 	for i := range r.Results {
 		result := &r.Results[i]
 		at := sarifLocationOf(result.Source, o)
-		at.Logical = []sarifLogical{{Name: safe.Visible(result.Resource.String()), Kind: "resource"}}
+		at.Logical = []sarifLogical{{Name: console.Visible(result.Resource.String()), Kind: "resource"}}
 		for _, f := range alerts(result) {
 			s.Results = append(s.Results, sarifResult{
-				RuleID: safe.Visible(f.rule), RuleIndex: index[f.rule], Level: f.level,
+				RuleID: console.Visible(f.rule), RuleIndex: index[f.rule], Level: f.level,
 				Message:      sarifMessage{subject(result) + ": " + f.text},
 				Locations:    []sarifLocation{at},
 				Fingerprints: map[string]string{"podgrace/v1": fingerprint(result, f, at.Physical.Artifact.URI, seen)},
@@ -80,7 +80,7 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 	}
 	for _, e := range r.Errors {
 		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{
-			Level: levelError, Message: sarifMessage{safe.OneLine(e.Message)}, Locations: []sarifLocation{sarifLocationOf(errorSource(e), o)},
+			Level: levelError, Message: sarifMessage{console.OneLine(e.Message)}, Locations: []sarifLocation{sarifLocationOf(errorSource(e), o)},
 		})
 	}
 	for _, remark := range Remarks(r) {
@@ -89,7 +89,7 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 	if r.Summary.NoPolicies {
 		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelWarning, Message: sarifMessage{noPolicies}, Locations: []sarifLocation{}})
 	}
-	return safe.EncodeJSON(w, sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{s}})
+	return console.EncodeJSON(w, sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{s}})
 }
 
 // sarifRules are those that occur, by name, and index where each is. A rule's level is the worst that it occurs with.
@@ -106,7 +106,7 @@ func sarifRules(r *review.Report, index map[string]int) []sarifRule {
 	for _, id := range slices.Sorted(maps.Keys(levels)) {
 		index[id] = len(list)
 		list = append(list, sarifRule{
-			ID: safe.Visible(id), ShortDescription: sarifMessage{safe.Visible(ruleNamed(id).Short)}, Help: sarifMessage{ruleNamed(id).Help},
+			ID: console.Visible(id), ShortDescription: sarifMessage{console.Visible(ruleNamed(id).Short)}, Help: sarifMessage{ruleNamed(id).Help},
 			Default: sarifConfiguration{levels[id]},
 		})
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxSays is how much a line of a table says where no terminal has a width, in characters.
@@ -17,7 +17,7 @@ const maxSays = 160
 func writeTable(w io.Writer, r *review.Report, o Options) error {
 	p := &textPage{Options: o, out: w}
 	rows := [][]string{{"RESULT", "OBJECT", "WHERE", "SAYS"}}
-	colors := []string{bold}
+	colors := []string{console.Bold}
 	for i := range r.Results {
 		if result := &r.Results[i]; p.shows(result) {
 			tag := tags[outcomeOf(result)]
@@ -26,8 +26,8 @@ func writeTable(w io.Writer, r *review.Report, o Options) error {
 		}
 	}
 	for _, e := range r.Errors {
-		rows = append(rows, []string{"ERROR", "", where(e.File, e.Line), safe.OneLine(e.Message)})
-		colors = append(colors, red)
+		rows = append(rows, []string{"ERROR", "", where(e.File, e.Line), console.OneLine(e.Message)})
+		colors = append(colors, console.Red)
 	}
 	if len(rows) > 1 {
 		p.table(rows, colors)
@@ -43,9 +43,9 @@ func inShort(r *review.Result) string {
 	case denied:
 		return refusal(r)
 	case warned:
-		return safe.OneLine(r.Warnings[0])
+		return console.OneLine(r.Warnings[0])
 	case unknown:
-		return "not known: " + safe.OneLine(strings.Join(r.Unknown, ", "))
+		return "not known: " + console.OneLine(strings.Join(r.Unknown, ", "))
 	}
 	names := make([]string, len(r.Patch))
 	for i, o := range r.Patch {
@@ -67,10 +67,10 @@ func (p *textPage) table(rows [][]string, colors []string) {
 		before += width + len("  ")
 	}
 	room := maxSays
-	if p.Width >= narrowest {
+	if p.Width >= console.Narrowest {
 		room = p.Width - before
 	}
-	if room < narrowest/2 { // the beginning of a sentence helps nobody: what it is and where is worth the line
+	if room < console.Narrowest/2 { // the beginning of a sentence helps nobody: what it is and where is worth the line
 		room = 0
 	}
 	for i, row := range rows {
@@ -78,20 +78,10 @@ func (p *textPage) table(rows [][]string, colors []string) {
 		for j, width := range widths {
 			cell := row[j]
 			if j == 0 {
-				cell = p.paint(cell, colors[i])
+				cell = p.Paint(cell, colors[i])
 			}
 			cells.WriteString(cell + strings.Repeat(" ", width-utf8.RuneCountInString(row[j])+len("  ")))
 		}
-		p.line(strings.TrimRight(cells.String()+shortened(row[len(row)-1], room), " "))
+		p.line(strings.TrimRight(cells.String()+console.Shorten(row[len(row)-1], room), " "))
 	}
-}
-
-// shortened is the beginning of a text that is longer than its room.
-func shortened(text string, room int) string {
-	letters := []rune(text)
-	if len(letters) <= room {
-		return text
-	}
-	const more = "..."
-	return string(letters[:max(room-len(more), 0)]) + more[:min(room, len(more))]
 }

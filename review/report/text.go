@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/safe"
 )
 
 // maxMessage is how much of a message text shows, in characters.
@@ -45,8 +45,8 @@ func writeDetails(w io.Writer, r *review.Report, o Options) error {
 		p.line("")
 	}
 	for _, e := range r.Errors {
-		p.heading("ERROR", red, where(e.File, e.Line), "")
-		p.prose("", "", safe.OneLine(e.Message))
+		p.heading("ERROR", console.Red, where(e.File, e.Line), "")
+		p.prose("", "", console.OneLine(e.Message))
 	}
 	if len(r.Errors) > 0 {
 		p.line("")
@@ -64,7 +64,7 @@ type textPage struct {
 
 func (p *textPage) line(text string, colors ...string) {
 	if p.err == nil {
-		_, p.err = io.WriteString(p.out, p.paint(safe.AtStart(text), colors...)+"\n")
+		_, p.err = io.WriteString(p.out, p.Paint(console.AtStart(text), colors...)+"\n")
 	}
 }
 
@@ -74,28 +74,28 @@ func (p *textPage) shows(r *review.Result) bool {
 
 // tags are the words that a block begins with.
 var tags = map[outcome]struct{ word, color string }{
-	denied: {"DENIED", red}, warned: {"WARNED", yellow}, unknown: {"UNKNOWN", purple}, changed: {"CHANGED", cyan}, clean: {"OK", green},
+	denied: {"DENIED", console.Red}, warned: {"WARNED", console.Yellow}, unknown: {"UNKNOWN", console.Purple}, changed: {"CHANGED", console.Cyan}, clean: {"OK", console.Green},
 }
 
 func (p *textPage) result(r *review.Result) {
 	tag := tags[outcomeOf(r)]
 	p.heading(tag.word, tag.color, subject(r), where(r.Source.File, r.Source.Line))
 	if r.Decision == review.Denied {
-		label, message := "", safe.OneLine(cmp.Or(r.Message, noMessage))
+		label, message := "", console.OneLine(cmp.Or(r.Message, noMessage))
 		if r.Reason != "" {
-			label = safe.Clip(safe.OneLine(r.Reason), maxValue) + ": "
+			label = console.Clip(console.OneLine(r.Reason), maxValue) + ": "
 		}
-		p.prose(label, red, message)
+		p.prose(label, console.Red, message)
 	}
 	for _, w := range r.Warnings {
-		p.prose("warning: ", yellow, safe.OneLine(w))
+		p.prose("warning: ", console.Yellow, console.OneLine(w))
 	}
 	for _, u := range r.Unknown {
-		text := safe.OneLine(u)
+		text := console.OneLine(u)
 		if give := review.Remedy(u); give != "" {
 			text += " (to be given with --state: " + give + ")"
 		}
-		p.prose("not known: ", purple, text)
+		p.prose("not known: ", console.Purple, text)
 	}
 	p.changes(changes(r))
 }
@@ -105,15 +105,15 @@ const tagWidth = len("CHANGED  ")
 
 // heading is in one line, unless it does not fit: then the place has its own.
 func (p *textPage) heading(tag, color, subject, place string) {
-	text := p.paint(tag, bold, color) + strings.Repeat(" ", tagWidth-len(tag)) + p.paint(subject, bold)
+	text := p.Paint(tag, console.Bold, color) + strings.Repeat(" ", tagWidth-len(tag)) + p.Paint(subject, console.Bold)
 	length := tagWidth + utf8.RuneCountInString(subject) + 2 + utf8.RuneCountInString(place)
-	if p.columns() > 0 && length > p.columns() {
+	if p.Columns() > 0 && length > p.Columns() {
 		p.line(text)
-		p.line(strings.Repeat(" ", tagWidth)+place, faint)
+		p.line(strings.Repeat(" ", tagWidth)+place, console.Faint)
 		return
 	}
 	if place != "" {
-		text += "  " + p.paint(place, faint)
+		text += "  " + p.Paint(place, console.Faint)
 	}
 	p.line(text)
 }
@@ -121,9 +121,9 @@ func (p *textPage) heading(tag, color, subject, place string) {
 // prose is wrapped after its label; the lines that follow are indented.
 func (p *textPage) prose(label, color, text string) {
 	const first, rest = "  ", "    "
-	label = safe.AtStart(label)
-	lead := first + p.paint(label, color)
-	for _, line := range wrap(safe.Clip(text, maxMessage), p.columns()-len(first+label), p.columns()-len(rest)) {
+	label = console.AtStart(label)
+	lead := first + p.Paint(label, color)
+	for _, line := range console.Wrap(console.Clip(text, maxMessage), p.Columns()-len(first+label), p.Columns()-len(rest)) {
 		p.line(lead + line)
 		lead = rest
 	}
@@ -135,14 +135,14 @@ func (p *textPage) changes(edits []edit) {
 		switch e.sign {
 		case '#':
 			blank := indent + "  " + e.text[:len(e.text)-len(strings.TrimLeft(e.text, " "))] + "# "
-			room := p.columns() - len(blank)
-			for _, line := range wrap(strings.TrimLeft(e.text, " "), room, room) {
-				p.line(blank+line, faint)
+			room := p.Columns() - len(blank)
+			for _, line := range console.Wrap(strings.TrimLeft(e.text, " "), room, room) {
+				p.line(blank+line, console.Faint)
 			}
 		case '-':
-			p.line(indent+e.String(), red)
+			p.line(indent+e.String(), console.Red)
 		case '+':
-			p.line(indent+e.String(), green)
+			p.line(indent+e.String(), console.Green)
 		default:
 			p.line(indent + e.String())
 		}
@@ -155,24 +155,24 @@ const noPolicies = "No PodPolicy is known, so that none judged anything (--polic
 // summary is what a report comes to, in a few lines.
 func (p *textPage) summary(r *review.Report) {
 	s := r.Summary
-	p.line(p.paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, plural(s.Files, "file", "files")), bold) + p.counts(r))
+	p.line(p.Paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, console.Plural(s.Files, "file", "files")), console.Bold) + p.counts(r))
 	if s.NoPolicies {
-		p.line(p.paint(noPolicies, yellow))
+		p.line(p.Paint(noPolicies, console.Yellow))
 	}
 	if s.Unknown > 0 {
-		p.line(plural(s.Unknown, "was", "were") + " not judged in full, since not all that matters is known; removals are judged on the safe side.")
+		p.line(console.Plural(s.Unknown, "was", "were") + " not judged in full, since not all that matters is known; removals are judged on the safe side.")
 	}
 	if s.Other > 0 {
-		p.line(plural(s.Other, "other object is no pod and makes none.", "other objects are no pods and make none."))
+		p.line(console.Plural(s.Other, "other object is no pod and makes none.", "other objects are no pods and make none."))
 	}
 	if text := notKnown(s); text != "" {
-		p.line(p.paint(text, yellow) + ": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is).")
+		p.line(p.Paint(text, console.Yellow) + ": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is).")
 	}
 	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
-		p.line(safe.Visible("Left out: " + sentence))
+		p.line(console.Visible("Left out: " + sentence))
 	}
 	if s.Errors > 0 {
-		p.line(p.paint(plural(s.Errors, "error in the input", "errors in the input"), red) + ": what could be read was reviewed.")
+		p.line(p.Paint(console.Plural(s.Errors, "error in the input", "errors in the input"), console.Red) + ": what could be read was reviewed.")
 	}
 }
 
@@ -181,16 +181,7 @@ func notKnown(s review.Summary) string {
 	if len(s.NotKnown) == 0 {
 		return ""
 	}
-	return "not known: " + safe.OneLine(s.NotKnown.String())
-}
-
-// someOf are the first names of a list, and how many there are besides.
-func someOf(names []string, most int, separator string) string {
-	text := strings.Join(names[:min(most, len(names))], separator)
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "not known: " + console.OneLine(s.NotKnown.String())
 }
 
 // counts of what there is. A denied result may have warnings, too, and one that is warned about changes: it counts in each.
@@ -204,9 +195,9 @@ func (p *textPage) counts(r *review.Report) string {
 	for _, c := range []struct {
 		n           int
 		word, color string
-	}{{s.Denied, "denied", red}, {s.Warned, "warned", yellow}, {s.Changed, "changed", cyan}, {cleanOnes(r), untouched, green}} {
+	}{{s.Denied, "denied", console.Red}, {s.Warned, "warned", console.Yellow}, {s.Changed, "changed", console.Cyan}, {cleanOnes(r), untouched, console.Green}} {
 		if c.n > 0 {
-			parts = append(parts, p.paint(fmt.Sprintf("%d %s", c.n, c.word), c.color))
+			parts = append(parts, p.Paint(fmt.Sprintf("%d %s", c.n, c.word), c.color))
 		}
 	}
 	if len(parts) == 0 {

@@ -11,27 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
-
-func TestWrap(t *testing.T) {
-	for _, tc := range []struct {
-		text        string
-		first, rest int
-		want        []string
-	}{
-		{"a b c", 0, 0, []string{"a b c"}},
-		{"aa bb cc", 5, 5, []string{"aa bb", "cc"}},
-		{"aa bb cc dd", 2, 5, []string{"aa", "bb cc", "dd"}},
-		{"a looooong word", 4, 4, []string{"a", "looooong", "word"}},
-		{"äöü äöü", 7, 7, []string{"äöü äöü"}},
-		{"", 5, 5, []string{""}},
-	} {
-		if diff := cmp.Diff(tc.want, wrap(tc.text, tc.first, tc.rest)); diff != "" {
-			t.Errorf("%q: %s", tc.text, diff)
-		}
-	}
-}
 
 // Prose keeps to the terminal's width where its words are short enough, and loses none of them.
 func TestTextKeepsToTheWidth(t *testing.T) {
@@ -40,10 +22,10 @@ func TestTextKeepsToTheWidth(t *testing.T) {
 		r := calm()
 		message := words.Draw(rt, "message")
 		r.Decision, r.Message, r.Warnings = review.Denied, strings.Join(message, " "), []string{strings.Join(words.Draw(rt, "warning"), " ")}
-		width := rapid.IntRange(narrowest, 300).Draw(rt, "width")
-		out := printed(t, FormatText, review.NewReport(1, 0, []review.Result{r}, nil), Options{Width: width, Details: rapid.Bool().Draw(rt, "details")})
+		width := rapid.IntRange(console.Narrowest, 300).Draw(rt, "width")
+		out := printed(t, FormatText, review.NewReport(1, 0, []review.Result{r}, nil), Options{Details: rapid.Bool().Draw(rt, "details"), Style: console.Style{Width: width}})
 		for line := range strings.Lines(out) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > min(width, widest) && strings.HasPrefix(line, " ") {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > min(width, 120) && strings.HasPrefix(line, " ") {
 				rt.Fatalf("%d columns of %d: %s", n, width, line)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -30,10 +31,8 @@ const (
 
 // Options of a print. The zero value is what a file or a pipe gets.
 type Options struct {
-	// Color by ANSI escapes, in text.
-	Color bool
-	// Width of the terminal in columns; 0: lines are not wrapped.
-	Width int
+	// Style of text.
+	console.Style
 	// Details: text has a block for each result, with the reason of each change.
 	Details bool
 	// All: text has also the results of which there is nothing to say, and all that share one thing that is said.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/console"
 )
 
 // yamlLines writes decoded JSON as YAML as kubectl would, but for strings, which are always in one line. The library is too slow for
@@ -81,7 +81,7 @@ func yamlString(text string) string {
 	switch {
 	case plain.MatchString(text) && !slices.Contains(reserved, strings.ToLower(text)):
 		return text
-	case safe.Visible(text) != text || strings.ContainsRune(text, '\'') || !strings.ContainsAny(text, " \"{}[]"):
+	case console.Visible(text) != text || strings.ContainsRune(text, '\'') || !strings.ContainsAny(text, " \"{}[]"):
 		return strconv.Quote(text)
 	}
 	return "'" + text + "'"

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -51,7 +52,7 @@ func (t *Then) check(r *review.Result) []Difference {
 		found = append(found, Difference{Field: fieldReason, Want: lines(*t.Reason), Got: lines(r.Reason)})
 	}
 	if t.Message != nil && !part(*t.Message, r.Message) {
-		found = append(found, Difference{Field: fieldMessage, Want: lines(*t.Message), Got: lines(oneLine(r.Message))})
+		found = append(found, Difference{Field: fieldMessage, Want: lines(*t.Message), Got: lines(console.Fold(r.Message))})
 	}
 	found = append(found, parts(fieldWarnings, t.Warnings, r.Warnings)...)
 	found = append(found, parts(fieldUnknown, t.Unknown, r.Unknown)...)
@@ -68,15 +69,12 @@ func lines(text string) []string {
 	return []string{text}
 }
 
-// oneLine runs blanks and line breaks together, so that a long text can be folded in YAML.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
 // gap in a part stands for whatever is there: a time, a name that is made up.
 const gap = "..."
 
 // part says whether a text is part of another; an empty one stands for none.
 func part(want, got string) bool {
-	want, got = oneLine(want), oneLine(got)
+	want, got = console.Fold(want), console.Fold(got)
 	if want == "" {
 		return got == ""
 	}
@@ -103,7 +101,7 @@ func parts(field string, want *[]string, got []string) []Difference {
 	}
 	for _, g := range got {
 		if !slices.ContainsFunc(*want, func(w string) bool { return part(w, g) }) {
-			d.Got = append(d.Got, oneLine(g))
+			d.Got = append(d.Got, console.Fold(g))
 		}
 	}
 	if len(d.Want)+len(d.Got) == 0 {

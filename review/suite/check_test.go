@@ -9,8 +9,8 @@ import (
 	"github.com/joshdk/go-junit"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 func TestPart(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var then Then
-			r := &decoder{document: &input.Document{}}
+			r := &decoder{document: &manifest.Document{}}
 			if r.strict(nil, []byte(tc.then), &then); len(r.errors) > 0 {
 				t.Fatal(r.errors)
 			}
@@ -132,7 +132,7 @@ func TestHostileReports(t *testing.T) {
 				Result: &review.Result{Decision: review.Denied, Reason: hostile("reason"), Message: hostile("message"), Warnings: []string{hostile("warning")}, Unknown: []string{hostile("unknown")}}},
 			{Suite: "s", Case: "c", Status: Errored, Error: hostile("error")},
 		}
-		r.AddErrors(&input.Error{File: hostile("error's file"), Message: hostile("error's message")})
+		r.AddErrors(&manifest.Error{File: hostile("error's file"), Message: hostile("error's message")})
 		for _, format := range Formats() {
 			out := printed(t, format, r, Options{Verbose: true})
 			for i, c := range out {

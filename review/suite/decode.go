@@ -15,19 +15,19 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // decoder reads one suite and collects what is wrong with it.
 type decoder struct {
-	document *input.Document
+	document *manifest.Document
 	node     *yaml.Node
-	errors   []*input.Error
+	errors   []*manifest.Error
 }
 
 // decode returns nil where the suite has errors.
-func decode(d *input.Document, node *yaml.Node) (*Suite, []*input.Error) {
+func decode(d *manifest.Document, node *yaml.Node) (*Suite, []*manifest.Error) {
 	r := &decoder{document: d, node: node}
 	s := r.suite()
 	if len(r.errors) > 0 {
@@ -38,12 +38,12 @@ func decode(d *input.Document, node *yaml.Node) (*Suite, []*input.Error) {
 
 // at is the line of a field, or of the nearest thing around it.
 func (r *decoder) at(path ...string) review.Source {
-	return review.Source{File: r.document.File, Line: max(r.document.Line, input.LineOf(r.node, path))}
+	return review.Source{File: r.document.File, Line: max(r.document.Line, manifest.LineOf(r.node, path))}
 }
 
 func (r *decoder) fail(path []string, format string, args ...any) {
 	s := r.at(path...)
-	r.errors = append(r.errors, &input.Error{File: s.File, Line: s.Line, Message: fmt.Sprintf(format, args...)})
+	r.errors = append(r.errors, &manifest.Error{File: s.File, Line: s.Line, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *decoder) suite() *Suite {
@@ -204,19 +204,19 @@ func (r *decoder) strict(path []string, raw []byte, into any) {
 	for _, e := range unknown {
 		below := path
 		if at, is := errors.AsType[sigsjson.FieldError](e); is {
-			below = append(slices.Clip(below), input.Steps(at.FieldPath())...)
+			below = append(slices.Clip(below), manifest.Steps(at.FieldPath())...)
 		}
 		r.fail(below, "%v", e)
 	}
 	if err == nil {
 		return
 	}
-	err = input.Plainly(raw, func(raw []byte) error {
+	err = manifest.Plainly(raw, func(raw []byte) error {
 		_, err := sigsjson.UnmarshalStrict(raw, reflect.New(reflect.TypeOf(into).Elem()).Interface())
 		return err
 	}, err)
-	if of, is := errors.AsType[*input.FieldError](err); is {
-		path = append(slices.Clip(path), input.Steps(of.Field)...)
+	if of, is := errors.AsType[*manifest.FieldError](err); is {
+		path = append(slices.Clip(path), manifest.Steps(of.Field)...)
 	}
 	r.fail(path, "%v", err)
 }

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // edit replaces lines from..to of a file, counted from 1; with to before from it puts its lines between. Of the first line
@@ -148,7 +148,7 @@ func (e *editor) change(s *Suite, index int, changes []change) error {
 	if s.node == nil {
 		return errPlace
 	}
-	_, cases := input.Entry(s.node, "cases")
+	_, cases := manifest.Entry(s.node, "cases")
 	if cases == nil || cases.Kind != yaml.SequenceNode || isFlow(cases) || cases.Content[index].Kind != yaml.MappingNode {
 		return errPlace
 	}
@@ -156,7 +156,7 @@ func (e *editor) change(s *Suite, index int, changes []change) error {
 	if isFlow(one) {
 		return e.flowCase(cases, one, changes)
 	}
-	key, then := input.Entry(one, "then")
+	key, then := manifest.Entry(one, "then")
 	switch {
 	case key == nil:
 		added := &yaml.Node{Kind: yaml.MappingNode}
@@ -170,7 +170,7 @@ func (e *editor) change(s *Suite, index int, changes []change) error {
 
 // flowCase writes a case anew that stands in braces.
 func (e *editor) flowCase(cases, one *yaml.Node, changes []change) error {
-	_, then := input.Entry(one, "then")
+	_, then := manifest.Entry(one, "then")
 	whole := copied(one)
 	setEntry(whole, "then", changed(then, changes))
 	rendered, err := render(whole, one.Column-1)
@@ -189,7 +189,7 @@ func (e *editor) then(then *yaml.Node, changes []change) error {
 	added := &yaml.Node{Kind: yaml.MappingNode}
 	var paths []change
 	for _, c := range changes {
-		key, old := input.Entry(then, c.field)
+		key, old := manifest.Entry(then, c.field)
 		switch {
 		case c.path != "":
 			paths = append(paths, c)
@@ -212,7 +212,7 @@ func (e *editor) fields(then, added *yaml.Node, changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	key, fields := input.Entry(then, fieldFields)
+	key, fields := manifest.Entry(then, fieldFields)
 	switch {
 	case key == nil:
 		apply(added, changes)
@@ -226,7 +226,7 @@ func (e *editor) fields(then, added *yaml.Node, changes []change) error {
 	}
 	further := &yaml.Node{Kind: yaml.MappingNode}
 	for _, c := range changes {
-		key, old := input.Entry(fields, c.path)
+		key, old := manifest.Entry(fields, c.path)
 		if key == nil {
 			setEntry(further, c.path, c.value)
 		} else if err := e.replace(key, old, c.value); err != nil {

@@ -9,8 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podgrace/podgrace/api/fieldpath"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // change of a case's "then": a field of it, or with a path a field of the pod. Without a value it is taken away.
@@ -120,7 +121,7 @@ func apply(then *yaml.Node, changes []change) {
 			setEntry(then, c.field, c.value)
 			continue
 		}
-		_, fields := input.Entry(then, fieldFields)
+		_, fields := manifest.Entry(then, fieldFields)
 		if fields == nil || resolved(fields).Kind != yaml.MappingNode {
 			fields = &yaml.Node{Kind: yaml.MappingNode}
 			setEntry(then, fieldFields, fields)
@@ -148,7 +149,7 @@ var ago = regexp.MustCompile(`([0-9]+h)?([0-9]+m)?[0-9]+s ago`)
 
 // messageNode is a text for people, as it will be the next time, too.
 func messageNode(text string) *yaml.Node {
-	return textNode(ago.ReplaceAllString(oneLine(text), gap+" ago"))
+	return textNode(ago.ReplaceAllString(console.Fold(text), gap+" ago"))
 }
 
 func textsNode(texts []string) *yaml.Node {

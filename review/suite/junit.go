@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review/junit"
 )
 
@@ -16,7 +17,7 @@ func writeJUnit(w io.Writer, r *Report) error {
 	}
 	for _, e := range r.Errors {
 		file := shown(e.File)
-		all.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: shown(oneLine(e.Message)), Type: "InputError", Text: shown(e.Error())}})
+		all.Add(file, file, junit.Case{Name: junit.InputName(e.Line), Error: &junit.Problem{Message: shown(console.Fold(e.Message)), Type: "InputError", Text: shown(e.Error())}})
 	}
 	return all.Write(w)
 }
@@ -26,7 +27,7 @@ func junitOf(o *Outcome) junit.Case {
 	where := shown(fmt.Sprintf("%s:%d", o.Source.File, o.Source.Line))
 	switch o.Status {
 	case Errored:
-		c.Error = &junit.Problem{Message: shown(oneLine(o.Error)), Type: "Error", Text: where + "\n" + shown(oneLine(o.Error))}
+		c.Error = &junit.Problem{Message: shown(console.Fold(o.Error)), Type: "Error", Text: where + "\n" + shown(console.Fold(o.Error))}
 	case Failed:
 		out := []string{where}
 		var fields []string

@@ -2,21 +2,20 @@ package suite
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
 )
 
 // Load finds the suites of files and folders, in the order of the paths and of names within a folder. In a folder, what is no suite
 // is passed over, even if it can't be read: a suite that needs it says so. What is wrong is in the errors, and the other
 // suites are returned all the same.
-func Load(paths ...string) ([]*Suite, []*input.Error) {
+func Load(paths ...string) ([]*Suite, []*manifest.Error) {
 	var suites []*Suite
-	var errs []*input.Error
+	var errs []*manifest.Error
 	var seen []string
 	for _, path := range paths {
 		names, wrong := find(path)
@@ -28,7 +27,7 @@ func Load(paths ...string) ([]*Suite, []*input.Error) {
 			seen = append(seen, name)
 			text, err := os.ReadFile(name)
 			if err != nil {
-				errs = append(errs, &input.Error{File: name, Message: reason(err)})
+				errs = append(errs, manifest.Unread(name, err))
 				continue
 			}
 			found, wrong := parse(name, text)
@@ -39,18 +38,18 @@ func Load(paths ...string) ([]*Suite, []*input.Error) {
 }
 
 // find returns the files with suites that a path stands for.
-func find(path string) ([]string, []*input.Error) {
+func find(path string) ([]string, []*manifest.Error) {
 	info, err := os.Stat(path)
 	switch {
 	case path == "-":
-		return nil, []*input.Error{{File: path, Message: "a suite is a file: its paths are relative to it"}}
+		return nil, []*manifest.Error{{File: path, Message: "a suite is a file: its paths are relative to it"}}
 	case err != nil:
-		return nil, []*input.Error{{File: path, Message: reason(err)}}
+		return nil, []*manifest.Error{manifest.Unread(path, err)}
 	case !info.IsDir():
 		return []string{filepath.Clean(path)}, nil
 	}
 	var names []string
-	var errs []*input.Error
+	var errs []*manifest.Error
 	for d, wrong := range (&input.Reader{Plain: true}).Read(path) {
 		switch {
 		case wrong != nil && !harmless(wrong.File):
@@ -60,17 +59,9 @@ func find(path string) ([]string, []*input.Error) {
 		}
 	}
 	if len(names) == 0 && len(errs) == 0 {
-		errs = []*input.Error{{File: path, Message: "no file of kind " + Kind + " in this folder"}}
+		errs = []*manifest.Error{{File: path, Message: "no file of kind " + Kind + " in this folder"}}
 	}
 	return names, errs
-}
-
-// reason is the error without the path, which the input.Error has.
-func reason(err error) string {
-	if of, is := errors.AsType[*fs.PathError](err); is {
-		err = of.Err
-	}
-	return err.Error()
 }
 
 // harmless says whether a file that is wrong is no suite for certain: it has not even the word.
@@ -84,23 +75,26 @@ func harmless(name string) bool {
 }
 
 // parse reads the suites of a file.
-func parse(name string, text []byte) ([]*Suite, []*input.Error) {
+func parse(name string, text []byte) ([]*Suite, []*manifest.Error) {
 	var suites []*Suite
-	var errs []*input.Error
-	nodes := input.Nodes(text)
+	var errs []*manifest.Error
+	lines := manifest.LinesOf(text)
 	f := &file{name: name, text: text}
 	found := false
-	for d, wrong := range (&input.Reader{Stdin: bytes.NewReader(text)}).Read("-") {
+	for d, wrong := range manifest.Read(name, bytes.NewReader(text)) {
 		if wrong != nil {
-			wrong.File = name
 			errs = append(errs, wrong)
 			continue
 		}
-		if d.File = name; d.Kind != Kind {
+		if d.Kind != Kind {
 			continue
 		}
 		found = true
-		s, wrong := decode(d, nodes[d.Line])
+		node := lines[d.Line]
+		if node != nil && node.Column > 1 {
+			node = nil // an item of a list, which is not updated in place
+		}
+		s, wrong := decode(d, node)
 		errs = append(errs, wrong...)
 		if s != nil {
 			s.file = f
@@ -108,7 +102,7 @@ func parse(name string, text []byte) ([]*Suite, []*input.Error) {
 		}
 	}
 	if !found && len(errs) == 0 {
-		errs = append(errs, &input.Error{File: name, Message: "no document of kind " + Kind})
+		errs = append(errs, &manifest.Error{File: name, Message: "no document of kind " + Kind})
 	}
 	return suites, errs
 }

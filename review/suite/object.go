@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // objects are those that a suite holds itself.
-func (r *decoder) objects(raw []json.RawMessage, path ...string) []*input.Document {
-	var found []*input.Document
+func (r *decoder) objects(raw []json.RawMessage, path ...string) []*manifest.Document {
+	var found []*manifest.Document
 	for i := range raw {
 		if d := r.object(raw[i], append(slices.Clone(path), strconv.Itoa(i))); d != nil {
 			found = append(found, d)
@@ -22,18 +22,18 @@ func (r *decoder) objects(raw []json.RawMessage, path ...string) []*input.Docume
 	return found
 }
 
-func (r *decoder) object(raw json.RawMessage, path []string) *input.Document {
+func (r *decoder) object(raw json.RawMessage, path []string) *manifest.Document {
 	d, err := documentOf(raw)
 	if err != nil {
 		r.fail(path, "%v", err)
 		return nil
 	}
 	s := r.at(path...)
-	d.File, d.Line, d.Node = s.File, s.Line, input.NodeAt(r.node, path)
+	d.File, d.Line, d.Node = s.File, s.Line, manifest.NodeAt(r.node, path)
 	return d
 }
 
-func documentOf(raw json.RawMessage) (*input.Document, error) {
+func documentOf(raw json.RawMessage) (*manifest.Document, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
@@ -52,7 +52,7 @@ func documentOf(raw json.RawMessage) (*input.Document, error) {
 	case head.Items != nil:
 		return nil, fmt.Errorf("%s: a list; write its items one by one", head.Kind)
 	}
-	return &input.Document{JSON: raw, APIVersion: head.APIVersion, Kind: head.Kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}, nil
+	return &manifest.Document{JSON: raw, APIVersion: head.APIVersion, Kind: head.Kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}, nil
 }
 
 // String is kind namespace/name.
@@ -65,14 +65,14 @@ func (r *Reference) String() string {
 
 // means says whether the reference may mean an object. One that names no namespace is in default, unless it is of the cluster; which of
 // them it is, its kind does not say.
-func (r *Reference) means(d *input.Document) bool {
+func (r *Reference) means(d *manifest.Document) bool {
 	return r.Kind == d.Kind && r.Name == d.Name && (r.APIVersion == "" || r.APIVersion == d.APIVersion) &&
 		(r.Namespace == "" || r.Namespace == d.Namespace || d.Namespace == "" && r.Namespace == corev1.NamespaceDefault)
 }
 
 // same says whether two documents are of the same object.
-func same(a, b *input.Document) bool {
-	namespace := func(d *input.Document) string {
+func same(a, b *manifest.Document) bool {
+	namespace := func(d *manifest.Document) string {
 		if d.Namespace == "" {
 			return corev1.NamespaceDefault
 		}
@@ -82,9 +82,9 @@ func same(a, b *input.Document) bool {
 }
 
 // lookUp finds the object that is meant in the first of several lists that has one.
-func (r *Reference) lookUp(lists ...[]*input.Document) (*input.Document, error) {
+func (r *Reference) lookUp(lists ...[]*manifest.Document) (*manifest.Document, error) {
 	for _, list := range lists {
-		var found *input.Document
+		var found *manifest.Document
 		for _, d := range list {
 			switch {
 			case !r.means(d):

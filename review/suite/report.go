@@ -2,8 +2,8 @@ package suite
 
 import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // Status is what came of a case.
@@ -44,11 +44,11 @@ type Summary struct {
 
 // Report is the outcome of a test: cases in the order of the suites and in their own.
 type Report struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Summary    Summary        `json:"summary"`
-	Cases      []*Outcome     `json:"cases"`
-	Errors     []*input.Error `json:"errors,omitempty"`
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Summary    Summary           `json:"summary"`
+	Cases      []*Outcome        `json:"cases"`
+	Errors     []*manifest.Error `json:"errors,omitempty"`
 }
 
 func newReport() *Report {
@@ -56,7 +56,7 @@ func newReport() *Report {
 }
 
 // AddErrors puts what was wrong before the run in front of what is.
-func (r *Report) AddErrors(errs ...*input.Error) {
+func (r *Report) AddErrors(errs ...*manifest.Error) {
 	r.Errors = append(errs, r.Errors...)
 	r.count()
 }

@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -146,7 +147,7 @@ func (r *Runner) result(ctx context.Context, s *Suite, w *world, c *Case) (*revi
 }
 
 // recorded is the AdmissionReview of a file.
-func recorded(s *Suite, path string) (*input.Document, error) {
+func recorded(s *Suite, path string) (*manifest.Document, error) {
 	at := 0
 	if name, line, is := cutLast(path, ":"); is {
 		if n, err := strconv.Atoi(line); err == nil {
@@ -160,7 +161,7 @@ func recorded(s *Suite, path string) (*input.Document, error) {
 	if len(in.Errors) > 0 {
 		return nil, in.Errors[0]
 	}
-	var found []*input.Document
+	var found []*manifest.Document
 	for _, d := range in.Documents {
 		if d.Kind == "AdmissionReview" && (at == 0 || d.Line == at) {
 			found = append(found, d)

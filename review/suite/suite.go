@@ -6,8 +6,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/input"
 )
 
 // Kind of a suite; its apiVersion is v1alpha1.GroupVersion.
@@ -25,7 +25,7 @@ type Suite struct {
 	// now is when the cases happen; zero: when they are run.
 	now time.Time
 	// objects that the suite holds itself.
-	objects []*input.Document
+	objects []*manifest.Document
 	file    *file
 	json    []byte
 	// node of the suite; nil where it can't be told, as in a list.
@@ -38,7 +38,7 @@ type Case struct {
 	Source review.Source
 	When   When
 	// State overrides objects, each by a JSON merge patch (RFC 7386) on the one of its kind and name, if there is one.
-	State []*input.Document
+	State []*manifest.Document
 	// Then is nil where nothing is expected, which is an error but for an update.
 	Then *Then
 
@@ -50,7 +50,7 @@ type When struct {
 	// Object among the suite's objects, manifests and state.
 	Object *Reference
 	// Manifest is in the suite itself.
-	Manifest *input.Document
+	Manifest *manifest.Document
 	// Review is the path of a recorded AdmissionReview relative to the suite's folder, with ":LINE" after it where the file has
 	// several. It says itself who does what.
 	Review string

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 var write = flag.Bool("update", false, "write what is printed into the golden files")
@@ -117,8 +117,8 @@ func TestGolden(t *testing.T) {
 			}
 			report := tested(t, Runner{}, dir)
 			add("table", printed(t, "table", report, Options{}))
-			add("table, verbose, in colours", printed(t, "table", report, Options{Verbose: true, Style: page.Style{Color: true}}))
-			add("table, verbose, at 60 columns", printed(t, "table", report, Options{Verbose: true, Style: page.Style{Width: 60}}))
+			add("table, verbose, in colours", printed(t, "table", report, Options{Verbose: true, Style: console.Style{Color: true}}))
+			add("table, verbose, at 60 columns", printed(t, "table", report, Options{Verbose: true, Style: console.Style{Width: 60}}))
 			add("junit", printed(t, "junit", report, Options{}))
 			add("json", printed(t, "json", report, Options{}))
 			add("table of the update", printed(t, "table", tested(t, Runner{Update: true}, dir), Options{}))

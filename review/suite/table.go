@@ -7,27 +7,18 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 // marks are the words and colors of the statuses.
 var marks = map[Status]struct{ word, color string }{
-	Passed: {"ok", page.Green}, Failed: {"FAIL", page.Red}, Updated: {"updated", page.Yellow}, Errored: {"ERROR", page.Red},
+	Passed: {"ok", console.Green}, Failed: {"FAIL", console.Red}, Updated: {"updated", console.Yellow}, Errored: {"ERROR", console.Red},
 }
-
-const colorOff = "\x1b[0m"
 
 // table is what a person reads.
 type table struct {
 	strings.Builder
 	Options
-}
-
-func (t *table) paint(color, text string) string {
-	if !t.Style.Color {
-		return text
-	}
-	return color + text + colorOff
 }
 
 // writeTable prints a row for each case, then what failed and why, and a line that counts.
@@ -42,7 +33,7 @@ func writeTable(w io.Writer, r *Report, o Options) error {
 	}
 	for _, c := range r.Cases {
 		mark := marks[c.Status]
-		fmt.Fprintf(t, "%-*s  %-*s  %s\n", suiteWidth, shown(c.Suite), caseWidth, shown(c.Case), t.paint(mark.color, mark.word))
+		fmt.Fprintf(t, "%-*s  %-*s  %s\n", suiteWidth, shown(c.Suite), caseWidth, shown(c.Case), t.Style.Paint(mark.word, console.Bold, mark.color))
 		if o.Verbose {
 			t.happened(c)
 		}
@@ -68,14 +59,14 @@ func (t *table) happened(c *Outcome) {
 		line += " (" + c.Result.Reason + ")"
 	}
 	if c.Result.Message != "" {
-		line += ": " + oneLine(c.Result.Message)
+		line += ": " + console.Fold(c.Result.Message)
 	}
 	t.prose(line)
 	for _, w := range c.Result.Warnings {
-		t.prose("warning: " + oneLine(w))
+		t.prose("warning: " + console.Fold(w))
 	}
 	for _, u := range c.Result.Unknown {
-		t.prose("not known: " + oneLine(u))
+		t.prose("not known: " + console.Fold(u))
 	}
 	for i := range c.Result.Patch {
 		fmt.Fprintf(t, "    %s\n", shown(clip(operation(&c.Result.Patch[i]))))
@@ -84,7 +75,7 @@ func (t *table) happened(c *Outcome) {
 
 // prose is indented, and wrapped on a terminal; values are not, since they are there to be copied.
 func (t *table) prose(text string) {
-	p := page.New(t.Style, len("    "))
+	p := console.New(t.Style, len("    "))
 	p.Row("", shown(text))
 	t.WriteString(p.String())
 }
@@ -94,17 +85,17 @@ func (t *table) failure(c *Outcome) {
 	if c.Status != Failed && c.Status != Errored {
 		return
 	}
-	fmt.Fprintf(t, "\n%s\n", t.paint(page.Bold, shown(fmt.Sprintf("%s: %s (%s:%d)", c.Suite, c.Case, c.Source.File, c.Source.Line))))
+	fmt.Fprintf(t, "\n%s\n", t.Style.Paint(shown(fmt.Sprintf("%s: %s (%s:%d)", c.Suite, c.Case, c.Source.File, c.Source.Line)), console.Bold))
 	if c.Error != "" {
-		t.prose(oneLine(c.Error))
+		t.prose(console.Fold(c.Error))
 	}
 	for _, d := range c.Differences {
 		for _, line := range d.lines() {
 			switch line[0] {
 			case '-':
-				line = t.paint(page.Red, line)
+				line = t.Style.Paint(line, console.Bold, console.Red)
 			case '+':
-				line = t.paint(page.Green, line)
+				line = t.Style.Paint(line, console.Bold, console.Green)
 			}
 			fmt.Fprintf(t, "    %s\n", line)
 		}
@@ -118,7 +109,7 @@ func (t *table) refusal(c *Outcome) {
 	if !unexpected || t.Verbose || c.Result == nil || c.Result.Message == "" {
 		return
 	}
-	t.prose(oneLine(strings.TrimPrefix(c.Result.Reason+": "+c.Result.Message, ": ")))
+	t.prose(console.Fold(strings.TrimPrefix(c.Result.Reason+": "+c.Result.Message, ": ")))
 }
 
 // lines of a difference: what it is about, what was wanted after a minus, what was got after a plus.
@@ -142,13 +133,13 @@ func (t *table) errors(r *Report) {
 		if i == 0 && len(r.Cases) > 0 {
 			t.WriteString("\n")
 		}
-		fmt.Fprintf(t, "%s %s\n", t.paint(page.Red, "error:"), shown(oneLine(e.Error())))
+		fmt.Fprintf(t, "%s %s\n", t.Style.Paint("error:", console.Bold, console.Red), shown(console.Fold(e.Error())))
 	}
 }
 
 func (t *table) summary(r *Report) {
 	s := r.Summary
-	fmt.Fprintf(t, "\n%s in %s: %d passed", plural(s.Cases, "case"), plural(s.Suites, "suite"), s.Passed)
+	fmt.Fprintf(t, "\n%s in %s: %d passed", console.Plural(s.Cases, "case", "cases"), console.Plural(s.Suites, "suite", "suites"), s.Passed)
 	for _, more := range []struct {
 		n    int
 		what string
@@ -161,14 +152,7 @@ func (t *table) summary(r *Report) {
 		t.WriteString(" (- wanted, + got)")
 	}
 	if s.Errors > 0 {
-		fmt.Fprintf(t, "; %s", plural(s.Errors, "error"))
+		fmt.Fprintf(t, "; %s", console.Plural(s.Errors, "error", "errors"))
 	}
 	t.WriteString("\n")
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/manifest"
 )
 
 // update writes what happened into the files of cases that failed or expect nothing. A file that can't be written is an error, and
@@ -41,20 +41,20 @@ func (r *Report) update(suites []*Suite) {
 }
 
 // update rewrites the file in one step.
-func (f *file) update(suites []*Suite, failed []*Outcome) *input.Error {
+func (f *file) update(suites []*Suite, failed []*Outcome) *manifest.Error {
 	text, wrong := f.rewrite(suites, failed)
 	if wrong != nil {
 		return wrong
 	}
 	if err := f.write(text); err != nil {
-		return &input.Error{File: f.name, Message: "update: " + err.Error()}
+		return &manifest.Error{File: f.name, Message: "update: " + err.Error()}
 	}
 	f.text = text
 	return nil
 }
 
 // rewrite is the file's text with what happened, proven: all else is as it was, and the cases pass.
-func (f *file) rewrite(suites []*Suite, failed []*Outcome) ([]byte, *input.Error) {
+func (f *file) rewrite(suites []*Suite, failed []*Outcome) ([]byte, *manifest.Error) {
 	e := newEditor(f.text)
 	for _, o := range failed {
 		if err := e.change(o.suite, o.of.index, o.changes()); err != nil {
@@ -86,8 +86,8 @@ func (f *file) rewrite(suites []*Suite, failed []*Outcome) ([]byte, *input.Error
 	return text, nil
 }
 
-func cantUpdate(o *Outcome, err error) *input.Error {
-	return &input.Error{File: o.Source.File, Line: o.Source.Line, Message: fmt.Sprintf("update case %q: %v", o.Case, err)}
+func cantUpdate(o *Outcome, err error) *manifest.Error {
+	return &manifest.Error{File: o.Source.File, Line: o.Source.Line, Message: fmt.Sprintf("update case %q: %v", o.Case, err)}
 }
 
 // suites are those of the file, in its order.

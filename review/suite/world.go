@@ -1,7 +1,6 @@
 package suite
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/policyfile"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -22,8 +22,8 @@ import (
 type world struct {
 	engine                    *review.Engine
 	newState                  func() *review.State
-	state, manifests, objects []*input.Document
-	listed                    []input.Listed
+	state, manifests, objects []*manifest.Document
+	listed                    []manifest.Listed
 }
 
 // worldReader reads a suite's inputs, the folder's other files once at most.
@@ -31,12 +31,12 @@ type worldReader struct {
 	suite  *Suite
 	dir    string
 	others *review.Inputs
-	errors []*input.Error
-	listed []input.Listed
+	errors []*manifest.Error
+	listed []manifest.Listed
 }
 
 // world reads all that the suite needs. With an error there is none: what a suite says without a part of it would mislead.
-func (s *Suite) world(newState func() *review.State) (*world, []*input.Error) {
+func (s *Suite) world(newState func() *review.State) (*world, []*manifest.Error) {
 	r := &worldReader{suite: s, dir: filepath.Dir(s.Source.File)}
 	w := &world{newState: newState, state: r.read(s.state), manifests: r.read(s.manifests)}
 	policies := r.policies()
@@ -56,11 +56,11 @@ func (s *Suite) world(newState func() *review.State) (*world, []*input.Error) {
 		}
 	}
 	if len(r.errors) > 0 {
-		return nil, input.Locate(r.errors)
+		return nil, manifest.Locate(r.errors)
 	}
 	engine, err := review.NewEngine(state, policies...)
 	if err != nil {
-		return nil, []*input.Error{{File: s.Source.File, Line: s.Source.Line, Message: err.Error()}}
+		return nil, []*manifest.Error{{File: s.Source.File, Line: s.Source.Line, Message: err.Error()}}
 	}
 	if !s.now.IsZero() {
 		engine.Clock = stopped(s.now)
@@ -75,7 +75,7 @@ type stopped time.Time
 func (s stopped) Now() time.Time                  { return time.Time(s) }
 func (s stopped) Since(t time.Time) time.Duration { return time.Time(s).Sub(t) }
 
-func (r *worldReader) fail(d *input.Document, err error) {
+func (r *worldReader) fail(d *manifest.Document, err error) {
 	r.errors = append(r.errors, d.Wrong(err))
 }
 
@@ -96,7 +96,7 @@ func (r *worldReader) paths(paths []string) []string {
 }
 
 // read returns what paths stand for; nil: the folder's other files.
-func (r *worldReader) read(paths *[]string) []*input.Document {
+func (r *worldReader) read(paths *[]string) []*manifest.Document {
 	if paths == nil {
 		return r.folder().Documents
 	}
@@ -104,9 +104,6 @@ func (r *worldReader) read(paths *[]string) []*input.Document {
 	r.errors, r.listed = append(r.errors, in.Errors...), append(r.listed, in.Listed...)
 	return in.Documents
 }
-
-// endings of the files that are taken from a folder, as package input has them.
-var endings = []string{".yaml", ".yml", ".json", ".jsonl", ".ndjson"}
 
 // folder is what stands beside the suite, without what is in folders: that belongs to other suites.
 func (r *worldReader) folder() *review.Inputs {
@@ -116,7 +113,7 @@ func (r *worldReader) folder() *review.Inputs {
 	r.others = &review.Inputs{}
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
-		r.errors = append(r.errors, &input.Error{File: r.dir, Message: err.Error()})
+		r.errors = append(r.errors, &manifest.Error{File: r.dir, Message: err.Error()})
 		return r.others
 	}
 	var names []string
@@ -125,65 +122,57 @@ func (r *worldReader) folder() *review.Inputs {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if name != filepath.Clean(r.suite.Source.File) && slices.Contains(endings, strings.ToLower(filepath.Ext(name))) {
+		if name != filepath.Clean(r.suite.Source.File) && manifest.HasEnding(name, manifest.Endings...) {
 			names = append(names, name)
 		}
 	}
 	*r.others = review.Read(&input.Reader{}, names...)
-	r.others.Documents = slices.DeleteFunc(r.others.Documents, func(d *input.Document) bool { return d.Kind == Kind })
+	r.others.Documents = slices.DeleteFunc(r.others.Documents, func(d *manifest.Document) bool { return d.Kind == Kind })
 	r.errors, r.listed = append(r.errors, r.others.Errors...), append(r.listed, r.others.Listed...)
 	return r.others
 }
 
 func (r *worldReader) policies() []*v1alpha1.PodPolicy {
 	var policies []*v1alpha1.PodPolicy
-	var wrong []*input.Error
+	var wrong []*manifest.Error
 	if given := r.suite.policies; given != nil {
 		policies, wrong = review.LoadPolicies(r.paths(*given), nil)
 	} else {
 		policies, wrong = review.LoadPolicies(nil, r.folder().Documents)
 	}
 	for _, e := range wrong {
-		if !slices.ContainsFunc(r.errors, func(k *input.Error) bool { return *k == *e }) {
+		if !slices.ContainsFunc(r.errors, func(k *manifest.Error) bool { return *k == *e }) {
 			r.errors = append(r.errors, e)
 		}
 	}
-	own := func(d *input.Document) bool { return d.Kind == "PodPolicy" }
+	own := func(d *manifest.Document) bool { return d.Kind == "PodPolicy" }
 	if r.suite.policies == nil && len(policies) == 0 && len(r.errors) == 0 && !slices.ContainsFunc(r.suite.objects, own) {
 		s := r.suite.Source
-		r.errors = append(r.errors, &input.Error{File: s.File, Line: s.Line, Message: "no PodPolicy to test; policies: [] is none knowingly"})
+		r.errors = append(r.errors, &manifest.Error{File: s.File, Line: s.Line, Message: "no PodPolicy to test; policies: [] is none knowingly"})
 	}
 	return policies
 }
 
 // inline adds a policy that the suite holds itself.
-func (r *worldReader) inline(policies []*v1alpha1.PodPolicy, d *input.Document) []*v1alpha1.PodPolicy {
-	found, err := parsePolicy(d)
-	r.errors = append(r.errors, review.PolicyErrors(err)...)
-	for _, p := range found {
-		if slices.ContainsFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name }) {
-			r.fail(d, fmt.Errorf("PodPolicy %s is there twice", p.Name))
-		}
+func (r *worldReader) inline(policies []*v1alpha1.PodPolicy, d *manifest.Document) []*v1alpha1.PodPolicy {
+	p, wrong := policyfile.Check(d)
+	r.errors = append(r.errors, wrong...)
+	if p == nil {
+		return policies
 	}
-	return append(policies, found...)
-}
-
-// parsePolicy reads one by its own text, so that errors name the lines of its fields. Where that can't be told, as in JSON, empty lines put
-// the errors at its object.
-func parsePolicy(d *input.Document) ([]*v1alpha1.PodPolicy, error) {
-	if d.Node == nil {
-		return policyfile.Parse(d.File, append(bytes.Repeat([]byte("\n"), max(d.Line-1, 0)), d.JSON...))
+	if slices.ContainsFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name }) {
+		r.fail(d, fmt.Errorf("PodPolicy %s is there twice", p.Name))
 	}
-	return policyfile.ParseNode(d.File, d.Node)
+	return append(policies, p)
 }
 
 // with returns an engine whose state has a case's overrides, and these as whole objects.
-func (w *world) with(overrides []*input.Document) (*review.Engine, []*input.Document, error) {
+func (w *world) with(overrides []*manifest.Document) (*review.Engine, []*manifest.Document, error) {
 	if len(overrides) == 0 {
 		return w.engine, nil, nil
 	}
 	known := slices.Concat(w.state, w.manifests, w.objects)
-	whole := make([]*input.Document, len(overrides))
+	whole := make([]*manifest.Document, len(overrides))
 	for i, o := range overrides {
 		d := *o
 		for _, base := range known {
@@ -202,7 +191,7 @@ func (w *world) with(overrides []*input.Document) (*review.Engine, []*input.Docu
 	state.Listed(w.listed)
 	for _, d := range append(known, whole...) {
 		if err := state.Add(d, corev1.NamespaceDefault); err != nil {
-			return nil, nil, input.Locate([]*input.Error{d.Wrong(err)})[0]
+			return nil, nil, manifest.Locate([]*manifest.Error{d.Wrong(err)})[0]
 		}
 	}
 	engine := *w.engine

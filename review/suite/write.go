@@ -5,13 +5,12 @@ import (
 	"io"
 	"strings"
 
-	"github.com/podgrace/podgrace/page"
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/console"
 )
 
 // Options of a print.
 type Options struct {
-	Style page.Style
+	Style console.Style
 	// Verbose: the table says what happened in each case.
 	Verbose bool
 }
@@ -25,7 +24,7 @@ type printer struct {
 var printers = []printer{
 	{"table", writeTable},
 	{"junit", func(w io.Writer, r *Report, _ Options) error { return writeJUnit(w, r) }},
-	{"json", func(w io.Writer, r *Report, _ Options) error { return safe.EncodeJSON(w, r) }},
+	{"json", func(w io.Writer, r *Report, _ Options) error { return console.EncodeJSON(w, r) }},
 }
 
 // Formats are the names of all formats, the default first.

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/page"
-	"github.com/podgrace/podgrace/review/safe"
+	"github.com/podgrace/podgrace/console"
 )
 
 // Shown is a text of others in one line. A word that is a workflow command at the start of a line, where a wrapped one may stand, is made
@@ -17,9 +16,9 @@ import (
 func Shown(text string) string {
 	words := strings.Fields(text)
 	for i, word := range words {
-		words[i] = safe.AtStart(word)
+		words[i] = console.AtStart(word)
 	}
-	return safe.Visible(strings.Join(words, " "))
+	return console.Visible(strings.Join(words, " "))
 }
 
 // Line is one change, as in a diff: Sign is "+", "-" or "~".
@@ -45,13 +44,13 @@ func Lines(fields []Field) []Line {
 	return all
 }
 
-var signColors = map[string]string{"+": page.Green, "-": page.Red, "~": page.Yellow}
+var signColors = map[string]string{"+": console.Green, "-": console.Red, "~": console.Yellow}
 
 // widestName is the width of the column of names that is kept to: longer ones push their values on.
 const widestName = 44
 
 // Write writes lines with their signs in the margin and their values below each other.
-func Write(p *page.Page, lines []Line) {
+func Write(p *console.Page, lines []Line) {
 	width := 0
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l.Name); n <= widestName {
@@ -93,12 +92,12 @@ func (f *Field) value(raw json.RawMessage) string {
 		if text == "" || text == "none" {
 			return strconv.Quote(text)
 		}
-		return safe.Clip(Shown(text), maxValue)
+		return console.Clip(Shown(text), maxValue)
 	}
 	if o := Object(raw); o != nil && strings.HasPrefix(f.Path, constraints+"[") {
-		return safe.Clip(Shown(constraint(o)), maxValue)
+		return console.Clip(Shown(constraint(o)), maxValue)
 	}
-	return safe.Clip(Shown(string(raw)), maxValue)
+	return console.Clip(Shown(string(raw)), maxValue)
 }
 
 // constraint is such as "maxSkew 1, ScheduleAnyway, minDomains 3".

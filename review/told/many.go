@@ -1,10 +1,12 @@
 package told
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -55,17 +57,9 @@ func places(namespaces []string) string {
 
 // Names of the first objects, as many as are asked for, and how many there are besides.
 func Names(objects []review.Resource, most int) string {
-	names := make([]string, 0, most)
-	for _, o := range objects[:min(most, len(objects))] {
-		name := o.Name
-		if name == "" {
-			name = "(unnamed)"
-		}
-		names = append(names, Shown(name))
+	names := make([]string, len(objects))
+	for i, o := range objects {
+		names[i] = Shown(cmp.Or(o.Name, "(unnamed)"))
 	}
-	text := strings.Join(names, ", ")
-	if more := len(objects) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return console.Some(names, most, ", ")
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/graceperiod"
@@ -98,7 +99,7 @@ func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
 	names := policy.ClaimNames(pod)
 	for _, v := range pod.Spec.Volumes {
 		if v.Ephemeral != nil {
-			names = append(names, pod.Name+"-"+v.Name)
+			names = append(names, ephemeral.VolumeClaimName(pod, &v))
 		}
 	}
 	var claims []Claim

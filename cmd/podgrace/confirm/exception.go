@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -65,19 +65,19 @@ func JudgeException(f ExceptionFacts) Judgement {
 // ReportException writes who asks, what is lifted, for which pods and till when.
 func ReportException(f ExceptionFacts, style Style) string {
 	x := f.Exception
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	p.Row("Exception", x.Namespace+"/"+x.Name+", "+fmt.Sprintf("generation %d", x.Generation))
-	p.Row("Owner", page.Printable(x.Spec.Owner))
+	p.Row("Owner", console.Printable(x.Spec.Owner))
 	if f.Asked != "" {
-		p.Row("Asked by", page.Printable(f.Asked))
+		p.Row("Asked by", console.Printable(f.Asked))
 	}
-	p.Row("Reason", page.Printable(x.Spec.Reason))
+	p.Row("Reason", console.Printable(x.Spec.Reason))
 	p.Row("Policy", x.Spec.Policy+f.policyState())
 	p.Table("Lifts", f.lifts())
 	p.Row("For", f.pods())
 	p.Row("Until", f.until())
 	if g := x.Status.Grant; g != nil && g.Generation != x.Generation {
-		p.Row("Earlier", fmt.Sprintf("%s granted generation %d, which is void: its spec was changed since", page.Printable(g.By), g.Generation))
+		p.Row("Earlier", fmt.Sprintf("%s granted generation %d, which is void: its spec was changed since", console.Printable(g.By), g.Generation))
 	}
 	p.Row("You", f.User)
 	p.Gap()
@@ -110,11 +110,11 @@ func (f ExceptionFacts) pods() string {
 	if f.Exception.Spec.AllPods {
 		return "all pods of namespace " + f.Exception.Namespace
 	}
-	return "pods of namespace " + f.Exception.Namespace + " with " + page.Printable(f.Exception.Spec.PodSelector.String())
+	return "pods of namespace " + f.Exception.Namespace + " with " + console.Printable(f.Exception.Spec.PodSelector.String())
 }
 
 func (f ExceptionFacts) until() string {
-	until := page.Printable(f.Exception.Spec.Until)
+	until := console.Printable(f.Exception.Spec.Until)
 	t, err := time.Parse(time.RFC3339, f.Exception.Spec.Until)
 	switch {
 	case err != nil:
@@ -176,17 +176,17 @@ func (f ExceptionFacts) inForce() string {
 // endOfGrant writes how it ended.
 func endOfGrant(f ExceptionFacts, j Judgement, style Style) string {
 	x := f.Exception
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	switch j.Verdict {
 	case NotPermitted:
-		p.Marked(page.Red, "REFUSED", j.Reason)
+		p.Marked(console.Red, "REFUSED", j.Reason)
 		p.Row("Ask", "an administrator of the cluster. They bind you to the ClusterRole podgrace-exceptions-granter, or to one of their own that names the policy. A RoleBinding does not do: the policy is not in a namespace.")
 	case Already:
-		p.Marked(page.Green, "GRANTED", j.Reason)
+		p.Marked(console.Green, "GRANTED", j.Reason)
 	case Ask:
-		p.Marked(page.Green, "GRANTED", f.inForce()+" An edit of its spec voids the grant.", fmt.Sprintf("To take it back: kubectl delete policyexception -n %s %s", x.Namespace, x.Name))
+		p.Marked(console.Green, "GRANTED", f.inForce()+" An edit of its spec voids the grant.", fmt.Sprintf("To take it back: kubectl delete policyexception -n %s %s", x.Namespace, x.Name))
 	default:
-		p.Marked(page.Red, "REFUSED", j.Reason)
+		p.Marked(console.Red, "REFUSED", j.Reason)
 	}
 	return p.String()
 }

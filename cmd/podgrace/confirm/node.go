@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/page"
 )
 
 // JudgeNode says whether a node can be confirmed off: not while there is a sign of life.
@@ -62,9 +62,9 @@ func (s NodeState) Changed(now NodeState) string {
 
 // ReportNode writes what is known of the node, the danger first.
 func ReportNode(f NodeFacts, style Style) string {
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	if JudgeNode(f).Verdict.dangerous() {
-		p.Marked(page.Red, "DANGER", fmt.Sprintf("If %s still runs, its pods run twice and write to the same volumes.", f.Node.Name),
+		p.Marked(console.Red, "DANGER", fmt.Sprintf("If %s still runs, its pods run twice and write to the same volumes.", f.Node.Name),
 			"Confirm only what you know: it has no power, or the machine is destroyed. That it does not answer is not enough.")
 		p.Gap()
 	}
@@ -149,7 +149,7 @@ func taints(n *corev1.Node) []string {
 // maxHarmless is how many pods are named that are not protected.
 const maxHarmless = 5
 
-func (f NodeFacts) podRows(p *page.Page) {
+func (f NodeFacts) podRows(p *console.Page) {
 	if f.PodsUnknown != "" {
 		p.Row("Pods", "unknown: "+f.PodsUnknown)
 		return
@@ -187,7 +187,7 @@ func split(pods []BoundPod) (protected, others []BoundPod) {
 	return protected, others
 }
 
-func (f NodeFacts) attachmentRows(p *page.Page) {
+func (f NodeFacts) attachmentRows(p *console.Page) {
 	if f.AttachmentsUnknown != "" {
 		p.Row("Volumes", "unknown: "+f.AttachmentsUnknown)
 		return
@@ -208,19 +208,19 @@ func (f NodeFacts) attachmentRows(p *page.Page) {
 
 // NextForNode writes how it ended and what becomes possible.
 func NextForNode(f NodeFacts, j Judgement, style Style, commands Commands) string {
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	switch j.Verdict {
 	case Refused:
-		p.Marked(page.Red, "REFUSED", j.Reason)
+		p.Marked(console.Red, "REFUSED", j.Reason)
 		return p.String()
 	case NotPermitted:
-		p.Marked(page.Red, "REFUSED", j.Reason)
+		p.Marked(console.Red, "REFUSED", j.Reason)
 		f.granting(p)
 		return p.String()
 	case Already:
-		p.Marked(page.Green, "CONFIRMED", j.Reason, void)
+		p.Marked(console.Green, "CONFIRMED", j.Reason, void)
 	case Ask, Unneeded:
-		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("node %s is off. Nothing was deleted yet.", f.Node.Name), void)
+		p.Marked(console.Green, "CONFIRMED", fmt.Sprintf("node %s is off. Nothing was deleted yet.", f.Node.Name), void)
 	}
 	p.Row("Next", "one of:")
 	p.Gap()

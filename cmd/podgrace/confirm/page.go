@@ -5,11 +5,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/podgrace/podgrace/page"
+	"github.com/podgrace/podgrace/console"
 )
 
 // Style is how a text is laid out.
-type Style = page.Style
+type Style = console.Style
 
 // margin is the width of the labels' column.
 const margin = 11

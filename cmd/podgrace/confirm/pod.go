@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -36,9 +36,9 @@ func holds(is bool, _ string) bool { return is }
 
 // ReportPod writes what is known of the pod, the danger first.
 func ReportPod(f PodFacts, style Style, commands Commands) string {
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	if JudgePod(f).Verdict.dangerous() {
-		p.Marked(page.Red, "DANGER", podDanger(f), podAfter(f.Pod))
+		p.Marked(console.Red, "DANGER", podDanger(f), podAfter(f.Pod))
 		p.Gap()
 	}
 	p.Row("Pod", podName(f.Pod)+", "+string(f.Pod.Status.Phase))
@@ -170,7 +170,7 @@ func (p Permission) you() string {
 }
 
 // safer writes what is better where it is possible.
-func (f PodFacts) safer(p *page.Page, commands Commands) {
+func (f PodFacts) safer(p *console.Page, commands Commands) {
 	name := f.Pod.Spec.NodeName
 	switch {
 	case f.Node.State == guard.NodeGone:
@@ -196,22 +196,22 @@ func (f PodFacts) safer(p *page.Page, commands Commands) {
 
 // NextForPod writes how it ended and what to type next.
 func NextForPod(f PodFacts, j Judgement, style Style, commands Commands) string {
-	p := page.New(style, margin)
+	p := console.New(style, margin)
 	force := " --force"
 	switch j.Verdict {
 	case NotPermitted:
-		p.Marked(page.Red, "REFUSED", j.Reason)
+		p.Marked(console.Red, "REFUSED", j.Reason)
 		f.granting(p)
 		return p.String()
 	case Unneeded:
-		p.Marked(page.Green, "NOT NEEDED", j.Reason)
+		p.Marked(console.Green, "NOT NEEDED", j.Reason)
 		if !f.Node.ConfirmedOff {
 			force = ""
 		}
 	case Already:
-		p.Marked(page.Green, "CONFIRMED", j.Reason, podVoid(f))
+		p.Marked(console.Green, "CONFIRMED", j.Reason, podVoid(f))
 	case Ask, Refused:
-		p.Marked(page.Green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)), podVoid(f))
+		p.Marked(console.Green, "CONFIRMED", fmt.Sprintf("pod %s may be force-deleted; a new pod of this name may not. Nothing was deleted yet.", podName(f.Pod)), podVoid(f))
 	}
 	p.Row("Next", "type:")
 	p.Gap()

@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/page"
 )
 
 const group = "podgrace.dev"
@@ -54,7 +54,7 @@ func (p Permission) missing() string {
 }
 
 // granting writes who can grant the rights, and what they apply: with flags of their own, not with this user's.
-func (p Permission) granting(out *page.Page) {
+func (p Permission) granting(out *console.Page) {
 	namespace := p.Missing[0].Namespace
 	who := "an administrator of the cluster"
 	if namespace != "" {
@@ -68,7 +68,7 @@ func (p Permission) granting(out *page.Page) {
 // manifest grants the needed rights to the user: in the namespace, or in the cluster where it is empty. It is named after the
 // user, so that it takes nothing from others.
 func (p Permission) manifest(namespace string) string {
-	name := "podgrace-confirm-" + strings.NewReplacer("/", "-", "%", "-").Replace(page.Printable(p.User))
+	name := "podgrace-confirm-" + strings.NewReplacer("/", "-", "%", "-").Replace(console.Printable(p.User))
 	kind, meta := "ClusterRole", fmt.Sprintf("{name: %q}", name)
 	if namespace != "" {
 		kind, meta = "Role", fmt.Sprintf("{name: %q, namespace: %s}", name, namespace)
@@ -89,5 +89,5 @@ func subject(user string) string {
 	if parts := strings.Split(user, ":"); len(parts) == 4 && parts[0] == "system" && parts[1] == "serviceaccount" {
 		return fmt.Sprintf("{kind: ServiceAccount, namespace: %s, name: %s}", parts[2], parts[3])
 	}
-	return fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}", page.Printable(user))
+	return fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}", console.Printable(user))
 }

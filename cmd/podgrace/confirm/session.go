@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
-	"github.com/podgrace/podgrace/page"
 )
 
 // Reader looks up what is known. What can't be read, other than the object itself, is in the facts with the reason.
@@ -132,7 +132,7 @@ func (s *Session) confirmNode(ctx context.Context, shown NodeFacts) error {
 }
 
 func (s *Session) dryRun(annotation, value string) (bool, error) {
-	fmt.Fprintf(s.Out, "Dry run: nothing was changed. It would set %s=%s\n", annotation, page.Printable(value))
+	fmt.Fprintf(s.Out, "Dry run: nothing was changed. It would set %s=%s\n", annotation, console.Printable(value))
 	return true, nil
 }
 

@@ -1,0 +1,138 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/podgrace/podgrace/api/fieldpath"
+)
+
+// FieldError is what is wrong with one field of an object.
+type FieldError struct {
+	// Field as people write it: spec.containers[0].image.
+	Field   string
+	Message string
+}
+
+func (e *FieldError) Error() string { return e.Message }
+
+// Wrong is an error about the document, or about the field that it is of (FieldError); one that is of this package stays as it is.
+func (d *Document) Wrong(err error) *Error {
+	if known, is := errors.AsType[*Error](err); is {
+		return known
+	}
+	e := &Error{File: d.File, Line: d.Line, Message: err.Error()}
+	if of, is := errors.AsType[*FieldError](err); is {
+		e.Field = of.Field
+	}
+	if d.Node != nil { // Locate does not look into what is around it
+		e.Line, e.Field = max(e.Line, LineOf(d.Node, Steps(e.Field))), ""
+	}
+	return e
+}
+
+// wrongType is what decoders say of a value of another type. That of sigs.k8s.io/json has an internal type for it.
+var wrongType = regexp.MustCompile(`^json: cannot unmarshal (\w+)(?: \S+)? into Go .* of type (\S+)$`)
+
+// Plainly is what a decoder says of an object, without words that only a programmer of Go knows, and with the field, as a FieldError. decode
+// must say the same of the same.
+func Plainly(raw []byte, decode func([]byte) error, err error) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var object any
+	if decoder.Decode(&object) != nil {
+		return err
+	}
+	steps := culprit(object, func(alone any) bool {
+		raw, failed := json.Marshal(alone)
+		if failed != nil {
+			return false
+		}
+		wrong := decode(raw)
+		if wrong != nil {
+			err = wrong // of less and less, in the end of one field
+		}
+		return wrong != nil
+	})
+	path := fieldpath.Path(steps).String()
+	if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
+		return &FieldError{path, cmp.Or(path, "it") + " is " + valueInWords(m[1]) + ", not " + typeInWords(m[2])}
+	}
+	if path == "" {
+		return err
+	}
+	return &FieldError{path, fmt.Sprintf("%s: %v", path, err)}
+}
+
+// culprit is the path of the first field that fails even where all others are left out, as far down as that can be told. What fails without
+// all that is in it is to blame itself: it is a list where an object belongs.
+func culprit(value any, fails func(alone any) bool) []string {
+	switch v := value.(type) {
+	case map[string]any:
+		if fails(map[string]any{}) {
+			return nil
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			alone := func(child any) bool { return fails(map[string]any{key: child}) }
+			if alone(v[key]) {
+				return append([]string{key}, culprit(v[key], alone)...)
+			}
+		}
+	case []any:
+		if fails([]any{}) {
+			return nil
+		}
+		for i, element := range v {
+			alone := func(child any) bool { return fails([]any{child}) }
+			if alone(element) {
+				return append([]string{strconv.Itoa(i)}, culprit(element, alone)...)
+			}
+		}
+	}
+	return nil
+}
+
+// valueInWords is the decoder's word for a value of JSON.
+func valueInWords(name string) string {
+	switch name {
+	case "string":
+		return "a text"
+	case "bool":
+		return "a boolean"
+	case "array":
+		return "a list"
+	case "object":
+		return "an object"
+	}
+	return "a " + name
+}
+
+// typeInWords is a type of Go for people.
+func typeInWords(name string) string {
+	known := name[strings.LastIndexByte(name, '.')+1:]
+	switch {
+	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(name, "[]"):
+		return "a list"
+	case strings.HasPrefix(name, "map["):
+		return "an object"
+	case name == "bool":
+		return "a boolean"
+	case name == "string":
+		return "a text"
+	}
+	if unicode.IsLower(rune(known[0])) { // a struct of this program's own, whose name tells nobody anything
+		return "an object"
+	}
+	return "what belongs there (" + known + ")"
+}
