@@ -85,24 +85,7 @@ func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []string{"cluster.yaml", "policy.yaml", "workloads.yaml"} {
-		if file == "workloads.yaml" {
-			if err := policiesReady(ctx, c); err != nil {
-				return err
-			}
-		}
-		for _, name := range examples {
-			path := filepath.Join("examples", name, file)
-			_, warnings, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(root, path))
-			if err != nil {
-				return err
-			}
-			if file == "workloads.yaml" {
-				fmt.Printf("$ kubectl apply -f %s\n%s", path, indent(warnings))
-			}
-		}
-	}
-	if _, _, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(root, "examples", "node-enforcer", "nodepolicy.yaml")); err != nil {
+	if err := applyExamples(ctx, c, root); err != nil {
 		return err
 	}
 	policies, _, err := c.Kubectl(ctx, "get", "podpolicies")
@@ -110,7 +93,6 @@ func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
 		return err
 	}
 	fmt.Printf("\n$ kubectl get podpolicies\n%s\n", policies)
-
 	pods, err := createdPods(ctx, kube)
 	if err != nil {
 		return err
@@ -246,4 +228,27 @@ func try(c *cluster.Cluster) string {
   kubectl -n data run short --image=none --overrides='{"spec":{"terminationGracePeriodSeconds":5}}'
   go run ./cmd/podgrace explain -n data db-0
 `, c.Kubeconfig, c.BinDir)
+}
+
+// applyExamples applies them, the workloads once the policies are in force, and prints what is warned of.
+func applyExamples(ctx context.Context, c *cluster.Cluster, root string) error {
+	for _, file := range []string{"cluster.yaml", "policy.yaml", "workloads.yaml"} {
+		if file == "workloads.yaml" {
+			if err := policiesReady(ctx, c); err != nil {
+				return err
+			}
+		}
+		for _, name := range examples {
+			path := filepath.Join("examples", name, file)
+			_, warnings, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(root, path))
+			if err != nil {
+				return err
+			}
+			if file == "workloads.yaml" {
+				fmt.Printf("$ kubectl apply -f %s\n%s", path, indent(warnings))
+			}
+		}
+	}
+	_, _, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(root, "examples", "node-enforcer", "nodepolicy.yaml"))
+	return err
 }
