@@ -31,8 +31,11 @@ func Wrap(text string, first, rest int) []string {
 		}
 		for runes := []rune(word); broken && len(runes) > room; end() {
 			line = string(runes[:room])
-			runes = runes[room:]
-			word = string(runes)
+			word = string(runes[room:])
+			if rest > 1 { // with less no line has what a runner looks for
+				word = AtStart(word) // what begins a line here stood within one
+			}
+			runes = []rune(word)
 		}
 		line += word
 	}

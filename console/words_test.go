@@ -20,6 +20,7 @@ func TestWrap(t *testing.T) {
 		{"a looooong word", 4, 4, []string{"a", "looooong", "word"}},
 		{"äöü äöü", 7, 7, []string{"äöü äöü"}},
 		{"", 5, 5, []string{""}},
+		{"ääää::error::b", 4, 4, []string{"ääää", `\::e`, "rror", `\::b`}},
 	} {
 		if diff := cmp.Diff(tc.want, console.Wrap(tc.text, tc.first, tc.rest)); diff != "" {
 			t.Errorf("%q: %s", tc.text, diff)

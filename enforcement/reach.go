@@ -46,7 +46,7 @@ func ReachOf(e *v1alpha1.Enforcement, cluster []Alike) Reach {
 	var shorts []short
 	for _, a := range cluster {
 		r.Nodes += a.Nodes
-		why, none := a.lacks(e)
+		why, none := a.Lacks(e)
 		switch {
 		case why == "":
 			r.Whole += a.Nodes
@@ -75,8 +75,8 @@ func ReachOf(e *v1alpha1.Enforcement, cluster []Alike) Reach {
 	return r
 }
 
-// lacks says why not all of what is asked for holds on these nodes; empty: all does. none: nothing does.
-func (a Alike) lacks(e *v1alpha1.Enforcement) (why string, none bool) {
+// Lacks says why not all of what is asked for holds on these nodes; empty: all does. none: nothing does.
+func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 	if !a.Enforcer {
 		return "there is no node enforcer", true
 	}

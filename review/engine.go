@@ -49,6 +49,8 @@ type Engine struct {
 	OwnNamespace string
 	// Exceptions that are beside the policies; one of the state that has the name of one of these does not count.
 	Exceptions []*v1alpha1.PolicyException
+	// NodePolicies that are beside the policies: what they let policies' node sections have is a remark.
+	NodePolicies []*v1alpha1.NodePolicy
 	// Lean leaves Before and After out of results: for many of them, where nobody looks at the pods.
 	Lean bool
 	// Authorizer answers what depends on a user's rights; nil: they are unknown.

@@ -38,7 +38,7 @@ func (e *Engine) Remarks(results []Result) []Remark {
 			remarks = append(remarks, Remark{Policy: p.Name, Message: idle})
 		}
 	}
-	return append(remarks, e.remarkExceptions()...)
+	return slices.Concat(remarks, e.remarkNodes(), e.remarkExceptions())
 }
 
 // isIdle: of a removal only what speaks against it is told, so that nothing follows from a policy that is not named; and nothing does where

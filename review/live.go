@@ -25,8 +25,14 @@ func FromCluster(ctx context.Context, reader client.Reader) (*State, error) {
 	var errs []error
 	for _, kind := range stateKinds() {
 		err := s.fetch(ctx, reader, kind)
-		if _, is := kind.(*v1alpha1.PolicyException); is && meta.IsNoMatchError(err) {
-			err = nil // a cluster without Podgrace has none
+		switch kind.(type) {
+		case *v1alpha1.PolicyException, *v1alpha1.NodePolicy:
+			if meta.IsNoMatchError(err) {
+				err = nil // a cluster without Podgrace has none
+			}
+		}
+		if _, is := kind.(*v1alpha1.NodePolicy); is && apierrors.IsForbidden(err) {
+			continue // no decision depends on them
 		}
 		if err != nil {
 			errs = append(errs, err)

@@ -40,7 +40,7 @@ func stateKinds() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &schedulingv1.PriorityClass{}, &corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &corev1.Pod{},
 		&corev1.PersistentVolumeClaim{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
-		&v1alpha1.PolicyException{},
+		&v1alpha1.PolicyException{}, &v1alpha1.NodePolicy{},
 	}
 }
 
@@ -113,6 +113,9 @@ func (s *State) classes() defaulting.Facts {
 	f.GlobalDefault = defaulting.GlobalDefaultOf(f.PriorityClasses)
 	return f
 }
+
+// isComplete says whether Complete was said of a kind.
+func (s *State) isComplete(kind client.Object) bool { return s.complete[reflect.TypeOf(kind)] }
 
 // partial: a PriorityClass that is not here may be there all the same.
 func (s *State) partial() bool { return !s.complete[reflect.TypeFor[*schedulingv1.PriorityClass]()] }

@@ -82,7 +82,7 @@ func printPlan(ctx context.Context, o *options, p *planOptions, out io.Writer) e
 // stateOnce reads what is known of the node: from files, and what they do not say from the API server.
 func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, error) {
 	var s state.State
-	policies, err := policyfile.LoadNodePolicies(o.policies...)
+	policies, err := policyfile.LoadNodePolicies(nil, o.policies...)
 	if err != nil {
 		return s, fmt.Errorf("read policies: %w", err)
 	}

@@ -50,7 +50,7 @@ func (o *options) load(ctx context.Context) (err error) {
 		o.Fixed = &known
 		return err
 	}
-	policies, err := policyfile.LoadNodePolicies(o.policies...)
+	policies, err := policyfile.LoadNodePolicies(nil, o.policies...)
 	if err != nil {
 		return fmt.Errorf("read policies: %w", err)
 	}

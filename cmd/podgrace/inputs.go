@@ -176,6 +176,7 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 	}
 	exceptions, unread := loadExceptions("--policy", o.policies)
 	l.engine.Exceptions, l.errors = exceptions, append(l.errors, unread...)
+	l.engine.NodePolicies = loadNodePolicies("--policy", o.policies)
 	return l, nil
 }
 
@@ -187,6 +188,16 @@ func loadExceptions(flag string, paths []string) ([]*v1alpha1.PolicyException, [
 	}
 	exceptions, err := policyfile.LoadExceptions(known, paths...)
 	return exceptions, slices.DeleteFunc(manifest.Errors(err), func(e *manifest.Error) bool { return e.Line == 0 })
+}
+
+// loadNodePolicies reads the NodePolicies beside the policies of a flag. What can't be read of them was said of the files.
+func loadNodePolicies(flag string, paths []string) []*v1alpha1.NodePolicy {
+	known, err := gitFiles(flag, paths)
+	if err != nil {
+		return nil
+	}
+	policies, _ := policyfile.LoadNodePolicies(known, paths...)
+	return policies
 }
 
 // requirePolicies reads the policies of a flag. The error is that of a path that can't be read or has none: what is judged without

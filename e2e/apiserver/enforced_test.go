@@ -20,8 +20,9 @@ func TestPolicyTellsWhetherNodesEnforceIt(t *testing.T) {
 	s := shared.Get(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "enforced-"}}
 	s.Create(t, node)
-	node.Status.Conditions = []corev1.NodeCondition{{Type: enforcement.ConditionEnforced, Status: corev1.ConditionTrue, Reason: "AsPlanned"}}
-	if err := s.Client.Status().Update(t.Context(), node); err != nil {
+	before := node.DeepCopy() // which the node lifecycle controller writes, too
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: enforcement.ConditionEnforced, Status: corev1.ConditionTrue, Reason: "AsPlanned"})
+	if err := s.Client.Status().Patch(t.Context(), node, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "enforced-"}, Spec: v1alpha1.PodPolicySpec{
@@ -44,7 +45,7 @@ func TestPolicyTellsWhetherNodesEnforceIt(t *testing.T) {
 	nodes := &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "enforced-"}, Spec: v1alpha1.NodePolicySpec{
 		NodeSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelHostname: v1alpha1.LabelValue(node.Name)}}, Weight: 1000, Mode: v1alpha1.NodeModeObserve,
 	}}
-	before := node.DeepCopy()
+	before = node.DeepCopy()
 	node.Labels = map[string]string{corev1.LabelHostname: node.Name}
 	if err := s.Client.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)

@@ -206,7 +206,7 @@ func TestPolicyThatCantWorkIsRefused(t *testing.T) {
 			if tc.kind == "PodPolicy" {
 				_, err = policyfile.Load(file)
 			} else {
-				_, err = policyfile.LoadNodePolicies(file)
+				_, err = policyfile.LoadNodePolicies(nil, file)
 			}
 			check(t, "file", tc.want, fmt.Sprint(err), err)
 		})

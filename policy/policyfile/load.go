@@ -88,9 +88,9 @@ func IsPolicy(d *manifest.Document) bool {
 	return slices.Contains([]string{podPolicies.name, nodePolicies.name, policyExceptions.name}, d.Kind)
 }
 
-// LoadNodePolicies reads every NodePolicy, as Load does PodPolicies.
-func LoadNodePolicies(paths ...string) ([]*v1alpha1.NodePolicy, error) {
-	return loadPaths(nodePolicies, paths, nil, false)
+// LoadNodePolicies reads every NodePolicy, as LoadExceptions does exceptions.
+func LoadNodePolicies(known map[string][]File, paths ...string) ([]*v1alpha1.NodePolicy, error) {
+	return loadPaths(nodePolicies, paths, known, false)
 }
 
 // RequireNodePolicies is LoadNodePolicies, and a path that has none is wrong, too.

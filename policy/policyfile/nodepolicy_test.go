@@ -18,7 +18,7 @@ func loadNode(t *testing.T, text string) (string, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	policies, err := policyfile.LoadNodePolicies(file)
+	policies, err := policyfile.LoadNodePolicies(nil, file)
 	if err == nil && len(policies) == 1 && policies[0].Spec.Mode != "Observe" {
 		t.Errorf("the default mode is %q", policies[0].Spec.Mode)
 	}
