@@ -453,6 +453,14 @@ func TestRemovalFacts(t *testing.T) {
 			return c.Get(ctx, key, into, options...)
 		}})
 	}
+	// hesitant answers for a node only who waits for longer than a second.
+	hesitant := interceptor.NewClient(silentCluster(dbPod()), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		deadline, ok := ctx.Deadline()
+		if _, node := into.(*corev1.Node); node && ok && time.Until(deadline) <= time.Second {
+			return context.DeadlineExceeded
+		}
+		return c.Get(ctx, key, into, options...)
+	}})
 	claim := func(mode corev1.PersistentVolumeAccessMode) *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}}}
 	}
@@ -471,6 +479,7 @@ func TestRemovalFacts(t *testing.T) {
 		"there is no API server":            {nil, dbPod(), false, "n1 (whose state could not be read)"},
 		"the node can't be read":            {without(&corev1.Node{}), dbPod(), false, "n1 (whose state could not be read)"},
 		"its lease can't be read":           {without(&coordinationv1.Lease{}), dbPod(), false, "n1 (whose state could not be read)"},
+		"the node is read slowly":           {hesitant, dbPod(), false, "n1 (not ready, silent since"},
 		"it has no lease":                   {plain.WithObjects(silentNode()).Build(), dbPod(), false, "n1 (not ready, silent since"},
 		"it is ready":                       {fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(ready(), lease(time.Second)).Build(), dbPod(), false, "n1 (ready)"},
 		"it is gone":                        {cluster(), dbPod(), true, ""},

@@ -146,13 +146,12 @@ func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.Remova
 // errOffline is for reads where there is no API server to ask.
 var errOffline = errors.New("no API server to ask")
 
-// node reads a node and its lease live.
+// node reads a node and its lease live. Nothing is known of a removal without them, so they may take what time the review has left: while etcd
+// hesitates for a second or two (a slow disk, a new leader) the answer still says how the node is.
 func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Node {
 	if l.Live == nil {
 		return guard.Node{Name: name, State: guard.NodeUnknown}
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
 	var n corev1.Node
 	switch err := l.Live.Get(ctx, types.NamespacedName{Name: name}, &n); {
 	case apierrors.IsNotFound(err):

@@ -407,6 +407,9 @@ func TestReplicaCutOff(t *testing.T) {
 			}
 			f.inTurn(tc.first, tc.second)
 			wantRefused(t, "a force delete", g.Client.Delete(t.Context(), created, client.GracePeriodSeconds(0)), tc.refusal...)
+			if seen := f.seen(); len(seen) != 1 || seen[0].by != tc.first {
+				t.Errorf("the reviews of a force delete were %s", told(seen))
+			}
 			if now := g.stays(t, created, "a force delete"); now.DeletionTimestamp != nil {
 				t.Errorf("what was refused left it deleted at %v", now.DeletionTimestamp)
 			}
