@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -258,20 +259,13 @@ func TestLimitsWithExceptions(t *testing.T) {
 	p := minimum("p", 20)
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, exception("a"), exception("b", ungranted)).Build()
 	l := &webhook.Limits{Client: kube, Namespace: "ours", Exceptions: kube, Clock: clock}
-	compiledPolicy, err := policy.Compile(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := policy.CompileException(exception("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := policytest.Compile(t, p)
 	result, err := l.Reconcile(t.Context(), reconcile.Request{})
 	if err != nil || result.RequeueAfter != time.Hour {
 		t.Errorf("%+v, %v", result, err)
 	}
-	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, policy.Exceptions{x}, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policies, policytest.CompileExceptions(t, exception("a")), "ours", ""))
 	clock.SetTime(noon.Add(time.Hour))
 	reconcileLimits(t, l)
-	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, nil, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policies, nil, "ours", ""))
 }
