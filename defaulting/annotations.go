@@ -47,8 +47,8 @@ func patchAnnotations(pod *corev1.Pod, c Change) {
 		pod.Annotations = maps.Clone(c.Value.(map[string]string))
 		return
 	}
-	key, is := strings.CutPrefix(c.Path, annotationsPath+"/")
-	if !is {
+	key, ok := strings.CutPrefix(c.Path, annotationsPath+"/")
+	if !ok {
 		return
 	}
 	key = strings.ReplaceAll(key, "~1", "/")

@@ -180,7 +180,7 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 		case gracePath:
 			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))
 		default:
-			if probe, is := ProbeOf(c.Path); is {
+			if probe, ok := ProbeOf(c.Path); ok {
 				patchProbe(pod, probe, c.Value.(int64))
 				continue
 			}

@@ -78,10 +78,10 @@ func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1
 
 // For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
 func For(ps policy.Policies, req policy.Request, ownNamespace string) *Effective {
-	if isMirror(req) || policy.Excluded(req.Namespace.Name, ownNamespace) {
+	if isMirror(req) || policy.Exempt(req.Namespace.Name, ownNamespace) {
 		return &Effective{Excluded: true}
 	}
-	question := policy.NewQuestion(req)
+	question := policy.NewEvaluation(req)
 	defer question.Done()
 	all := candidates{exceptions: req.Namespace.Exceptions}
 	for _, p := range ps {

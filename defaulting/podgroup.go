@@ -16,7 +16,7 @@ import (
 // ValidatePodGroup judges the class of a PodGroup that is created; the in-tree Priority plugin has filled in the globalDefault.
 func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, ownNamespace string) Result {
 	var out Result
-	if policy.Excluded(ns.Name, ownNamespace) {
+	if policy.Exempt(ns.Name, ownNamespace) {
 		return out
 	}
 	e, strict := &Effective{}, &Effective{}

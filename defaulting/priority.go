@@ -61,11 +61,11 @@ func choseClass(pod *corev1.Pod, facts Facts) bool {
 // givable returns the policy's class, or nil where it can't be given; the pod is then created as it is.
 func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass {
 	name := e.class.value
-	class, known := facts.PriorityClasses[name]
+	class, ok := facts.PriorityClasses[name]
 	switch {
-	case facts.PriorityClasses == nil, !known && facts.Partial:
+	case facts.PriorityClasses == nil, !ok && facts.Partial:
 		out.warn("PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
-	case !known:
+	case !ok:
 		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > policy.HighestUserPriority:
 		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
@@ -87,12 +87,12 @@ func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result
 	if spec.PriorityClassName == "" {
 		return
 	}
-	class, known := facts.PriorityClasses[spec.PriorityClassName]
-	if !known && facts.Partial {
+	class, ok := facts.PriorityClasses[spec.PriorityClassName]
+	if !ok && facts.Partial {
 		out.warn("PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
 		return
 	}
-	if !known {
+	if !ok {
 		out.warn("PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return
 	}

@@ -142,8 +142,8 @@ func TestProbeOf(t *testing.T) {
 		"/metadata/annotations/a~1terminationGracePeriodSeconds":         "",
 		"/spec/topologySpreadConstraints":                                "",
 	} {
-		if name, is := defaulting.ProbeOf(path); is != (want != "") || is && name != want {
-			t.Errorf("%s: got %q, %v", path, name, is)
+		if name, ok := defaulting.ProbeOf(path); ok != (want != "") || ok && name != want {
+			t.Errorf("%s: got %q, %v", path, name, ok)
 		}
 	}
 }

@@ -674,8 +674,8 @@ func (w world) guarded(names []string) bool {
 	}
 	stateful, shared := owner == "StatefulSet", false
 	for _, v := range w.pod.Spec.Volumes {
-		claim, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
-		stateful = stateful || !known || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
+		claim, ok := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
+		stateful = stateful || !ok || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
 		shared = shared || claim.Block
 	}
 	return slices.ContainsFunc(w.policies, func(p *v1alpha1.PodPolicy) bool {

@@ -87,8 +87,8 @@ func FuzzProtectedAnnotation(f *testing.F) {
 			t.Fatalf("%q of %q: accepted %v", text, name, accepted)
 		}
 		changes := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts).Changes
-		left, is := defaulting.Patch(s.pod, changes).Annotations[v1alpha1.AnnotationProtected]
-		if is != (want != "") || left != want {
+		left, ok := defaulting.Patch(s.pod, changes).Annotations[v1alpha1.AnnotationProtected]
+		if ok != (want != "") || left != want {
 			t.Fatalf("%q of %q: %q is left, want %q", text, name, left, want)
 		}
 	})

@@ -71,7 +71,7 @@ func priorityOf(spec *corev1.PodSpec, facts Facts) (value int32, known bool) {
 	if spec.Priority != nil || spec.PriorityClassName == "" {
 		return ptr.Deref(spec.Priority, 0), true
 	}
-	if class, known := facts.PriorityClasses[spec.PriorityClassName]; known {
+	if class, ok := facts.PriorityClasses[spec.PriorityClassName]; ok {
 		return class.Value, true
 	}
 	return 0, false

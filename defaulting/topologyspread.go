@@ -62,7 +62,7 @@ func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 
 // wantsValue says whether a constraint counts only pods with one value of a label.
 func wantsValue(pod *corev1.Pod, c corev1.TopologySpreadConstraint, key string) bool {
-	if _, has := pod.Labels[key]; has && slices.Contains(c.MatchLabelKeys, key) {
+	if _, ok := pod.Labels[key]; ok && slices.Contains(c.MatchLabelKeys, key) {
 		return true
 	}
 	_, wants := c.LabelSelector.MatchLabels[key]

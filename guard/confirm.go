@@ -60,7 +60,7 @@ func ConfirmOff(n *corev1.Node, lease *coordinationv1.Lease) string {
 // confirmed allows a force delete that was confirmed for this very pod. It can be answered again and again: one force delete is reviewed two
 // or three times, by whichever replica.
 func confirmed(req Request, facts Facts) *Decision {
-	if c, is := confirmationOf(req.Pod); is && c.void(req, facts) == "" {
+	if c, ok := confirmationOf(req.Pod); ok && c.void(req, facts) == "" {
 		return allow(Confirmed)
 	}
 	return nil
@@ -76,7 +76,7 @@ type podConfirmation struct {
 }
 
 // confirmationOf returns the confirmation of a pod, if it is about this very pod.
-func confirmationOf(pod *corev1.Pod) (c podConfirmation, is bool) {
+func confirmationOf(pod *corev1.Pod) (c podConfirmation, ok bool) {
 	parts := strings.Split(pod.Annotations[AnnotationConfirmForceDelete], "/")
 	if pod.UID == "" || parts[0] != string(pod.UID) {
 		return c, false
@@ -121,8 +121,8 @@ func (c podConfirmation) void(req Request, facts Facts) string {
 
 // Confirmation says whether a force delete of the pod would go through because it is confirmed, and if it is confirmed no more, why.
 func Confirmation(pod *corev1.Pod, node Node, now time.Time) (holds bool, void string) {
-	c, is := confirmationOf(pod)
-	if !is {
+	c, ok := confirmationOf(pod)
+	if !ok {
 		return false, ""
 	}
 	void = c.void(Request{Pod: pod}, Facts{Now: now, Node: node})

@@ -78,7 +78,7 @@ func throughKubelet(req Request) string {
 func wayBy(req Request, facts Facts) string {
 	p := req.Pod
 	way := "if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat"
-	if c, is := confirmationOf(p); is {
+	if c, ok := confirmationOf(p); ok {
 		return fmt.Sprintf("its confirmation is void, %s: "+way, c.void(req, facts), p.Namespace, p.Name)
 	}
 	return fmt.Sprintf(way, p.Namespace, p.Name)

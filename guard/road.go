@@ -102,8 +102,8 @@ func VolumeOf(pv *corev1.PersistentVolume) Volume {
 
 // exclusive says whether only one node may use it.
 func (v Volume) exclusive() bool {
-	_, is := policy.Exclusive(v.Modes)
-	return !v.Known || is
+	_, ok := policy.Exclusive(v.Modes)
+	return !v.Known || ok
 }
 
 // Fence is a receipt: somebody made sure that a pod's processes, or all of a node's boot, can do no more harm.

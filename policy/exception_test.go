@@ -75,10 +75,10 @@ func TestExceptionState(t *testing.T) {
 		})
 	}
 	xs := CompileExceptions(t, Exception("base", v1alpha1.LiftMinSeconds))
-	if next, there := xs.NextEnd(Noon); !there || !next.Equal(Noon.Add(time.Hour)) {
-		t.Errorf("the next end is %v, %v", next, there)
+	if next, ok := xs.NextEnd(Noon); !ok || !next.Equal(Noon.Add(time.Hour)) {
+		t.Errorf("the next end is %v, %v", next, ok)
 	}
-	if _, there := xs.NextEnd(Noon.Add(time.Hour)); there {
+	if _, ok := xs.NextEnd(Noon.Add(time.Hour)); ok {
 		t.Error("what has ended ends again")
 	}
 }

@@ -35,7 +35,7 @@ func testMatch(t *testing.T, rows []asked) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			question := policy.NewQuestion(row.request())
+			question := policy.NewEvaluation(row.request())
 			defer question.Done()
 			got, err := Compile(t, PodPolicy("p", row.match...))[0].Match(question)
 			if got != row.want || (err != nil) != (row.says != "") || err != nil && !strings.Contains(err.Error(), row.says) {
@@ -111,7 +111,7 @@ func TestConditionsConcurrently(t *testing.T) {
 	for i := range 8 {
 		wait.Go(func() {
 			for range 50 {
-				question := policy.NewQuestion(asked{pod: Pod(Labelled("app", []string{"web", "db"}[i%2]))}.request())
+				question := policy.NewEvaluation(asked{pod: Pod(Labelled("app", []string{"web", "db"}[i%2]))}.request())
 				if got, err := p.Match(question); got != want[i%2] || err != nil {
 					t.Errorf("got %v, %v", got, err)
 				}

@@ -37,8 +37,8 @@ func exceptionKind() *unstructured.Unstructured {
 
 // trimException keeps of an exception what is read of it: its annotations may be long, and are its tenant's.
 func trimException(in any) (any, error) {
-	u, is := in.(*unstructured.Unstructured)
-	if !is {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
 		return in, nil
 	}
 	kept := exceptionKind()
@@ -49,16 +49,16 @@ func trimException(in any) (any, error) {
 	kept.SetResourceVersion(u.GetResourceVersion())
 	kept.SetCreationTimestamp(u.GetCreationTimestamp())
 	for _, part := range []string{"spec", "status"} {
-		if content, there := u.Object[part]; there {
+		if content, ok := u.Object[part]; ok {
 			kept.Object[part] = content
 		}
 	}
 	// Who may ask for exceptions can ask for many, and for large ones: of those that nobody granted what their status tells is kept, and not for which pods.
-	spec, is := kept.Object["spec"].(map[string]any)
-	if is && grantOf(kept) == nil {
+	spec, ok := kept.Object["spec"].(map[string]any)
+	if ok && grantOf(kept) == nil {
 		told := map[string]any{"allPods": true}
 		for _, field := range []string{"policy", "limits", "until"} {
-			if content, there := spec[field]; there {
+			if content, ok := spec[field]; ok {
 				told[field] = content
 			}
 		}
@@ -119,8 +119,8 @@ func grantedExceptions(ctx context.Context, reader client.Reader) (policy.Except
 
 // grantOf is what stands in the status of who granted it; nil: nobody did.
 func grantOf(o client.Object) any {
-	u, is := o.(*unstructured.Unstructured)
-	if !is {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
 		return nil
 	}
 	grant, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "grant")
@@ -194,8 +194,8 @@ func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (
 }
 
 func (s *ExceptionStore) set(object any) {
-	u, is := object.(*unstructured.Unstructured)
-	if !is {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
 		return
 	}
 	a := readException(u)

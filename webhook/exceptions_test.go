@@ -35,7 +35,7 @@ var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
 	var transform toolscache.TransformFunc
 	for kind, options := range webhook.CacheOptions().ByObject {
-		if _, is := kind.(*unstructured.Unstructured); is {
+		if _, ok := kind.(*unstructured.Unstructured); ok {
 			transform = options.Transform
 		}
 	}

@@ -131,7 +131,7 @@ func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.P
 
 // untilNextEnd is how long it is until the next of them ends; 0: none does.
 func untilNextEnd(exceptions policy.Exceptions, now time.Time) time.Duration {
-	if next, there := exceptions.NextEnd(now); there {
+	if next, ok := exceptions.NextEnd(now); ok {
 		return next.Sub(now)
 	}
 	return 0

@@ -179,7 +179,7 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	if err == nil { // the last of it came too late
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, late))
 	}
-	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -98,9 +98,9 @@ func (l *Limits) Condition(policy types.UID, generation int64) (condition *metav
 	if all == nil {
 		return nil, false
 	}
-	c, there := (*all)[policy]
+	c, ok := (*all)[policy]
 	switch {
-	case !there || c.generation != generation:
+	case !ok || c.generation != generation:
 		return nil, false
 	case c.extent == "":
 		return nil, true

@@ -616,7 +616,7 @@ func TestMutateNodes(t *testing.T) {
 		}
 	}
 	unknownLease := interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-		if _, is := into.(*coordinationv1.Lease); is {
+		if _, ok := into.(*coordinationv1.Lease); ok {
 			return errors.New("timeout")
 		}
 		return c.Get(ctx, key, into, options...)
@@ -798,7 +798,7 @@ func TestBoundWhileTheNodeIsJudged(t *testing.T) {
 			looks := 0
 			live := interceptor.NewClient(silentCluster(dbPod(stateless)), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				err := c.List(ctx, list, options...)
-				if pods, is := list.(*corev1.PodList); is {
+				if pods, ok := list.(*corev1.PodList); ok {
 					if looks++; looks == 2 || tc.every {
 						late := dbPod()
 						late.Name, late.UID = fmt.Sprintf("late-%d", looks-1), types.UID(fmt.Sprint(looks))
@@ -919,7 +919,7 @@ func TestMutateEvictions(t *testing.T) {
 // holding is what a live read finds, with a pod that no finalizer holds: the fake API server keeps no such pod.
 func holding(pod *corev1.Pod) client.Reader {
 	return interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-		if p, is := into.(*corev1.Pod); is && key == client.ObjectKeyFromObject(pod) {
+		if p, ok := into.(*corev1.Pod); ok && key == client.ObjectKeyFromObject(pod) {
 			pod.DeepCopyInto(p)
 			return nil
 		}

@@ -125,8 +125,8 @@ const looks = 3
 func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies policy.Policies, lookup *Lookup, guarding map[string]policy.Removal) bool {
 	for i := range pods {
 		p := &pods[i]
-		pol, known := guarding[p.Namespace]
-		if !known {
+		pol, ok := guarding[p.Namespace]
+		if !ok {
 			pol = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
 			guarding[p.Namespace] = pol
 		}

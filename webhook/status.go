@@ -135,7 +135,7 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 	}
 	var paths []string
 	for _, e := range strict {
-		if field, is := errors.AsType[json.FieldError](e); is {
+		if field, ok := errors.AsType[json.FieldError](e); ok {
 			paths = append(paths, field.FieldPath())
 		}
 	}

@@ -287,7 +287,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				MatchPolicy:    new(admissionregistrationv1.Equivalent),
 				ObjectSelector: &metav1.LabelSelector{},
 				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.NeverMatched(b.cluster.Namespace)},
+					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.ExemptNamespaces(b.cluster.Namespace)},
 				}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

@@ -63,12 +63,12 @@ func (n *Nodes) Len() int {
 func (n *Nodes) Set(node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slot, known := n.slots[node.Name]
+	slot, ok := n.slots[node.Name]
 	switch {
-	case known && alike(n.nodes[slot], node):
+	case ok && alike(n.nodes[slot], node):
 		n.nodes[slot] = node // so that the old one is not kept
 		return
-	case known:
+	case ok:
 	case len(n.free) > 0:
 		slot = n.free[len(n.free)-1]
 		n.free = n.free[:len(n.free)-1]
@@ -84,8 +84,8 @@ func (n *Nodes) Set(node *corev1.Node) {
 func (n *Nodes) Delete(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slot, known := n.slots[name]
-	if !known {
+	slot, ok := n.slots[name]
+	if !ok {
 		return
 	}
 	delete(n.slots, name)
@@ -132,8 +132,8 @@ func (c *column) put(slot uint, node *corev1.Node) {
 	if !ok {
 		return
 	}
-	number, known := c.numbers[value]
-	if !known {
+	number, seen := c.numbers[value]
+	if !seen {
 		number = uint(len(c.numbers))
 		c.numbers[value] = number
 	}
