@@ -1098,7 +1098,7 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 				missed = 1
 			}
 			if diff := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
+# HELP podgrace_reviews_missed_total Admission requests that this replica allowed without judging them, by path: its informers had not synced, or a lookup failed. Requests that never reached a replica are not counted.
 # TYPE podgrace_reviews_missed_total counter
 podgrace_reviews_missed_total{path="/mutate-evictions"} %d
 podgrace_reviews_missed_total{path="/mutate-pods"} 0
@@ -1157,7 +1157,7 @@ func TestRemovalIsTold(t *testing.T) {
 		e.ValidateRemoval(t.Context(), req)
 	}
 	const metric = `
-# HELP podgrace_removals_total Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.
+# HELP podgrace_removals_total Removals judged, by road (the kind of request: delete, eviction, status, finalizer, node, out-of-service, volume-attachment), verdict and reason. Dry runs are not counted.
 # TYPE podgrace_removals_total counter
 podgrace_removals_total{reason="Confirmed",road="delete",verdict="Allow"} 1
 podgrace_removals_total{reason="Finished",road="delete",verdict="Allow"} 1

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stored returns the objects of a kind as an informer holds them, in one namespace or, where that is empty, in all. The
-// cache's own List copies each of them into the list by reflection, even with UnsafeDisableDeepCopy, which a review in a
-// namespace of many Services would pay for. A reader that is no cache is listed.
+// stored returns the objects of a kind from an informer's store, in one namespace or, where that is empty, in all. The cache's own
+// List copies each object into the list by reflection, even with UnsafeDisableDeepCopy, which is expensive in a namespace with
+// many Services. A reader without informers is listed.
 func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, namespace string, list client.ObjectList) ([]T, error) {
 	indexer, err := indexerOf(ctx, reader, kind)
 	if err != nil {
@@ -31,7 +31,7 @@ func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, 
 	return as[T](objects), nil
 }
 
-// Indexed is a reader that is no cache and has the objects of a kind as one has them.
+// Indexed is a reader that is no cache, but has stores with an index as one has.
 type Indexed interface {
 	// Indexer has an index by namespace.
 	Indexer(kind client.Object) toolscache.Indexer

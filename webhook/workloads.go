@@ -15,8 +15,8 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// ValidateWorkloads answers /validate-workloads. It never refuses: it warns the person who applies a workload about what
-// its pods will meet, which otherwise only the events of a controller would tell.
+// ValidateWorkloads answers /validate-workloads. It never refuses: it warns the person who applies a workload if its pods will be refused or changed against a
+// limit, which would otherwise be seen in the Events of its controller only.
 func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) admission.Response {
 	const otherwise = "this workload was not checked"
 	workload := newWorkload(req.Kind.Group, req.Kind.Kind)
@@ -43,7 +43,7 @@ func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) a
 	return response
 }
 
-// foresee says as warnings what the pods of a workload will meet at their creation.
+// foresee returns what will be decided about the pods of a workload at their creation, as warnings.
 func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime.Object) (defaulting.Result, error) {
 	var none defaulting.Result
 	template, err := defaulting.PodOf(workload)
