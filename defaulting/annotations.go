@@ -15,7 +15,7 @@ func annotationPath(key string) string {
 	return annotationsPath + "/" + strings.ReplaceAll(key, "/", "~1")
 }
 
-// annotate writes an annotation that is Podgrace's alone, over whatever the user put there.
+// annotate sets an annotation that only Podgrace may set, and overwrites what the user put there.
 func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string]) {
 	have, present := pod.Annotations[key]
 	if present && have == want.value {
@@ -24,7 +24,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 	if present {
 		r.warn("annotation %s is written by Podgrace only: it was replaced", key)
 	}
-	// Into a map that is not there nothing can be added; but an annotation before this one may have made it.
+	// JSON patch adds nothing to a missing map: it is added first, unless another annotation has done so.
 	made := slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Path == annotationsPath })
 	if len(pod.Annotations) == 0 && !made {
 		r.change(section, OperationAdd, annotationsPath, map[string]string{key: want.value}, "PodPolicy %s", want.name())
@@ -33,7 +33,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 	r.change(section, OperationAdd, annotationPath(key), want.value, "PodPolicy %s", want.name())
 }
 
-// unannotate removes an annotation that is Podgrace's alone from a pod that is to have none.
+// unannotate removes an annotation that only Podgrace may set, from a pod that gets none.
 func (r *Result) unannotate(pod *corev1.Pod, section, key, why string) {
 	if _, present := pod.Annotations[key]; present {
 		r.change(section, OperationRemove, annotationPath(key), nil, "%s", why)

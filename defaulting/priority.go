@@ -35,12 +35,12 @@ func applyPriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	case class.PreemptionPolicy != nil:
 		out.change(section, OperationAdd, "/spec/preemptionPolicy", string(*class.PreemptionPolicy), "PodPolicy %s: as %s says", e.class.name(), class.Name)
 	case spec.PreemptionPolicy != nil:
-		// It was written from the class that the pod no longer has; the new one leaves it to the scheduler's default.
+		// The value is from the class that the pod had; the new class has none.
 		out.change(section, OperationRemove, "/spec/preemptionPolicy", nil, "PodPolicy %s: %s says nothing", e.class.name(), class.Name)
 	}
 }
 
-// given is the class that the pod gets in place of what it has; nil: it keeps that.
+// given is the class that the pod gets; nil: it keeps what it has.
 func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *schedulingv1.PriorityClass {
 	if !e.class.given() || e.skip[v1alpha1.SectionPriority] || choseClass(pod, facts) {
 		return nil
@@ -52,13 +52,13 @@ func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *scheduling
 	return class
 }
 
-// choseClass says whether the pod's class is its own choice.
+// choseClass says whether the pod's class is the user's choice, and not the globalDefault.
 func choseClass(pod *corev1.Pod, facts Facts) bool {
 	name := pod.Spec.PriorityClassName
 	return name != "" && (facts.GlobalDefault == nil || name != facts.GlobalDefault.Name)
 }
 
-// givable returns the policy's class, or nil where it can't be given; the pod is then created as it is.
+// givable returns the policy's class; nil: it can't be given (it does not exist, for instance), and the pod stays as it is.
 func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass {
 	name := e.class.value
 	class, ok := facts.PriorityClasses[name]
@@ -113,7 +113,7 @@ func hintDefault(pod *corev1.Pod, facts Facts) string {
 	return WordsDefault
 }
 
-// allowing is whose lists allow what is allowed, for messages.
+// allowing names the policies that allow classes, for messages.
 func allowing(policies []string) string {
 	if len(policies) == 1 {
 		return fmt.Sprintf(WordsOneAllows, policies[0])

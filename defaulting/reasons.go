@@ -2,7 +2,7 @@ package defaulting
 
 import "github.com/podgrace/podgrace/policy"
 
-// The reasons of refusals.
+// The reasons for which pods are refused.
 var (
 	becauseEnforcementForged = policy.Reason{Code: "EnforcementForged", Short: "The enforcement annotation is not the policies'",
 		Help: "Podgrace alone writes podgrace.dev/enforcement. Remove the annotation from the manifest."}
@@ -24,7 +24,7 @@ var (
 		Help: "Make room in enough topology domains, or give the pod constraints of its own."}
 )
 
-// Refusals are the reasons of refusals.
+// Refusals are all reasons for which pods are refused.
 func Refusals() []policy.Reason {
 	return []policy.Reason{
 		becauseEnforcementForged,
