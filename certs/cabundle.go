@@ -69,7 +69,7 @@ func (c *CABundle) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	state, err := readState(&secret)
 	if err != nil { // cert-manager's authority, in every replica, mends it
-		log.Error(err, "the CA's Secret cannot be used; a replica makes another CA", "secret", SecretName)
+		log.Error(err, "CA Secret is invalid; a replica creates a new CA", "secret", SecretName)
 		return reconcile.Result{}, nil
 	}
 	found, err := readConfigurations(ctx, c.Client)

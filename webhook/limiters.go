@@ -26,8 +26,8 @@ func newLimiters(perSecond rate.Limit, burst int) *limiters {
 // allow says whether one more is within the limit of a key, and counts it.
 func (l *limiters) allow(key string) bool {
 	l.mu.Lock()
-	limit, known := l.by.Get(key)
-	if !known {
+	limit, ok := l.by.Get(key)
+	if !ok {
 		limit = rate.NewLimiter(l.perSecond, l.burst)
 		l.by.Add(key, limit)
 	}

@@ -84,7 +84,7 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 // guarding returns what the policies say about the removal: for Nodes and VolumeAttachments, which have no namespace, those of all namespaces. A detach by the
 // attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
-	if namespace, _, is := strings.Cut(facts.Volume.Claim, "/"); is {
+	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
 		return policies.Removal(e.Lookup.current().Namespace(ctx, namespace), e.Namespace)
 	}
 	switch r.Road {
