@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/fieldpath"
 )
 
 const annotationsPath = "/metadata/annotations"
 
-// annotationPath is the JSON pointer of an annotation; a slash in a key is written ~1 (RFC 6901).
+// annotationPath is the JSON pointer of an annotation.
 func annotationPath(key string) string {
-	return annotationsPath + "/" + strings.ReplaceAll(key, "/", "~1")
+	return fieldpath.Path{"metadata", "annotations", key}.Pointer()
 }
 
 // annotate sets an annotation that only Podgrace may set, and overwrites what the user put there.
@@ -22,22 +24,25 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 		return
 	}
 	if present {
-		r.warn("annotation %s is written by Podgrace only: it was replaced", key)
+		r.warn(becauseAnnotationReserved, "annotation %s is written by Podgrace only: it was replaced", key)
 	}
 	// JSON patch adds nothing to a missing map: it is added first, unless another annotation has done so.
 	made := slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Path == annotationsPath })
-	if len(pod.Annotations) == 0 && !made {
-		r.change(section, OperationAdd, annotationsPath, map[string]string{key: want.value}, "PodPolicy %s", want.name())
-		return
+	c := Change{Section: section, Policy: want.name(), Path: annotationPath(key), Value: want.value, Why: "PodPolicy " + want.name()}
+	if present {
+		c.Before = have
 	}
-	r.change(section, OperationAdd, annotationPath(key), want.value, "PodPolicy %s", want.name())
+	if len(pod.Annotations) == 0 && !made {
+		c.Path, c.Value = annotationsPath, map[string]string{key: want.value}
+	}
+	r.change(c)
 }
 
 // unannotate removes an annotation that only Podgrace may set, from a pod that gets none.
 func (r *Result) unannotate(pod *corev1.Pod, section, key, why string) {
-	if _, present := pod.Annotations[key]; present {
-		r.change(section, OperationRemove, annotationPath(key), nil, "%s", why)
-		r.warn("annotation %s is written by Podgrace only: it was removed", key)
+	if have, present := pod.Annotations[key]; present {
+		r.change(Change{Section: section, Path: annotationPath(key), Before: have, Why: why})
+		r.warn(becauseAnnotationReserved, "annotation %s is written by Podgrace only: it was removed", key)
 	}
 }
 
@@ -47,11 +52,10 @@ func patchAnnotations(pod *corev1.Pod, c Change) {
 		pod.Annotations = maps.Clone(c.Value.(map[string]string))
 		return
 	}
-	key, ok := strings.CutPrefix(c.Path, annotationsPath+"/")
-	if !ok {
+	if !strings.HasPrefix(c.Path, annotationsPath+"/") {
 		return
 	}
-	key = strings.ReplaceAll(key, "~1", "/")
+	key := fieldpath.OfPointer(c.Path)[2]
 	delete(pod.Annotations, key)
 	if c.Operation == OperationAdd {
 		pod.Annotations[key] = c.Value.(string)

@@ -1,101 +1,13 @@
 package defaulting
 
 import (
-	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podgrace/podgrace/page"
 	"github.com/podgrace/podgrace/policy"
 )
-
-// Operation is what a Change does, in the words of JSON patch (RFC 6902).
-type Operation string
-
-// The operations of a Change. OperationAdd also replaces a field that is there.
-const (
-	OperationAdd    Operation = "add"
-	OperationRemove Operation = "remove"
-)
-
-// Change is one field of the pod that is to be changed.
-type Change struct {
-	// Section of the policy that the change follows from: priority, topologySpread, gracePeriod, node or removal.
-	Section string
-	// Operation to do at Path.
-	Operation Operation
-	// Path is the JSON pointer (RFC 6901) of the field in the pod.
-	Path string
-	// Value to put there, as encoding/json marshals it; nil for OperationRemove.
-	Value any
-	// Why, for a person: the policy and the reason.
-	Why string
-}
-
-// Warning is a remark for the person who creates the pod, by the rules of the API server's warnings: one line, at most
-// 256 bytes.
-type Warning string
-
-// Denial says why a pod is refused.
-type Denial struct {
-	// Reason is the rule that decided.
-	Reason policy.Reason
-	// Message for the person: what is wrong, by which policy, and what to do instead.
-	Message string
-}
-
-// Result is what was decided about one pod.
-type Result struct {
-	Changes  []Change
-	Warnings []Warning
-	Denials  []Denial
-	// Unjudged is why it was not checked whether hard constraints are feasible; empty: it was, or there are none.
-	Unjudged Unjudged
-	// Policies that hold for the pod, the heaviest first.
-	Policies []string
-	// Exceptions that made a difference: without them the pod would be refused, or changed otherwise.
-	Exceptions []Lifted
-}
-
-func (r *Result) change(section string, op Operation, path string, value any, why string, args ...any) {
-	r.Changes = append(r.Changes, Change{Section: section, Operation: op, Path: path, Value: value, Why: fmt.Sprintf(why, args...)})
-}
-
-func (r *Result) warn(format string, args ...any) {
-	w := Shorten(fmt.Sprintf(format, args...))
-	if !slices.Contains(r.Warnings, w) {
-		r.Warnings = append(r.Warnings, w)
-	}
-}
-
-func (r *Result) deny(reason policy.Reason, format string, args ...any) {
-	r.Denials = append(r.Denials, Denial{Reason: reason, Message: fmt.Sprintf(format, args...)})
-}
-
-// MaxWarning is the length in bytes over which the API server truncates a warning
-// (apiserver/pkg/admission/plugin/webhook: AdmissionResponse.warnings).
-const MaxWarning = 256
-
-// Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
-// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Characters that reverse or hide text are
-// replaced.
-func Shorten(s string) Warning {
-	s = page.Printable(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?")))
-	if len(s) <= MaxWarning {
-		return Warning(s)
-	}
-	const dots = "..."
-	return Warning(strings.ToValidUTF8(s[:MaxWarning-len(dots)], "") + dots)
-}
 
 // rule is one part of the decision. Rules read the pod as it was received and change different fields, so that their
 // order matters only for the order of what they say.
@@ -134,7 +46,7 @@ func (e *Effective) run(req policy.Request, facts Facts, step func(rule) decide)
 		return result
 	}
 	for _, w := range e.warnings {
-		result.warn("%s", w)
+		result.warn(w.Reason, "%s", w.Message)
 	}
 	e.judge(rules, req, facts, step, &result)
 	e.letThrough(req, facts, step, &result)
@@ -176,7 +88,7 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 			if c.Operation == OperationAdd {
 				pod.Spec.PreemptionPolicy = new(corev1.PreemptionPolicy(c.Value.(string)))
 			}
-		case "/spec/topologySpreadConstraints":
+		case SpreadPath:
 			pod.Spec.TopologySpreadConstraints = c.Value.([]corev1.TopologySpreadConstraint)
 		case gracePath:
 			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))

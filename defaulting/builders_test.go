@@ -228,7 +228,7 @@ func (s scenario) compare(t *testing.T, got defaulting.Result) {
 	}
 	CompareTexts(t, "denials", s.denials, denials)
 	for _, w := range got.Warnings {
-		if problem := unfit(w); problem != "" {
+		if problem := unfit(w.Message); problem != "" {
 			t.Errorf("warning %q %s", w, problem)
 		}
 	}
@@ -236,13 +236,13 @@ func (s scenario) compare(t *testing.T, got defaulting.Result) {
 
 // unfit says why a warning would not reach the user: the API server truncates long ones and drops those with control
 // characters (k8s.io/apimachinery/pkg/util/net NewWarningHeader).
-func unfit(w defaulting.Warning) string {
+func unfit(w string) string {
 	switch {
 	case len(w) > 256:
 		return fmt.Sprintf("has %d bytes", len(w))
-	case !utf8.ValidString(string(w)):
+	case !utf8.ValidString(w):
 		return "is not UTF-8"
-	case strings.ContainsFunc(string(w), unicode.IsControl):
+	case strings.ContainsFunc(w, unicode.IsControl):
 		return "has control characters: the API server drops it"
 	case w == "":
 		return "is empty"
@@ -253,7 +253,7 @@ func unfit(w defaulting.Warning) string {
 func texts(warnings []defaulting.Warning) []string {
 	var list []string
 	for _, w := range warnings {
-		list = append(list, string(w))
+		list = append(list, w.Message)
 	}
 	return list
 }

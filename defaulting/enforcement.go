@@ -26,7 +26,7 @@ func validateEnforcement(req policy.Request, e *Effective, _ Facts, out *Result)
 	have, present := req.Pod.Annotations[v1alpha1.AnnotationEnforcement]
 	switch {
 	case !present && e.node.given():
-		out.warn("annotation %s is missing: the mutating webhook was not called, the node keeps its defaults for this pod instead of what PodPolicy %s says", v1alpha1.AnnotationEnforcement, e.node.name())
+		out.warn(becauseNotMutated, "annotation %s is missing: the mutating webhook was not called, the node keeps its defaults for this pod instead of what PodPolicy %s says", v1alpha1.AnnotationEnforcement, e.node.name())
 	case present && !e.node.given():
 		out.deny(becauseEnforcementForged, "annotation %s is written by Podgrace only, and no PodPolicy gives node settings to this pod. Remove the annotation; if a policy was being changed this moment, try again", v1alpha1.AnnotationEnforcement)
 	case present && !sameEnforcement(have, e.node.value):

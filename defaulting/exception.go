@@ -22,6 +22,15 @@ func (l Lifted) String() string {
 	return fmt.Sprintf("PolicyException %s holds for this pod until %s: it lifts %s of PodPolicy %s (owner: %s)", x.Name, x.Spec.Until, join(l.Limits), x.Spec.Policy, x.Spec.Owner)
 }
 
+// AuditOf is the text for the audit log about all exceptions that made a difference.
+func AuditOf(lifted []Lifted) string {
+	words := make([]string, len(lifted))
+	for i, l := range lifted {
+		words[i] = l.Audit()
+	}
+	return strings.Join(words, "; ")
+}
+
 // Audit is the text for the audit log.
 func (l Lifted) Audit() string {
 	x := l.Exception
@@ -80,6 +89,6 @@ func (e *Effective) letThrough(req policy.Request, facts Facts, step func(rule) 
 	}
 	out.Exceptions = e.lifted
 	for _, l := range e.lifted[:min(len(e.lifted), maxNamed)] {
-		out.warn("%s", l)
+		out.warn(becauseExcepted, "%s", l)
 	}
 }

@@ -84,7 +84,7 @@ func TestExceptions(t *testing.T) {
 			if !slices.Equal(reasons, tc.reasons) {
 				t.Errorf("refused %v, want %v", result.Denials, tc.reasons)
 			}
-			told := slices.ContainsFunc(result.Warnings, func(w defaulting.Warning) bool { return tc.warns != "" && strings.HasPrefix(string(w), tc.warns) })
+			told := slices.ContainsFunc(result.Warnings, func(w defaulting.Warning) bool { return tc.warns != "" && strings.HasPrefix(w.Message, tc.warns) })
 			if told != (tc.warns != "") || (len(result.Exceptions) > 0) != (tc.warns != "") {
 				t.Errorf("warnings %q, exceptions %v; want %q", result.Warnings, result.Exceptions, tc.warns)
 			}
@@ -149,7 +149,7 @@ func TestExceptionsAreAsPoliciesWithoutTheLimits(t *testing.T) {
 		for name, results := range map[string][2]defaulting.Result{"apply": {w.apply(), plain.apply()}, "validate": {w.validate(), plain.validate()}} {
 			got, want := results[0], results[1]
 			got.Exceptions = nil
-			got.Warnings = slices.DeleteFunc(got.Warnings, func(m defaulting.Warning) bool { return strings.HasPrefix(string(m), "PolicyException ") })
+			got.Warnings = slices.DeleteFunc(got.Warnings, func(m defaulting.Warning) bool { return strings.HasPrefix(m.Message, "PolicyException ") })
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("%s: %s", name, diff)
 			}
@@ -163,7 +163,7 @@ func TestWarningsAreHarmless(t *testing.T) {
 		"team \u202eevil\u202c": "team ?evil?", "a\nb\x1b[2J": "a b [2J", "a\u2800b\u3164": "a?b?", "\xff": "?", "ünïcode 世界": "ünïcode 世界",
 		strings.Repeat("é", 200): strings.Repeat("é", 126) + "...",
 	} {
-		if got := defaulting.Shorten(in); string(got) != want {
+		if got := defaulting.Shorten(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}

@@ -136,7 +136,7 @@ func FuzzSkipAnnotation(f *testing.F) {
 			t.Fatalf("%q: denials %v, %d warnings", text, result.Denials, len(result.Warnings))
 		}
 		for _, w := range result.Warnings {
-			if problem := unfit(w); problem != "" {
+			if problem := unfit(w.Message); problem != "" {
 				t.Fatalf("warning %q %s", w, problem)
 			}
 		}

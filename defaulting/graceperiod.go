@@ -25,9 +25,9 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	}
 	want, why := e.settle(have, stops, zero)
 	if want != have {
-		out.change(string(v1alpha1.SectionGracePeriod), OperationAdd, gracePath, want, "%s", why.text)
+		out.change(Change{Section: string(v1alpha1.SectionGracePeriod), Policy: why.policy, Path: gracePath, Before: pointed(req.Pod.Spec.TerminationGracePeriodSeconds), Value: want, Why: why.text})
 		if !why.isDefault {
-			out.warn("terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
+			out.warn(becauseGracePeriodOutOfBounds, "terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
 		}
 	}
 	if want == 0 && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -38,9 +38,12 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	e.remarkStops(want, stops, probes, out)
 }
 
+// because is why a grace period is another one, and by which policy, the last of several.
+type because struct{ policy, text string }
+
 // reasonWhy is why a grace period was changed.
 type reasonWhy struct {
-	text      string
+	because
 	isDefault bool
 }
 
@@ -51,57 +54,57 @@ func (e *Effective) settle(have int64, stops preStops, zero zeroGrace) (int64, r
 	value, why := have, reasonWhy{}
 	if zero.action() == v1alpha1.ZeroGraceRaise {
 		value = graceperiod.Unset
-		why.add("PodPolicy " + zero.by.name() + ": with 0 every delete of this protected pod would be a force delete")
+		why.add(zero.by.name(), "PodPolicy "+zero.by.name()+": with 0 every delete of this protected pod would be a force delete")
 	}
 	for range 2 {
 		if value == graceperiod.Unset && e.grace.given() && !e.skip[v1alpha1.SectionGracePeriod] {
 			why.isDefault = why.text == ""
 			value = max(e.grace.value, stops.known, stops.sleep)
-			why.add("PodPolicy " + e.grace.name() + ": default " + seconds(e.grace.value) + " (30 counts as unset)")
+			why.add(e.grace.name(), "PodPolicy "+e.grace.name()+": default "+seconds(e.grace.value)+" (30 counts as unset)")
 			switch value {
 			case e.grace.value:
 			case stops.known:
-				why.add("raised because " + stops.describe())
+				why.add(e.grace.name(), "raised because "+stops.describe())
 			default:
-				why.add("raised because " + stops.sleeper + " sleeps " + seconds(stops.sleep))
+				why.add(e.grace.name(), "raised because "+stops.sleeper+" sleeps "+seconds(stops.sleep))
 			}
 		}
 		bounded, reason := e.bound(value, stops)
 		if bounded != value {
 			// A default that a limit changes was not chosen by the user, who needs no warning.
-			why.add(reason)
+			why.add(reason.policy, reason.text)
 		}
 		value = bounded
 	}
 	return value, why
 }
 
-func (w *reasonWhy) add(text string) {
+func (w *reasonWhy) add(policy, text string) {
 	if w.text != "" {
 		w.text += "; "
 	}
-	w.text += text
+	w.policy, w.text = policy, w.text+text
 }
 
 // bound applies the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
 // period put below a sleep action, because the API server refuses such a pod with less clear words than
 // validateGracePeriod has.
-func (e *Effective) bound(value int64, stops preStops) (int64, string) {
-	low, high, why := int64(0), int64(math.MaxInt64), ""
+func (e *Effective) bound(value int64, stops preStops) (int64, because) {
+	low, high := int64(0), int64(math.MaxInt64)
+	var why, maximum because
 	if e.margin.given() && stops.known > 0 {
-		low, why = stops.known+e.margin.value, fmt.Sprintf(WordsMargin, e.margin.name(), stops.describe(), seconds(e.margin.value))
+		low, why = stops.known+e.margin.value, because{e.margin.name(), fmt.Sprintf(WordsMargin, e.margin.name(), stops.describe(), seconds(e.margin.value))}
 	}
-	maximum := ""
 	if e.maxGrace.given() {
-		high, maximum = e.maxGrace.value, fmt.Sprintf(WordsMaximum, e.maxGrace.name(), seconds(e.maxGrace.value))
+		high, maximum = e.maxGrace.value, because{e.maxGrace.name(), fmt.Sprintf(WordsMaximum, e.maxGrace.name(), seconds(e.maxGrace.value))}
 		if low > high {
-			low, why = high, maximum+WordsAlthough+stops.describe()
+			low, why = high, because{maximum.policy, maximum.text + WordsAlthough + stops.describe()}
 		}
 	}
 	if e.minGrace.given() && e.minGrace.value > low {
-		low, why = e.minGrace.value, fmt.Sprintf(WordsMinimum, e.minGrace.name(), seconds(e.minGrace.value))
+		low, why = e.minGrace.value, because{e.minGrace.name(), fmt.Sprintf(WordsMinimum, e.minGrace.name(), seconds(e.minGrace.value))}
 		if low > high {
-			high, maximum = low, maximum+WordsBut+why
+			high, maximum = low, because{why.policy, maximum.text + WordsBut + why.text}
 		}
 	}
 	switch {
@@ -110,25 +113,25 @@ func (e *Effective) bound(value int64, stops preStops) (int64, string) {
 	case value > max(high, stops.sleep):
 		return max(high, stops.sleep), maximum
 	}
-	return value, ""
+	return value, because{}
 }
 
 // remarkStops warns about preStop hooks whose length is unknown, or that may not fit into the grace period.
 func (e *Effective) remarkStops(grace int64, stops preStops, probes []probeGrace, out *Result) {
 	if e.margin.given() {
 		if len(stops.unknown) > 0 {
-			out.warn("preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
+			out.warn(becausePreStop, "preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
 				strings.Join(stops.unknown, ", "), seconds(grace), e.margin.name(), seconds(e.margin.value))
 		}
 		if stops.known+e.margin.value > grace && stops.known > 0 {
-			out.warn("%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
+			out.warn(becausePreStop, "%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
 		}
 	}
 	if !e.managesGrace() {
 		return
 	}
 	if longer := longerThan(grace, probes); len(longer) > 0 {
-		out.warn("container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
+		out.warn(becauseProbeLonger, "container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
 	}
 }
 
@@ -156,7 +159,7 @@ func validateGracePeriod(req policy.Request, e *Effective, facts Facts, out *Res
 	}
 	want, why := e.bound(have, stops)
 	if want != have {
-		out.deny(becauseGracePeriodOutOfBounds, WordsBounds, have, want, why, want)
+		out.deny(becauseGracePeriodOutOfBounds, WordsBounds, have, want, why.text, want)
 	}
 	e.validateProbes(probesOf(req.Pod), out)
 	if want == have && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -204,7 +207,7 @@ func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }
 
 // warn puts what to do first, as long warnings are truncated and the reason why the pod is protected can be long.
 func (z zeroGrace) warn(out *Result) {
-	out.warn("terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
+	out.warn(becauseZeroGracePeriod, "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
 		z.by.name(), z.because)
 }
 

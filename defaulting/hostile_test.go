@@ -92,7 +92,7 @@ func TestHostilePods(t *testing.T) {
 				t.Errorf("%d warnings", len(said))
 			}
 			for _, w := range append(said.UnsortedList(), foreseen.Warnings...) {
-				if problem := unfit(w); problem != "" {
+				if problem := unfit(w.Message); problem != "" {
 					t.Errorf("warning %q %s", w, problem)
 				}
 			}
@@ -177,7 +177,7 @@ func TestHostileCost(t *testing.T) {
 			if len(effective.Validate(s.request(), s.facts).Denials) == 0 {
 				t.Error("its limit does not hold")
 			}
-			if !slices.ContainsFunc(append(applied.Warnings, effective.Validate(s.request(), s.facts).Warnings...), func(w defaulting.Warning) bool { return strings.Contains(string(w), tt.warns) }) {
+			if !slices.ContainsFunc(append(applied.Warnings, effective.Validate(s.request(), s.facts).Warnings...), func(w defaulting.Warning) bool { return strings.Contains(w.Message, tt.warns) }) {
 				t.Errorf("nobody is told: %q", applied.Warnings)
 			}
 		})

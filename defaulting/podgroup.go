@@ -34,7 +34,7 @@ func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, own
 	} else if !strict.allowed.permits(class) {
 		out.Exceptions = slices.DeleteFunc(excepting.lifted, func(l Lifted) bool { return !slices.Contains(l.Limits, v1alpha1.LiftAllowedClassNames) })
 		for _, l := range out.Exceptions {
-			out.warn("%s", l)
+			out.warn(becauseExcepted, "%s", l)
 		}
 	}
 	return out

@@ -28,19 +28,37 @@ func applyPriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	if spec.PriorityClassName != "" {
 		why = "the pod has " + spec.PriorityClassName + ", the cluster's globalDefault, which counts as none chosen"
 	}
-	section := string(v1alpha1.SectionPriority)
-	out.change(section, OperationAdd, "/spec/priorityClassName", class.Name, "PodPolicy %s: %s", e.class.name(), why)
-	out.change(section, OperationAdd, "/spec/priority", class.Value, "PodPolicy %s: the value of %s", e.class.name(), class.Name)
+	change := func(path string, before, value any, why string) {
+		out.change(Change{Section: string(v1alpha1.SectionPriority), Policy: e.class.name(), Path: path, Before: before, Value: value, Why: "PodPolicy " + e.class.name() + ": " + why})
+	}
+	change("/spec/priorityClassName", given(spec.PriorityClassName), class.Name, why)
+	change("/spec/priority", pointed(spec.Priority), class.Value, "the value of "+class.Name)
 	switch {
 	case class.PreemptionPolicy != nil:
-		out.change(section, OperationAdd, "/spec/preemptionPolicy", string(*class.PreemptionPolicy), "PodPolicy %s: as %s says", e.class.name(), class.Name)
+		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), string(*class.PreemptionPolicy), "as "+class.Name+" says")
 	case spec.PreemptionPolicy != nil:
 		// The value is from the class that the pod had; the new class has none.
-		out.change(section, OperationRemove, "/spec/preemptionPolicy", nil, "PodPolicy %s: %s says nothing", e.class.name(), class.Name)
+		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), nil, class.Name+" says nothing")
 	}
 }
 
-// given is the class that the pod gets; nil: it keeps what it has.
+// given is a text, or nil where it is empty.
+func given(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// pointed is a value, or nil where there is none.
+func pointed[T any](value *T) any {
+	if value == nil {
+		return nil
+	}
+	return *value
+}
+
+// given is the class that the pod gets in place of what it has; nil: it keeps that.
 func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *schedulingv1.PriorityClass {
 	if !e.class.given() || e.skip[v1alpha1.SectionPriority] || choseClass(pod, facts) {
 		return nil
@@ -64,13 +82,13 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	class, ok := facts.PriorityClasses[name]
 	switch {
 	case facts.PriorityClasses == nil, !ok && facts.Partial:
-		out.warn("PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseClassUnknown, "PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !ok:
-		out.warn("PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseNoSuchClass, "PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > policy.HighestUserPriority:
-		out.warn("PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
+		out.warn(becauseSystemClass, "PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
 	case !e.allowed.permits(name):
-		out.warn("PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
+		out.warn(becausePriorityClassNotAllowed, "PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
 	default:
 		return class
 	}
@@ -87,13 +105,13 @@ func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result
 	if spec.PriorityClassName == "" {
 		return
 	}
-	class, ok := facts.PriorityClasses[spec.PriorityClassName]
-	if !ok && facts.Partial {
-		out.warn("PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
+	class, known := facts.PriorityClasses[spec.PriorityClassName]
+	if !known && facts.Partial {
+		out.warn(becauseClassUnknown, "PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
 		return
 	}
-	if !ok {
-		out.warn("PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
+	if !known {
+		out.warn(becauseNoSuchClass, "PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return
 	}
 	if ptr.Deref(spec.Priority, 0) != class.Value {

@@ -89,11 +89,11 @@ func patchProbe(pod *corev1.Pod, name string, seconds int64) {
 func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 	moves := e.moves(probes)
 	for _, m := range moves {
-		out.change(string(v1alpha1.SectionGracePeriod), OperationAdd, m.path, m.want, "%s", m.why)
+		out.change(Change{Section: string(v1alpha1.SectionGracePeriod), Policy: m.why.policy, Path: m.path, Before: m.seconds, Value: m.want, Why: m.why.text})
 	}
 	if len(moves) > 0 {
 		m := moves[0]
-		out.warn("terminationGracePeriodSeconds of %s is now %d, not %d: %s%s", m.whose(), m.want, m.seconds, m.why, others(len(moves)))
+		out.warn(becauseGracePeriodOutOfBounds, "terminationGracePeriodSeconds of %s is now %d, not %d: %s%s", m.whose(), m.want, m.seconds, m.why.text, others(len(moves)))
 	}
 	for _, m := range moves {
 		m.seconds = m.want
@@ -104,7 +104,7 @@ func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 func (e *Effective) validateProbes(probes []probeGrace, out *Result) {
 	if moves := e.moves(probes); len(moves) > 0 {
 		m := moves[0]
-		out.deny(becauseGracePeriodOutOfBounds, WordsProbe, m.whose(), m.seconds, m.want, m.why, others(len(moves)), m.want)
+		out.deny(becauseGracePeriodOutOfBounds, WordsProbe, m.whose(), m.seconds, m.want, m.why.text, others(len(moves)), m.want)
 	}
 }
 
@@ -112,7 +112,7 @@ func (e *Effective) validateProbes(probes []probeGrace, out *Result) {
 type move struct {
 	*probeGrace
 	want int64
-	why  string
+	why  because
 }
 
 func (e *Effective) moves(probes []probeGrace) []move {

@@ -463,7 +463,7 @@ func TestLimitsHoldAndWarn(t *testing.T) {
 		applied := w.apply()
 		have, got := *w.pod.Spec.TerminationGracePeriodSeconds, *w.after(t, applied).pod.Spec.TerminationGracePeriodSeconds
 		warned := slices.ContainsFunc(applied.Warnings, func(m defaulting.Warning) bool {
-			return strings.HasPrefix(string(m), fmt.Sprintf("terminationGracePeriodSeconds is now %d, not %d: PodPolicy ", got, have))
+			return strings.HasPrefix(m.Message, fmt.Sprintf("terminationGracePeriodSeconds is now %d, not %d: PodPolicy ", got, have))
 		})
 		if have != 30 && got != have && !warned {
 			t.Fatalf("a chosen grace period of %d became %d without a warning: %q", have, got, applied.Warnings)
@@ -528,7 +528,7 @@ func TestLimitsHoldForProbes(t *testing.T) {
 			}
 		}
 		warned := slices.ContainsFunc(applied.Warnings, func(m defaulting.Warning) bool {
-			return strings.Contains(string(m), "Probe of container ") && strings.Contains(string(m), " is now ")
+			return strings.Contains(m.Message, "Probe of container ") && strings.Contains(m.Message, " is now ")
 		})
 		if moved != warned {
 			t.Fatalf("moved: %v, warnings %q", moved, applied.Warnings)
@@ -662,7 +662,7 @@ func TestValidateAcceptsWhatApplyMakes(t *testing.T) {
 // zeroWarnings are those about a 0 that is left.
 func zeroWarnings(r defaulting.Result) []defaulting.Warning {
 	return slices.DeleteFunc(slices.Clone(r.Warnings), func(w defaulting.Warning) bool {
-		return !strings.HasPrefix(string(w), "terminationGracePeriodSeconds is 0, ")
+		return !strings.HasPrefix(w.Message, "terminationGracePeriodSeconds is 0, ")
 	})
 }
 
@@ -737,7 +737,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 		skipping(odd)(w.pod)
 		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), OwnNamespace).Foresee(w.request(), w.facts)} {
 			for _, warning := range r.Warnings {
-				if problem := unfit(warning); problem != "" {
+				if problem := unfit(warning.Message); problem != "" {
 					t.Fatalf("warning %q %s", warning, problem)
 				}
 			}

@@ -24,6 +24,43 @@ var (
 		Help: "Make room in enough topology domains, or give the pod constraints of its own."}
 )
 
+// PriorityRefused is the reason of the API server's own Priority plugin.
+var PriorityRefused = policy.Reason{Code: "Priority", Short: "The API server refuses the pod's priority", Help: "Its Priority plugin does, before any webhook: name a PriorityClass that exists, and leave spec.priority out."}
+
+// The reasons of warnings; what could be refused as well is warned about for the reason of its refusal.
+var (
+	// NoSelector: nothing says which pods belong together.
+	NoSelector = policy.Reason{Code: "NoSelector", Short: "No selector can be derived for topology spread constraints",
+		Help: "Have a Service or a controller with a selector, or ownerRules in the policy."}
+	// ConditionFailed: whether a policy is for the pod is uncertain.
+	ConditionFailed = policy.Reason{Code: "ConditionFailed", Short: "A match condition could not be evaluated",
+		Help: "Write the policy's match condition so that it can be evaluated for every pod."}
+	becauseNamespaceUnknown = policy.Reason{Code: "NamespaceUnknown", Short: "The namespace could not be looked up",
+		Help: "Policies that select by its labels were left out. Create the pod again."}
+	becauseSkipRefused = policy.Reason{Code: "SkipRefused", Short: "The pod may not decline this default",
+		Help: "Only sections in the policy's allowSkip can be declined by annotation."}
+	becauseAnnotationReserved = policy.Reason{Code: "AnnotationReserved", Short: "An annotation that only Podgrace writes was in the manifest",
+		Help: "Remove the annotation from the manifest."}
+	becauseNotMutated = policy.Reason{Code: "NotMutated", Short: "The mutating webhook was not called",
+		Help: "See why it was not: the pod lacks what the policies give it."}
+	becauseExcepted = policy.Reason{Code: "Excepted", Short: "A PolicyException lifts limits for the pod",
+		Help: "Mend the workload before the exception ends."}
+	becauseClassUnknown = policy.Reason{Code: "PriorityClassUnknown", Short: "Whether the PriorityClass exists is not known",
+		Help: "Give the PriorityClass with the cluster's state."}
+	becauseNoSuchClass = policy.Reason{Code: "NoPriorityClass", Short: "The PriorityClass does not exist",
+		Help: "Create it, or name another one in the policy."}
+	becauseSystemClass = policy.Reason{Code: "SystemPriorityClass", Short: "The PriorityClass is the system's",
+		Help: "Name a class of at most 1000000000 in the policy."}
+	becauseSpreadUnjudged = policy.Reason{Code: "SpreadUnjudged", Short: "Whether the constraints can be met was not looked at",
+		Help: "Shorten the pod's node affinity and tolerations."}
+	becauseSpreadsNothing = policy.Reason{Code: "SpreadsNothing", Short: "The constraints count only the pod itself",
+		Help: "Leave the pod's own labels out of the selectors that select it."}
+	becausePreStop = policy.Reason{Code: "PreStop", Short: "preStop leaves too little of the grace period, or an unknown part of it",
+		Help: "Shorten preStop, or raise the grace period."}
+	becauseProbeLonger = policy.Reason{Code: "ProbeGracePeriodLonger", Short: "A failed probe stops the pod more slowly than a delete",
+		Help: "Lower the probe's terminationGracePeriodSeconds."}
+)
+
 // Refusals are all reasons for which pods are refused.
 func Refusals() []policy.Reason {
 	return []policy.Reason{

@@ -201,7 +201,7 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	}
 	pod := req.Pod.DeepCopy()
 	if err := ResolvePriority(pod, facts); err != nil {
-		out.warn("its pods will be refused: %v", err)
+		out.warn(PriorityRefused, "its pods will be refused: %v", err)
 		return out
 	}
 	req.Pod = pod
@@ -213,7 +213,7 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 		denials = e.Validate(req, facts).Denials
 	}
 	for _, d := range denials {
-		out.warn("its pods will be refused: %s", d.Message)
+		out.warn(d.Reason, "its pods will be refused: %s", d.Message)
 	}
 	return out
 }

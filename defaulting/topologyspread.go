@@ -12,6 +12,9 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
+// SpreadPath is where the constraints of a pod are.
+const SpreadPath = "/spec/topologySpreadConstraints"
+
 // applyTopologySpread gives the policy's constraints to a pod that has none.
 func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Result) {
 	if !e.spread.given() || wantsSpread(req.Pod, e) != "" {
@@ -20,7 +23,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	section := e.spread.value
 	selector, why := deriveSelector(req.Pod, section.OwnerRules, facts)
 	if selector == nil {
-		out.warn("PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
+		out.warn(NoSelector, "PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
 		return
 	}
 	constraints := build(req.Pod, section, selector)
@@ -29,7 +32,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 		var problems map[int]string
 		problems, out.Unjudged = infeasible(req.Pod, constraints, facts)
 		if out.Unjudged == TooDear {
-			out.warn("PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), comparisons(req.Pod, facts.Nodes.Len()))
+			out.warn(becauseSpreadUnjudged, "PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), comparisons(req.Pod, facts.Nodes.Len()))
 		}
 		if len(problems) > 0 {
 			constraints = onInfeasible(e, constraints, problems, out)
@@ -38,8 +41,8 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	if len(out.Denials) > 0 {
 		return
 	}
-	out.change(string(v1alpha1.SectionTopologySpread), OperationAdd, "/spec/topologySpreadConstraints", constraints,
-		"PodPolicy %s: the pod has no constraints; selector %s", e.spread.name(), metav1.FormatLabelSelector(selector))
+	out.change(Change{Section: string(v1alpha1.SectionTopologySpread), Policy: e.spread.name(), Path: SpreadPath, Value: constraints,
+		Why: "PodPolicy " + e.spread.name() + ": the pod has no constraints; selector " + metav1.FormatLabelSelector(selector)})
 }
 
 // ownLabels are those of which each pod of a StatefulSet has a value of its own (pkg/controller/statefulset/stateful_set_utils.go
@@ -54,7 +57,7 @@ func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 		for _, key := range ownLabels {
 			if !slices.Contains(said, key) && wantsValue(pod, c, key) {
 				said = append(said, key)
-				out.warn("PodPolicy %s: the topology spread constraints spread nothing: they count only the pods with this pod's own %s, which a Service that selects it, its controller or matchLabelKeys name", e.spread.name(), key)
+				out.warn(becauseSpreadsNothing, "PodPolicy %s: the topology spread constraints spread nothing: they count only the pods with this pod's own %s, which a Service that selects it, its controller or matchLabelKeys name", e.spread.name(), key)
 			}
 		}
 	}
@@ -150,7 +153,7 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 			return nil
 		}
 		if bad && action == v1alpha1.InfeasibleSoften {
-			out.warn("PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
+			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
 			c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
 			if slices.ContainsFunc(constraints, func(o corev1.TopologySpreadConstraint) bool {
 				return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == corev1.ScheduleAnyway
@@ -158,7 +161,7 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 				continue // the pair of key and whenUnsatisfiable must be unique in a pod
 			}
 		} else if bad {
-			out.warn("PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
+			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
 		}
 		kept = append(kept, c)
 	}

@@ -87,7 +87,7 @@ func messages(t *testing.T) (first string, all []string) {
 		if d.Verdict != guard.Deny {
 			t.Fatalf("%s: %s %s", c.request.Road, d.Verdict, d.Reason)
 		}
-		all = append(all, d.Message)
+		all = append(all, d.Message())
 	}
 	return all[0], all
 }

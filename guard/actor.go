@@ -30,7 +30,7 @@ func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 		return nil
 	}
 	return &Decision{Verdict: Deny, Reason: becauseAnotherNode,
-		Message: oneLine("a node enforcer may remove pods of its own node only, which its token must name (%s); %s is on %s", tokenNode, podName(req.Pod), orUnknown(req.Pod.Spec.NodeName))}
+		What: oneLine("a node enforcer may remove pods of its own node only, which its token must name (%s); %s is on %s", tokenNode, podName(req.Pod), orUnknown(req.Pod.Spec.NodeName))}
 }
 
 // ownKubelet allows the kubelet that runs the pod: it deletes with grace period 0 once all containers have ended. The plugin NodeRestriction keeps it to

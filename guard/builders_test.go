@@ -254,15 +254,15 @@ func testRows(t *testing.T, rows []row) {
 			t.Parallel()
 			got := r.world.decide()
 			if got.Verdict != r.verdict || got.Reason.Code != r.reason {
-				t.Errorf("got %s %s (%s), want %s %s", got.Verdict, got.Reason, got.Message, r.verdict, r.reason)
+				t.Errorf("got %s %s (%s), want %s %s", got.Verdict, got.Reason, got.Message(), r.verdict, r.reason)
 			}
 			if problem := unfit(got); problem != "" {
-				t.Errorf("message %q %s", got.Message, problem)
+				t.Errorf("message %q %s", got.Message(), problem)
 			}
 			for _, says := range r.says {
 				text, unwanted := strings.CutPrefix(says, "!")
-				if strings.Contains(got.Message, text) == unwanted {
-					t.Errorf("message %q: want %q", got.Message, says)
+				if strings.Contains(got.Message(), text) == unwanted {
+					t.Errorf("message %q: want %q", got.Message(), says)
 				}
 			}
 		})
@@ -274,11 +274,11 @@ func unfit(d guard.Decision) string {
 	switch {
 	case d.Reason.Code == "" || strings.ContainsFunc(d.Reason.Code, unicode.IsSpace):
 		return "has a reason that is not one word"
-	case (d.Message == "") != (d.Verdict == guard.Allow):
+	case (d.Message() == "") != (d.Verdict == guard.Allow):
 		return "must be there for Warn and Deny, and for nothing else"
-	case !utf8.ValidString(d.Message):
+	case !utf8.ValidString(d.Message()):
 		return "is not UTF-8"
-	case strings.ContainsFunc(d.Message, unicode.IsControl):
+	case strings.ContainsFunc(d.Message(), unicode.IsControl):
 		return "is not one line of text"
 	}
 	return ""

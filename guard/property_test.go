@@ -307,7 +307,7 @@ func TestNamesDoNotMatter(t *testing.T) {
 		w := drawWorld(t)
 		names := strings.NewReplacer("alice", "carol", "bob", "dave", "n1", "worker-9", "n2", "worker-8", "db-", "ledger-", "shop", "bank", "data", "disk", "logs", "tapes")
 		a, b := w.decide(), renamed(w, names).decide()
-		if a.Verdict != b.Verdict || a.Reason != b.Reason || names.Replace(a.Message) != b.Message {
+		if a.Verdict != b.Verdict || a.Reason != b.Reason || names.Replace(a.Message()) != b.Message() {
 			t.Fatalf("%+v\n%+v", a, b)
 		}
 	})
@@ -403,8 +403,8 @@ func TestEveryDecisionIsFit(t *testing.T) {
 			wanted = append(wanted, confirmNode)
 		}
 		for _, part := range wanted {
-			if !strings.Contains(got.Message, part) {
-				t.Fatalf("%q lacks %q", got.Message, part)
+			if !strings.Contains(got.Message(), part) {
+				t.Fatalf("%q lacks %q", got.Message(), part)
 			}
 		}
 	})

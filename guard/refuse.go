@@ -19,7 +19,7 @@ func unprotected(req Request, facts Facts) *Decision {
 		return nil
 	}
 	return &Decision{Verdict: Warn, Reason: becauseUnprotected,
-		Message: oneLine("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
+		What: oneLine("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
 }
 
 // refusePod is the last rule of the roads of pods.
@@ -142,20 +142,17 @@ func volumeOf(req Request) string {
 	return "of " + req.VolumeAttachment.Name
 }
 
-// WaysOn separates what may happen from what to do in the message of a refusal.
-const WaysOn = ". Ways on: "
-
 // refuse denies, or warns where the policy says so.
 func refuse(facts Facts, subject, why string, ways []string) *Decision {
 	by := "PodPolicy " + strings.Join(facts.Policy.Names, ", ")
 	if facts.Policy.Unknown {
 		by = "the policies could not be read"
 	}
-	message := oneLine("%s: %s"+WaysOn+"%s. (%s)", subject, why, strings.Join(ways, "; "), by)
+	d := &Decision{Verdict: Deny, Reason: Unsafe, What: oneLine("%s: %s.", subject, why), Ways: oneLine("Ways on: %s. (%s)", strings.Join(ways, "; "), by), Why: why}
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
-		return &Decision{Verdict: Warn, Reason: Unsafe, Message: message, Why: why}
+		d.Verdict = Warn
 	}
-	return &Decision{Verdict: Deny, Reason: Unsafe, Message: message, Why: why}
+	return d
 }
 
 // whereabouts describes a node: whether it is ready, or since when it has been silent.

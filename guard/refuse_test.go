@@ -109,7 +109,7 @@ func TestRefusalAsAWarning(t *testing.T) {
 	t.Parallel()
 	for _, road := range allRoads {
 		denied, warned := dangerous(on(road)).decide(), dangerous(on(road), action(v1alpha1.RemovalWarn)).decide()
-		if warned.Verdict != guard.Warn || warned.Reason != denied.Reason || warned.Message != denied.Message {
+		if warned.Verdict != guard.Warn || warned.Reason != denied.Reason || warned.Message() != denied.Message() {
 			t.Errorf("%s: got %+v, want %+v as a warning", road, warned, denied)
 		}
 	}
@@ -125,7 +125,7 @@ func TestMessagesAreOneLine(t *testing.T) {
 		owner := rapid.SampledFrom([]option{ownedBy("StatefulSet", name), ownedBy("ReplicaSet", "web")}).Draw(t, "owner")
 		got := dangerous(on(road), owner, claims(name)).decide()
 		if problem := unfit(got); problem != "" {
-			t.Fatalf("message %q %s", got.Message, problem)
+			t.Fatalf("message %q %s", got.Message(), problem)
 		}
 	})
 }

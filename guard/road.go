@@ -3,6 +3,7 @@ package guard
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -132,11 +133,16 @@ type Decision struct {
 	Verdict Verdict
 	// Reason is the rule that decided.
 	Reason policy.Reason
-	// Message for the user, of Warn and Deny: what may run twice and where, why that matters, and what to do instead (WaysOn).
-	Message string
+	// What may happen, for the person, for Warn and Deny: what may run twice and where, and why that matters here.
+	What string
+	// Ways on, of a refusal that there is a way round.
+	Ways string
 	// Why is the cause in the message, without times: refusals of one object with the same Why are repetitions.
 	Why string
 }
+
+// Message is all of it in one line.
+func (d Decision) Message() string { return strings.TrimSpace(d.What + " " + d.Ways) }
 
 // Roads are all of them, in the order of their names.
 func Roads() []Road { return slices.Sorted(maps.Keys(roads)) }
@@ -171,7 +177,7 @@ func (d Decision) weight() int {
 // that they need not be looked up.
 func ByItself(req Request, now time.Time) *Decision {
 	if !complete(req) {
-		return &Decision{Verdict: Deny, Reason: becauseIncomplete, Message: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
+		return &Decision{Verdict: Deny, Reason: becauseIncomplete, What: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
 	}
 	for _, r := range roads[req.Road].byItself {
 		if d := r(req, now); d != nil {
@@ -192,7 +198,7 @@ func judge(req Request, facts Facts) Decision {
 		}
 	}
 	// An unknown road: the webhook configuration has rules that this package does not know.
-	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, Message: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
+	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, What: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
 }
 
 // complete says whether the request has the object of its road.

@@ -1,8 +1,8 @@
 package nodeenforcer
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,13 +20,13 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
-// Agent keeps one node as planned: a round over all cgroups now and then, and at once over those whose plan changes.
+// Agent reconciles the cgroups of one node with their plan: all of them at every resync, and those whose plan changes at once.
 type Agent struct {
 	Source  state.Source
 	Machine state.Machine
 	// Mode instead of the policy's; empty: the policy's.
 	Mode v1alpha1.NodeMode
-	// Resync is how often every cgroup is looked at.
+	// Resync is how often all cgroups are reconciled.
 	Resync time.Duration
 	// Bus is the socket of systemd.
 	Bus    string
@@ -36,11 +36,11 @@ type Agent struct {
 
 	Metrics *status.Metrics
 	Events  *status.Events
-	// Status of the Node object; nil: it is not written.
-	Status *status.Keeper
-	// UndoFile is where the enforcer remembers what it wrote (ledger.Ledger).
+	// Status updates the Node object; nil: it is not updated.
+	Status *status.NodeUpdater
+	// UndoFile is the file of the ledger of what the enforcer wrote (ledger.Ledger).
 	UndoFile string
-	// Contained is for Enforcer.
+	// Contained is for repair.Enforcer.
 	Contained func(path string) bool
 
 	mu       sync.Mutex
@@ -48,14 +48,14 @@ type Agent struct {
 	enforcer *repair.Enforcer
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
-	trouble  string               // of the last round
+	lastErr  string               // of the last round
 	saving   state.Saving
 }
 
-// settle is how long news are gathered before a round: a pod that starts changes a few times in a row.
+// settle is how long changes are batched before a round: a pod that starts changes a few times in a row.
 const settle = 100 * time.Millisecond
 
-// Run keeps the node until the context ends.
+// Run reconciles until the context ends.
 func (a *Agent) Run(ctx context.Context) error {
 	tick := a.Clock.NewTicker(a.Resync)
 	defer tick.Stop()
@@ -65,7 +65,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		switch r := a.round(ctx, full); {
 		case r.Again > 0:
 			settled = a.Clock.After(r.Again)
-		case r.Full: // else what is held back was not looked at
+		case r.Full: // a partial round does not look at the repairs that are held back
 			settled = nil
 		}
 		select {
@@ -88,34 +88,34 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Ready fails until the first round over a known state was done.
+// Ready fails until the first round is done.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.ready {
-		return fmt.Errorf("nothing is known of this node yet: neither the API server nor a checkpoint says what runs here")
+		return errors.New("node state not synced: neither the API server nor a checkpoint says what runs here")
 	}
 	return nil
 }
 
 func (a *Agent) round(ctx context.Context, full bool) repair.Round {
-	state, known := a.Source.State()
-	if !known {
-		a.Log.V(1).Info("nothing is known of this node yet")
+	state, ok := a.Source.State()
+	if !ok {
+		a.Log.V(1).Info("node state not synced yet")
 		return repair.Round{}
 	}
 	node := a.Machine.Node(state)
 	enforcer, err := a.enforcerFor(node.Driver)
 	if err != nil {
-		a.complain(fmt.Errorf("open the cgroups: %w", err))
+		a.reportError(fmt.Errorf("open the cgroups: %w", err))
 		return repair.Round{}
 	}
 	enforcer.Hold = state.PolicyUnknown
-	r, err := enforcer.Round(ctx, node, state.Spec(), modeOf(a.Mode, state), state.Pods, full)
-	if ctx.Err() == nil { // else it was cut short, which is no trouble
-		a.complain(err)
+	r, err := enforcer.Round(ctx, node, state.Spec(), state.Mode(a.Mode), state.Pods, full)
+	if ctx.Err() == nil { // else the round was cancelled, which is no failure
+		a.reportError(err)
 	}
-	a.tell(state, r, err)
+	a.report(state, r, err)
 	a.saving.Offer(state, r.Changed)
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
@@ -124,23 +124,23 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	return r
 }
 
-// complain logs a trouble once, and again when it is another, and has the Node say it.
-func (a *Agent) complain(err error) {
+// reportError logs an error when it differs from the last round's, and reports it in the Node's condition.
+func (a *Agent) reportError(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		a.Status.Enforced(text)
+		a.Status.SetEnforced(text)
 	}
-	if text != a.trouble && err != nil {
-		a.Log.Error(err, "not every cgroup is as planned")
+	if text != a.lastErr && err != nil {
+		a.Log.Error(err, "failed to reconcile cgroups")
 	}
-	if text == "" && a.trouble != "" {
-		a.Log.Info("every cgroup is as planned again")
+	if text == "" && a.lastErr != "" {
+		a.Log.Info("cgroups are reconciled again")
 	}
-	a.trouble = text
+	a.lastErr = text
 }
 
-// enforcerFor opens the cgroups, again where the kubelet was given another driver.
+// enforcerFor opens the cgroups, and again if the kubelet's driver has changed.
 func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +152,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		return nil, err
 	}
 	if a.enforcer != nil {
-		if connected, is := a.enforcer.Cgroups.(interface{ Close() }); is {
+		if connected, ok := a.enforcer.Cgroups.(interface{ Close() }); ok {
 			connected.Close()
 		}
 	}
@@ -178,42 +178,25 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 	return paths
 }
 
-// tell says what a round found and did: log, metrics, events and the Node's condition.
-func (a *Agent) tell(state state.State, r repair.Round, err error) {
-	a.Metrics.Round(r, err)
+// report reports what a round found and did: log, metrics, Events and the Node's condition.
+func (a *Agent) report(state state.State, r repair.Round, err error) {
+	a.Metrics.ObserveRound(r, err)
 	for _, op := range r.Written {
-		a.Log.Info("wrote", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+		a.Log.Info("wrote", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 	}
 	if a.DryRun {
 		for _, op := range r.Diff.Operations {
-			a.Log.Info("would write", "group", op.Path, "of", op.String(), "file", op.File, "from", op.From, "to", op.To)
+			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 		}
 		for _, op := range r.Processes.Operations {
-			a.Log.Info("would write", "group", op.Path, "of", op.String(), "process", op.PID, "oomScoreAdj", op.To)
+			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "process", op.PID, "oomScoreAdj", op.To)
 		}
 	}
 	for _, v := range r.Reverts {
-		a.Log.Info("left alone: somebody else keeps reverting it", "group", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
+		a.Log.Info("giving up cgroup file, another writer keeps reverting it", "cgroup", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
 		a.Events.GivenUp(state.Node, v)
 	}
 	if r.Full && err == nil {
-		a.Status.Enforced(status.Unenforced(r))
+		a.Status.SetEnforced(status.Unenforced(r))
 	}
-}
-
-// modeOf is the one that was set, else the policy's; without a policy, or as long as it is not known which, a node is observed.
-// What the kubelet wrote is not restored as long as it is only guessed.
-func modeOf(set v1alpha1.NodeMode, s state.State) v1alpha1.NodeMode {
-	mode := v1alpha1.NodeModeObserve
-	if s.PolicyUnknown {
-		return mode
-	}
-	if s.Policy != nil {
-		mode = s.Policy.Spec.Mode
-	}
-	mode = cmp.Or(set, mode)
-	if s.Guessed && mode == v1alpha1.NodeModeRepair {
-		return v1alpha1.NodeModeTune
-	}
-	return mode
 }

@@ -29,7 +29,7 @@ func TestAgentLetsTheKubeletWriteFirst(t *testing.T) {
 				b.enforcer.Settling = drift.NewSettling(drift.SettleTime)
 				source := statetest.NewSource()
 				agent, _ := newAgent(b, source)
-				agent.Status = status.NewKeeper(nil, agent.Clock, agent.Log)
+				agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
 				registry := prometheus.NewRegistry()
 				agent.Metrics = status.NewMetrics(registry)
 				pod := b.Path("a", "")

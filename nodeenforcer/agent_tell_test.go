@@ -43,11 +43,11 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	agent, log := newAgent(b, source)
 	var events statetest.Recorded
 	registry := prometheus.NewRegistry()
-	agent.Events, agent.Metrics, agent.Status = status.NewEvents(&events), status.NewMetrics(registry), status.NewKeeper(nil, agent.Clock, agent.Log)
+	agent.Events, agent.Metrics, agent.Status = status.NewEvents(&events), status.NewMetrics(registry), status.NewNodeUpdater(nil, agent.Clock, agent.Log)
 	for range 6 {
 		agent.round(t.Context(), true)
 	}
-	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("left alone") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
+	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("giving up cgroup file") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
 		t.Errorf("told %q, events %q", log.Lines(), events)
 	}
 	if lines := strings.Join(statetest.Gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {
@@ -56,7 +56,7 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	if s := agent.Status.Status(); !strings.Contains(s.Unenforced, "somebody else keeps reverting it") || s.EnforcedUnknown {
 		t.Errorf("the Node is to say %+v", s)
 	}
-	agent.complain(errors.New("no such thing"))
+	agent.reportError(errors.New("no such thing"))
 	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
 	}

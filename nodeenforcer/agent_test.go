@@ -163,7 +163,7 @@ func TestAgentSaves(t *testing.T) {
 		expect("it fails", 6)
 		time.Sleep(3 * state.SaveEvery)
 		expect("it is tried again", 9)
-		if n := log.Count("the checkpoint could not be saved"); n != 1 {
+		if n := log.Count("failed to save checkpoint"); n != 1 {
 			t.Errorf("told %d times", n)
 		}
 		source.Fail(nil)
@@ -207,9 +207,9 @@ func TestAgentComplains(t *testing.T) {
 	b := newBed(t)
 	agent, log := newAgent(b, statetest.NewSource())
 	for _, err := range []error{nil, errors.New("one"), errors.New("one"), errors.New("two"), nil, nil, errors.New("two")} {
-		agent.complain(err)
+		agent.reportError(err)
 	}
-	if log.Count("not every cgroup is as planned") != 3 || log.Count("as planned again") != 1 || len(log.Lines()) != 4 {
+	if log.Count("failed to reconcile cgroups") != 3 || log.Count("reconciled again") != 1 || len(log.Lines()) != 4 {
 		t.Errorf("told %q", log.Lines())
 	}
 }
@@ -267,29 +267,5 @@ func TestAgentFollowsTheDriver(t *testing.T) {
 	}
 	if first.closed != 1 || len(log.Lines()) > 0 {
 		t.Errorf("closed %d times, told %q", first.closed, log.Lines())
-	}
-}
-
-func TestModeOf(t *testing.T) {
-	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
-		return &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Mode: mode}}
-	}
-	for name, tc := range map[string]struct {
-		set   v1alpha1.NodeMode
-		state state.State
-		want  v1alpha1.NodeMode
-	}{
-		"no policy":          {"", state.State{}, "Observe"},
-		"the policy's":       {"", state.State{Policy: policy("Tune")}, "Tune"},
-		"set":                {"Repair", state.State{Policy: policy("Tune")}, "Repair"},
-		"set, no policy":     {"Tune", state.State{}, "Tune"},
-		"not known yet":      {"Repair", state.State{PolicyUnknown: true}, "Observe"},
-		"guessed":            {"", state.State{Policy: policy("Repair"), Guessed: true}, "Tune"},
-		"guessed and set":    {"Repair", state.State{Guessed: true}, "Tune"},
-		"guessed, observing": {"", state.State{Policy: policy("Observe"), Guessed: true}, "Observe"},
-	} {
-		if got := modeOf(tc.set, tc.state); got != tc.want {
-			t.Errorf("%s: got %s, want %s", name, got, tc.want)
-		}
 	}
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// Options are what one node is kept with.
+// Options are the options of the node enforcer of one node.
 type Options struct {
 	NodeName string
 	Machine  state.Machine
@@ -39,24 +39,24 @@ type Options struct {
 	ImageRoot string
 	// SystemdBus is the socket of the host's D-Bus, or of its systemd.
 	SystemdBus string
-	// RuntimeDir is on a tmpfs, for notes on what is to be undone.
+	// RuntimeDir is a folder on a tmpfs, for the ledgers of what is to be restored.
 	RuntimeDir string
 	// Mode instead of the policy's; empty: the policy's.
 	Mode   v1alpha1.NodeMode
 	DryRun bool
-	// Resync is how often every cgroup is looked at.
+	// Resync is how often all cgroups are reconciled.
 	Resync time.Duration
 
-	// Fixed is the state, where it is from files; API and what follows are not used then.
+	// Fixed is the state, if it is read from files; API and the fields after it are not used then.
 	Fixed *state.State
 	API   *rest.Config
 	// Checkpoint is the file to keep the last known state in; empty: none.
 	Checkpoint string
 	// Policies from files, instead of those of the cluster; nil: the cluster's.
 	Policies []*v1alpha1.NodePolicy
-	// Kubelet is the address of this node's kubelet; empty: it is not asked. KubeletCA is the CA file of its certificate.
+	// Kubelet is the address of this node's kubelet; empty: nothing is read from it. KubeletCA is the CA file of its certificate.
 	Kubelet, KubeletCA string
-	// KubeletConfig where it is known; nil: as the kubelet says.
+	// KubeletConfig from a file; nil: it is read from the kubelet.
 	KubeletConfig *kubeletconfigv1beta1.KubeletConfiguration
 
 	// BindAddress and the ports are for the probes and the metrics; port 0: none. MetricsAddress, if set, is for the metrics.
@@ -66,24 +66,24 @@ type Options struct {
 	Log                         logr.Logger
 }
 
-// part is one thing that goes on until the context ends.
+// part runs until the context ends.
 type part func(context.Context) error
 
-// Run keeps a node until the context ends.
+// Run runs the node enforcer until the context ends.
 func Run(ctx context.Context, o Options) error {
 	source, kubelet, err := o.source()
 	if err != nil {
 		return err
 	}
-	// Plain files, also where the driver is systemd: memory.high is held down for seconds, and by D-Bus systemd itself would have
-	// to wait for the reclaim.
+	// Plain files, with the systemd driver too: memory.high is lowered for seconds only, and through D-Bus systemd itself would have to
+	// wait for the reclaim.
 	cgroups, err := o.Machine.Cgroups(plan.Cgroupfs, "")
 	if err != nil {
 		return err
 	}
 	metrics := status.NewMetrics(o.Registry)
 	var api terminate.API = terminate.Offline{}
-	var keeper *status.Keeper
+	var keeper *status.NodeUpdater
 	var events *status.Events
 	var tells []part
 	if o.API != nil && o.Fixed == nil {
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		api = terminate.NewClient(clients.Core, clock.RealClock{})
 		if !o.DryRun {
-			keeper = status.NewKeeper(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
+			keeper = status.NewNodeUpdater(&status.Writer{Nodes: clients, Name: o.NodeName, Now: time.Now}, clock.RealClock{}, o.Log)
 			writer, err := status.NewEventWriter(clients.Events, clock.RealClock{}, o.Log)
 			if err != nil {
 				return err
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	agent := &Agent{
 		Source: source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: o.DryRun, UndoFile: filepath.Join(o.RuntimeDir, "written"),
 		Contained: func(path string) bool {
-			return slices.ContainsFunc(terminator.Standing(), func(s terminate.Standing) bool { return s.Contained && s.Path == path })
+			return slices.ContainsFunc(terminator.Victims(), func(s terminate.VictimStatus) bool { return s.Contained && s.Path == path })
 		},
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
@@ -125,15 +125,15 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	// What runs: what is known of the node, its cgroups as planned, who has to go under pressure, their ends, what is told of it all.
+	// What runs: the source of the state, the reconciliation of cgroups, the eviction loop, the termination of victims, reports, servers.
 	parts := slices.Concat([]part{source.Start, agent.Run, relief.Run, terminator.Run}, tells, servers)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, run := range parts {
 		group.Go(func() error { return run(ctx) })
 	}
-	o.Log.Info("keeping", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
+	o.Log.Info("enforcing", "node", o.NodeName, "cgroupVersion", o.Machine.Version, "podsFrom", podsFrom(o.Fixed), "dryRun", o.DryRun)
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("keep node %s: %w", o.NodeName, err)
+		return fmt.Errorf("enforce node %s: %w", o.NodeName, err)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func podsFrom(fixed *state.State) string {
 	return "api"
 }
 
-// source is what knows the node, and the kubelet as far as it is asked.
+// source returns the source of the node's state, and the kubelet's client if there is one.
 func (o *Options) source() (state.Source, *state.Kubelet, error) {
 	if o.Fixed != nil {
 		return (*state.Fixed)(o.Fixed), nil, nil
@@ -165,7 +165,7 @@ func (o *Options) source() (state.Source, *state.Kubelet, error) {
 	return source, kubelet, err
 }
 
-// serve answers the kubelet's probes and Prometheus. It listens from now on.
+// serve listens for the kubelet's probes and for Prometheus, and returns the servers that answer them.
 func (o *Options) serve(ready func() error) (servers []part, err error) {
 	if o.MetricsPort != 0 {
 		mux := http.NewServeMux()

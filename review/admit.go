@@ -2,12 +2,20 @@ package review
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
+	evanphx "github.com/evanphx/json-patch/v5"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -15,10 +23,16 @@ import (
 const notJudged = "NotJudged"
 
 // admit takes a request through what the API server would do with it, in its order: the mutating webhooks, the policies that it
-// judges itself, the validating webhooks.
+// judges itself, the validating webhooks. That for a pod of a StatefulSet comes after that for the StatefulSet.
 func (s *step) admit(ctx context.Context, req *admission.Request) error {
-	handlers := s.handlers()
-	asked, goesOn, err := s.change(ctx, handlers, req)
+	if s.made != nil {
+		if allowed, err := s.inProcess(ctx, s.made); err != nil || !allowed {
+			s.result.Via = "" // it is refused itself
+			return err
+		}
+	}
+	handlers := s.handlers().Handlers()
+	asked, goesOn, err := s.mutating(ctx, handlers, req)
 	if err != nil || !goesOn {
 		return err
 	}
@@ -33,18 +47,28 @@ func (s *step) admit(ctx context.Context, req *admission.Request) error {
 		s.result.Reason = notJudged
 	}
 	for _, path := range paths {
-		handle := map[string]admission.HandlerFunc{
-			webhook.PathValidatePods: handlers.ValidatePods, webhook.PathValidateWorkloads: handlers.ValidateWorkloads, webhook.PathValidateRemoval: handlers.ValidateRemoval,
-			webhook.PathValidatePolicies: handlers.ValidatePolicies, webhook.PathValidatePodGroups: handlers.ValidatePodGroups,
-		}[path]
-		if handle == nil {
-			return fmt.Errorf("the API server calls %s, which is no handler here", path)
-		}
-		if !s.take(handle(ctx, *req)) {
-			return nil
+		if _, goesOn, err := s.call(ctx, handlers, path, req); err != nil || !goesOn {
+			return err
 		}
 	}
 	return nil
+}
+
+// call puts a request to the webhook's own handler of a path, as the API server would, and applies the patch of its answer. changed: it has one;
+// goesOn: it does not refuse.
+func (s *step) call(ctx context.Context, handlers map[string]webhook.Handler, path string, req *admission.Request) (changed, goesOn bool, err error) {
+	handle := handlers[path]
+	if handle == nil {
+		return false, false, fmt.Errorf("the API server calls %s, which is no handler here", path)
+	}
+	d, err := handle(ctx, *req)
+	answer := webhook.Answer(d, err)
+	s.take(d, answer)
+	if !answer.Allowed || len(answer.Patches) == 0 {
+		return false, answer.Allowed, nil
+	}
+	req.Object.Raw, err = patched(req.Object.Raw, answer.Patches)
+	return true, err == nil, err
 }
 
 func createsPod(req *admission.Request) bool {
@@ -67,8 +91,8 @@ func (s *step) pastWebhook(req *admission.Request, called []string) (bool, error
 	return true, mergeKeys(req)
 }
 
-// change is the mutating phase. asked: a webhook was called; goesOn: nobody refused.
-func (s *step) change(ctx context.Context, handlers *webhook.Engine, req *admission.Request) (asked, goesOn bool, err error) {
+// mutating is the mutating phase. asked: a webhook was called; goesOn: nobody refused.
+func (s *step) mutating(ctx context.Context, handlers map[string]webhook.Handler, req *admission.Request) (asked, goesOn bool, err error) {
 	paths, goesOn, err := s.called(ctx, req, s.rules.webhooks.Mutating)
 	if err != nil || !goesOn {
 		return false, false, err
@@ -77,30 +101,205 @@ func (s *step) change(ctx context.Context, handlers *webhook.Engine, req *admiss
 		return false, false, err
 	}
 	for _, path := range paths {
-		switch path {
-		case webhook.PathMutatePods:
-			if goesOn, err := s.mutate(ctx, handlers, req); err != nil || !goesOn {
-				return true, false, err
-			}
-			s.result.After = req.Object.Raw
-			if err := mergeKeys(req); err != nil {
-				return true, false, err
-			}
-		case webhook.PathMutateEvictions, webhook.PathMutateNodes:
-			mutate := handlers.MutateEvictions
-			if path == webhook.PathMutateNodes {
-				mutate = handlers.MutateNodes
-			}
-			response := mutate(ctx, *req)
-			if !s.take(response) {
-				return true, false, nil
-			}
-			if req.Object.Raw, err = patched(req.Object.Raw, response); err != nil {
-				return true, false, err
-			}
-		default:
-			return true, false, fmt.Errorf("the API server calls %s, which is no handler here", path)
+		if path != webhook.PathMutatePods {
+			_, goesOn, err = s.call(ctx, handlers, path, req)
+		} else {
+			goesOn, err = s.mutate(ctx, handlers, req)
+		}
+		if err != nil || !goesOn {
+			return true, false, err
 		}
 	}
 	return len(paths) > 0, true, nil
+}
+
+// mutate is the API server's mutating phase for a pod: the in-tree Priority plugin, the webhook, and both again where the
+// webhook changed something (k8s.io/apiserver/pkg/admission/reinvocation.go, 0.36.3); then its strategy. It changes the request's object, and
+// returns false where the pod is refused.
+func (s *step) mutate(ctx context.Context, handlers map[string]webhook.Handler, req *admission.Request) (bool, error) {
+	for pass := range 2 {
+		pod, err := decodePod(req.Object.Raw)
+		if err != nil {
+			return false, err
+		}
+		classes := s.State.classes()
+		if goesOn, err := s.resolvePriority(req, pod, classes); err != nil || !goesOn {
+			return false, err
+		}
+		if pass == 0 {
+			s.result.Before = req.Object.Raw
+		}
+		changed, goesOn, err := s.call(ctx, handlers, webhook.PathMutatePods, req)
+		s.missClasses(pod, classes)
+		if err != nil || !goesOn {
+			return false, err
+		}
+		if !changed {
+			break
+		}
+	}
+	s.result.After = req.Object.Raw
+	return true, mergeKeys(req)
+}
+
+// resolvePriority is the in-tree Priority plugin; false: it refuses the pod.
+func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes defaulting.Facts) (goesOn bool, err error) {
+	if err := defaulting.ResolvePriority(pod, classes); err != nil {
+		s.deny(defaulting.PriorityRefused.Code, "the API server's own Priority plugin refuses it: "+err.Error())
+		return false, nil
+	}
+	req.Object.Raw, err = encodePod(pod)
+	return err == nil, err
+}
+
+// missClasses notes the PriorityClasses that are not known: the pod's own, or else those that its policies give.
+func (s *step) missClasses(pod *corev1.Pod, known defaulting.Facts) {
+	miss := func(name string) {
+		if _, there := known.PriorityClasses[name]; name != "" && !there && known.Partial {
+			s.view.miss("PriorityClass " + name)
+		}
+	}
+	miss(pod.Spec.PriorityClassName)
+	for _, p := range s.policies {
+		if pod.Spec.PriorityClassName == "" && p.Spec.Priority != nil && slices.Contains(s.result.Policies, p.Name) {
+			miss(p.Spec.Priority.ClassName)
+		}
+	}
+}
+
+// asked is a request with what the API server's own code reads besides.
+func (s *step) asked(req *admission.Request) apiserver.Request {
+	r := apiserver.Request{AdmissionRequest: &req.AdmissionRequest, Authorizer: s.Authorizer}
+	var ns corev1.Namespace
+	if found, there, _ := s.State.kinds[reflect.TypeOf(&ns)].GetByKey(req.Namespace); there {
+		r.Namespace = found.(*corev1.Namespace)
+	}
+	for _, p := range s.policies {
+		r.Params = append(r.Params, p)
+	}
+	return r
+}
+
+// called says which paths the API server would call; false: it refuses the request without a call.
+func (s *step) called(ctx context.Context, req *admission.Request, phase func(context.Context, apiserver.Request) (apiserver.Calls, error)) (paths []string, goesOn bool, err error) {
+	calls, err := phase(ctx, s.asked(req))
+	if err != nil {
+		return nil, false, fmt.Errorf("find out what the API server calls: %w", err)
+	}
+	for _, what := range calls.Unknown {
+		s.view.miss(what)
+	}
+	return calls.Paths, s.allowedInProcess(calls.Denials), nil
+}
+
+// inProcess are the ValidatingAdmissionPolicies; false: one refuses.
+func (s *step) inProcess(ctx context.Context, req *admission.Request) (bool, error) {
+	denials, unknown, err := s.rules.policies.Validate(ctx, s.asked(req))
+	if err != nil {
+		return false, fmt.Errorf("evaluate the policies that the API server judges itself: %w", err)
+	}
+	for _, what := range unknown {
+		s.view.miss(what)
+	}
+	return s.allowedInProcess(denials), nil
+}
+
+// allowedInProcess tells the first refusal, as the API server does.
+func (s *step) allowedInProcess(denials []apiserver.Denial) bool {
+	if len(denials) == 0 {
+		return true
+	}
+	s.deny(string(denials[0].Reason), denials[0].Message)
+	return false
+}
+
+// mergeKeys does what the API server does between the mutating and the validating webhooks.
+func mergeKeys(req *admission.Request) error {
+	pod, err := decodePod(req.Object.Raw)
+	if err != nil {
+		return err
+	}
+	apiserver.MergeMatchLabelKeys(pod)
+	req.Object.Raw, err = encodePod(pod)
+	return err
+}
+
+func encodePod(pod *corev1.Pod) ([]byte, error) {
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		return nil, fmt.Errorf("encode the pod: %w", err)
+	}
+	return raw, nil
+}
+
+func decodePod(raw []byte) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return nil, fmt.Errorf("decode the pod: %w", err)
+	}
+	return &pod, nil
+}
+
+// patched applies an answer as the API server does.
+func patched(raw []byte, operations []jsonpatch.Operation) ([]byte, error) {
+	text, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("encode the patch: %w", err)
+	}
+	patch, err := evanphx.DecodePatch(text)
+	if err != nil {
+		return nil, fmt.Errorf("decode the patch: %w", err)
+	}
+	if raw, err = patch.Apply(raw); err != nil {
+		return nil, fmt.Errorf("apply the patch: %w", err)
+	}
+	return raw, nil
+}
+
+// take adds what a handler decided; what reaches the user and the object is read from its answer.
+func (s *step) take(d webhook.Decision, answer admission.Response) {
+	r := s.result
+	for _, w := range answer.Warnings {
+		if !slices.Contains(r.Warnings, w) {
+			r.Warnings = append(r.Warnings, w)
+		}
+	}
+	for _, p := range d.Policies {
+		if !slices.Contains(r.Policies, p) {
+			r.Policies = append(r.Policies, p)
+		}
+	}
+	if len(d.Exceptions) > 0 {
+		r.Exceptions = defaulting.AuditOf(d.Exceptions)
+	}
+	if d.Removal != nil {
+		r.Reason = d.Removal.Reason.Code
+	}
+	for i, c := range d.Changes {
+		if c.Why != "" { // it follows from a policy
+			if r.Why == nil {
+				r.Why = map[string]string{}
+			}
+			change := Change{Path: c.Path, Name: c.Name(), Value: c.Text(), Why: c.Why}
+			r.Changes = append(r.Changes, change)
+			r.Why[change.Name] = change.Value + " (" + change.Why + ")"
+		}
+		if !answer.Allowed {
+			continue
+		}
+		o := Operation{Op: string(c.Operation), Path: c.Path}
+		o.Value, _ = answer.Patches[i].Value.(json.RawMessage)
+		r.Patch = append(r.Patch, o)
+		if constraints, is := c.Value.([]corev1.TopologySpreadConstraint); is {
+			s.spread = constraints
+		}
+	}
+	if !answer.Allowed {
+		s.deny(string(answer.Result.Reason), answer.Result.Message)
+	}
+}
+
+func (s *step) deny(reason, message string) {
+	s.result.Decision, s.result.Reason, s.result.Message = Denied, reason, message
 }

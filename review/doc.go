@@ -7,6 +7,7 @@
 // that needs it is refused.
 //
 //	input     documents from files, folders and streams, with file and line
-//	Engine    one document in, one Result out
+//	Engine    one document in, one Result out: manifest.go makes an object of it, request.go of that what the API server is asked,
+//	          admit.go does with it what the API server does, and notes what the handlers decide
 //	report    results as text, JSON, SARIF, JUnit, annotations, Markdown, a page
 package review

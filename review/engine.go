@@ -1,21 +1,17 @@
 package review
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/webhook"
@@ -90,30 +86,46 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
 // none of Podgrace's. The error is about the document.
 func (e *Engine) Review(ctx context.Context, d *input.Document, q Question) (*Result, *input.Error) {
-	if isRecorded(d) {
-		return e.recorded(ctx, d)
-	}
-	o, err := e.State.manifest(d)
-	if err != nil {
-		return nil, d.Wrong(err)
-	}
-	if o == nil {
-		return nil, nil
-	}
-	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: q.Operation, User: q.User.Username, Decision: Allowed}
+	r := &Result{Source: Source{File: d.File, Line: d.Line}, Operation: cmp.Or(q.Operation, OperationCreate), User: q.User.Username, Decision: Allowed}
 	r.Resource = Resource{APIVersion: d.APIVersion, Kind: d.Kind, Namespace: d.Namespace, Name: d.Name}
-	if r.Operation == "" {
-		r.Operation = OperationCreate
-	}
 	s := &step{Engine: e, view: &view{State: e.State}, question: q, result: r}
-	judged, err := s.object(ctx, o)
-	if err != nil {
+	judged, err := s.judge(ctx, d)
+	switch {
+	case err != nil:
 		return nil, d.Wrong(err)
-	}
-	if !judged {
+	case !judged:
 		return nil, nil
 	}
 	return s.done(), nil
+}
+
+// judge judges a document; false: it is none of Podgrace's.
+func (s *step) judge(ctx context.Context, d *input.Document) (bool, error) {
+	req, err := s.ask(ctx, d)
+	if req == nil || err != nil {
+		return false, err
+	}
+	return true, s.admit(ctx, req)
+}
+
+// ask makes of a document the request that the API server would get: of its object, and what of it the question is about. nil: it is none of
+// Podgrace's.
+func (s *step) ask(ctx context.Context, d *input.Document) (*admission.Request, error) {
+	if isRecorded(d) {
+		return s.recorded(d)
+	}
+	o, err := s.State.manifest(d)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	if r := s.result.Operation; r != OperationCreate && r != OperationDelete && r != OperationEvict {
+		return nil, fmt.Errorf("operation %q: it is CREATE, DELETE or EVICT", r)
+	}
+	subject, err := s.subject(ctx, o)
+	if subject == nil || err != nil {
+		return nil, err
+	}
+	return s.request(ctx, subject)
 }
 
 // step is the judgement of one request.
@@ -123,7 +135,11 @@ type step struct {
 	question Question
 	// creator of a workload's pod, where nobody in particular asks.
 	creator authenticationv1.UserInfo
-	result  *Result
+	// made is the request for a workload, before that for its pod; nil: nobody refuses it.
+	made *admission.Request
+	// spread are the constraints that a policy gives.
+	spread []corev1.TopologySpreadConstraint
+	result *Result
 }
 
 // handlers are the webhook's own, over this step's view of the state.
@@ -132,17 +148,6 @@ func (s *step) handlers() *webhook.Engine {
 		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial(), Exceptions: s.inForce},
 		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true,
 	}
-}
-
-// object answers the question about an object; false: it is none of Podgrace's.
-func (s *step) object(ctx context.Context, o client.Object) (bool, error) {
-	switch s.result.Operation {
-	case OperationCreate:
-		return s.creation(ctx, o)
-	case OperationDelete, OperationEvict:
-		return s.removal(ctx, o)
-	}
-	return false, fmt.Errorf("operation %q: it is CREATE, DELETE or EVICT", s.result.Operation)
 }
 
 // done completes the result.
@@ -162,104 +167,4 @@ func (s *step) done() *Result {
 		r.Before, r.After = nil, nil
 	}
 	return r
-}
-
-// unknown is what was missed and matters: a namespace that no policy selects by does not, nor does anything where a removal is
-// allowed, since what is unknown speaks against it.
-func (s *step) unknown() []string {
-	var matters []string
-	if s.result.Operation != OperationCreate && s.result.Decision == Allowed {
-		return nil
-	}
-	for _, what := range s.view.missed {
-		switch {
-		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(policy.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
-		case what == "Node "+someNode:
-			matters = append(matters, "the Node that it runs on")
-		default:
-			matters = append(matters, what)
-		}
-	}
-	return append(matters, s.unknownForSpread()...)
-}
-
-// unknownForSpread is what constraints that a policy gives depend on: their selector on Services, and whether hard ones can be met on Nodes and,
-// for minDomains, on what runs there.
-func (s *step) unknownForSpread() []string {
-	var matters []string
-	if s.view.noneOf(&corev1.Service{}) && s.result.Decision == Allowed && s.servicesMatter() {
-		matters = append(matters, "Services of Namespace "+s.result.Resource.Namespace)
-	}
-	i := slices.IndexFunc(s.result.Patch, func(o Operation) bool { return o.Path == "/spec/topologySpreadConstraints" })
-	if i < 0 {
-		return matters
-	}
-	var constraints []corev1.TopologySpreadConstraint
-	if err := json.Unmarshal(s.result.Patch[i].Value, &constraints); err != nil {
-		panic(err) // it was marshalled from these
-	}
-	hard := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }
-	domains := func(c corev1.TopologySpreadConstraint) bool { return hard(c) && c.MinDomains != nil }
-	switch {
-	case s.view.noneOf(&corev1.Node{}) && slices.ContainsFunc(constraints, hard):
-		matters = append(matters, "Nodes")
-	case s.view.noneOf(&corev1.Pod{}) && slices.ContainsFunc(constraints, domains):
-		matters = append(matters, "Pods of Namespace "+s.result.Resource.Namespace)
-	}
-	return matters
-}
-
-// take adds what a handler answered, and says whether it allows the request.
-func (s *step) take(response admission.Response) bool {
-	r := s.result
-	for _, w := range response.Warnings {
-		if !slices.Contains(r.Warnings, w) {
-			r.Warnings = append(r.Warnings, w)
-		}
-	}
-	for key, value := range response.AuditAnnotations {
-		s.annotate(key, value)
-	}
-	for _, p := range response.Patches {
-		o := Operation{Op: p.Operation, Path: p.Path}
-		if p.Operation != "remove" {
-			value, err := json.Marshal(p.Value)
-			if err != nil {
-				panic(err) // it was marshalled by the handler, or is a number
-			}
-			o.Value = value
-		}
-		r.Patch = append(r.Patch, o)
-	}
-	if !response.Allowed {
-		s.deny(string(response.Result.Reason), response.Result.Message)
-	}
-	return response.Allowed
-}
-
-// annotate takes one audit annotation. Those about the decision as a whole have fields of their own.
-func (s *step) annotate(key, value string) {
-	r := s.result
-	switch key {
-	case "policies":
-		for p := range strings.SplitSeq(value, ",") {
-			if !slices.Contains(r.Policies, p) {
-				r.Policies = append(r.Policies, p)
-			}
-		}
-	case "exceptions":
-		r.Exceptions = value
-	case "denied", "verdict", "removal":
-	case "reason":
-		r.Reason = value
-	default:
-		if r.Why == nil {
-			r.Why = map[string]string{}
-		}
-		r.Why[key] = value
-	}
-}
-
-func (s *step) deny(reason, message string) {
-	s.result.Decision, s.result.Reason, s.result.Message = Denied, reason, message
 }

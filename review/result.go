@@ -2,6 +2,7 @@ package review
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/review/input"
@@ -53,6 +54,14 @@ type Operation struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
+// Change is what a policy changes in the pod, or would change in one that is refused.
+type Change struct {
+	// Path is the JSON pointer of the field.
+	Path string
+	// Name of the field as in the API server's audit log, its Value for a person, and Why.
+	Name, Value, Why string
+}
+
 // Result is what the policies say of one request.
 type Result struct {
 	Resource Resource `json:"resource"`
@@ -79,12 +88,24 @@ type Result struct {
 	Exceptions string `json:"exceptions,omitempty"`
 	// Unknown is what the decision depends on and the state does not say, a phrase each.
 	Unknown []string `json:"unknown,omitempty"`
-	// Why by the name of the changed field, as in the API server's audit log: the value and in brackets the reason.
+	// Why by the name of the changed field, as in the API server's audit log, but whole: the value and in brackets the reason.
 	Why map[string]string `json:"why,omitempty"`
 
+	// Changes of policies; Why says them in JSON.
+	Changes []Change `json:"-"`
 	// Before and After are the pod in JSON, before the patch and after it; nil where there is no pod. Before has the
 	// defaults of the scheme and of the API server's plugins.
 	Before, After json.RawMessage `json:"-"`
+}
+
+// WhyAt is why a policy changes a field, as it does last; empty: none does.
+func (r *Result) WhyAt(path string) string {
+	for _, c := range slices.Backward(r.Changes) {
+		if c.Path == path {
+			return c.Why
+		}
+	}
+	return ""
 }
 
 // Finding says whether the result is of interest to a reader: refused or warned about.

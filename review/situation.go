@@ -18,9 +18,6 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// PriorityRefused is the reason of the API server's own Priority plugin.
-var PriorityRefused = policy.Reason{Code: "Priority", Short: "The API server refuses the pod's priority", Help: "Its Priority plugin does, before any webhook: name a PriorityClass that exists, and leave spec.priority out."}
-
 // Situation is a document's pod and what is known around it, to be explained. It is nil for an object that is no pod and makes none.
 func (e *Engine) Situation(ctx context.Context, d *input.Document, q Question) (*explain.Input, error) {
 	o, err := e.State.manifest(d)
@@ -67,7 +64,7 @@ func made(in *explain.Input) {
 	in.Review = &defaulting.Result{}
 	pod := in.Pod.DeepCopy()
 	if err := defaulting.ResolvePriority(pod, in.Facts); err != nil {
-		in.Review.Denials = append(in.Review.Denials, defaulting.Denial{Reason: PriorityRefused, Message: "the API server's own Priority plugin refuses it: " + err.Error()})
+		in.Review.Denials = append(in.Review.Denials, defaulting.Denial{Reason: defaulting.PriorityRefused, Message: "the API server's own Priority plugin refuses it: " + err.Error()})
 		return
 	}
 	request := policy.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -103,37 +102,6 @@ func namespaceOf(o client.Object, given string) string {
 		return corev1.NamespaceNodeLease
 	}
 	return cmp.Or(given, metav1.NamespaceDefault)
-}
-
-// decode returns nil for a kind that the webhook's scheme does not have.
-func (s *State) decode(apiVersion, kind string, raw []byte) (client.Object, error) {
-	o, err := s.empty(apiVersion, kind)
-	if o == nil || err != nil {
-		return nil, err
-	}
-	if err := json.UnmarshalCaseSensitivePreserveInts(raw, o); err != nil {
-		return nil, fmt.Errorf("decode the %s: %w", kind, input.Plainly(raw, func(raw []byte) error {
-			empty, _ := s.empty(apiVersion, kind)
-			return json.UnmarshalCaseSensitivePreserveInts(raw, empty)
-		}, err))
-	}
-	return o, nil
-}
-
-func (s *State) empty(apiVersion, kind string) (client.Object, error) {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return nil, fmt.Errorf("apiVersion %q: %w", apiVersion, err)
-	}
-	if !s.scheme.Recognizes(gv.WithKind(kind)) {
-		return nil, nil
-	}
-	o, err := s.scheme.New(gv.WithKind(kind))
-	if err != nil {
-		return nil, err
-	}
-	typed, _ := o.(client.Object)
-	return typed, nil
 }
 
 // classes are the PriorityClasses, as decisions want them.

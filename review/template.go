@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
 )
@@ -68,6 +69,13 @@ func (c custom) template(o *unstructured.Unstructured) (*corev1.PodTemplateSpec,
 		return nil, fmt.Errorf("decode %s: %w", path, err)
 	}
 	return &template, hasContainers(template.Spec, path+".spec")
+}
+
+func (s *step) templateOf(o client.Object) (*defaulting.Template, error) {
+	if u, is := o.(*unstructured.Unstructured); is {
+		return s.State.customPod(u)
+	}
+	return defaulting.PodOf(o)
 }
 
 // customPod is the pod that would be made for a custom workload; nil: it says itself of none.

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -18,6 +19,43 @@ func (s *State) Listed(kinds []input.Listed) {
 	if slices.Contains(kinds, input.Listed{APIVersion: "v1", Kind: "Service"}) {
 		s.Complete(&corev1.Service{})
 	}
+}
+
+// unknown is what was missed and matters: a namespace that no policy selects by does not, nor does anything where a removal is
+// allowed, since what is unknown speaks against it.
+func (s *step) unknown() []string {
+	var matters []string
+	if s.result.Operation != OperationCreate && s.result.Decision == Allowed {
+		return nil
+	}
+	for _, what := range s.view.missed {
+		switch {
+		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(policy.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
+		case what == "Node "+someNode:
+			matters = append(matters, "the Node that it runs on")
+		default:
+			matters = append(matters, what)
+		}
+	}
+	return append(matters, s.unknownForSpread()...)
+}
+
+// unknownForSpread is what constraints that a policy gives depend on: their selector on Services, and whether hard ones can be met on Nodes and,
+// for minDomains, on what runs there.
+func (s *step) unknownForSpread() []string {
+	var matters []string
+	if s.view.noneOf(&corev1.Service{}) && s.result.Decision == Allowed && s.servicesMatter() {
+		matters = append(matters, "Services of Namespace "+s.result.Resource.Namespace)
+	}
+	hard := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }
+	domains := func(c corev1.TopologySpreadConstraint) bool { return hard(c) && c.MinDomains != nil }
+	switch {
+	case s.view.noneOf(&corev1.Node{}) && slices.ContainsFunc(s.spread, hard):
+		matters = append(matters, "Nodes")
+	case s.view.noneOf(&corev1.Pod{}) && slices.ContainsFunc(s.spread, domains):
+		matters = append(matters, "Pods of Namespace "+s.result.Resource.Namespace)
+	}
+	return matters
 }
 
 // remedies say what to give so that what was missed is known, by how the phrase of Result.Unknown begins. The first that fits counts.

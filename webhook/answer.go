@@ -2,42 +2,57 @@ package webhook
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/defaulting"
 )
 
-// answer writes a decision as the API server wants it. The patch holds just the changes: fields that this version of
+// Answer writes a decision, or why there is none, as the API server wants it. The patch holds just the changes: fields that this version of
 // Kubernetes' types does not know survive, and so do the arrays of others.
-func answer(result defaulting.Result) admission.Response {
-	values := encode(result.Changes)
+func Answer(d Decision, err error) admission.Response {
+	if err != nil {
+		return admission.Errored(codeOf(err), err)
+	}
+	values := encode(d.Changes)
 	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed:          len(result.Denials) == 0,
-		AuditAnnotations: audit(result, values),
+		Allowed:          len(d.Denials) == 0,
+		AuditAnnotations: audit(d, values),
 	}}
-	for _, w := range result.Warnings {
-		response.Warnings = append(response.Warnings, string(w))
+	for _, w := range d.Warnings {
+		response.Warnings = append(response.Warnings, w.Message)
 	}
 	if !response.Allowed {
-		response.Result = refusal(result.Denials)
+		response.Result = refusal(d)
 		return response
 	}
-	response.Patches = make([]jsonpatch.Operation, len(result.Changes))
-	for i, c := range result.Changes {
+	response.Patches = make([]jsonpatch.Operation, len(d.Changes))
+	for i, c := range d.Changes {
 		response.Patches[i] = jsonpatch.Operation{Operation: string(c.Operation), Path: c.Path}
 		if values[i] != nil {
 			response.Patches[i].Value = values[i]
 		}
 	}
 	return response
+}
+
+// codeOf an error is the code of the answer: what is no lookup's is the fault of the request, which no API server sends.
+func codeOf(err error) int32 {
+	switch {
+	case apierrors.IsNotFound(err): // kubectl drain takes it for done
+		return http.StatusNotFound
+	case errors.Is(err, errLookup), errors.Is(err, errNotReady):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusBadRequest
 }
 
 // encode marshals what changes write, once for both the patch and the audit log; nil for a removal.
@@ -57,17 +72,24 @@ func encode(changes []defaulting.Change) []json.RawMessage {
 }
 
 // refusal is what the person reads: every denial, since mending one at a time is tiresome.
-func refusal(denials []defaulting.Denial) *metav1.Status {
-	messages := make([]string, len(denials))
-	for i, d := range denials {
-		messages[i] = d.Message
+func refusal(d Decision) *metav1.Status {
+	messages := make([]string, len(d.Denials))
+	for i, denial := range d.Denials {
+		messages[i] = denial.Message
 	}
-	return &metav1.Status{
+	status := &metav1.Status{
 		Status:  metav1.StatusFailure,
 		Code:    http.StatusForbidden,
-		Reason:  metav1.StatusReason(denials[0].Reason.Code),
+		Reason:  metav1.StatusReason(d.Denials[0].Reason.Code),
 		Message: strings.Join(messages, "; "),
 	}
+	if d.Invalid != nil {
+		status.Code, status.Details = http.StatusUnprocessableEntity, &metav1.StatusDetails{}
+		for _, cause := range d.Invalid {
+			status.Details.Causes = append(status.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(cause.Type), Field: cause.Field, Message: cause.ErrorBody()})
+		}
+	}
+	return status
 }
 
 // maxAuditValue keeps the audit log readable; the whole value is in the object.
@@ -75,70 +97,42 @@ const maxAuditValue = 200
 
 // audit says in the API server's audit log what was decided and why. The API server puts the webhook's name before each
 // key.
-func audit(result defaulting.Result, values []json.RawMessage) map[string]string {
+func audit(d Decision, values []json.RawMessage) map[string]string {
 	annotations := map[string]string{}
-	if len(result.Policies) > 0 {
-		annotations["policies"] = strings.Join(result.Policies, ",")
+	if len(d.Policies) > 0 {
+		annotations["policies"] = strings.Join(d.Policies, ",")
 	}
-	if len(result.Exceptions) > 0 {
-		annotations["exceptions"] = inAudit(result.Exceptions)
+	if len(d.Exceptions) > 0 {
+		annotations["exceptions"] = defaulting.AuditOf(d.Exceptions)
 	}
-	for i, c := range result.Changes {
-		annotations[auditKey(c)] = auditValue(c, values[i]) + " (" + c.Why + ")"
+	for i, c := range d.Changes {
+		if c.Why != "" { // it follows from a policy
+			annotations[c.Name()] = auditValue(c, values[i]) + " (" + c.Why + ")"
+		}
 	}
-	if len(result.Denials) > 0 {
-		reasons := make([]string, len(result.Denials))
-		for i, d := range result.Denials {
-			reasons[i] = d.Reason.Code
+	switch {
+	case d.Removal != nil:
+		annotations["removal"], annotations["verdict"], annotations["reason"] = string(d.Removal.Road), string(d.Removal.Verdict), d.Removal.Reason.Code
+	case len(d.Denials) > 0:
+		reasons := make([]string, len(d.Denials))
+		for i, denial := range d.Denials {
+			reasons[i] = denial.Reason.Code
 		}
 		annotations["denied"] = strings.Join(slices.Compact(reasons), ",")
+	}
+	if len(annotations) == 0 {
+		return nil // as it is sent
 	}
 	return annotations
 }
 
-// inAudit are the exceptions that made a difference.
-func inAudit(lifted []defaulting.Lifted) string {
-	words := make([]string, len(lifted))
-	for i, l := range lifted {
-		words[i] = l.Audit()
-	}
-	return strings.Join(words, "; ")
-}
-
-// auditKey is the field's name, that of an annotation, whatever level of it is written, or that of a probe whose grace period it is.
-func auditKey(c defaulting.Change) string {
-	if probe, is := defaulting.ProbeOf(c.Path); is {
-		return probe
-	}
-	switch c.Section {
-	case "node":
-		return "enforcement"
-	case "removal":
-		return "protected"
-	}
-	return c.Path[strings.LastIndex(c.Path, "/")+1:]
-}
-
+// auditValue is Change.Text of a value that is encoded already, cut.
 func auditValue(c defaulting.Change, value json.RawMessage) string {
-	if value == nil {
-		return "removed"
-	}
-	if s, ok := c.Value.(string); ok {
-		return s
+	if _, is := c.Value.(string); is || value == nil {
+		return c.Text()
 	}
 	if len(value) > maxAuditValue {
 		return strings.ToValidUTF8(string(value[:maxAuditValue]), "") + "..."
 	}
 	return string(value)
-}
-
-// missed allows a request that could not be judged, counts it and says so.
-func (e *Engine) missed(path, what string, err error) admission.Response {
-	e.Metrics.miss(path)
-	return admission.Allowed("").WithWarnings(string(defaulting.Shorten(fmt.Sprintf("podgrace: %s: %v", what, err))))
-}
-
-// badRequest is for what no API server sends.
-func badRequest(format string, args ...any) admission.Response {
-	return admission.Errored(http.StatusBadRequest, fmt.Errorf(format, args...))
 }

@@ -43,7 +43,7 @@ func CacheOptions() cache.Options {
 			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
 				meta := withLabels(o.ObjectMeta)
 				meta.Finalizers = o.Finalizers
-				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}}
+				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
 			})),
 			// Policies are kept whole: the status controller reads all of them.
 			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},

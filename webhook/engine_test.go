@@ -72,7 +72,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 		Node:        &v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 1}},
 	}))
 	object := `{"future":1,"metadata":{"name":"p","annotations":{"a/b":"c"}},"spec":{"containers":[{"name":"c","later":true}],"terminationGracePeriodSeconds":30,"newer":{"x":[1]}}}`
-	response := e.MutatePods(t.Context(), review(pods, object))
+	response := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, object))
 	raw, err := json.Marshal(response.Patches)
 	if err != nil {
 		t.Fatal(err)
@@ -100,13 +100,13 @@ func TestNotReady(t *testing.T) {
 	e.Ready = func() bool { return false }
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
-	for name, handle := range map[string]func(context.Context, admission.Request) admission.Response{"mutate": e.MutatePods, "validate": e.ValidatePods} {
-		got := handle(t.Context(), review(pods, plainPod))
+	for name, handle := range map[string]webhook.Handler{"mutate": e.MutatePods, "validate": e.ValidatePods} {
+		got := handle.Handle(t.Context(), review(pods, plainPod))
 		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "does not know the cluster yet") || len(got.Patches) > 0 {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	got := e.ValidateWorkloads(t.Context(), review(metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, `{}`))
+	got := webhook.Handler(e.ValidateWorkloads).Handle(t.Context(), review(metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, `{}`))
 	if !got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("workloads: got %+v", got)
 	}
@@ -128,14 +128,14 @@ func TestPriorityClassDeletedBetweenTwoReviews(t *testing.T) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}
 	informers := cluster(namespace("shop"), class)
 	e := newEngine(t, informers, nil, podPolicy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}))
-	if got := e.MutatePods(t.Context(), review(pods, plainPod)); len(got.Patches) != 3 {
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 3 {
 		t.Fatalf("got %+v, want the triple", got)
 	}
 	if err := informers.Delete(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
 	final := strings.Replace(plainPod, `"priority":0`, `"priority":10,"priorityClassName":"high"`, 1)
-	got := e.ValidatePods(t.Context(), review(pods, final))
+	got := webhook.Handler(e.ValidatePods).Handle(t.Context(), review(pods, final))
 	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `PriorityClass "high" was not found when the pod was checked`) {
 		t.Errorf("got %+v", got)
 	}
@@ -144,7 +144,7 @@ func TestPriorityClassDeletedBetweenTwoReviews(t *testing.T) {
 func TestPriorityMismatchIsRefused(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}), nil)
 	final := strings.Replace(plainPod, `"priority":0`, `"priority":11,"priorityClassName":"high"`, 1)
-	got := e.ValidatePods(t.Context(), review(pods, final))
+	got := webhook.Handler(e.ValidatePods).Handle(t.Context(), review(pods, final))
 	if got.Allowed || got.Result.Reason != "PriorityMismatch" || !strings.Contains(message(got), `spec.priority is 11 but PriorityClass "high" has value 10`) {
 		t.Errorf("got %+v", got)
 	}
@@ -172,7 +172,7 @@ func TestFreshObjectsAreReadLive(t *testing.T) {
 		"API server is away": {down, 0, "namespace shop could not be looked up"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newEngine(t, cluster(), tc.live, podPolicy("p", spec)).MutatePods(t.Context(), review(pods, owned))
+			got := webhook.Handler(newEngine(t, cluster(), tc.live, podPolicy("p", spec)).MutatePods).Handle(t.Context(), review(pods, owned))
 			if !got.Allowed || len(got.Patches) != tc.patches {
 				t.Errorf("got %+v", got)
 			}
@@ -188,7 +188,7 @@ func TestInformerFails(t *testing.T) {
 	broken := interceptor.NewClient(cluster(namespace("shop")), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("cache is broken")
 	}})
-	got := newEngine(t, broken, nil).MutatePods(t.Context(), review(pods, plainPod))
+	got := webhook.Handler(newEngine(t, broken, nil).MutatePods).Handle(t.Context(), review(pods, plainPod))
 	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "defaults were not applied to this pod: list PriorityClasses: cache is broken") {
 		t.Errorf("got %+v", got)
 	}
@@ -213,7 +213,7 @@ func TestRequestsThatAreNotForUs(t *testing.T) {
 		"wrong shapes": {review(pods, `{"spec":{"containers":{}}}`), false, "decode the pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := e.MutatePods(t.Context(), tc.request)
+			got := webhook.Handler(e.MutatePods).Handle(t.Context(), tc.request)
 			if said := message(got) + strings.Join(got.Warnings, ""); got.Allowed != tc.allowed || !strings.Contains(said, tc.says) {
 				t.Errorf("got allowed %v, %q", got.Allowed, said)
 			}
@@ -234,12 +234,12 @@ func TestWorkloadsAreForeseen(t *testing.T) {
 		{Group: "batch", Version: "v1", Kind: "CronJob"}:    `{"spec":{"jobTemplate":{"spec":{` + template + `}}}}`,
 		{Version: "v1", Kind: "ReplicationController"}:      `{"spec":{` + template + `}}`,
 	} {
-		got := e.ValidateWorkloads(t.Context(), review(kind, object))
+		got := webhook.Handler(e.ValidateWorkloads).Handle(t.Context(), review(kind, object))
 		if want := "terminationGracePeriodSeconds is now 60, not 5: PodPolicy p: minimum 60 s"; !got.Allowed || len(got.Warnings) != 1 || got.Warnings[0] != want {
 			t.Errorf("%s: %v, %q", kind.Kind, got.Allowed, got.Warnings)
 		}
 	}
-	got := e.ValidateWorkloads(t.Context(), review(metav1.GroupVersionKind{Version: "v1", Kind: "ReplicationController"}, `{"spec":{}}`))
+	got := webhook.Handler(e.ValidateWorkloads).Handle(t.Context(), review(metav1.GroupVersionKind{Version: "v1", Kind: "ReplicationController"}, `{"spec":{}}`))
 	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "this workload was not checked: ") {
 		t.Errorf("without a template: %+v", got)
 	}
@@ -249,7 +249,7 @@ func TestWorkloadsAreForeseen(t *testing.T) {
 func TestAuditOfProbes(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop")), nil, podPolicy("p", v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
 	probe := `{"terminationGracePeriodSeconds":7}`
-	got := e.MutatePods(t.Context(), review(pods, `{"metadata":{},"spec":{"containers":[{"name":"a","livenessProbe":`+probe+`,"startupProbe":`+probe+`}],"terminationGracePeriodSeconds":5}}`))
+	got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, `{"metadata":{},"spec":{"containers":[{"name":"a","livenessProbe":`+probe+`,"startupProbe":`+probe+`}],"terminationGracePeriodSeconds":5}}`))
 	const why = "60 (PodPolicy p: minimum 60 s)"
 	want := map[string]string{"policies": "p", "terminationGracePeriodSeconds": why, "containers.0.livenessProbe": why, "containers.0.startupProbe": why}
 	if diff := cmp.Diff(want, got.AuditAnnotations); diff != "" {
@@ -261,7 +261,7 @@ func TestAuditOfProbes(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "x"}}), nil,
 		podPolicy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{AllowedClassNames: []string{"a"}}, GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
-	got := e.ValidatePods(t.Context(), review(pods, `{"metadata":{},"spec":{"priorityClassName":"x","priority":0,"preemptionPolicy":"Never","terminationGracePeriodSeconds":5}}`))
+	got := webhook.Handler(e.ValidatePods).Handle(t.Context(), review(pods, `{"metadata":{},"spec":{"priorityClassName":"x","priority":0,"preemptionPolicy":"Never","terminationGracePeriodSeconds":5}}`))
 	if got.Allowed || got.Result.Code != 403 || !strings.Contains(message(got), `"x" is not allowed here`) || !strings.Contains(message(got), "must be 60") {
 		t.Errorf("got %+v", got)
 	}
@@ -285,7 +285,7 @@ func FuzzMutatePods(f *testing.F) {
 	informers := cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10})
 	e := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: informers}, Ready: func() bool { return true }}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		got := e.MutatePods(t.Context(), review(pods, string(object)))
+		got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, string(object)))
 		if !got.Allowed && message(got) == "" {
 			t.Error("refused without a reason")
 		}

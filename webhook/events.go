@@ -60,17 +60,17 @@ func (e *Events) allow(namespace, reason string) bool {
 	return e.limits.allow(namespace+"/"+reason) && (reason != removalRefused || e.refusals.Allow())
 }
 
-func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decision) {
+func (e *Events) removal(req admission.Request, r Removal) {
 	if e == nil || req.DryRun != nil && *req.DryRun {
 		return
 	}
 	kind, reason, note := corev1.EventTypeNormal, "", ""
 	switch {
-	case d.Verdict == guard.Deny:
-		kind, reason, note = corev1.EventTypeWarning, removalRefused, fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, d.Message)
-	case d.Reason == guard.Confirmed:
+	case r.Verdict == guard.Deny:
+		kind, reason, note = corev1.EventTypeWarning, removalRefused, fmt.Sprintf("%s by %s refused: %s", r.Road, req.UserInfo.Username, r.Message())
+	case r.Reason == guard.Confirmed:
 		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: it was confirmed that the pod may run twice", r.Road, req.UserInfo.Username)
-	case d.Reason == guard.NodeStopped || d.Reason == guard.NodeOutOfService:
+	case r.Reason == guard.NodeStopped || r.Reason == guard.NodeOutOfService:
 		reason, note = removalConfirmed, fmt.Sprintf("%s by %s allowed: the node is known to have stopped", r.Road, req.UserInfo.Username)
 	default:
 		return
@@ -81,7 +81,7 @@ func (e *Events) removal(req admission.Request, r guard.Request, d guard.Decisio
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 	}
-	e.recorder.Eventf(regarding(r), to(req.UserInfo.Username, d), kind, reason, string(r.Road), "%s", note)
+	e.recorder.Eventf(regarding(r.Request), to(req.UserInfo.Username, r.Decision), kind, reason, string(r.Road), "%s", note)
 }
 
 // to is the related object of an Event: the user. An event recorder aggregates Events that differ in nothing but the note (k8s.io/client-go/tools/events

@@ -30,7 +30,7 @@ func TestDifferentRefusalsAreDifferentEvents(t *testing.T) {
 		e.Events = recorder
 		req := removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode()))
 		req.UserInfo.Username = user
-		if got := e.ValidateRemoval(t.Context(), req); got.Allowed {
+		if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), req); got.Allowed {
 			t.Fatalf("%s: allowed", user)
 		}
 	}

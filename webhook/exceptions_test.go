@@ -163,15 +163,15 @@ func TestExceptionIsTold(t *testing.T) {
 	short := strings.Replace(plainPod, `"terminationGracePeriodSeconds":30`, `"terminationGracePeriodSeconds":5`, 1)
 	const warning = "PolicyException batch holds for this pod until 2026-06-01T13:00:00Z: it lifts gracePeriod.minSeconds of PodPolicy p (owner: team shop)"
 	const audited = "shop/batch until 2026-06-01T13:00:00Z, granted by eve, owner team shop: gracePeriod.minSeconds of PodPolicy p"
-	mutated := e.MutatePods(t.Context(), review(pods, short))
+	mutated := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, short))
 	if len(mutated.Patches) > 0 || !slices.Contains(mutated.Warnings, warning) || mutated.AuditAnnotations["exceptions"] != audited {
 		t.Errorf("mutated: %+v", mutated)
 	}
-	validated := e.ValidatePods(t.Context(), review(pods, short))
+	validated := webhook.Handler(e.ValidatePods).Handle(t.Context(), review(pods, short))
 	if !validated.Allowed || !slices.Contains(validated.Warnings, warning) || validated.AuditAnnotations["exceptions"] != audited {
 		t.Errorf("validated: %+v", validated)
 	}
-	if got := e.ValidatePods(t.Context(), review(pods, plainPod)); slices.Contains(got.Warnings, warning) || got.AuditAnnotations["exceptions"] != "" {
+	if got := webhook.Handler(e.ValidatePods).Handle(t.Context(), review(pods, plainPod)); slices.Contains(got.Warnings, warning) || got.AuditAnnotations["exceptions"] != "" {
 		t.Errorf("where it makes no difference: %+v", got)
 	}
 	const count = `
@@ -208,7 +208,7 @@ func TestValidateExceptions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := e.ValidatePolicies(t.Context(), review(kind, string(text)))
+			got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(kind, string(text)))
 			if got.Allowed != (tc.want != nil) || !slices.EqualFunc(got.Warnings, tc.want, strings.HasPrefix) {
 				t.Errorf("%v %q %s", got.Allowed, got.Warnings, message(got))
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // receipts is a fake of webhook.Fences.
@@ -62,7 +63,7 @@ func TestFenceReceipts(t *testing.T) {
 			informers := cluster(namespace("shop"), node)
 			e := newEngine(t, informers, informers, podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}}))
 			e.Fences = tc.fences
-			if got := e.ValidateRemoval(t.Context(), force); got.Allowed != tc.allowed {
+			if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), force); got.Allowed != tc.allowed {
 				t.Errorf("got %v, %s", got.Allowed, message(got))
 			}
 		})

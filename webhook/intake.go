@@ -88,7 +88,7 @@ func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (in *intake) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) (response admission.Response) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
-		return badRequest("Content-Type is %q: an AdmissionReview is application/json", contentType)
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("Content-Type is %q: an AdmissionReview is application/json", contentType))
 	}
 	// Half of the timeout is left to the API server for encoding and sending a large object.
 	half := time.Now().Add(patience(r) / 2)
@@ -185,17 +185,17 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, late))
 	}
-	return nil, uid, nil, new(badRequest("read the review: %w", err))
+	return nil, uid, nil, new(admission.Errored(http.StatusBadRequest, fmt.Errorf("read the review: %w", err)))
 }
 
 // judge decodes a review and hands it to the handler.
 func (in *intake) judge(ctx context.Context, raw []byte) admission.Response {
 	var review admissionv1.AdmissionReview
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
-		return badRequest("decode the review: %w", err)
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the review: %w", err))
 	}
 	if review.Request == nil {
-		return badRequest("there is no request in it: is this an AdmissionReview?")
+		return admission.Errored(http.StatusBadRequest, errors.New("there is no request in it: is this an AdmissionReview?"))
 	}
 	return in.hook.Handle(ctx, admission.Request{AdmissionRequest: *review.Request})
 }

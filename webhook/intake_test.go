@@ -60,10 +60,8 @@ func allowed(context.Context, admission.Request) admission.Response { return adm
 
 // decoding decodes the pod, as every handler does.
 func decoding(_ context.Context, req admission.Request) admission.Response {
-	if pod, response := decodePod(req); pod == nil {
-		return response
-	}
-	return admission.Allowed("")
+	_, err := decodePod(req)
+	return Answer(Decision{}, err)
 }
 
 // TestIntakeRefusesWithTheUID: an API server takes an answer without it for a failed call, and lets the pod pass.

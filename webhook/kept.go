@@ -4,7 +4,6 @@ import (
 	"unique"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,26 +38,6 @@ func keep[T metav1.Object](o T) *kept {
 func idle(o any) bool {
 	r, ok := o.(*appsv1.ReplicaSet)
 	return ok && r.Spec.Replicas != nil && *r.Spec.Replicas == 0
-}
-
-// selectorOf returns the selector of a Service or of a controller of pods; nil: it has none.
-func selectorOf(o any) *metav1.LabelSelector {
-	switch o := o.(type) {
-	case *kept:
-		return o.selector
-	case *appsv1.ReplicaSet:
-		return o.Spec.Selector
-	case *appsv1.StatefulSet:
-		return o.Spec.Selector
-	case *corev1.ReplicationController:
-		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
-	case *corev1.Service:
-		// A nil selector selects nothing (endpoints made by hand); an empty one can't be stored.
-		if len(o.Spec.Selector) > 0 {
-			return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
-		}
-	}
-	return nil
 }
 
 // shared returns labels with interned keys: few keys are different, and each decoded object has copies of its own.

@@ -79,7 +79,7 @@ func TestSelectorsOfWhatInformersKeep(t *testing.T) {
 			if tc.owner != nil {
 				request = ownedBy(t, "shop", *tc.owner, "web", "1")
 			}
-			if got := e.MutatePods(t.Context(), request); len(got.Patches) != 1 || reads.Load() != tc.live {
+			if got := webhook.Handler(e.MutatePods).Handle(t.Context(), request); len(got.Patches) != 1 || reads.Load() != tc.live {
 				t.Errorf("%d live reads, want %d; got %+v", reads.Load(), tc.live, got)
 			}
 		})

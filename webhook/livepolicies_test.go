@@ -48,7 +48,7 @@ func TestReplicaThatIsBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, cluster(namespace("shop")), tc.live, tc.behind...)
 			e.LivePolicies = webhook.Read(tc.live)
-			got := e.ValidateRemoval(t.Context(), force)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), force)
 			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
 				t.Errorf("got %v, %q", got.Allowed, message(got))
 			}

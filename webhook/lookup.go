@@ -12,9 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -192,10 +195,15 @@ func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Sel
 	return nodes, true
 }
 
-// claims reads the pod's PersistentVolumeClaims. One that can't be read is left out, which means that it is unknown.
+// claims reads the pod's PersistentVolumeClaims live: they are many and rarely needed, so that they are not watched. One that can't be read is left out,
+// which means that it is unknown.
 func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) policy.Claims {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
+	read := l.get
+	if l.Reads != nil {
+		read = l.Reads.get
+	}
 	claims := policy.Claims{}
 	var mu sync.Mutex
 	var reads errgroup.Group
@@ -205,7 +213,7 @@ func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) 
 	for _, name := range slices.Compact(names) {
 		reads.Go(func() error {
 			var claim corev1.PersistentVolumeClaim
-			if err := l.claim(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
+			if err := read(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				claims[name] = policy.ClaimOf(&claim, pod)
@@ -221,14 +229,6 @@ func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) 
 // pod could take the name of the one that is judged.
 const claimReads = 16
 
-// claim reads a claim live: claims are not watched, as they are many and rarely needed.
-func (l *Lookup) claim(ctx context.Context, key types.NamespacedName, into *corev1.PersistentVolumeClaim) error {
-	if l.Reads != nil {
-		return l.Reads.get(ctx, key, into)
-	}
-	return l.get(ctx, key, into)
-}
-
 // get reads an object from the informer, and live where the informer does not have it.
 func (l *Lookup) get(ctx context.Context, key types.NamespacedName, into client.Object) error {
 	err := l.Informers.Get(ctx, key, into)
@@ -241,4 +241,92 @@ func (l *Lookup) get(ctx context.Context, key types.NamespacedName, into client.
 		return fmt.Errorf("read %s %s: %w", kindOf(into), key, err)
 	}
 	return nil
+}
+
+// selectorOf returns the selector of a Service or of a controller of pods; nil: it has none.
+func selectorOf(o any) *metav1.LabelSelector {
+	switch o := o.(type) {
+	case *kept:
+		return o.selector
+	case *appsv1.ReplicaSet:
+		return o.Spec.Selector
+	case *appsv1.StatefulSet:
+		return o.Spec.Selector
+	case *corev1.ReplicationController:
+		return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+	case *corev1.Service:
+		// A nil selector selects nothing (endpoints made by hand); an empty one can't be stored.
+		if len(o.Spec.Selector) > 0 {
+			return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+		}
+	}
+	return nil
+}
+
+// stored returns the objects of a kind from an informer's store, in one namespace or, where that is empty, in all. The cache's own
+// List copies each object into the list by reflection, even with UnsafeDisableDeepCopy, which is expensive in a namespace with
+// many Services. A reader without informers is listed.
+func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, namespace string, list client.ObjectList) ([]T, error) {
+	indexer, err := indexerOf(ctx, reader, kind)
+	if err != nil {
+		return nil, err
+	}
+	if indexer == nil {
+		return listed[T](ctx, reader, namespace, list)
+	}
+	if namespace == "" {
+		return as[T](indexer.List()), nil
+	}
+	objects, err := indexer.ByIndex(toolscache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("read the informer: %w", err)
+	}
+	return as[T](objects), nil
+}
+
+// Indexed is a reader that is no cache and has the objects of a kind as one has them.
+type Indexed interface {
+	// Indexer has an index by namespace.
+	Indexer(kind client.Object) toolscache.Indexer
+}
+
+// indexerOf returns the store behind a kind's informer, which it starts and waits for as List does; nil where the reader
+// has none.
+func indexerOf(ctx context.Context, reader client.Reader, kind client.Object) (toolscache.Indexer, error) {
+	if indexed, ok := reader.(Indexed); ok {
+		return indexed.Indexer(kind), nil
+	}
+	informers, ok := reader.(cache.Informers)
+	if !ok {
+		return nil, nil
+	}
+	informer, err := informers.GetInformer(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("start the informer: %w", err)
+	}
+	if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
+		return shared.GetIndexer(), nil
+	}
+	return nil, nil
+}
+
+func listed[T client.Object](ctx context.Context, reader client.Reader, namespace string, list client.ObjectList) ([]T, error) {
+	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	return as[T](items), nil
+}
+
+func as[T any, E any](objects []E) []T {
+	typed := make([]T, 0, len(objects))
+	for _, o := range objects {
+		if t, ok := any(o).(T); ok {
+			typed = append(typed, t)
+		}
+	}
+	return typed
 }

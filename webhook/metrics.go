@@ -95,11 +95,11 @@ func (c inForce) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) removal(req admission.Request, road guard.Road, d guard.Decision) {
+func (m *Metrics) removal(req admission.Request, r Removal) {
 	if m == nil || req.DryRun != nil && *req.DryRun {
 		return
 	}
-	m.removals.WithLabelValues(string(road), string(d.Verdict), d.Reason.Code).Inc()
+	m.removals.WithLabelValues(string(r.Road), string(r.Verdict), r.Reason.Code).Inc()
 }
 
 func (m *Metrics) miss(path string) {

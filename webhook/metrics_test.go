@@ -41,9 +41,9 @@ func TestDenialsAreCountedByReason(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
 	req := review(pods, `{"metadata":{},"spec":{"priorityClassName":"x","priority":0,"preemptionPolicy":"Never","terminationGracePeriodSeconds":5}}`)
-	e.ValidatePods(t.Context(), req)
+	webhook.Handler(e.ValidatePods).Handle(t.Context(), req)
 	dryRun(&req)
-	e.ValidatePods(t.Context(), req)
+	webhook.Handler(e.ValidatePods).Handle(t.Context(), req)
 	counts := counted(t, registry, "podgrace_pod_denials_total", "reason")
 	for reason, n := range counts {
 		if n == 0 {

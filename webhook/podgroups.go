@@ -22,33 +22,32 @@ type podGroup struct {
 	} `json:"spec"`
 }
 
-// ValidatePodGroups answers /validate-pod-groups. It refuses a PodGroup whose class its pods may not have, and warns who applies a Workload that
+// ValidatePodGroups decides about /validate-pod-groups. It refuses a PodGroup whose class its pods may not have, and warns who applies a Workload that
 // would make such a one.
-func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) admission.Response {
+func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) (d Decision, err error) {
 	if req.Kind.Group != schedulingv1.GroupName || req.Kind.Kind != "PodGroup" && req.Kind.Kind != "Workload" || req.SubResource != "" {
-		return badRequest("this path is for PodGroups and Workloads, the request is for %s: check the rules of the webhook configuration", gvk(req))
+		return d, misdirected("PodGroups and Workloads", req)
 	}
 	var group podGroup
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &group); err != nil {
-		return badRequest("decode the %s: %w", req.Kind.Kind, err)
+		return d, fmt.Errorf("decode the %s: %w", req.Kind.Kind, err)
 	}
 	if !e.Ready() {
-		return e.missed(PathValidatePodGroups, "the class of this "+req.Kind.Kind+" was not checked", errNotReady)
+		return e.missed(PathValidatePodGroups, "the class of this "+req.Kind.Kind+" was not checked", errNotReady), nil
 	}
 	namespace, policies := e.Lookup.Namespace(ctx, req.Namespace), e.Policies.Policies()
 	if req.Kind.Kind == "PodGroup" {
-		result := defaulting.ValidatePodGroup(policies, group.Spec.PriorityClassName, namespace, e.Namespace)
-		e.Metrics.decided(req, result)
-		e.Metrics.except(req, result)
-		return answer(result)
+		d.Result = defaulting.ValidatePodGroup(policies, group.Spec.PriorityClassName, namespace, e.Namespace)
+		e.Metrics.decided(req, d.Result)
+		e.Metrics.except(req, d.Result)
+		return d, nil
 	}
-	response := admission.Allowed("")
 	for _, template := range group.Spec.PodGroupTemplates {
-		for _, d := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Namespace).Denials {
-			if len(response.Warnings) < maxRemarks {
-				response.Warnings = append(response.Warnings, string(defaulting.Shorten(fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, d.Message))))
+		for _, denial := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Namespace).Denials {
+			if len(d.Warnings) < maxRemarks {
+				d.warn(denial.Reason, fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, denial.Message))
 			}
 		}
 	}
-	return response
+	return d, nil
 }

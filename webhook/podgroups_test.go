@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // A PodGroup's class counts in place of its pods': it is held to the same list. A Workload makes PodGroups, which are refused then.
@@ -34,7 +35,7 @@ func TestValidatePodGroups(t *testing.T) {
 		"what is no object": {of("v1alpha2", "PodGroup"), `[`, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := e.ValidatePodGroups(t.Context(), review(tc.kind, tc.object))
+			got := webhook.Handler(e.ValidatePodGroups).Handle(t.Context(), review(tc.kind, tc.object))
 			if got.Allowed == tc.denied || strings.HasPrefix(tc.kind.Kind, "PodGroup") && tc.denied && message(got) == "" {
 				t.Errorf("allowed %v: %s", got.Allowed, message(got))
 			}
@@ -44,7 +45,7 @@ func TestValidatePodGroups(t *testing.T) {
 		})
 	}
 	e.Ready = func() bool { return false }
-	if got := e.ValidatePodGroups(t.Context(), review(of("v1alpha2", "PodGroup"), `{"spec":{"priorityClassName":"high"}}`)); !got.Allowed || len(got.Warnings) != 1 {
+	if got := webhook.Handler(e.ValidatePodGroups).Handle(t.Context(), review(of("v1alpha2", "PodGroup"), `{"spec":{"priorityClassName":"high"}}`)); !got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("before the informers have synced: %+v", got)
 	}
 }

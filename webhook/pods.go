@@ -55,57 +55,58 @@ func (e *Engine) Now() time.Time {
 	return e.Clock.Now()
 }
 
-// MutatePods answers /mutate-pods.
-func (e *Engine) MutatePods(ctx context.Context, req admission.Request) admission.Response {
+// MutatePods decides about /mutate-pods.
+func (e *Engine) MutatePods(ctx context.Context, req admission.Request) (Decision, error) {
 	return e.pods(ctx, req, PathMutatePods, "defaults were not applied to this pod", (*defaulting.Effective).Apply)
 }
 
-// ValidatePods answers /validate-pods.
-func (e *Engine) ValidatePods(ctx context.Context, req admission.Request) admission.Response {
-	return e.pods(ctx, req, PathValidatePods, "this pod was not checked", (*defaulting.Effective).Validate)
+// ValidatePods decides about /validate-pods.
+func (e *Engine) ValidatePods(ctx context.Context, req admission.Request) (Decision, error) {
+	d, err := e.pods(ctx, req, PathValidatePods, "this pod was not checked", (*defaulting.Effective).Validate)
+	e.Metrics.except(req, d.Result) // once a pod
+	return d, err
 }
 
-func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwise string, decide func(*defaulting.Effective, policy.Request, defaulting.Facts) defaulting.Result) admission.Response {
-	pod, response := decodePod(req)
-	if pod == nil {
-		return response
+func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwise string, decide func(*defaulting.Effective, policy.Request, defaulting.Facts) defaulting.Result) (d Decision, err error) {
+	if req.Kind.Group != "" || req.Kind.Kind != "Pod" {
+		return d, misdirected("pods", req)
+	}
+	if req.Operation != admissionv1.Create || req.SubResource != "" {
+		// Changing a pod later would be refused by the API server, and on pods/ephemeralcontainers and pods/resize discarded.
+		d.warn(becauseMisdirected, "podgrace: pods are decided at creation only: check the rules of the webhook configuration")
+		return d, nil
+	}
+	pod, err := decodePod(req)
+	if err != nil {
+		return d, err
 	}
 	if !e.Ready() {
-		return e.missed(path, otherwise, errNotReady)
+		return e.missed(path, otherwise, errNotReady), nil
 	}
 	request := policy.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
 	effective := defaulting.For(e.Policies.Policies(), request, e.Namespace)
 	facts, err := e.Lookup.Facts(ctx, effective.Needs(), req.Namespace, pod)
 	if err != nil {
-		return e.missed(path, otherwise, err)
+		return e.missed(path, otherwise, err), nil
 	}
-	result := decide(effective, request, facts)
-	e.Metrics.decided(req, result)
-	if path == PathValidatePods { // once a pod
-		e.Metrics.except(req, result)
-	}
-	return answer(result)
+	d.Result = decide(effective, request, facts)
+	e.Metrics.decided(req, d.Result)
+	return d, nil
 }
 
-// decodePod returns the pod of a request that is for us, or the answer to one that is not.
-func decodePod(req admission.Request) (*corev1.Pod, admission.Response) {
-	if req.Kind.Group != "" || req.Kind.Kind != "Pod" {
-		return nil, badRequest("this path is for pods, the request is for %s: check the rules of the webhook configuration", gvk(req))
-	}
-	if req.Operation != admissionv1.Create || req.SubResource != "" {
-		// Changing a pod later would be refused by the API server, and on pods/ephemeralcontainers and pods/resize discarded.
-		return nil, admission.Allowed("").WithWarnings("podgrace: pods are decided at creation only: check the rules of the webhook configuration")
-	}
+func decodePod(req admission.Request) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &pod); err != nil {
-		return nil, badRequest("decode the pod: %w", err)
+		return nil, fmt.Errorf("decode the pod: %w", err)
 	}
-	return &pod, admission.Response{}
+	return &pod, nil
 }
 
-func gvk(req admission.Request) string {
+// misdirected is for what no API server sends by our webhook configuration.
+func misdirected(what string, req admission.Request) error {
+	kind := fmt.Sprintf("%s/%s %s", req.Kind.Group, req.Kind.Version, req.Kind.Kind)
 	if req.Kind.Kind == "" {
-		return "no kind: is this an AdmissionReview?"
+		kind = "no kind: is this an AdmissionReview?"
 	}
-	return fmt.Sprintf("%s/%s %s", req.Kind.Group, req.Kind.Version, req.Kind.Kind)
+	return fmt.Errorf("this path is for %s, the request is for %s: check the rules of the webhook configuration", what, kind)
 }

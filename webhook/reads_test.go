@@ -67,7 +67,7 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 	e.Lookup.Reads = webhook.NewReads(live)
 
 	for range 50 {
-		e.MutatePods(t.Context(), owned(t, "shop", "made-up", "1"))
+		webhook.Handler(e.MutatePods).Handle(t.Context(), owned(t, "shop", "made-up", "1"))
 	}
 	if got := reads.Load(); got != 1 {
 		t.Errorf("one absent owner was read %d times", got)
@@ -77,7 +77,7 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 	if err := live.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.MutatePods(t.Context(), owned(t, "shop", "made-up", "2")); len(got.Patches) != 1 {
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), owned(t, "shop", "made-up", "2")); len(got.Patches) != 1 {
 		t.Errorf("the first pod of a new owner: %+v", got)
 	}
 
@@ -85,13 +85,13 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 	began := time.Now()
 	const many = 2000
 	for i := range many {
-		e.MutatePods(t.Context(), owned(t, "shop", "made-up-too", types.UID(fmt.Sprint("u", i))))
+		webhook.Handler(e.MutatePods).Handle(t.Context(), owned(t, "shop", "made-up-too", types.UID(fmt.Sprint("u", i))))
 	}
 	if most := int64(201 + 50*time.Since(began).Seconds()); reads.Load() > most || reads.Load() >= many {
 		t.Errorf("%d owners that nobody has were read %d times, at most %d are allowed", many, reads.Load(), most)
 	}
 	before := reads.Load()
-	e.MutatePods(t.Context(), owned(t, "other", "made-up", "3"))
+	webhook.Handler(e.MutatePods).Handle(t.Context(), owned(t, "other", "made-up", "3"))
 	if reads.Load() != before+1 {
 		t.Error("another namespace waits for the one that asks without end")
 	}
@@ -138,7 +138,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	e := newEngine(t, informers, live, podPolicy("p", spreading(hardly)))
 	e.Lookup.Reads = webhook.NewReads(live)
 
-	if got := e.MutatePods(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
 		t.Errorf("two domains are there and pods were listed %d times: %+v", lists.Load(), got)
 	}
 	if err := informers.Delete(t.Context(), node("n2", "b")); err != nil {
@@ -147,7 +147,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {
-			if got := e.MutatePods(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 {
+			if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 {
 				t.Errorf("nothing runs there: %+v", got)
 			}
 		})
@@ -160,7 +160,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	}
 	zones.Store(1)
 	e.Lookup.Reads = webhook.NewReads(live) // as after a moment
-	if got := e.MutatePods(t.Context(), review(pods, plainPod)); got.Allowed || !strings.Contains(message(got), "each already has maxSkew (1) pods") {
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); got.Allowed || !strings.Contains(message(got), "each already has maxSkew (1) pods") {
 		t.Errorf("a pod runs in the only domain: %+v", got)
 	}
 }
@@ -184,7 +184,7 @@ func TestTooManyPodsAreNotJudged(t *testing.T) {
 	e.Lookup.Reads = webhook.NewReads(live)
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
-	if got := e.MutatePods(t.Context(), review(pods, plainPod)); !got.Allowed || len(got.Patches) != 1 {
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); !got.Allowed || len(got.Patches) != 1 {
 		t.Errorf("what is not known is not judged: %+v", got)
 	}
 	if pages != 10 {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
-	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -19,65 +16,61 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 )
 
-// ValidateRemoval answers /validate-removal: requests on a road by which Kubernetes can be made to believe that a pod is gone. It
+// ValidateRemoval decides about /validate-removal: requests on a road by which Kubernetes can be made to believe that a pod is gone. It
 // fails closed: a request that can't be judged is refused, with the reason.
-func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) admission.Response {
+func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) (Decision, error) {
 	r, err := e.removalRequest(ctx, req)
+	if r == nil || err != nil {
+		return Decision{}, err
+	}
+	removal, err := e.judge(ctx, r)
 	if err != nil {
-		return unjudged(err)
+		return Decision{}, err
 	}
-	if r == nil {
-		return admission.Allowed("")
-	}
-	d, _, err := e.judge(ctx, r)
-	if err != nil {
-		return unjudged(err)
-	}
-	return e.answerRemoval(req, *r, d)
+	return e.tell(req, removal), nil
 }
 
-// MutateEvictions answers /mutate-evictions. An eviction that would be refused gets a grace period instead where the policy says so (guard.Raise). An
-// eviction with grace period 0 that does not is left to ValidateRemoval. Any other (of a drain, for instance) is judged here alone, so that it costs one call: it
-// has to be judged, because the pod's own grace period may be 0, or a force delete of it may have begun, which takes a read of the pod.
-func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) admission.Response {
+// MutateEvictions decides about /mutate-evictions. An eviction that would be refused gets a grace period instead where the policy says so (guard.Raise).
+// An eviction with grace period 0 that does not is left to ValidateRemoval. Any other (of a drain, for instance) is judged here alone, so that it costs one
+// call: it has to be judged, because the pod's own grace period may be 0, or a force delete of it may have begun, which takes a read of the pod.
+func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) (d Decision, err error) {
 	r, err := e.removalRequest(ctx, req)
 	if r == nil || r.Road != guard.RoadEviction {
-		return admission.Allowed("") // the validating webhook says what is wrong
+		return d, nil // the validating webhook says what is wrong
 	}
 	plain := r.GracePeriodSeconds == nil || *r.GracePeriodSeconds != 0
 	if err != nil {
 		return e.unreadEviction(plain, err)
 	}
-	d, facts, err := e.judge(ctx, r)
-	seconds, raised := guard.Raise(*r, facts, d)
-	switch {
-	case raised:
-		return raiseEviction(req, r.Pod, seconds)
-	case !plain:
-		if err != nil {
-			return admission.Allowed("") // as above
+	removal, err := e.judge(ctx, r)
+	if err != nil {
+		if plain {
+			return d, err
 		}
-		return admission.Patched("", ofThisPod(req, *r, d, e.Now())...)
-	case err != nil:
-		return unjudged(err)
+		return d, nil // as above
 	}
-	response := e.answerRemoval(req, *r, d)
-	response.Patches = ofThisPod(req, *r, d, e.Now())
-	return response
+	if seconds, raised := guard.Raise(*r, removal.Facts, removal.Decision); raised {
+		return raiseEviction(req, r.Pod, seconds), nil
+	}
+	if plain {
+		d = e.tell(req, removal)
+	}
+	ofThisPod(req, removal, e.Now(), &d)
+	return d, nil
 }
 
 // ofThisPod keeps an eviction that removes a pod at once to the pod that was judged. The API server reads the pod after it has asked us, by its name, and
 // another may have that by then; or it is the same, and was bound to a node meanwhile (pkg/registry/core/pod/storage/eviction.go, 1.36.3). What is
 // refused, only warned about by the policies, not guarded or not judged stays as it is.
-func ofThisPod(req admission.Request, r guard.Request, d guard.Decision, now time.Time) []jsonpatch.Operation {
+func ofThisPod(req admission.Request, r Removal, now time.Time, d *Decision) {
 	var eviction policyv1.Eviction
-	if d.Verdict == guard.Deny || d.Reason == guard.Unsafe || d.Reason == guard.NotGuarded || d.Reason == guard.AllowedActor || !graceperiod.Delete(r.Pod, r.GracePeriodSeconds, now).Force || json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction) != nil {
-		return nil
+	if r.Verdict == guard.Deny || r.Reason == guard.Unsafe || r.Reason == guard.NotGuarded || r.Reason == guard.AllowedActor || !graceperiod.Delete(r.Pod, r.GracePeriodSeconds, now).Force || json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction) != nil {
+		return
 	}
 	only := &metav1.Preconditions{}
 	if have := eviction.DeleteOptions; have != nil && have.Preconditions != nil {
@@ -90,108 +83,102 @@ func ofThisPod(req admission.Request, r guard.Request, d guard.Decision, now tim
 	if only.ResourceVersion == nil && r.Pod.Spec.NodeName == "" {
 		only.ResourceVersion = &r.Pod.ResourceVersion
 	}
-	if *only == was || r.Pod.UID == "" {
-		return nil
+	switch {
+	case *only == was || r.Pod.UID == "":
+	case eviction.DeleteOptions == nil:
+		d.change("/deleteOptions", map[string]any{"preconditions": only})
+	default:
+		d.change("/deleteOptions/preconditions", only)
 	}
-	if eviction.DeleteOptions == nil {
-		return []jsonpatch.Operation{{Operation: "add", Path: "/deleteOptions", Value: map[string]any{"preconditions": only}}}
-	}
-	return []jsonpatch.Operation{{Operation: "add", Path: "/deleteOptions/preconditions", Value: only}}
 }
 
-// unreadEviction answers an eviction whose pod could not be read. If the pod does not exist the API server itself says so. Otherwise a plain eviction (without grace
-// period 0) is allowed, as while the webhook is away: it would remove hardly any pod at once, and a failed read must not stop drains. Offline it is
-// refused, since no drain waits there.
-func (e *Engine) unreadEviction(plain bool, err error) admission.Response {
+// unreadEviction decides about an eviction whose pod could not be read. If the pod does not exist the API server itself says so. Otherwise a plain eviction
+// (without grace period 0) is allowed, as while the webhook is away: it would remove hardly any pod at once, and a failed read must not stop drains.
+// Offline it is refused, since no drain waits there.
+func (e *Engine) unreadEviction(plain bool, err error) (Decision, error) {
 	switch {
 	case !plain || !errors.Is(err, errLookup) || apierrors.IsNotFound(err):
-		return admission.Allowed("")
+		return Decision{}, nil
 	case e.Offline:
-		return unjudged(err)
+		return Decision{}, err
 	}
-	return e.missed(PathMutateEvictions, "this eviction was not judged", err)
+	return e.missed(PathMutateEvictions, "this eviction was not judged", err), nil
 }
 
-func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) admission.Response {
+func raiseEviction(req admission.Request, pod *corev1.Pod, grace int64) (d Decision) {
 	var eviction policyv1.Eviction
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &eviction); err != nil {
-		return admission.Allowed("")
+		return d
 	}
-	patch := jsonpatch.Operation{Operation: "add", Path: "/deleteOptions/gracePeriodSeconds", Value: grace}
 	if eviction.DeleteOptions == nil {
-		patch = jsonpatch.Operation{Operation: "add", Path: "/deleteOptions", Value: map[string]int64{"gracePeriodSeconds": grace}}
+		d.change("/deleteOptions", map[string]int64{"gracePeriodSeconds": grace})
+	} else {
+		d.change("/deleteOptions/gracePeriodSeconds", grace)
 	}
 	whose := ""
 	if grace == graceperiod.Of(&pod.Spec) {
 		whose = "its own "
 	}
-	response := admission.Patched("", patch)
-	return response.WithWarnings(string(defaulting.Shorten(fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to %s%d s, because it is protected", pod.Namespace, pod.Name, whose, grace))))
+	d.warn(becauseRaised, fmt.Sprintf("eviction of pod %s/%s: a grace period of 0 was raised to %s%d s, because it is protected", pod.Namespace, pod.Name, whose, grace))
+	return d
 }
 
-// MutateNodes answers /mutate-nodes: the out-of-service taint of an allowed actor, a fencing operator for instance, is its word that the node is
+// MutateNodes decides about /mutate-nodes: the out-of-service taint of an allowed actor, a fencing operator for instance, is its word that the node is
 // off. So it gets the confirmation with it, without which its volumes would be detached and its pods stay: the pod garbage collection that
 // follows is not the actor's any more. The API server then asks whether the actor may confirm (confirm-off.podgrace.dev).
-func (e *Engine) MutateNodes(ctx context.Context, req admission.Request) admission.Response {
+func (e *Engine) MutateNodes(ctx context.Context, req admission.Request) (d Decision, err error) {
 	r, err := e.removalRequest(ctx, req)
 	if err != nil || r == nil || r.Road != guard.RoadOutOfService || req.Operation != admissionv1.Update || !e.Ready() {
-		return admission.Allowed("")
+		return d, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	var facts guard.Facts
 	e.currentPolicies(ctx, &facts, r)
 	if !slices.Contains(facts.Policy.ActorsOfAll(), req.UserInfo.Username) {
-		return admission.Allowed("") // it is judged, and needs a confirmation
+		return d, nil // it is judged, and needs a confirmation
 	}
 	lease, err := e.Lookup.lease(ctx, r.Node.Name)
 	if err != nil || guard.NodeOf(r.Node, lease, e.Now()).Ready {
-		return admission.Allowed("") // one that is ready can't be confirmed
+		return d, nil // one that is ready can't be confirmed
 	}
-	return confirmOff(req, guard.ConfirmOff(r.Node, lease))
+	confirmOff(req, guard.ConfirmOff(r.Node, lease), &d)
+	return d, nil
 }
 
 // confirmOff writes a confirmation into the Node of a request, if it is not there already.
-func confirmOff(req admission.Request, text string) admission.Response {
+func confirmOff(req admission.Request, text string, d *Decision) {
 	var node metav1.PartialObjectMetadata
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &node); err != nil || node.Annotations[guard.AnnotationConfirmOff] == text {
-		return admission.Allowed("")
+		return
 	}
-	patch := jsonpatch.Operation{Operation: "add", Path: "/metadata/annotations/" + strings.ReplaceAll(guard.AnnotationConfirmOff, "/", "~1"), Value: text}
 	if node.Annotations == nil {
-		patch = jsonpatch.Operation{Operation: "add", Path: "/metadata/annotations", Value: map[string]string{guard.AnnotationConfirmOff: text}}
+		d.change("/metadata/annotations", map[string]string{guard.AnnotationConfirmOff: text})
+		return
 	}
-	return admission.Patched("", patch)
+	d.change(fieldpath.Path{"metadata", "annotations", guard.AnnotationConfirmOff}.Pointer(), text)
 }
 
 // judge decides about a removal. Facts are looked up only if the decision takes any, so that an ordinary eviction costs no more than the read of its pod.
-func (e *Engine) judge(ctx context.Context, r *guard.Request) (guard.Decision, guard.Facts, error) {
+func (e *Engine) judge(ctx context.Context, r *guard.Request) (Removal, error) {
+	removal := Removal{Request: *r}
 	if d := guard.ByItself(*r, e.Now()); d != nil {
-		return *d, guard.Facts{}, nil
+		removal.Decision = *d
+		return removal, nil
 	}
 	if !e.Ready() {
-		return guard.Decision{}, guard.Facts{}, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)
+		return removal, fmt.Errorf("this removal can't be judged: %w; try again", errNotReady)
 	}
-	facts := e.RemovalFacts(ctx, r)
-	return guard.Decide(*r, facts), facts, nil
+	removal.Facts = e.RemovalFacts(ctx, r)
+	removal.Decision = guard.Decide(*r, removal.Facts)
+	return removal, nil
 }
 
-// answerRemoval makes a response of a decision, and reports it in metrics and Events.
-func (e *Engine) answerRemoval(req admission.Request, r guard.Request, d guard.Decision) admission.Response {
-	e.Metrics.removal(req, r.Road, d)
-	e.Events.removal(req, r, d)
-	return removalAnswer(r, d)
-}
-
-// unjudged refuses a removal that can't be judged.
-func unjudged(err error) admission.Response {
-	switch {
-	case apierrors.IsNotFound(err): // kubectl drain takes it for done
-		return admission.Errored(http.StatusNotFound, err)
-	case errors.Is(err, errLookup), errors.Is(err, errNotReady):
-		return admission.Errored(http.StatusServiceUnavailable, err)
-	}
-	return badRequest("%w", err)
+// tell reports a removal that was judged in metrics and Events.
+func (e *Engine) tell(req admission.Request, r Removal) Decision {
+	e.Metrics.removal(req, r)
+	e.Events.removal(req, r)
+	return r.decision()
 }
 
 // removalRequest finds the road that a request is on; nil: it is on none, and removes nothing.
@@ -336,42 +323,4 @@ func decodeOptions(req admission.Request, grace **int64) error {
 	}
 	*grace = options.GracePeriodSeconds
 	return nil
-}
-
-func removalAnswer(r guard.Request, d guard.Decision) admission.Response {
-	response := admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{
-		Allowed:          d.Verdict != guard.Deny,
-		AuditAnnotations: map[string]string{"removal": string(r.Road), "verdict": string(d.Verdict), "reason": d.Reason.Code},
-	}}
-	switch d.Verdict {
-	case guard.Deny:
-		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(d.Reason.Code), Message: d.Message}
-	case guard.Warn:
-		response.Warnings = warnings(d.Message)
-	case guard.Allow:
-	}
-	return response
-}
-
-// warnings splits a message into what may happen and what to do, in as many warnings as it takes: the API server truncates long ones.
-func warnings(message string) []string {
-	var all []string
-	what, ways, told := strings.Cut(message, guard.WaysOn)
-	if told {
-		ways = strings.TrimPrefix(guard.WaysOn, ". ") + ways
-		what += "."
-	}
-	for _, part := range []string{what, ways} {
-		for part != "" {
-			fits := part
-			if len(part) > defaulting.MaxWarning {
-				if end := strings.LastIndex(part[:defaulting.MaxWarning], "; "); end > 0 {
-					fits = part[:end+len("; ")]
-				}
-			}
-			part = part[len(fits):]
-			all = append(all, string(defaulting.Shorten(strings.TrimSpace(fits))))
-		}
-	}
-	return all
 }

@@ -392,7 +392,7 @@ func TestOrdinaryRemovals(t *testing.T) {
 		"Podgrace's own":                           {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "podgrace-system" })), "NotGuarded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, silentCluster(dbPod())).ValidateRemoval(t.Context(), tc.request)
+			got := webhook.Handler(guardedEngine(t, silentCluster(dbPod())).ValidateRemoval).Handle(t.Context(), tc.request)
 			if !got.Allowed || got.AuditAnnotations["reason"] != tc.reason || len(got.Warnings) > 0 {
 				t.Errorf("got %+v", got)
 			}
@@ -426,7 +426,7 @@ func TestFinalizerRoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(dbPod()))
-			got := e.ValidateRemoval(t.Context(), tc.request)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), tc.request)
 			road := guard.RoadFinalizer
 			if name == "pods/status ends it" {
 				road = guard.RoadStatus
@@ -483,7 +483,7 @@ func TestRemovalFacts(t *testing.T) {
 		"a pod that nothing protects":       {silentCluster(), dbPod(stateless), true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, tc.live).ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			got := webhook.Handler(guardedEngine(t, tc.live).ValidateRemoval).Handle(t.Context(), forceDelete(tc.pod))
 			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
@@ -496,10 +496,10 @@ func TestRemovalInAnUnknownNamespace(t *testing.T) {
 	elsewhere := guarding()
 	elsewhere.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": "till"})}
 	e := newEngine(t, cluster(), away(), elsewhere)
-	if got := e.ValidateRemoval(t.Context(), forceDelete(dbPod())); got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)") {
+	if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), forceDelete(dbPod())); got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)") {
 		t.Errorf("unknown: got %+v", got)
 	}
-	if got := guardedEngine(t, silentCluster(), elsewhere).ValidateRemoval(t.Context(), forceDelete(dbPod())); !got.Allowed {
+	if got := webhook.Handler(guardedEngine(t, silentCluster(), elsewhere).ValidateRemoval).Handle(t.Context(), forceDelete(dbPod())); !got.Allowed {
 		t.Errorf("known: got %+v", got)
 	}
 }
@@ -507,11 +507,11 @@ func TestRemovalInAnUnknownNamespace(t *testing.T) {
 func TestRemovalNotReady(t *testing.T) {
 	e := guardedEngine(t, silentCluster(dbPod()), guarding(raising))
 	e.Ready = func() bool { return false }
-	got := e.ValidateRemoval(t.Context(), forceDelete(dbPod()))
+	got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), forceDelete(dbPod()))
 	if got.Allowed || got.Result.Code != http.StatusServiceUnavailable || !strings.Contains(message(got), "does not know the cluster yet") || !strings.Contains(message(got), "try again") {
 		t.Errorf("got %+v", got)
 	}
-	if got := e.MutateEvictions(t.Context(), eviction(evictionV1)); !got.Allowed || len(got.Patches) > 0 {
+	if got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionV1)); !got.Allowed || len(got.Patches) > 0 {
 		t.Errorf("mutation: got %+v", got)
 	}
 }
@@ -536,11 +536,11 @@ func TestNoRoad(t *testing.T) {
 		"a node that is nobody":      {removal(admissionv1.Delete, "nodes", "", "n1", old(&corev1.Node{})), "does not say which node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := e.ValidateRemoval(t.Context(), tc.request)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), tc.request)
 			if got.Allowed || got.Result.Code != http.StatusBadRequest || !strings.Contains(message(got), tc.says) {
 				t.Errorf("got %+v", got)
 			}
-			if mutated := e.MutateEvictions(t.Context(), tc.request); !mutated.Allowed || len(mutated.Patches) > 0 {
+			if mutated := webhook.Handler(e.MutateEvictions).Handle(t.Context(), tc.request); !mutated.Allowed || len(mutated.Patches) > 0 {
 				t.Errorf("mutation: got %+v", mutated)
 			}
 		})
@@ -561,14 +561,14 @@ func TestEvictionWithoutAPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, tc.live, guarding(raising))
-			got := e.ValidateRemoval(t.Context(), eviction(evictionV1))
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), eviction(evictionV1))
 			if got.Allowed || !strings.Contains(message(got), tc.says) {
 				t.Fatalf("got %+v", got)
 			}
 			if got.Result.Code != tc.code {
 				t.Errorf("code %d, want %d", got.Result.Code, tc.code)
 			}
-			if mutated := e.MutateEvictions(t.Context(), eviction(evictionV1)); !mutated.Allowed || len(mutated.Patches) > 0 {
+			if mutated := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionV1)); !mutated.Allowed || len(mutated.Patches) > 0 {
 				t.Errorf("mutation: got %+v", mutated)
 			}
 		})
@@ -593,7 +593,7 @@ func TestRemovalConfirmed(t *testing.T) {
 		"heard of since":            {back, dbPod(confirmed), false, "its confirmation is void, node n1 was heard of since"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, tc.live).ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			got := webhook.Handler(guardedEngine(t, tc.live).ValidateRemoval).Handle(t.Context(), forceDelete(tc.pod))
 			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
@@ -647,7 +647,7 @@ func TestMutateNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := silentNode()
 			request := tc.request(before)
-			got := newEngine(t, cluster(), tc.live, tc.policies...).MutateNodes(t.Context(), request)
+			got := webhook.Handler(newEngine(t, cluster(), tc.live, tc.policies...).MutateNodes).Handle(t.Context(), request)
 			if !got.Allowed || len(got.Warnings) > 0 {
 				t.Fatalf("got %+v", got)
 			}
@@ -665,7 +665,11 @@ func TestMutateNodes(t *testing.T) {
 			if tc.path == whole {
 				value = map[string]string{guard.AnnotationConfirmOff: guard.ConfirmOff(before, &renewed)}
 			}
-			if diff := cmp.Diff([]patchapi.Operation{{Operation: "add", Path: tc.path, Value: value}}, got.Patches); diff != "" {
+			text, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]patchapi.Operation{{Operation: "add", Path: tc.path, Value: json.RawMessage(text)}}, got.Patches); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -715,7 +719,7 @@ func TestForceDetach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()), func(r *admission.Request) { r.UserInfo.Username = controller })
-			got := newEngine(t, cluster(), tc.live, policy).ValidateRemoval(t.Context(), request)
+			got := webhook.Handler(newEngine(t, cluster(), tc.live, policy).ValidateRemoval).Handle(t.Context(), request)
 			if got.Allowed != tc.allowed || got.AuditAnnotations["reason"] != tc.reason {
 				t.Errorf("got %+v", got)
 			}
@@ -753,7 +757,7 @@ func TestNodeRoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax, warning)
-			got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) || len(got.Warnings) > 0 {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
@@ -761,14 +765,14 @@ func TestNodeRoad(t *testing.T) {
 	}
 	t.Run("forceDelete: Warn there", func(t *testing.T) {
 		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try"))), strict, lax, warning)
-		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+		got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if !got.Allowed || !strings.Contains(strings.Join(got.Warnings, " "), "its pods are force-deleted: try/db-0") {
 			t.Errorf("got %+v", got)
 		}
 	})
 	t.Run("forceDelete: Warn there, Deny elsewhere on it", func(t *testing.T) {
 		e := guardedEngine(t, silentCluster(namespace("try"), dbPod(in("try")), dbPod()), strict, lax, warning)
-		got := e.ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+		got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if got.Allowed || !strings.Contains(message(got), "its pods are force-deleted: shop/db-0. Ways on") || !strings.Contains(message(got), "(PodPolicy guarded)") {
 			t.Errorf("got %q", message(got))
 		}
@@ -777,7 +781,7 @@ func TestNodeRoad(t *testing.T) {
 		broken := interceptor.NewClient(silentCluster(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errors.New("connection refused")
 		}})
-		got := guardedEngine(t, broken).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+		got := webhook.Handler(guardedEngine(t, broken).ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 		if got.Allowed || !strings.Contains(message(got), "which they are could not be read") {
 			t.Errorf("got %+v", got)
 		}
@@ -807,7 +811,7 @@ func TestBoundWhileTheNodeIsJudged(t *testing.T) {
 				}
 				return err
 			}})
-			got := guardedEngine(t, live).ValidateRemoval(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
+			got := webhook.Handler(guardedEngine(t, live).ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 			if got.Allowed != tc.allowed || !strings.Contains(message(got), tc.says) {
 				t.Errorf("got %+v", got)
 			}
@@ -831,7 +835,7 @@ func TestWarningBesideDenying(t *testing.T) {
 		"protected by itself only": {forceDelete(dbPod(stateless)), dbPod(stateless), "the policy protects all pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, silentCluster(tc.pod), guarding(), warning).ValidateRemoval(t.Context(), tc.request)
+			got := webhook.Handler(guardedEngine(t, silentCluster(tc.pod), guarding(), warning).ValidateRemoval).Handle(t.Context(), tc.request)
 			switch {
 			case tc.says == "" && (got.Allowed || !strings.Contains(message(got), "(PodPolicy guarded)")):
 				t.Errorf("got %+v", got)
@@ -845,7 +849,7 @@ func TestWarningBesideDenying(t *testing.T) {
 		raised bool
 	}{"an eviction is raised": {dbPod(), true}, "one that is only warned about is not": {dbPod(stateless), false}} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, silentCluster(tc.pod), guarding(raising), warning).MutateEvictions(t.Context(), eviction(evictionV1))
+			got := webhook.Handler(guardedEngine(t, silentCluster(tc.pod), guarding(raising), warning).MutateEvictions).Handle(t.Context(), eviction(evictionV1))
 			if !got.Allowed || (len(got.Patches) > 0) != tc.raised {
 				t.Errorf("got %+v", got)
 			}
@@ -884,8 +888,8 @@ func TestMutateEvictions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(tc.pod), tc.policy)
-			before := e.ValidateRemoval(t.Context(), tc.request)
-			got := e.MutateEvictions(t.Context(), tc.request)
+			before := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), tc.request)
+			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), tc.request)
 			if !got.Allowed || (len(got.Patches) > 0) != (tc.want != "") {
 				t.Fatalf("got %+v", got)
 			}
@@ -906,10 +910,10 @@ func TestMutateEvictions(t *testing.T) {
 			if reason := before.AuditAnnotations["reason"]; reason != "Unsafe" {
 				t.Errorf("raised what was %s", reason)
 			}
-			if then := e.ValidateRemoval(t.Context(), raised); !then.Allowed || then.AuditAnnotations["reason"] != "NotForced" {
+			if then := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), raised); !then.Allowed || then.AuditAnnotations["reason"] != "NotForced" {
 				t.Errorf("then %+v", then)
 			}
-			if again := e.MutateEvictions(t.Context(), raised); !again.Allowed || len(again.Patches) > 0 {
+			if again := webhook.Handler(e.MutateEvictions).Handle(t.Context(), raised); !again.Allowed || len(again.Patches) > 0 {
 				t.Errorf("raised again: %+v", again)
 			}
 		})
@@ -958,7 +962,7 @@ func TestPlainEvictions(t *testing.T) {
 			registry, events := prometheus.NewRegistry(), &recorder{}
 			e := guardedEngine(t, holding(tc.pod))
 			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), webhook.NewEvents(events)
-			got := e.MutateEvictions(t.Context(), eviction(tc.body))
+			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(tc.body))
 			kept := tc.verdict != guard.Deny && tc.verdict != "" && tc.body == evictionBare && name != "ordinary" // what removes the pod at once, to this pod
 			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 != kept || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
 				t.Fatalf("got %+v", got)
@@ -979,7 +983,7 @@ func TestPlainEvictions(t *testing.T) {
 		})
 	}
 	t.Run("half-done: no grace helps", func(t *testing.T) {
-		got := guardedEngine(t, holding(dbPod(halfDone)), guarding(raising)).MutateEvictions(t.Context(), eviction(evictionBare))
+		got := webhook.Handler(guardedEngine(t, holding(dbPod(halfDone)), guarding(raising)).MutateEvictions).Handle(t.Context(), eviction(evictionBare))
 		if got.Allowed || len(got.Patches) > 0 {
 			t.Errorf("got %+v", got)
 		}
@@ -1012,7 +1016,7 @@ func TestEvictionIsKeptToItsPod(t *testing.T) {
 		"refused":                    {evictionV1beta1, dbPod(versioned), `{"gracePeriodSeconds":0}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := guardedEngine(t, holding(tc.pod)).MutateEvictions(t.Context(), eviction(tc.body))
+			got := webhook.Handler(guardedEngine(t, holding(tc.pod)).MutateEvictions).Handle(t.Context(), eviction(tc.body))
 			var after struct {
 				DeleteOptions json.RawMessage `json:"deleteOptions"`
 			}
@@ -1062,7 +1066,7 @@ func TestOrdinaryEvictionReadsItsPodAlone(t *testing.T) {
 		return e.Policies.Policies(), nil
 	}
 	e.Ready = func() bool { return false }
-	if got := e.MutateEvictions(t.Context(), eviction(evictionBare)); !got.Allowed || len(got.Warnings) > 0 {
+	if got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionBare)); !got.Allowed || len(got.Warnings) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff([]string{"*v1.Pod shop/db-0"}, reads); diff != "" {
@@ -1089,7 +1093,7 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 			e := guardedEngine(t, tc.live)
 			e.Offline = tc.offline
 			e.Metrics, e.Ready = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), func() bool { return false }
-			got := e.MutateEvictions(t.Context(), eviction(evictionBare))
+			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionBare))
 			if got.Allowed != (tc.code == 0) || !got.Allowed && got.Result.Code != tc.code || !strings.Contains(strings.Join(append(got.Warnings, message(got)), ""), tc.says) {
 				t.Errorf("got %+v, %q", got, message(got))
 			}
@@ -1152,9 +1156,9 @@ func TestRemovalIsTold(t *testing.T) {
 		removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),
 	}
 	for _, req := range requests {
-		e.ValidateRemoval(t.Context(), req)
+		webhook.Handler(e.ValidateRemoval).Handle(t.Context(), req)
 		dryRun(&req)
-		e.ValidateRemoval(t.Context(), req)
+		webhook.Handler(e.ValidateRemoval).Handle(t.Context(), req)
 	}
 	const metric = `
 # HELP podgrace_removals_total Removals judged, by road (the kind of request: delete, eviction, status, finalizer, node, out-of-service, volume-attachment), verdict and reason. Dry runs are not counted.
@@ -1183,7 +1187,7 @@ podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"}
 		}
 	}
 	for range 100 {
-		e.ValidateRemoval(t.Context(), forceDelete(dbPod()))
+		webhook.Handler(e.ValidateRemoval).Handle(t.Context(), forceDelete(dbPod()))
 	}
 	if len(*events) > 30 {
 		t.Errorf("%d events: a loop floods the cluster", len(*events))
@@ -1192,8 +1196,8 @@ podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"}
 	before := len(*events)
 	elsewhere := forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "till" }))
 	elsewhere.Namespace = "till"
-	e.ValidateRemoval(t.Context(), elsewhere)
-	e.ValidateRemoval(t.Context(), forceDelete(dbPod(confirmed)))
+	webhook.Handler(e.ValidateRemoval).Handle(t.Context(), elsewhere)
+	webhook.Handler(e.ValidateRemoval).Handle(t.Context(), forceDelete(dbPod(confirmed)))
 	if more := (*events)[before:]; len(more) != 2 || !strings.HasPrefix(more[0], "Pod|Warning|RemovalRefused") || !strings.HasPrefix(more[1], "Pod|Normal|RemovalConfirmed") {
 		t.Errorf("after a loop: %q", more)
 	}
@@ -1201,7 +1205,7 @@ podgrace_removals_total{reason="Unsafe",road="volume-attachment",verdict="Deny"}
 	before = len(*events)
 	for i := range 1000 {
 		elsewhere.Namespace = fmt.Sprint("ns-", i)
-		e.ValidateRemoval(t.Context(), elsewhere)
+		webhook.Handler(e.ValidateRemoval).Handle(t.Context(), elsewhere)
 	}
 	if more := len(*events) - before; more > 400 {
 		t.Errorf("%d events of a thousand namespaces", more)
@@ -1238,7 +1242,7 @@ func FuzzValidateRemoval(f *testing.F) {
 			r.OldObject.Raw, r.Object.Raw, r.Options.Raw = before, now, options
 		})
 		for _, e := range []*webhook.Engine{online, offline} {
-			got := e.ValidateRemoval(t.Context(), req)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), req)
 			if !got.Allowed && message(got) == "" {
 				t.Error("refused without a reason")
 			}
@@ -1247,7 +1251,7 @@ func FuzzValidateRemoval(f *testing.F) {
 					t.Errorf("%q is no line of text", said)
 				}
 			}
-			mutated := e.MutateEvictions(t.Context(), req)
+			mutated := webhook.Handler(e.MutateEvictions).Handle(t.Context(), req)
 			if !mutated.Allowed && (message(mutated) == "" || mutated.AuditAnnotations["removal"] != string(guard.RoadEviction)) {
 				t.Errorf("mutation refuses what is no eviction, or without a reason: %+v", mutated)
 			}
@@ -1283,7 +1287,7 @@ func TestRemovalFactsAreCurrent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, tc.informers, tc.live, policy)
-			got := e.ValidateRemoval(t.Context(), forceDelete(tc.pod))
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), forceDelete(tc.pod))
 			if got.Allowed || !strings.Contains(got.Result.Message, tc.says) {
 				t.Errorf("got %+v, %+v", got, got.Result)
 			}

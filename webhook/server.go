@@ -31,19 +31,13 @@ func (e *Engine) Register(mux interface {
 	Register(path string, hook http.Handler)
 }) {
 	bounds := newBounds()
-	for path, handle := range map[string]admission.HandlerFunc{
-		PathMutatePods:        e.MutatePods,
-		PathValidatePods:      e.ValidatePods,
-		PathValidateWorkloads: e.ValidateWorkloads,
-		PathValidateRemoval:   e.ValidateRemoval,
-		PathValidatePolicies:  e.ValidatePolicies,
-		PathValidatePodGroups: e.ValidatePodGroups,
-		PathMutateEvictions:   e.MutateEvictions,
-		PathMutateNodes:       e.MutateNodes,
-		PathAnswers:           e.Answers,
-	} {
-		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handle, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
+	register := func(path string, handler admission.Handler) {
+		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
 	}
+	for path, handler := range e.Handlers() {
+		register(path, handler)
+	}
+	register(PathAnswers, admission.HandlerFunc(e.Answers))
 }
 
 // logAs returns a log constructor that adds the path and no values of the request: controller-runtime calls it three times a request, so that the logger is made

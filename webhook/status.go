@@ -37,6 +37,8 @@ type PolicyStatus struct {
 	Lookup *Lookup
 	// Live reads policies with all their fields, also those of a later version's CustomResourceDefinition. nil: they are not looked for.
 	Live client.Reader
+	// Nodes reads those of the cluster, as CacheOptions keep them. nil: where a policy's node section holds is not said.
+	Nodes client.Reader
 	// Guard returns the state of the removal guard for a policy.
 	Guard func(types.UID) GuardState
 	// Limits returns what the API server judges by itself of a policy at a generation (Limits.Condition). nil: nothing is said of it.
@@ -52,6 +54,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("podpolicy-status").
 		Watches(&v1alpha1.PodPolicy{}, all).
 		Watches(&schedulingv1.PriorityClass{}, all).
+		Watches(&v1alpha1.NodePolicy{}, all).
 		Watches(&rbacv1.RoleBinding{}, all). // by which the guard is armed
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, all).
 		Complete(s)
@@ -75,14 +78,15 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var errs []error
-	var again time.Duration
-	for i, status := range s.statuses(list.Items, facts) {
+	statuses := s.statuses(list.Items, facts)
+	again, err := s.tellEnforced(ctx, list.Items, statuses)
+	errs := []error{err} // of nodes; the rest is told all the same
+	for i, status := range statuses {
 		if !s.tellCompiled(&list.Items[i], &status) {
-			again = time.Second
+			again = sooner(again, time.Second)
 		}
 		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c.Reason == v1alpha1.ReasonGuardWaiting {
-			again = time.Second
+			again = sooner(again, time.Second)
 		}
 		for _, field := range unknown[list.Items[i].UID] {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("this version of Podgrace does not know %s, so that it has no effect", field))

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 func ofPolicies(kind string) metav1.GroupVersionKind {
@@ -35,7 +36,7 @@ func TestValidatePolicies(t *testing.T) {
 		"a field that is newer": {"PodPolicy", `{"later":1}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := e.ValidatePolicies(t.Context(), review(ofPolicies(tc.kind), `{"metadata":{"name":"p"},"spec":`+tc.spec+`}`))
+			got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies(tc.kind), `{"metadata":{"name":"p"},"spec":`+tc.spec+`}`))
 			if got.Allowed != (tc.want == nil) {
 				t.Fatalf("got %v: %s", got.Allowed, message(got))
 			}
@@ -57,11 +58,21 @@ func TestValidatePolicies(t *testing.T) {
 		})
 	}
 	for name, request := range map[string]func() bool{
-		"a pod":                    func() bool { return e.ValidatePolicies(t.Context(), review(pods, plainPod)).Allowed },
-		"no policy":                func() bool { return e.ValidatePolicies(t.Context(), review(ofPolicies("Fence"), `{}`)).Allowed },
-		"no JSON":                  func() bool { return e.ValidatePolicies(t.Context(), review(ofPolicies("PodPolicy"), `{`)).Allowed },
-		"no JSON, NodePolicy":      func() bool { return e.ValidatePolicies(t.Context(), review(ofPolicies("NodePolicy"), `{`)).Allowed },
-		"of which nothing is left": func() bool { return e.ValidatePolicies(t.Context(), review(ofPolicies("PodPolicy"), ``)).Allowed },
+		"a pod": func() bool {
+			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(pods, plainPod)).Allowed
+		},
+		"no policy": func() bool {
+			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("Fence"), `{}`)).Allowed
+		},
+		"no JSON": func() bool {
+			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("PodPolicy"), `{`)).Allowed
+		},
+		"no JSON, NodePolicy": func() bool {
+			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("NodePolicy"), `{`)).Allowed
+		},
+		"of which nothing is left": func() bool {
+			return webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("PodPolicy"), ``)).Allowed
+		},
 	} {
 		if request() {
 			t.Errorf("%s is allowed", name)
@@ -75,7 +86,7 @@ func TestRemarksOnPolicies(t *testing.T) {
 	e := newEngine(t, cluster(class), nil, podPolicy("other", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "there"}}), podPolicy("p", v1alpha1.PodPolicySpec{}))
 	told := func(spec string) []string {
 		t.Helper()
-		got := e.ValidatePolicies(t.Context(), review(ofPolicies("PodPolicy"), `{"metadata":{"name":"p"},"spec":`+spec+`}`))
+		got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("PodPolicy"), `{"metadata":{"name":"p"},"spec":`+spec+`}`))
 		if !got.Allowed {
 			t.Fatal(message(got))
 		}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -15,32 +16,28 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// ValidateWorkloads answers /validate-workloads. It never refuses: it warns the person who applies a workload if its pods will be refused or changed against a
-// limit, which would otherwise be seen in the Events of its controller only.
-func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) admission.Response {
+// ValidateWorkloads decides about /validate-workloads. It never refuses: it warns the person who applies a workload if its
+// pods will be refused or changed against a limit, which would otherwise be seen in the Events of its controller only.
+func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) (Decision, error) {
 	const otherwise = "this workload was not checked"
 	workload := newWorkload(req.Kind.Group, req.Kind.Kind)
 	if workload == nil {
-		return badRequest("this path is for workloads, the request is for %s: check the rules of the webhook configuration", gvk(req))
+		return Decision{}, misdirected("workloads", req)
 	}
 	if len(req.Object.Raw) == 0 || req.SubResource != "" {
-		return admission.Allowed("")
+		return Decision{}, nil
 	}
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, workload); err != nil {
-		return badRequest("decode the %s: %w", req.Kind.Kind, err)
+		return Decision{}, fmt.Errorf("decode the %s: %w", req.Kind.Kind, err)
 	}
 	if !e.Ready() {
-		return e.missed(PathValidateWorkloads, otherwise, errNotReady)
+		return e.missed(PathValidateWorkloads, otherwise, errNotReady), nil
 	}
 	result, err := e.foresee(ctx, req.Namespace, workload)
 	if err != nil {
-		return e.missed(PathValidateWorkloads, otherwise, err)
+		return e.missed(PathValidateWorkloads, otherwise, err), nil
 	}
-	response := admission.Allowed("")
-	for _, w := range result.Warnings {
-		response.Warnings = append(response.Warnings, string(w))
-	}
-	return response
+	return Decision{Result: result}, nil
 }
 
 // foresee returns what will be decided about the pods of a workload at their creation, as warnings.

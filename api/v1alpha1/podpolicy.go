@@ -19,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Grace",type=string,JSONPath=`.status.summary.gracePeriod`
 // +kubebuilder:printcolumn:name="Removal",type=string,JSONPath=`.status.summary.removal`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Enforced",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Enforced")].reason`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type PodPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -458,7 +459,8 @@ type PodPolicyStatus struct {
 	Summary PolicySummary `json:"summary,omitempty"`
 	// Conditions: Ready is False while a part of the policy can't be applied; the message names it. Compiled says by its reason
 	// whether the API server judges the limits on pods by itself, so that they hold while the webhook is away: Full, Partly or
-	// No; the message says which it does not, and why. A policy without such limits has no such condition.
+	// No; the message says which it does not, and why. A policy without such limits has no such condition. Enforced is there
+	// where the policy has a node section: Full, Partly or No, by the nodes on which a node enforcer and a NodePolicy make it true.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -489,6 +491,8 @@ type PolicySummary struct {
 const (
 	ConditionReady    = "Ready"
 	ConditionCompiled = "Compiled"
+	// ConditionEnforced is there where the policy has a node section: True while all of it holds on every node.
+	ConditionEnforced = "Enforced"
 
 	ReasonValid                 = "Valid"
 	ReasonInvalidSpec           = "InvalidSpec"
@@ -500,4 +504,6 @@ const (
 	ReasonFull   = "Full"
 	ReasonPartly = "Partly"
 	ReasonNo     = "No"
+	// ReasonNoNodes: the cluster has none.
+	ReasonNoNodes = "NoNodes"
 )

@@ -1,4 +1,4 @@
-// Command nodeenforcer makes a node keep what admission decided: cgroup values, and eviction under pressure.
+// Command nodeenforcer enforces on a node what admission decided: cgroup values, and eviction under pressure.
 package main
 
 import (
@@ -30,7 +30,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		return 0
 	}
 	fmt.Fprintln(log, "nodeenforcer:", err)
-	if _, wrongly := errors.AsType[usageError](err); wrongly {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}
 	return 1

@@ -49,9 +49,9 @@ func (o *options) addShared(f *pflag.FlagSet) {
 	f.StringVar(&o.Machine.CgroupRoot, "cgroup-root", o.Machine.CgroupRoot, "where the host's cgroups are mounted")
 	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
 	f.StringVar(&o.Machine.KubeletRoot, "kubelet-root", o.Machine.KubeletRoot, "the kubelet's folder: cpu_manager_state, and the file system nodefs")
-	f.StringVar(&o.Kubelet, "kubelet", o.Kubelet, "address of this node's kubelet, which is asked for its configuration; empty: it is not asked")
+	f.StringVar(&o.Kubelet, "kubelet", o.Kubelet, "address of this node's kubelet, to read its configuration and disk statistics from; empty: they are not read")
 	f.StringVar(&o.KubeletCA, "kubelet-ca", o.KubeletCA, "CA file of the kubelet's serving certificate; empty: it is not verified")
-	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of asking it")
+	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of reading it from the kubelet")
 	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "Observe, Tune or Repair, whatever the policy says; empty: as the policy says")
 	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them; for plan also with workloads")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
@@ -63,9 +63,9 @@ func (o *options) addDaemon(f *pflag.FlagSet) {
 	f.StringVar(&o.ImageRoot, "image-root", o.ImageRoot, "the container runtime's folder: the file system imagefs")
 	f.StringVar(&o.SystemdBus, "systemd-bus", o.SystemdBus, "socket of the host's D-Bus, or of its systemd (/run/systemd/private), for nodes with the systemd driver")
 	f.StringVar(&o.Checkpoint, "checkpoint", o.Checkpoint, "file to keep the last known state in, for a start without an API server; empty: none")
-	f.StringVar(&o.RuntimeDir, "runtime-dir", o.RuntimeDir, "folder on a tmpfs for notes on what is to be undone, for the next start after a crash")
-	f.BoolVar(&o.DryRun, "dry-run", o.DryRun, "say what would be written and whom it would evict, and do nothing")
-	f.DurationVar(&o.Resync, "resync", o.Resync, "how often every cgroup is looked at; one whose plan changes is looked at at once")
+	f.StringVar(&o.RuntimeDir, "runtime-dir", o.RuntimeDir, "folder on a tmpfs for the previous values of what is written, to restore them after a crash")
+	f.BoolVar(&o.DryRun, "dry-run", o.DryRun, "log what would be written and which pods would be evicted, and do nothing")
+	f.DurationVar(&o.Resync, "resync", o.Resync, "how often all cgroups are reconciled; one whose plan changes is reconciled at once")
 	f.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address to listen on")
 	f.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "IP address to listen on for /metrics; empty: as --bind-address")
 	f.IntVar(&o.HealthPort, "health-port", o.HealthPort, "port for /healthz and /readyz; 0: none")
@@ -85,7 +85,7 @@ func (o *options) Complete() error {
 	return nil
 }
 
-// Validate says all that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *options) Validate() error {
 	var errs []error
 	modes := []v1alpha1.NodeMode{"", v1alpha1.NodeModeObserve, v1alpha1.NodeModeTune, v1alpha1.NodeModeRepair}
@@ -124,13 +124,13 @@ type planOptions struct {
 }
 
 func (o *planOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.node, "node", o.node, "file with the Node, as kubectl prints it, instead of asking the API server")
+	f.StringVar(&o.node, "node", o.node, "file with the Node, as kubectl prints it, instead of reading it from the API server")
 	f.IntVar(&o.cgroupVersion, "cgroup-version", o.cgroupVersion, "plan for cgroup version 1 or 2 and read nothing of this machine; 0: this machine's, and compare with it")
-	f.StringVar(&o.cgroupDriver, "cgroup-driver", o.cgroupDriver, "cgroupfs or systemd; empty: as the kubelet's configuration says, or as the tree looks")
+	f.StringVar(&o.cgroupDriver, "cgroup-driver", o.cgroupDriver, "cgroupfs or systemd; empty: from the kubelet's configuration, else detected from the cgroups")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 }
 
-// Validate says all that is wrong with the options.
+// Validate returns all errors of the options.
 func (o *planOptions) Validate() error {
 	var errs []error
 	if !slices.Contains([]int{0, 1, 2}, o.cgroupVersion) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -110,7 +111,7 @@ func stateOnce(ctx context.Context, o *options, p *planOptions) (state.State, er
 	} else if policies, err = askCluster(ctx, o, &s, policies); err != nil {
 		return s, err
 	}
-	s.Policy, err = state.PolicyFor(s.Node, policies)
+	s.Policy, err = enforcement.PolicyFor(s.Node, policies)
 	return s, err
 }
 
@@ -203,7 +204,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	machine.Driver = plan.Driver(p.cgroupDriver)
 	node := machine.Node(s)
-	in := report.Input{Node: node.Name, Mode: modeOf(o, s), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
+	in := report.Input{Node: node.Name, Mode: s.Mode(o.Mode), Version: node.Version, Driver: node.Driver, Pods: s.Pods, From: s.From}
 	var spec *v1alpha1.NodePolicySpec
 	if s.Policy != nil {
 		spec, in.Policy = &s.Policy.Spec, s.Policy.Name
@@ -220,15 +221,4 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	return in, err
-}
-
-// modeOf is what the command line says, else the policy; without a policy a node is observed.
-func modeOf(o *options, s state.State) v1alpha1.NodeMode {
-	switch {
-	case o.Mode != "":
-		return o.Mode
-	case s.Policy != nil:
-		return s.Policy.Spec.Mode
-	}
-	return v1alpha1.NodeModeObserve
 }

@@ -15,12 +15,12 @@ func newRoot(out, log io.Writer) *cobra.Command {
 	o := defaultOptions()
 	root := &cobra.Command{
 		Use:   "nodeenforcer",
-		Short: "Make a node keep what admission decided",
+		Short: "Enforce on a node what admission decided",
 		Long: `nodeenforcer runs on every node, beside the kubelet. It plans the node's cgroups from its pods and its NodePolicy, compares
 them with what the kernel has and, as the policy's mode allows, writes the difference. Where the policy has eviction thresholds it
 evicts pods under pressure.
 
-Without a NodePolicy it observes and writes nothing. Without an API server it keeps the last plan.`,
+Without a NodePolicy it observes and writes nothing. Without an API server it enforces the last known state.`,
 		Example: `  # What it would do on this node, without doing it
   nodeenforcer --node-name worker-1 --dry-run
 

@@ -21,7 +21,7 @@ import (
 // the default saves 9 MiB at 500 pods, for 0.1% of a core more.
 const gcPercent = 25
 
-// run keeps the node until the context ends.
+// run runs the node enforcer until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -42,7 +42,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	return nodeenforcer.Run(ctx, o.Options)
 }
 
-// load reads what the options name: files, and how the API server is reached.
+// load reads the files that the options name, and the configuration of the API server's client.
 func (o *options) load(ctx context.Context) (err error) {
 	if o.podsFrom != podsFromAPI {
 		known, err := stateOnce(ctx, o, &planOptions{})

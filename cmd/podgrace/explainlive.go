@@ -18,7 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
-	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policyfile"
 	"github.com/podgrace/podgrace/review"
@@ -123,7 +123,7 @@ func heaviest(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.Nod
 	if node == nil {
 		node = &corev1.Node{}
 	}
-	p, _ := state.PolicyFor(node, policies) // one whose selector does not compile selects nothing
+	p, _ := enforcement.PolicyFor(node, policies) // one whose selector does not compile selects nothing
 	if p == nil {
 		return nil, ""
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -38,7 +39,9 @@ type leader struct {
 	limitsFromFiles policy.Policies
 	// exceptions are those of the cluster.
 	exceptions bool
-	guard      *webhook.GuardMetric
+	// nodes reads the cluster's Nodes, which every replica has.
+	nodes client.Reader
+	guard *webhook.GuardMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -117,7 +120,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
+			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
 			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

@@ -65,7 +65,7 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 			words = d.Message
 		}
 	}
-	fails = slices.ContainsFunc(result.Warnings, func(m defaulting.Warning) bool { return strings.Contains(string(m), "its limits hold for this pod") })
+	fails = slices.ContainsFunc(result.Warnings, func(m defaulting.Warning) bool { return strings.Contains(m.Message, "its limits hold for this pod") })
 	return reasons, words, fails
 }
 

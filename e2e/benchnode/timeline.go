@@ -25,7 +25,7 @@ func (t turn) sinceDecision() *float64 {
 	return new(t.gone - *t.decision)
 }
 
-// The needles are what a line of the log has that reports the decision: of the enforcer (nodeenforcer/evictor.go) with the pod's
+// The needles are what a line of the log has that reports the decision: of the enforcer (nodeenforcer/evictor/relieve.go) with the pod's
 // name, and of the kubelet (pkg/kubelet/eviction/eviction_manager.go synchronize, 1.36.3).
 func enforcerNeedles(pod string) []string { return []string{`"evicting"`, `pod="` + pod + `"`} }
 func kubeletNeedles() []string {

@@ -13,7 +13,7 @@ import (
 // What the two programs logged in a guest.
 const (
 	enforcerLog = `I1231 23:59:50.000000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"
-I1231 23:59:58.250000       1 evictor.go:330] "pressure" short="memory" because="hard threshold memory.available: 1 left, 2 wanted"
+I1231 23:59:58.250000       1 evictor.go:330] "node pressure changed" resources="memory" reason="hard threshold memory.available: 1 left, 2 wanted"
 I1231 23:59:58.300000       1 evictor.go:262] "evicting" pod="default/other" kind="hard" signal="memory.available"
 I1231 23:59:58.350000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"
 I1231 23:59:59.000000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"

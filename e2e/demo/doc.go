@@ -1,3 +1,4 @@
 // Command demo starts a real control plane with Podgrace's real webhook, applies the examples, and prints what each pod
-// asked for, what it got, and why. It stays until it is interrupted, or ends by itself with DEMO_EXIT=1.
+// asked for, what it got, and why. Where this machine can be a node, one of the nodes has a kubelet and a node enforcer,
+// and it prints what is in the kernel's files of its pods. It stays until it is interrupted, or ends by itself with DEMO_EXIT=1.
 package main

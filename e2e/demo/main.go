@@ -46,13 +46,22 @@ func run(ctx context.Context, exit bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
+	var e *enforced
 	for i, zone := range []string{"zone-a", "zone-b", "zone-c"} {
 		name := fmt.Sprintf("node-%d", i+1)
-		if err := c.AddNode(ctx, name, map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}); err != nil {
+		labels := map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}
+		if name == realNode && cluster.NodeSupported() == nil {
+			if e, err = startNode(ctx, c, labels); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, e.stop()) }()
+			continue
+		}
+		if err := c.AddNode(ctx, name, labels); err != nil {
 			return err
 		}
 	}
-	if err := show(ctx, c); err != nil {
+	if err := show(ctx, c, e); err != nil {
 		return err
 	}
 	if exit {
@@ -64,7 +73,7 @@ func run(ctx context.Context, exit bool) (err error) {
 }
 
 // show applies the examples and prints what came of them.
-func show(ctx context.Context, c *cluster.Cluster) error {
+func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
@@ -90,6 +99,9 @@ func show(ctx context.Context, c *cluster.Cluster) error {
 			}
 		}
 	}
+	if _, _, err := c.Kubectl(ctx, "apply", "-f", filepath.Join(root, "examples", "node-enforcer", "nodepolicy.yaml")); err != nil {
+		return err
+	}
 	policies, _, err := c.Kubectl(ctx, "get", "podpolicies")
 	if err != nil {
 		return err
@@ -112,7 +124,12 @@ func show(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return err
 	}
-	fmt.Print(report(asked, pods, reasons, nodes))
+	fmt.Print(describe(asked, pods, reasons, nodes, e != nil))
+	if e == nil {
+		fmt.Printf("No node enforcer runs here, so that no cgroup has what the rows \"node\" ask for: %v.\n\n", cluster.NodeSupported())
+	} else if err := e.show(ctx, pods); err != nil {
+		return err
+	}
 	if err := refused(ctx, kube); err != nil {
 		return err
 	}

@@ -76,8 +76,8 @@ func reasons(path string) (map[string]map[string]string, error) {
 	return found, lines.Err()
 }
 
-// report prints a block a workload: what its pods asked for, what they got, and why.
-func report(asked map[string]corev1.PodSpec, pods []corev1.Pod, reasons map[string]map[string]string, zoneOf map[string]string) string {
+// describe prints a block a workload: what its pods asked for, what they got, and why. Where there is no node enforcer nobody has got what was asked of the node.
+func describe(asked map[string]corev1.PodSpec, pods []corev1.Pod, reasons map[string]map[string]string, zoneOf map[string]string, enforced bool) string {
 	byWorkload := map[string][]corev1.Pod{}
 	for _, p := range pods {
 		w := workloadOf(p, asked)
@@ -89,7 +89,7 @@ func report(asked map[string]corev1.PodSpec, pods []corev1.Pod, reasons map[stri
 		fmt.Fprintf(&b, "%s: %d pods, %s\n", w, len(own), spreadOver(own, zoneOf))
 		table := tabwriter.NewWriter(&b, 2, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "  \tASKED\tGOT\tWHY")
-		for _, r := range rows(asked[w], own[0], reasons[own[0].Namespace+"/"+own[0].Name]) {
+		for _, r := range rows(asked[w], own[0], reasons[own[0].Namespace+"/"+own[0].Name], enforced) {
 			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", r[0], r[1], r[2], r[3])
 		}
 		_ = table.Flush() // to a strings.Builder
@@ -122,16 +122,20 @@ func spreadOver(pods []corev1.Pod, zoneOf map[string]string) string {
 	return strings.Join(parts, ", ")
 }
 
-func rows(asked corev1.PodSpec, got corev1.Pod, reasons map[string]string) [][4]string {
+func rows(asked corev1.PodSpec, got corev1.Pod, reasons map[string]string, enforced bool) [][4]string {
 	grace := "-"
 	if g := ptr.Deref(asked.TerminationGracePeriodSeconds, 30); g != 30 {
 		grace = fmt.Sprintf("%d s", g)
+	}
+	node := enforcement(got.Annotations[v1alpha1.AnnotationEnforcement])
+	if !enforced && node != "-" {
+		node = "would be " + node
 	}
 	return [][4]string{
 		{"priority", orDash(asked.PriorityClassName), fmt.Sprintf("%s (%d)", got.Spec.PriorityClassName, ptr.Deref(got.Spec.Priority, 0)), why(reasons, "priorityClassName")},
 		{"spread", constraints(asked.TopologySpreadConstraints), constraints(got.Spec.TopologySpreadConstraints), why(reasons, "topologySpreadConstraints")},
 		{"grace", grace, fmt.Sprintf("%d s", ptr.Deref(got.Spec.TerminationGracePeriodSeconds, 0)), why(reasons, "terminationGracePeriodSeconds")},
-		{"node", "-", enforcement(got.Annotations[v1alpha1.AnnotationEnforcement]), why(reasons, "enforcement")},
+		{"node", "-", node, why(reasons, "enforcement")},
 	}
 }
 

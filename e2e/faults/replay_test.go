@@ -196,7 +196,7 @@ func (g *ground) replay(t *testing.T, w world, engine *webhook.Engine, raw [][]b
 	defer c.CloseIdleConnections()
 	answers := make([]*admissionv1.AdmissionResponse, len(raw))
 	for i, want := range w.want() {
-		for path, handle := range map[string]admission.HandlerFunc{webhook.PathValidateRemoval: engine.ValidateRemoval, webhook.PathMutateEvictions: engine.MutateEvictions} {
+		for path, handle := range map[string]webhook.Handler{webhook.PathValidateRemoval: engine.ValidateRemoval, webhook.PathMutateEvictions: engine.MutateEvictions} {
 			if path == webhook.PathMutateEvictions && i != evictBE {
 				continue
 			}
@@ -205,7 +205,7 @@ func (g *ground) replay(t *testing.T, w world, engine *webhook.Engine, raw [][]b
 				t.Fatalf("review %d: %v", i, err)
 			}
 			req := admission.Request{AdmissionRequest: *requests[i]}
-			here := handle(t.Context(), req)
+			here := handle.Handle(t.Context(), req)
 			if err := here.Complete(req); err != nil {
 				t.Fatal(err)
 			}

@@ -180,7 +180,7 @@ func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
 	}
 	said := 0
 	for _, w := range warned.Warnings {
-		if strings.Contains(string(w), "can't be met now") {
+		if strings.Contains(w.Message, "can't be met now") {
 			said++
 		}
 	}

@@ -20,7 +20,7 @@ func TestHostile(t *testing.T) {
 		results = append(results, review.Result{
 			Resource: review.Resource{APIVersion: a, Kind: a, Namespace: a, Name: a}, Source: review.Source{File: a}, Operation: a, User: a, Via: a,
 			Decision: review.Denied, Reason: a, Message: a, Warnings: []string{a}, Policies: []string{a}, Unknown: []string{a},
-			Why: map[string]string{a: a + " (" + a + ")"}, Patch: []review.Operation{set("/"+a, `"x"`)},
+			Changes: []review.Change{{Name: a, Value: a, Why: a}}, Patch: []review.Operation{set("/"+a, `"x"`)},
 		})
 		errs = append(errs, &input.Error{File: a, Message: a})
 	}

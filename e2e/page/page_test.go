@@ -175,7 +175,7 @@ func long(t *testing.T) *review.Report {
 	results := append(r.Results, review.Result{
 		Resource: review.Resource{APIVersion: "v1", Kind: endless, Namespace: endless, Name: endless}, Source: review.Source{File: endless, Line: 1},
 		Operation: "CREATE", Decision: review.Denied, Reason: endless, Message: endless, Warnings: []string{endless}, Policies: []string{endless},
-		Unknown: []string{endless}, User: endless, Why: map[string]string{endless: endless},
+		Unknown: []string{endless}, User: endless, Changes: []review.Change{{Name: endless, Why: endless}},
 		Patch: []review.Operation{set("/"+endless, `"`+endless+`"`)},
 	})
 	return review.NewReport(1, 0, results, []*input.Error{{File: endless, Line: 3, Message: endless}})

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -41,9 +41,9 @@ func Large(n int) (*review.Report, error) {
 		r := sample.Results[i%len(sample.Results)]
 		r.Resource.Name = fmt.Sprintf("%s-%d", r.Resource.Name, i)
 		r.After = bytes.ReplaceAll(r.After, []byte(`"app":"web"`), fmt.Appendf(nil, `"app":%q`, r.Resource.Name))
-		if why, ok := r.Why["topologySpreadConstraints"]; ok {
-			r.Why = maps.Clone(r.Why)
-			r.Why["topologySpreadConstraints"] = strings.ReplaceAll(why, "app=frontend", "app="+r.Resource.Name)
+		r.Changes = slices.Clone(r.Changes)
+		for i := range r.Changes {
+			r.Changes[i].Why = strings.ReplaceAll(r.Changes[i].Why, "app=frontend", "app="+r.Resource.Name)
 		}
 		r.Resource.Namespace = fmt.Sprintf("%s-%d", r.Resource.Namespace, i%50)
 		r.Source = review.Source{File: fmt.Sprintf("clusters/%s/%s.yaml", r.Resource.Namespace, r.Resource.Name), Line: 1}
@@ -104,11 +104,11 @@ func web(name string, line int) review.Result {
 		set("/spec/priorityClassName", `"web-high"`), set("/spec/priority", `100000`), set("/spec/topologySpreadConstraints", spread),
 		set("/spec/terminationGracePeriodSeconds", `45`), set(enforcement, `"{\"memory\":\"Low\",\"cpuWeight\":200,\"oomRank\":20}"`),
 	}
-	r.Why = map[string]string{
-		"priorityClassName":             `"web-high" (PodPolicy production-web: the pod named no class)`,
-		"topologySpreadConstraints":     `2 constraints (PodPolicy production-web: the pod has no constraints; selector app=` + name + `)`,
-		"terminationGracePeriodSeconds": "45 (PodPolicy production-web: default 45 s (30 counts as unset))",
-		"enforcement":                   `{"memory":"Low","cpuWeight":200,"oomRank":20} (PodPolicy production-web)`,
+	r.Changes = []review.Change{
+		{Name: "priorityClassName", Value: `"web-high"`, Why: "PodPolicy production-web: the pod named no class"},
+		{Name: "topologySpreadConstraints", Value: "2 constraints", Why: "PodPolicy production-web: the pod has no constraints; selector app=" + name},
+		{Name: "terminationGracePeriodSeconds", Value: "45", Why: "PodPolicy production-web: default 45 s (30 counts as unset)"},
+		{Name: "enforcement", Value: `{"memory":"Low","cpuWeight":200,"oomRank":20}`, Why: "PodPolicy production-web"},
 	}
 	return r
 }
@@ -118,7 +118,7 @@ func checkout() review.Result {
 	r.Policies = []string{"production-web"}
 	r.Patch = []review.Operation{set("/spec/terminationGracePeriodSeconds", `35`)}
 	r.Warnings = []string{"PodPolicy production-web: terminationGracePeriodSeconds 25 became 35: preStop of container checkout takes 20 s plus a margin of 15 s"}
-	r.Why = map[string]string{"terminationGracePeriodSeconds": "35 (PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s)"}
+	r.Changes = []review.Change{{Name: "terminationGracePeriodSeconds", Value: "35", Why: "PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s"}}
 	return r
 }
 
@@ -139,9 +139,9 @@ func ledger() review.Result {
 		"PodPolicy tenant-limits: topologySpreadConstraints over topology.kubernetes.io/rack: no node has this label, the constraint is left out",
 	}
 	r.Unknown = []string{"PriorityClass data: whether it exists, and its value"}
-	r.Why = map[string]string{
-		"priorityClassName":             `"data" (PodPolicy stateful: the pod named no class)`,
-		"terminationGracePeriodSeconds": "120 (PodPolicy stateful: minimum 60 s, default 120 s)",
+	r.Changes = []review.Change{
+		{Name: "priorityClassName", Value: `"data"`, Why: "PodPolicy stateful: the pod named no class"},
+		{Name: "terminationGracePeriodSeconds", Value: "120", Why: "PodPolicy stateful: minimum 60 s, default 120 s"},
 	}
 	return r
 }
@@ -150,9 +150,9 @@ func database() review.Result {
 	r := workload("StatefulSet", "data", "db", 2)
 	r.Policies = []string{"stateful"}
 	r.Patch = []review.Operation{set("/spec/priorityClassName", `"data"`), set("/spec/terminationGracePeriodSeconds", `120`)}
-	r.Why = map[string]string{
-		"priorityClassName":             `"data" (PodPolicy stateful: the pod named no class)`,
-		"terminationGracePeriodSeconds": "120 (PodPolicy stateful: default 120 s)",
+	r.Changes = []review.Change{
+		{Name: "priorityClassName", Value: `"data"`, Why: "PodPolicy stateful: the pod named no class"},
+		{Name: "terminationGracePeriodSeconds", Value: "120", Why: "PodPolicy stateful: default 120 s"},
 	}
 	return r
 }
@@ -191,9 +191,9 @@ func batch(name string) review.Result {
 	r := workload("Job", "reports", name, 1)
 	r.Resource.APIVersion, r.Policies = "batch/v1", []string{"batch"}
 	r.Patch = []review.Operation{set("/spec/priorityClassName", `"batch"`), set("/spec/terminationGracePeriodSeconds", `20`)}
-	r.Why = map[string]string{
-		"priorityClassName":             `"batch" (PodPolicy batch: the pod named no class)`,
-		"terminationGracePeriodSeconds": "20 (PodPolicy batch: default 20 s (30 counts as unset))",
+	r.Changes = []review.Change{
+		{Name: "priorityClassName", Value: `"batch"`, Why: "PodPolicy batch: the pod named no class"},
+		{Name: "terminationGracePeriodSeconds", Value: "20", Why: "PodPolicy batch: default 20 s (30 counts as unset)"},
 	}
 	return r
 }

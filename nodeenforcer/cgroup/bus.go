@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -63,3 +64,80 @@ func handshake(raw net.Conn, private bool) (*godbus.Conn, error) {
 	}
 	return conn, nil
 }
+
+// Bus is a connection to systemd; *dbus.Conn is one.
+type Bus interface {
+	SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...dbus.Property) error
+	Connected() bool
+	Close()
+}
+
+// Dialer makes a connection, which outlives ctx.
+type Dialer func(ctx context.Context) (Bus, error)
+
+func (s *Systemd) set(ctx context.Context, cgroup, unit string, properties []dbus.Property) error {
+	if len(properties) == 0 || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	defer cancel()
+	bus, err := s.connected(ctx)
+	if err != nil {
+		return err
+	}
+	err = bus.SetUnitPropertiesContext(ctx, unit, true, properties...)
+	if err == nil {
+		return nil
+	}
+	var answer godbus.Error
+	if !errors.As(err, &answer) {
+		s.drop(bus) // no answer: the connection is lost, or not to be trusted
+		return fmt.Errorf("setting properties of %s: the connection to systemd failed, the next write makes a new one: %w", unit, err)
+	}
+	if answer.Name == noSuchUnit {
+		return fmt.Errorf("setting properties of %s: %w", unit, ErrGone)
+	}
+	if _, gone := s.Read(cgroup); errors.Is(gone, ErrGone) {
+		return gone
+	}
+	return fmt.Errorf("setting properties of %s: %w", unit, err)
+}
+
+// connected returns the connection, a new one where there is none that works.
+func (s *Systemd) connected(ctx context.Context) (Bus, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus != nil && s.bus.Connected() {
+		return s.bus, nil
+	}
+	if s.bus != nil {
+		s.bus.Close()
+		s.bus = nil
+	}
+	bus, err := s.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to systemd: %w", err)
+	}
+	s.bus = bus
+	return bus, nil
+}
+
+// drop closes the connection if it is still this one; nil is any.
+func (s *Systemd) drop(bus Bus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bus != nil && (bus == nil || s.bus == bus) {
+		s.bus.Close()
+		s.bus = nil
+	}
+}
+
+// Close ends the connection.
+func (s *Systemd) Close() { s.drop(nil) }
+
+// busPatience bounds one call; systemd answers in milliseconds unless it is being re-executed.
+const busPatience = 5 * time.Second
+
+// noSuchUnit is systemd's word for a unit that is gone (systemd: src/libsystemd/sd-bus/bus-common-errors.h). A slice has none:
+// systemd would load it and keep the properties for one that comes back, so the cgroup is asked again.
+const noSuchUnit = "org.freedesktop.systemd1.NoSuchUnit"

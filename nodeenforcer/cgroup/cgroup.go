@@ -3,6 +3,11 @@ package cgroup
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // ErrGone means that the cgroup does not exist (any more). A pod that ends takes its cgroups with it at any moment.
@@ -31,4 +36,20 @@ type Tree interface {
 // File is a file of a cgroup and the value that it should hold, as the kernel prints it.
 type File struct {
 	Name, Value string
+}
+
+// Detect tells from its file system what is mounted at mountpoint: cgroup2, or a tmpfs below which are the hierarchies of v1
+// (or one of them). Anything else is an error.
+func Detect(mountpoint string) (cgroupfile.Version, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(mountpoint, &fs); err != nil {
+		return 0, fmt.Errorf("detecting the cgroup version at %s: %w", mountpoint, err)
+	}
+	switch int64(fs.Type) { //nolint:unconvert // int32 on some architectures
+	case unix.CGROUP2_SUPER_MAGIC:
+		return cgroupfile.V2, nil
+	case unix.CGROUP_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return cgroupfile.V1, nil
+	}
+	return 0, fmt.Errorf("no cgroups are mounted at %s: its file system has type %#x", mountpoint, fs.Type)
 }

@@ -1,11 +1,12 @@
 // Package cgroup reads and writes the kernel's cgroups: v1 files, v2 files, and systemd units by D-Bus. All of them are a Tree,
 // and all pass the one conformance suite in cgrouptest, beside an in-memory fake.
 //
-// It decides nothing: what to write, and whether, comes from package plan. It writes only what differs, tells a cgroup that is
-// gone from one that is idle, and never makes or removes a cgroup.
+// It decides nothing: what to write, and whether, its callers say. It writes only what differs, distinguishes a cgroup that is gone from
+// one that is idle, and never creates or removes a cgroup.
 //
 // Start reading at hierarchy.go, which has the file operations that v1 and v2 share and where they find out that a cgroup is
-// gone; systemd.go has how a write is made to last. usage.go reads what eviction decides by, process.go is oom_score_adj.
+// gone; systemd.go has how a write is made to last, bus.go the connection that it takes. usage.go reads what eviction decides by,
+// proc.go what is in /proc: oom_score_adj, and the machine's limits.
 //
 // github.com/containerd/cgroups/v3 (v3.1.3) is not used. Of what it could do here: Mode looks at /sys/fs/cgroup only, which a
 // DaemonSet has elsewhere; cgroup2's Stat returns zeros for a cgroup that is gone, and reads a dozen files where a decision needs

@@ -60,7 +60,7 @@ func (h hierarchy) exists(cgroup string) (bool, error) {
 	return true, nil
 }
 
-// failed says what failed, and with ErrGone instead of the kernel's two words for it: ENOENT where the cgroup is not there,
+// failed wraps an error, with ErrGone in place of the kernel's two errors for a cgroup that is gone: ENOENT where the cgroup is not there,
 // ENODEV for a file that was opened before it went.
 func (h hierarchy) failed(doing, name string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {

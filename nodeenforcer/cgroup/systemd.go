@@ -9,35 +9,24 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
-	godbus "github.com/godbus/dbus/v5"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
-// Bus is a connection to systemd; *dbus.Conn is one.
-type Bus interface {
-	SetUnitPropertiesContext(ctx context.Context, unit string, runtime bool, properties ...dbus.Property) error
-	Connected() bool
-	Close()
-}
-
-// Dialer makes a connection, which outlives ctx.
-type Dialer func(ctx context.Context) (Bus, error)
-
-// Systemd is a Tree whose writes last: systemd knows of them. What it does not know of is lost as soon as it applies a unit's
-// properties again, which it does on each change of any of them (by the kubelet, the runtime, an administrator) and on
-// daemon-reload: always those of all controllers that the unit has, whichever one changed. (systemd v252: src/core/cgroup.c,
+// Systemd is a Tree whose writes persist, because they are made through systemd. systemd overwrites a value that it does not know as soon as
+// it applies the unit's properties again. It does so on daemon-reload and on every change of any property (by the kubelet, the runtime,
+// an administrator), and always for all of the unit's controllers, whichever one changed. (systemd v252: src/core/cgroup.c,
 // unit_update_cgroup calls cgroup_context_apply with the whole target mask)
 //
-// What has no property and is reset along with them (memory.oom.group, systemd v252) is put back after our own writes. It does not
-// outlast a daemon-reload or somebody else's change: who wants it must look again.
+// A file that has no property, but that systemd resets along with the properties (memory.oom.group, systemd v252), is restored after our
+// own writes. It does not survive a daemon-reload or another writer's change: the next reconciliation has to find that.
 //
-// It sets all of a unit's properties at once, those that are not asked for to what their files hold now; else systemd would put what it remembers, which need not be that, into the other files. If somebody changes one of them between our reading
-// and our setting, a matter of a millisecond, his change is lost. It then makes sure of each file itself: systemd applies
-// properties after it has answered, and only logs what the kernel refuses.
+// A write sets all of the unit's properties, not only those that were asked for. The others get the values that their files hold now:
+// otherwise systemd would write into those files the values that it remembers, which may be older. A change that somebody else makes
+// between our read and our write, about a millisecond, is lost. Afterwards each file is checked and written if need be, since systemd
+// applies properties after it has answered, and only logs what the kernel refuses.
 type Systemd struct {
 	Tree
 	sets []controllerSet
@@ -55,9 +44,9 @@ func NewSystemd(files Tree, version cgroupfile.Version, dial Dialer) *Systemd {
 	return &Systemd{Tree: files, sets: sets, dial: dial}
 }
 
-// Write implements Tree. Files without a property are plain files; a quota is rounded up to a whole percent of a CPU, since
-// systemd can't keep less. Properties that follow each other are set together. A property whose file does not exist is not set:
-// systemd would enable its controller for it.
+// Write implements Tree. A file without a property is written as a plain file. A quota is rounded up to a whole percent of a CPU, since
+// systemd can't store a finer one. Consecutive files with a property are set in one call. A property whose file does not exist is not
+// set: systemd would enable its controller.
 func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, error) {
 	unit, ok := unitOf(cgroup)
 	if !ok {
@@ -89,12 +78,12 @@ func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, 
 	return written, nil
 }
 
-// alone waits until no other enforcer writes to the cgroup through systemd, if that is what is to be done.
+// alone waits until no other enforcer writes to the cgroup through systemd, if one of the files is written through systemd.
 func (s *Systemd) alone(ctx context.Context, cgroup string, files []File) (unlock func(), err error) {
-	tree, lockable := s.Tree.(interface {
+	tree, ok := s.Tree.(interface {
 		lock(ctx context.Context, cgroup string) (unlock func(), err error)
 	})
-	if !lockable || len(s.touched(files)) == 0 {
+	if !ok || len(s.touched(files)) == 0 {
 		return func() {}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, busPatience)
@@ -143,9 +132,9 @@ func (s *Systemd) writeRun(ctx context.Context, cgroup, unit string, files []Fil
 	return written, err
 }
 
-// putBack restores what systemd resets along with the properties that were set. It applies them after it has answered, but before
-// it takes the next call (src/core/manager.c, manager_loop: the queue of cgroups to realize is emptied first), so one that changes
-// nothing is made in between.
+// putBack restores the files that systemd resets along with the properties that were set. systemd applies properties after it has
+// answered, but before it handles the next call (src/core/manager.c, manager_loop: the queue of cgroups to realize is emptied first). So
+// a call that changes nothing is made first, to wait for it.
 func (s *Systemd) putBack(ctx context.Context, cgroup, unit string, have map[string]string) error {
 	var lost []File
 	for _, set := range s.sets {
@@ -178,9 +167,6 @@ func cameAgain(cgroup string, err error) error {
 	}
 	return err
 }
-
-// Close ends the connection.
-func (s *Systemd) Close() { s.drop(nil) }
 
 // unitOf is the unit of a cgroup: systemd names a cgroup after it. One below a unit that is not one itself was made by whoever
 // the unit is delegated to.
@@ -251,68 +237,4 @@ func with(have map[string]string, files []File) map[string]string {
 		values[file.Name] = strings.TrimSpace(file.Value)
 	}
 	return values
-}
-
-// busPatience bounds one call; systemd answers in milliseconds unless it is being re-executed.
-const busPatience = 5 * time.Second
-
-// noSuchUnit is systemd's word for a unit that is gone (systemd: src/libsystemd/sd-bus/bus-common-errors.h). A slice has none:
-// systemd would load it and keep the properties for one that comes back, so the cgroup is asked again.
-const noSuchUnit = "org.freedesktop.systemd1.NoSuchUnit"
-
-func (s *Systemd) set(ctx context.Context, cgroup, unit string, properties []dbus.Property) error {
-	if len(properties) == 0 || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
-	defer cancel()
-	bus, err := s.connected(ctx)
-	if err != nil {
-		return err
-	}
-	err = bus.SetUnitPropertiesContext(ctx, unit, true, properties...)
-	if err == nil {
-		return nil
-	}
-	var answer godbus.Error
-	if !errors.As(err, &answer) {
-		s.drop(bus) // no answer: the connection is lost, or not to be trusted
-		return fmt.Errorf("setting properties of %s: the connection to systemd failed, the next write makes a new one: %w", unit, err)
-	}
-	if answer.Name == noSuchUnit {
-		return fmt.Errorf("setting properties of %s: %w", unit, ErrGone)
-	}
-	if _, gone := s.Read(cgroup); errors.Is(gone, ErrGone) {
-		return gone
-	}
-	return fmt.Errorf("setting properties of %s: %w", unit, err)
-}
-
-// connected returns the connection, a new one where there is none that works.
-func (s *Systemd) connected(ctx context.Context) (Bus, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bus != nil && s.bus.Connected() {
-		return s.bus, nil
-	}
-	if s.bus != nil {
-		s.bus.Close()
-		s.bus = nil
-	}
-	bus, err := s.dial(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to systemd: %w", err)
-	}
-	s.bus = bus
-	return bus, nil
-}
-
-// drop closes the connection if it is still this one; nil is any.
-func (s *Systemd) drop(bus Bus) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bus != nil && (bus == nil || s.bus == bus) {
-		s.bus.Close()
-		s.bus = nil
-	}
 }

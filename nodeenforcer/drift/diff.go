@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
@@ -14,11 +15,11 @@ import (
 type Options struct {
 	// PageSize in bytes, to which the kernel rounds amounts of memory down; 0: 4096.
 	PageSize int64
-	// BelowUsage lets a limit on memory be set under what is used now: the kernel then reclaims, throttles or kills.
+	// BelowUsage allows a memory limit below the current usage: the kernel then reclaims, throttles or kills.
 	BelowUsage bool
-	// GivenUp says of a file that it is left alone, because somebody else keeps reverting it (Rivals.GivenUp). nil: none.
+	// GivenUp says whether a file is given up, because another writer keeps reverting it (Rivals.GivenUp). nil: none.
 	GivenUp func(path, file string) bool
-	// Fresh says of a difference that it is held back, because its owner may be about to write there (Settling.Fresh). nil: none.
+	// Fresh says whether a difference is held back, because the file's owner may be about to write it (Settling.Fresh). nil: none.
 	Fresh func(Drift) bool
 }
 
@@ -30,15 +31,15 @@ func (o Options) page() int64 {
 	return o.PageSize
 }
 
-// Difference is what is not as it should be, and what to do about it.
+// Difference is what differs from the plan, and what to write.
 type Difference struct {
-	// Operations in the order in which they are to be done.
+	// Operations in the order in which they are to be performed.
 	Operations []Operation
-	// Drift is all that differs, in the order of the tree, files by name: with operations or without.
+	// Drift is all that differs, whether it is written or not, in the order of the tree and of the files' names.
 	Drift []Drift
-	// Missing groups are planned and not there: pods come and go.
+	// Missing groups are planned and do not exist: pods come and go.
 	Missing []Where
-	// Unavailable files are planned and not there: their controller is not enabled.
+	// Unavailable files are planned and do not exist: their controller is not enabled.
 	Unavailable []File
 }
 
@@ -54,38 +55,38 @@ type Operation struct {
 	File     string
 	From, To string
 	Owner    plan.Owner
-	// Step says why it stands where it stands.
+	// Step is whether it widens or narrows, which decides its place in the order.
 	Step Step
 }
 
-// Step is what an operation does to a promise.
+// Step is whether an operation raises or lowers a limit or a protection.
 type Step string
 
 // The steps, in their order.
 const (
-	// Widen raises a limit or a protection, groups above before those below; and sets what promises nothing, such as a weight.
+	// Widen raises a limit or a protection, ancestors first, or sets a value of which order does not matter, such as a weight.
 	Widen Step = "widen"
-	// Narrow lowers a limit or a protection, groups below before those above.
+	// Narrow lowers a limit or a protection, descendants first.
 	Narrow Step = "narrow"
 )
 
-// Diff compares a plan with what was read and says what to write, in an order in which no group gets more than the group above
-// it promises, unless it had before or the plan itself says so, and no limit on memory falls under usage. Its answer is the
-// same for the same input, whatever the order of maps; after its operations it has none left.
+// Diff compares a plan with what was read and returns what to write. The order is such that at no time a group has a higher limit or
+// protection than its ancestors, unless it had before or has by the plan itself; no memory limit falls below the usage. The result is
+// deterministic, and once its operations are performed it has none left.
 func Diff(want *plan.Tree, have Have, mode v1alpha1.NodeMode, options Options) Difference {
 	var out Difference
 	var all []*change
 	for i := range want.Groups {
 		g := &want.Groups[i]
-		seen, there := have[g.Path]
-		if !there {
+		seen, ok := have[g.Path]
+		if !ok {
 			out.Missing = append(out.Missing, whereOf(g))
 			continue
 		}
 		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
-			content, available := seen.Files[file]
+			content, ok := seen.Files[file]
 			switch {
-			case !available:
+			case !ok:
 				out.Unavailable = append(out.Unavailable, File{Where: whereOf(g), File: file})
 			case content != g.Files[file].Want:
 				if c := compare(g, file, seen, mode, options); c != nil {
@@ -94,7 +95,7 @@ func Diff(want *plan.Tree, have Have, mode v1alpha1.NodeMode, options Options) D
 			}
 		}
 	}
-	if len(all) > 0 { // the usual case has no drift, and is not to cost anything
+	if len(all) > 0 { // the usual case has no drift, and should cost nothing
 		out.Operations = schedule(all, newModel(want, have, options))
 	}
 	for _, c := range all {
@@ -108,8 +109,8 @@ type change struct {
 	Drift
 }
 
-// compare returns the change that a file needs, with the reason if it is not to be written; nil where both say the same in the
-// kernel's language.
+// compare returns the change that a file needs, with the reason if it is not to be written; nil if the actual and the planned value mean the
+// same to the kernel.
 func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, options Options) *change {
 	v := g.Files[file]
 	c := &change{Drift{Where: whereOf(g), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
@@ -130,7 +131,7 @@ func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, 
 	return c
 }
 
-// withhold notes why the change is not to be made, if it is not.
+// withhold sets the reason why the change is not written, if there is one.
 func (c *change) withhold(is, should cgroupfile.Value, usage int64, mode v1alpha1.NodeMode, options Options) {
 	c.Why = withholds(mode, c.Owner)
 	if c.Why == "" && options.GivenUp != nil && options.GivenUp(c.Path, c.File) {
@@ -144,7 +145,7 @@ func (c *change) withhold(is, should cgroupfile.Value, usage int64, mode v1alpha
 	}
 }
 
-// underUsage says why a limit on memory can't be lowered now.
+// underUsage is the reason why a memory limit can't be lowered now; empty if it can.
 func underUsage(should cgroupfile.Value, usage int64) (Why, string) {
 	switch {
 	case usage < 0:
@@ -163,4 +164,52 @@ func usageBound(file string) bool {
 		return true
 	}
 	return false
+}
+
+// ProcessOperation sets oom_score_adj of one process.
+type ProcessOperation struct {
+	Where
+	PID      int
+	From, To int
+	Owner    plan.Owner
+}
+
+// ProcessDifference is what differs among the processes.
+type ProcessDifference struct {
+	// Operations in the order of the tree, then of the ids.
+	Operations []ProcessOperation
+	// Drift has one line for each container and value.
+	Drift []Drift
+}
+
+// ProcessOperations compares oom_score_adj of the containers' processes with the plan. have is by path of the container's group
+// and process id. What is not there is not missed: processes come and go.
+func ProcessOperations(want *plan.Tree, have map[string]map[int]int, mode v1alpha1.NodeMode, options Options) ProcessDifference {
+	var out ProcessDifference
+	for _, p := range want.Processes {
+		where := Where{Path: p.Path, Level: plan.LevelContainer, Pod: p.Pod, Container: p.Container}
+		why := withholds(mode, p.Owner)
+		if why == "" && options.GivenUp != nil && options.GivenUp(p.Path, plan.OOMScoreFile) {
+			why = WhyRival
+		}
+		told := map[int]bool{p.OOMScoreAdj: true}
+		for _, pid := range slices.Sorted(maps.Keys(have[p.Path])) {
+			is := have[p.Path][pid]
+			if is == p.OOMScoreAdj {
+				continue
+			}
+			drift := Drift{Where: where, File: plan.OOMScoreFile, Have: strconv.Itoa(is), Want: strconv.Itoa(p.OOMScoreAdj), Owner: p.Owner, Why: why}
+			if why == "" && options.Fresh != nil && options.Fresh(drift) {
+				drift.Why = WhyFresh
+			}
+			if !told[is] {
+				told[is] = true
+				out.Drift = append(out.Drift, drift)
+			}
+			if drift.Why == "" {
+				out.Operations = append(out.Operations, ProcessOperation{Where: where, PID: pid, From: is, To: p.OOMScoreAdj, Owner: p.Owner})
+			}
+		}
+	}
+	return out
 }

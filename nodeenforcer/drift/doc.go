@@ -1,6 +1,7 @@
-// Package drift says how far a node's cgroups are from their plan, and how to get there. It is pure: the tree of package plan and what was read
-// come in (Have), what differs goes out (Drift), with what is to be written (Operation).
+// Package drift compares a node's cgroups with their plan. It is pure: the tree of package plan and what was read (Have) come in; what
+// differs (Drift) and what is to be written (Operation) go out.
 //
-// Diff follows from the plan's owners and from the mode, and gives the operations in an order in which no promise is broken on the way (order.go).
-// What somebody else may be about to write is held back for a while (Settling), and what somebody else keeps reverting is given up (Rivals).
+// Diff decides by the plan's owners and by the mode what is written, and orders the operations so that no limit or protection is exceeded in
+// between (order.go). A repair is held back while the file's owner may be about to write it (Settling), and a file that another writer keeps
+// reverting is given up (Rivals).
 package drift

@@ -9,7 +9,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// Where is a group, and whose it is.
+// Where identifies a group: its path, and the pod and container that it belongs to.
 type Where struct {
 	Path  string
 	Level plan.Level
@@ -30,25 +30,25 @@ func (w Where) String() string {
 	}
 }
 
-// whereOf says whose a group is.
+// whereOf identifies a group.
 func whereOf(g *plan.Group) Where {
 	return Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
 }
 
-// Drift is a value that is not as it should be.
+// Drift is a value that differs from its plan.
 type Drift struct {
 	Where
 	// File of the group; oom_score_adj for a process.
 	File       string
 	Have, Want string
 	Owner      plan.Owner
-	// Why it is not written; empty where there are operations for it.
+	// Why it is not written; empty if there is an operation for it.
 	Why Why
 	// Detail of the reason, for people: the usage, or the other group.
 	Detail string
 }
 
-// Why is the reason for which a difference is left as it is.
+// Why is the reason why a difference is not written.
 type Why string
 
 // The reasons.
@@ -57,17 +57,17 @@ const (
 	WhyObserve Why = "Observe"
 	// WhyOwned: the mode is Tune, and the kubelet or the runtime writes this file.
 	WhyOwned Why = "Owned"
-	// WhyRival: somebody reverted it again and again.
+	// WhyRival: another writer reverted it again and again.
 	WhyRival Why = "Rival"
-	// WhyFresh: it was found only now, and its owner may be about to write it.
+	// WhyFresh: it was found a short time ago, and its owner may be about to write it.
 	WhyFresh Why = "Fresh"
-	// WhyUsage: the limit would fall under what is used now. It is written once usage is low enough.
+	// WhyUsage: the limit would be below the current usage. It is written once usage is low enough.
 	WhyUsage Why = "BelowUsage"
-	// WhyUsageUnknown: it could not be read what is used now.
+	// WhyUsageUnknown: the current usage could not be read.
 	WhyUsageUnknown Why = "UsageUnknown"
 	// WhyPromise: a group below would have more than the one above it, because one of the two is not written.
 	WhyPromise Why = "Promise"
-	// WhyUnreadable: what is there, or what is wanted, is not what the kernel prints.
+	// WhyUnreadable: the actual or the planned value can't be parsed.
 	WhyUnreadable Why = "Unreadable"
 )
 
@@ -96,8 +96,8 @@ func (d Drift) String() string {
 	return text
 }
 
-// Writes says whether a mode writes what has this owner: Observe nothing, Tune what nobody else writes, Repair all. A mode that
-// is not known writes nothing.
+// Writes says whether a mode writes files of this owner: Observe writes none, Tune those that nobody else writes, Repair all. An unknown mode
+// writes none.
 func Writes(mode v1alpha1.NodeMode, owner plan.Owner) bool {
 	switch mode {
 	case v1alpha1.NodeModeRepair:
@@ -109,7 +109,7 @@ func Writes(mode v1alpha1.NodeMode, owner plan.Owner) bool {
 	}
 }
 
-// withholds is the reason why a mode does not write; empty where it does.
+// withholds is the reason why a mode does not write files of this owner; empty if it does.
 func withholds(mode v1alpha1.NodeMode, owner plan.Owner) Why {
 	switch {
 	case Writes(mode, owner):
@@ -121,13 +121,13 @@ func withholds(mode v1alpha1.NodeMode, owner plan.Owner) Why {
 	}
 }
 
-// Have is what was read of a node: by path, what is there. A path that is absent does not exist.
+// Have is what was read of a node, by path. A path that is absent does not exist.
 type Have map[string]Observed
 
 // Observed is one cgroup as it was read.
 type Observed struct {
-	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or is not there (a controller that
-	// is not enabled).
+	// Files by the kernel's name, contents trimmed. A file that is absent could not be read or does not exist (its controller is not
+	// enabled).
 	Files map[string]string
 	// MemoryUsage is memory.current or memory.usage_in_bytes, in bytes; -1: unknown.
 	MemoryUsage int64

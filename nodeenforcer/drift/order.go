@@ -2,16 +2,18 @@ package drift
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// DependsOn says whether an operation must not be done because an earlier one in their order could not be: else a group would have
-// more than one above it, which neither was so before nor is planned. A limit or protection that was not raised holds back the same
-// one of every group below; one that was not lowered, that of every group above. Within one group nothing more is done to the limits
-// and protections of that controller: memory.min is not to be above memory.max. Weights promise nothing.
+// DependsOn says whether an operation must not be performed because an earlier one failed: otherwise a group would have more than one of its
+// ancestors, although it had not before and is not planned to. A limit or protection that was not raised holds back the same file of all
+// descendants; one that was not lowered, that of all ancestors. Within the same group it holds back all other limits and protections of the
+// controller: memory.min must not exceed memory.max. Weights depend on nothing.
 func (o Operation) DependsOn(failed Operation) bool {
 	same := keyOf(o.File) == keyOf(failed.File)
 	switch {
@@ -55,11 +57,11 @@ type scheduler struct {
 	out []Operation
 }
 
-// schedule gives the operations for all changes that are to be written, and says at those that can't be why.
+// schedule returns the operations for all changes that are to be written, and sets the reason of those that can't be.
 //
-// First everything is widened from the top down, then everything is narrowed from the bottom up. Between the two each value is
-// the larger of what it was and will be, so that on the whole way a group below has no more than one above, and memory.min no
-// more than memory.max of the same group, if it is so at both ends.
+// First all values are widened, ancestors first, then all are narrowed, descendants first. Between the two each value is the larger of its
+// old and its new one. So at no time a group has more than its ancestors, and its memory.min more than its memory.max, if that holds before
+// and after.
 func schedule(all []*change, m *model) []Operation {
 	s := &scheduler{model: m}
 	var widen, narrow []*promise
@@ -178,4 +180,143 @@ func (s *scheduler) walk(p *promise, step Step, way []write) string {
 	}
 	s.out = append(s.out, steps...)
 	return ""
+}
+
+// model is the tree as it becomes while operations are laid out: what was read, and over it what is written so far.
+type model struct {
+	have    Have
+	page    int64
+	planned map[string]*plan.Group
+	below   map[string][]string          // planned groups that are there, by the path above
+	written map[string]map[string]string // by path and file
+}
+
+func newModel(want *plan.Tree, have Have, options Options) *model {
+	m := &model{have: have, page: options.page(), planned: map[string]*plan.Group{}, below: map[string][]string{}, written: map[string]map[string]string{}}
+	for i := range want.Groups {
+		g := &want.Groups[i]
+		if _, ok := have[g.Path]; ok {
+			m.planned[g.Path] = g
+			m.below[path.Dir(g.Path)] = append(m.below[path.Dir(g.Path)], g.Path)
+		}
+	}
+	return m
+}
+
+// look returns a file's content at some time.
+type look func(group, file string) (string, bool)
+
+// before is what was read.
+func (m *model) before(group, file string) (string, bool) {
+	content, ok := m.have[group].Files[file]
+	return content, ok
+}
+
+// now is what was read or has been written since.
+func (m *model) now(group, file string) (string, bool) {
+	if content, ok := m.written[group][file]; ok {
+		return content, true
+	}
+	return m.before(group, file)
+}
+
+// after is what was read, or what the plan wants in its place.
+func (m *model) after(group, file string) (string, bool) {
+	content, ok := m.before(group, file)
+	if g := m.planned[group]; ok && g != nil {
+		if v, ok := g.Files[file]; ok {
+			return v.Want, true
+		}
+	}
+	return content, ok
+}
+
+func (m *model) write(group, file, content string) {
+	if m.written[group] == nil {
+		m.written[group] = map[string]string{}
+	}
+	m.written[group][file] = content
+}
+
+// keyOf names the value that a file is part of: v1's quota and period are one rate.
+func keyOf(file string) string {
+	if file == cgroupfile.CFSPeriod {
+		return cgroupfile.CFSQuota
+	}
+	return file
+}
+
+// value of a group. What is not there or can't be understood binds nobody.
+func (m *model) value(at look, group, key string) (cgroupfile.Value, bool) {
+	content, ok := at(group, key)
+	if !ok {
+		return cgroupfile.Value{}, false
+	}
+	if key == cgroupfile.CFSQuota {
+		if period, ok := at(group, cgroupfile.CFSPeriod); ok {
+			content += " " + period
+		}
+		key = "cpu.max"
+	}
+	v, err := cgroupfile.Read(key, content, m.page)
+	return v, err == nil
+}
+
+// obstacle returns the group with which this one, as it is now, breaks a promise that neither was broken before nor is by the
+// plan itself; empty where there is none.
+func (m *model) obstacle(group, key string) string {
+	v, ok := m.value(m.now, group, key)
+	if !ok || v.Kind.Role == cgroupfile.RoleNone {
+		return ""
+	}
+	above, bound, bounded := m.bound(group, key)
+	if bounded && v.Exceeds(bound) && !m.excused(group, above, key) {
+		return above
+	}
+	if !v.Inherits() {
+		above, bound, bounded = group, v, true
+	}
+	if !bounded {
+		return ""
+	}
+	return m.tooLarge(group, above, key, bound)
+}
+
+// bound returns the group above whose value binds this one: the nearest that has a limit of its own.
+func (m *model) bound(group, key string) (string, cgroupfile.Value, bool) {
+	for above := path.Dir(group); ; above = path.Dir(above) {
+		v, ok := m.value(m.now, above, key)
+		if !ok || !v.Inherits() {
+			return above, v, ok
+		}
+	}
+}
+
+// tooLarge returns the first group below a group, in the plan's order, that has more than the bound of a group above it.
+func (m *model) tooLarge(group, above, key string, bound cgroupfile.Value) string {
+	for _, child := range m.below[group] {
+		v, ok := m.value(m.now, child, key)
+		switch {
+		case !ok:
+		case v.Inherits():
+			if found := m.tooLarge(child, above, key, bound); found != "" {
+				return found
+			}
+		case v.Exceeds(bound) && !m.excused(child, above, key):
+			return child
+		}
+	}
+	return ""
+}
+
+// excused says whether a group had more than one above it before, or has by the plan.
+func (m *model) excused(group, above, key string) bool {
+	for _, at := range []look{m.before, m.after} {
+		v, ok := m.value(at, group, key)
+		w, known := m.value(at, above, key)
+		if ok && known && v.Exceeds(w) {
+			return true
+		}
+	}
+	return false
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// RivalLimit and RivalWindow are what Rivals is made with where nothing else is said: three reverts within an hour. The
-// kubelet, which writes the QoS level once a minute, is found after three minutes; a hand that errs once a day is not a rival.
+// RivalLimit and RivalWindow are the defaults for Rivals: three reverts within an hour. The kubelet, which writes the QoS level once a
+// minute, is found after three minutes; a person who changes a value once a day is no rival.
 const (
 	RivalLimit  = 3
 	RivalWindow = time.Hour
 )
 
-// Rivals remembers what was written and finds out who reverts it. A file that was reverted too often is left alone until the plan
-// wants another value there, the value that was wanted is there after all, or the group is gone.
+// Rivals keeps what was written and counts its reverts by other writers. A file that was reverted too often is given up until its plan
+// changes, it holds its planned value after all, or the group is gone.
 type Rivals struct {
 	limit  int
 	window time.Duration
@@ -32,7 +32,7 @@ type rival struct {
 	where   Where
 	wrote   string
 	pids    map[int]bool // of a process's value: those that were written
-	pending bool         // nobody saw it reverted since it was written
+	pending bool         // not found reverted since it was written
 	reverts []time.Time
 	givenUp bool
 }
@@ -47,25 +47,25 @@ type Revert struct {
 	Times int
 }
 
-// NewRivals gives a file up when it was reverted limit times, at least once, within a window.
+// NewRivals gives a file up when it was reverted limit times (at least once) within a window.
 func NewRivals(limit int, window time.Duration) *Rivals {
 	return &Rivals{limit: max(limit, 1), window: window, files: map[rivalKey]*rival{}}
 }
 
-// GivenUp says whether a file is left alone; for DiffOptions.
+// GivenUp says whether a file is given up; for Options.
 func (r *Rivals) GivenUp(path, file string) bool {
 	known := r.files[rivalKey{path, file}]
 	return known != nil && known.givenUp
 }
 
-// Wrote is to be called after an operation succeeded.
+// Wrote records a successful operation.
 func (r *Rivals) Wrote(op Operation) {
 	r.wrote(op.Where, op.File, op.To)
 }
 
-// WroteProcess is to be called after an operation on a process succeeded. A container's processes are given up together.
+// WroteProcess records a successful operation on a process. A container's processes are given up together.
 func (r *Rivals) WroteProcess(op ProcessOperation) {
-	known := r.wrote(op.Where, fileOOMScoreAdj, strconv.Itoa(op.To))
+	known := r.wrote(op.Where, plan.OOMScoreFile, strconv.Itoa(op.To))
 	if known.pids == nil {
 		known.pids = map[int]bool{}
 	}
@@ -83,8 +83,7 @@ func (r *Rivals) wrote(where Where, file, value string) *rival {
 	return known
 }
 
-// Observe is to be called with what was read, before Diff and with its options. It returns the files that are given up by
-// this, sorted.
+// Observe takes what was read, before Diff and with the same options. It returns the files that are given up now, sorted.
 func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Options) []Revert {
 	page := options.page()
 	planned := make(map[string]*plan.Group, len(want.Groups))
@@ -92,9 +91,9 @@ func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Opti
 		planned[want.Groups[i].Path] = &want.Groups[i]
 	}
 	return r.observe(now, false, func(key rivalKey, known *rival) (found string, holds, keep bool) {
-		found, there := have[key.path].Files[key.file]
+		found, ok := have[key.path].Files[key.file]
 		g := planned[key.path]
-		keep = there && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
+		keep = ok && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
 		return found, means(key.file, found, known.wrote, page), keep
 	})
 }
@@ -106,16 +105,16 @@ func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[strin
 		planned[p.Path] = strconv.Itoa(p.OOMScoreAdj)
 	}
 	return r.observe(now, true, func(key rivalKey, known *rival) (found string, holds, keep bool) {
-		processes, there := have[key.path]
+		processes, ok := have[key.path]
 		for _, pid := range slices.Sorted(maps.Keys(known.pids)) {
-			is, alive := processes[pid]
+			adj, alive := processes[pid]
 			if !alive {
 				delete(known.pids, pid)
-			} else if value := strconv.Itoa(is); value != known.wrote {
-				return value, false, there && planned[key.path] == known.wrote
+			} else if value := strconv.Itoa(adj); value != known.wrote {
+				return value, false, ok && planned[key.path] == known.wrote
 			}
 		}
-		return known.wrote, true, there && planned[key.path] == known.wrote
+		return known.wrote, true, ok && planned[key.path] == known.wrote
 	})
 }
 

@@ -19,7 +19,7 @@ const SettleTime = 2 * time.Second
 // pod comes or goes, a busy node's kubelet was seen to write the new sum seconds after the API server showed the pod.
 const loopTime = 70 * time.Second
 
-// Settling tells a value that somebody changed from one that its owner is about to write. Nil holds nothing back.
+// Settling distinguishes a value that somebody changed from one that its owner is about to write. Nil holds nothing back.
 type Settling struct {
 	after time.Duration
 	found map[finding]time.Time // when it was first found so, without a break
@@ -28,21 +28,20 @@ type Settling struct {
 	starting func(types.NamespacedName) bool
 }
 
-// finding is a value at a place. Another value there is another finding: somebody is writing.
+// finding is a value of a file. Another value is another finding: somebody is writing.
 type finding struct{ path, file, have string }
 
-// NewSettling holds a repair back until the difference was found for so long.
+// NewSettling holds a repair back until the difference has been found for that long.
 func NewSettling(after time.Duration) *Settling {
 	return &Settling{after: after, found: map[finding]time.Time{}}
 }
 
-// Observe is to be called with what Diff and ProcessOperations found, and says whether some of it is to be held back: they are then to
-// be asked again, with DiffOptions.Fresh. starting says of a pod that none of its containers has started (Starting): its cgroups are
-// being made. all: the whole tree was looked at, and what is not in the drift is as it should be. again is when to look again, from
-// now; 0: not for this.
+// Observe takes what Diff and ProcessOperations found, and returns whether some of it is held back: the caller then calls them again, with
+// Options.Fresh. starting says whether none of a pod's containers has started (Starting): its cgroups are being created. all: the whole
+// tree was compared, and what is not in the drift does not differ. again is after what time to compare again; 0: not for this.
 //
-// The cgroups of a pod that starts are left alone altogether, also what nobody else owns: a write through systemd sets all that a unit
-// has to what its files hold, and would put the kernel's defaults in the place of what the kubelet is about to write, for good.
+// All files of a starting pod are held back, also those that nobody else owns: a write through systemd sets all of the unit's properties to
+// what its files hold, and would make the kernel's defaults permanent that the kubelet is about to replace.
 func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func(types.NamespacedName) bool) (held bool, again time.Duration) {
 	if s == nil {
 		return false, 0
@@ -55,7 +54,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 		}
 		f := finding{d.Path, d.File, d.Have}
 		still[f] = true
-		if _, known := s.found[f]; !known || s.isStarting(d) {
+		if _, ok := s.found[f]; !ok || s.isStarting(d) {
 			s.found[f] = now
 		}
 		if !s.Fresh(d) {
@@ -63,7 +62,7 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 		}
 		held = true
 		if left := s.time(d) - now.Sub(s.found[f]); !s.isStarting(d) && (again == 0 || left < again) {
-			again = left // a pod that starts is looked at when it has: the plan is another then
+			again = left // a starting pod needs no time: once it has started its plan changes
 		}
 	}
 	for f := range s.found {
@@ -74,10 +73,10 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 	return held, again
 }
 
-// Fresh says whether a difference was found too short a time ago; for DiffOptions.
+// Fresh says whether a difference was found too short a time ago to be repaired; for Options.
 func (s *Settling) Fresh(d Drift) bool {
-	since, known := s.found[finding{d.Path, d.File, d.Have}]
-	return s.isStarting(d) || known && s.now.Sub(since) < s.time(d)
+	since, ok := s.found[finding{d.Path, d.File, d.Have}]
+	return s.isStarting(d) || ok && s.now.Sub(since) < s.time(d)
 }
 
 func (s *Settling) isStarting(d Drift) bool {

@@ -6,44 +6,48 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// Need is what is to be freed.
+// Need is what a threshold that is met asks for. All amounts are in the signal's unit, and 0 for stall, which has none.
 type Need struct {
 	Signal v1alpha1.EvictionSignal
 	Kind   Kind
-	// Amount in the signal's unit, minimum reclaim included; meaningless for stall.
+	// Available at the last sample, and the Threshold below which it is too little.
+	Available, Threshold int64
+	// Amount to be freed, minimum reclaim included.
 	Amount int64
 }
 
-// Flight is an eviction that is on its way.
+// Flight is an eviction in flight.
 type Flight struct {
 	// Candidate, with what it uses now.
 	Candidate
 	Kind Kind
-	// Overdue: its deadline is past and it is still there. It is waited for no longer.
+	// Overdue: its deadline has passed and the pod is still there. Choose does not wait for it any longer.
 	Overdue bool
 }
 
-// Choice is who has to go now.
+// Choice is which pods are to be evicted now.
 type Choice struct {
 	// Victims in the order of eviction.
 	Victims []Ranked
 	// Hasten are pods whose soft eviction is to become a hard one.
 	Hasten []Ranked
-	// Reclaiming is what those on their way will free, as far as they count.
+	// Reclaiming is what the evictions in flight will free, if they count.
 	Reclaiming int64
-	// Short is what is still missing when all of them are gone.
+	// Short is what is still missing once all of these pods are gone.
 	Short int64
 }
 
-// Choose takes as many victims as free what is needed, at least one, unless those that are on their way free enough.
+// Choose returns the victims whose eviction frees the amount that is needed: at least one, or none if the evictions in flight free
+// enough.
 //
-// It goes down the ranking until the sum is enough, then spares again, from the end, whom it can without: each victim is
-// needed, and nobody goes who would have stayed. Where all candidates together are not enough it takes the first that frees
-// anything and waits until that is gone, because the cause is perhaps not a pod. One whose usage is not known is taken only if
-// no other frees anything, alone. For stall, which has no amount, it takes one, and none while one is on its way.
+// It adds victims in the order of the ranking until their sum is enough. Then it goes back from the last to the first and removes each
+// victim without whom the sum is still enough. So every victim is needed, and the removals never add a pod. If all candidates together
+// are not enough, it returns only the first one that frees anything, and waits until that pod is gone: the cause may be something else
+// than a pod. A pod whose usage is unknown is chosen only if no other pod frees anything, and then alone. Stall has no amount: one pod
+// is chosen, and none while an eviction is in flight.
 //
-// A hard threshold does not wait for soft evictions: those are hastened before others are taken. An overdue eviction counts for
-// nothing, so that no pod that does not stop keeps the others (k8s#124081).
+// A hard threshold does not wait for soft evictions: they are hastened before other pods are chosen. An overdue eviction does not
+// count, so that a pod which does not stop can't hold up the eviction of others (k8s#124081).
 func Choose(need Need, candidates []Candidate, inFlight []Flight) Choice {
 	c := chooser{need: need, left: need.Amount}
 	flying := map[types.UID]bool{}
@@ -76,14 +80,14 @@ func Choose(need Need, candidates []Candidate, inFlight []Flight) Choice {
 type chooser struct {
 	need    Need
 	left    int64 // still to be freed
-	waiting bool  // somebody counts who is on the way
-	unknown bool  // nobody knows what one of them will free
+	waiting bool  // an eviction in flight counts
+	unknown bool  // what it will free is not known
 	out     Choice
 }
 
 func (c *chooser) stalls() bool { return c.need.Signal == v1alpha1.SignalMemoryStall }
 
-// enough says that nobody else has to go now.
+// enough says whether no further victim is needed.
 func (c *chooser) enough() bool {
 	if c.stalls() {
 		return c.waiting || len(c.out.Victims) > 0
@@ -91,11 +95,11 @@ func (c *chooser) enough() bool {
 	return c.unknown || c.left <= 0
 }
 
-// waitFor counts one that is on its way.
+// waitFor counts an eviction in flight.
 func (c *chooser) waitFor(f Candidate) {
 	c.waiting = true
-	used, known := f.usage(c.need.Signal)
-	if !known {
+	used, ok := f.usage(c.need.Signal)
+	if !ok {
 		c.unknown = true
 		return
 	}
@@ -103,7 +107,7 @@ func (c *chooser) waitFor(f Candidate) {
 	c.out.Reclaiming += used
 }
 
-// hasten takes soft evictions that are on their way.
+// hasten turns soft evictions in flight into hard ones, as many as are needed.
 func (c *chooser) hasten(soft []Ranked) {
 	for _, r := range soft {
 		if c.enough() {
@@ -138,7 +142,8 @@ func (c *chooser) take(ranked []Ranked) {
 	}
 }
 
-// spare leaves out those without whom it is enough, the last first. excess is what is freed too much.
+// spare removes, from the last to the first, the victims without whom the sum is still enough. excess is how much more than needed they
+// free together.
 func spare(ranked []Ranked, excess int64) []Ranked {
 	stays := make([]bool, len(ranked))
 	for i := len(ranked) - 1; i >= 0; i-- {
@@ -156,7 +161,7 @@ func spare(ranked []Ranked, excess int64) []Ranked {
 	return out
 }
 
-// one is the first that frees anything, else the first of whom nobody knows.
+// one is the first pod that frees anything or whose usage is unknown; pods of unknown usage rank last.
 func one(ranked []Ranked) []Ranked {
 	for i := range ranked {
 		if ranked[i].Used > 0 || !ranked[i].Known {

@@ -3,13 +3,15 @@ package eviction
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // Ranked is a candidate and what gave it its place.
@@ -17,9 +19,9 @@ type Ranked struct {
 	Candidate
 	// Position in the order of eviction, from 1, and how many there are.
 	Position, Of int
-	// Known: what it uses is known.
+	// Known: its usage is known.
 	Known bool
-	// Used is what its eviction frees; 0 where it is not known.
+	// Used is what its eviction frees; 0 if it is unknown.
 	Used int64
 	// Requested is what the usage is compared with.
 	Requested resource.Quantity
@@ -32,8 +34,7 @@ type Ranked struct {
 	Above resource.Quantity
 }
 
-// Rank orders those candidates that may be evicted, the first to go first. The order depends on nothing but the candidates: ties
-// are broken by name.
+// Rank orders the candidates that may be evicted, in the order of eviction. The order depends on the candidates only: ties are broken by name.
 func Rank(signal v1alpha1.EvictionSignal, candidates []Candidate) []Ranked {
 	out := make([]Ranked, 0, len(candidates))
 	for _, c := range candidates {
@@ -114,15 +115,71 @@ func request(pod *corev1.Pod, name corev1.ResourceName) resource.Quantity {
 	return out
 }
 
-// order is what admission decided. An annotation that can't be read says nothing: the plan tells about it.
+// order is the eviction order that admission decided. An annotation that can't be parsed has none; the plan has a note about it.
 func order(pod *corev1.Pod) int32 {
 	text, ok := pod.Annotations[v1alpha1.AnnotationEnforcement]
 	if !ok {
 		return 0
 	}
-	e, err := plan.ParseEnforcement(text)
+	e, err := enforcement.Parse(text)
 	if err != nil || e.Eviction == nil {
 		return 0
 	}
 	return e.Eviction.Order
+}
+
+// systemCritical is the lowest priority of critical pods (pkg/apis/scheduling/types.go SystemCriticalPriority, 1.36.3).
+const systemCritical = int32(2_000_000_000)
+
+// Candidate is a pod, and what it uses.
+type Candidate struct {
+	Pod *corev1.Pod
+	// Usage by signal, of what its eviction would free: bytes of the working set for memory, bytes, inodes, processes. What is
+	// missing or negative is not known. Stall takes memory's.
+	Usage map[v1alpha1.EvictionSignal]int64
+	// Containers is the working set in bytes by container; for messages only.
+	Containers map[string]int64
+	// MeasuredAt is when the usage was read.
+	MeasuredAt time.Time
+}
+
+// UsageSignal is the signal by whose usage pods are ranked for a signal: its own; for stall, which nobody uses, memory's.
+func UsageSignal(signal v1alpha1.EvictionSignal) v1alpha1.EvictionSignal {
+	if signal == v1alpha1.SignalMemoryStall {
+		return v1alpha1.SignalMemoryAvailable
+	}
+	return signal
+}
+
+// usage of what a signal is about.
+func (c *Candidate) usage(signal v1alpha1.EvictionSignal) (int64, bool) {
+	used, ok := c.Usage[UsageSignal(signal)]
+	return used, ok && used >= 0
+}
+
+// Exempt says why a pod is never evicted; empty where it may be. These are the kubelet's critical pods
+// (pkg/kubelet/types/pod_update.go IsCriticalPod, 1.36.3) and those that are over.
+//
+// Static pods are known by their mirror pods. The other annotation by which the kubelet knows them, kubernetes.io/config.source,
+// counts for nothing here: the kubelet overwrites it in what it gets from the API server (pkg/kubelet/config/config.go), we see
+// what a user wrote. The mirror's can't be added to a running pod (pkg/apis/core/validation/validation.go), and a pod that is
+// created with it is run by no kubelet.
+func Exempt(pod *corev1.Pod) string {
+	switch _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; {
+	case mirror:
+		return "it is a static pod"
+	case priority(pod) >= systemCritical:
+		return "it is critical for the system"
+	case graceperiod.Finished(pod):
+		return "it has finished"
+	}
+	return ""
+}
+
+// priority is that of k8s.io/component-helpers/scheduling/corev1 PodPriority, 0.36.3.
+func priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority != nil {
+		return *pod.Spec.Priority
+	}
+	return 0
 }

@@ -13,13 +13,11 @@ import (
 // maxReason is the most that an event's message takes, in bytes (pkg/apis/core/validation/events.go NoteLengthLimit, 1.36.3).
 const maxReason = 1024
 
-// Cause is what a pod is evicted for.
+// Cause is why a pod is evicted.
 type Cause struct {
-	Node   string
-	Signal v1alpha1.EvictionSignal
-	Kind   Kind
-	// Threshold and Available as they were when it was decided; meaningless for stall.
-	Threshold, Available int64
+	// Need as it was when it was decided.
+	Need
+	Node string
 	// GraceSeconds that the pod gets.
 	GraceSeconds int64
 }
@@ -44,7 +42,7 @@ func Reason(cause Cause, victim Ranked) string {
 	return head + tail
 }
 
-// because says what gave a pod its place, in the order in which it counts.
+// because says why a pod has its position, in the order of the criteria.
 func because(signal v1alpha1.EvictionSignal, v Ranked) string {
 	if !v.Known {
 		return fmt.Sprintf("what it uses is not known, priority %d, eviction order %d", v.Priority, v.Order)

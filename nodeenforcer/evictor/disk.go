@@ -1,31 +1,38 @@
 package evictor
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
 const (
-	// diskPause is pause for disks: an answer of the kubelet is some megabytes on a large node, and hardly changes.
+	// diskPause is pause for disks: the kubelet's statistics are some megabytes on a large node, and hardly change.
 	diskPause = 2 * time.Second
-	// diskStatsAge is how old what the kubelet says of a volume can be: twice volumeStatsAggPeriod, and something for the measuring.
+	// diskStatsAge is how stale the kubelet's statistics of a volume can be: twice volumeStatsAggPeriod, and the time to measure it.
 	diskStatsAge = 130 * time.Second
-	// releaseTime is how long after a pod is over what it had can be there yet: the kubelet removes the files of its volumes before it
-	// has the pod deleted, dead containers once a minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3), and containerd frees
-	// their layers at its own next collection.
+	// releaseTime is how long the disk space of a pod can stay in use after the pod has ended. The kubelet removes the files of its volumes
+	// before it deletes the pod, and dead containers once a minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3); containerd frees
+	// their layers at its own next garbage collection.
 	releaseTime = 2 * time.Minute
 )
 
-// disk says whether a signal is about a file system, whose use by pods only the kubelet knows.
+// disk says whether a signal is about a file system. Only the kubelet knows how much of one each pod uses.
 func disk(signal v1alpha1.EvictionSignal) bool {
 	switch signal {
 	case v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsAvailable, v1alpha1.SignalImageFsInodesFree:
@@ -34,9 +41,9 @@ func disk(signal v1alpha1.EvictionSignal) bool {
 	return false
 }
 
-// outdated says whether to wait until the kubelet has measured again: it takes more than one who goes, or all together are not
-// enough, and somebody was measured before the threshold was met. Who fills the disk is perhaps small in that measurement, and
-// others would go for him. A volume that can't be measured does not hold everything up.
+// outdated says whether to wait for fresh statistics of the kubelet before anything is evicted. That is so if one victim is not enough and
+// a candidate was measured before the threshold was met: the pod that fills the disk may look small in stale statistics, and others
+// would be evicted in its place. The wait is bounded by diskStatsAge, so that a volume which can't be measured does not block evictions.
 func outdated(met shortage, choice eviction.Choice, candidates []eviction.Candidate, now time.Time) bool {
 	one := choice.Short <= 0 && len(choice.Victims) == 1
 	if !met.disk || len(choice.Victims) == 0 || one || met.For > diskStatsAge {
@@ -46,19 +53,19 @@ func outdated(met shortage, choice eviction.Choice, candidates []eviction.Candid
 	return slices.ContainsFunc(candidates, func(c eviction.Candidate) bool { return c.MeasuredAt.Before(since) })
 }
 
-// releasing are pods that were evicted for a disk and are over, while what they had there may not be.
+// releasing are pods that were evicted for a disk, until the space that they used there is free.
 type releasing map[types.UID]*released
 
 type released struct {
 	pod *corev1.Pod
-	// dying: its end had begun when it was last on its way.
+	// dying: its termination had begun when its eviction was last in flight.
 	dying bool
 	// until is zero while the pod runs.
 	until time.Time
 }
 
-// flights are those who are over, as evictions that are on their way: what they free is known when it is free. There is nobody left
-// to be hastened.
+// flights are the pods that have ended, as evictions in flight: they still free space, and how much is not known before it is free. They
+// are hard ones, since there is no pod left to be hastened.
 func (r releasing) flights() (flying []eviction.Flight) {
 	for _, of := range r {
 		if !of.until.IsZero() {
@@ -68,23 +75,176 @@ func (r releasing) flights() (flying []eviction.Flight) {
 	return flying
 }
 
-// follow begins the time of those who are over: the API server does not have the pod any more, or says that it has finished, or, before
-// it has heard of that, its processes have ended.
-func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.Standing, now time.Time) {
+// follow starts the release time of pods that have ended: the pod's object is gone or says that it has finished, or its processes have
+// ended and the API server does not know yet.
+func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.VictimStatus, now time.Time) {
 	for uid, of := range r {
-		s, stands := standing[uid]
+		s, ok := standing[uid]
 		of.dying = of.dying || s.Dying
 		p := present[uid]
-		if over := p == nil || graceperiod.Finished(p) || of.dying && !stands; over && of.until.IsZero() {
+		if over := p == nil || graceperiod.Finished(p) || of.dying && !ok; over && of.until.IsZero() {
 			of.until = now.Add(releaseTime)
 		}
 	}
 }
 
-// has says whether a pod is over.
+// has says whether a pod has ended and its release time runs.
 func (r releasing) has(uid types.UID) bool { return r[uid] != nil && !r[uid].until.IsZero() }
 
-// forget drops those whose time is over.
+// forget drops the pods whose release time has passed.
 func (r releasing) forget(now time.Time) {
 	maps.DeleteFunc(r, func(_ types.UID, of *released) bool { return !of.until.IsZero() && !now.Before(of.until) })
+}
+
+// diskStats is how much disk pods use, as the kubelet last measured it.
+type diskStats struct {
+	at   time.Time
+	one  bool // nodefs and imagefs are one file system
+	pods map[types.UID]statsv1alpha1.PodStats
+}
+
+// disks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
+// (volumeStatsAggPeriod with a jitter of 1.0, pkg/kubelet/server/stats/volume_stat_calculator.go, 1.36.3).
+func (e *Evictor) disks(ctx context.Context) (*diskStats, error) {
+	if e.Kubelet == nil {
+		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
+	}
+	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := e.Kubelet.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := &diskStats{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+	for _, p := range summary.Pods {
+		of.pods[types.UID(p.PodRef.UID)] = p
+	}
+	return of, nil
+}
+
+// diskUsage is the usage of a file system, from the kubelet.
+func (e *Evictor) diskUsage(ctx context.Context, signal v1alpha1.EvictionSignal) (usage, error) {
+	disks, err := e.disks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(p *corev1.Pod, _ string) (used int64, at time.Time, ok bool, err error) {
+		used, at, ok = disks.of(p, signal)
+		return used, at, ok, nil
+	}, nil
+}
+
+// sameDisk says whether two folders are on one file system.
+func sameDisk(a, b string) (bool, error) {
+	var devices []uint64
+	for _, path := range []string{a, b} {
+		var at unix.Stat_t
+		if err := unix.Stat(path, &at); err != nil {
+			return false, fmt.Errorf("the file system of %s: %w", path, err)
+		}
+		devices = append(devices, at.Dev)
+	}
+	return devices[0] == devices[1], nil
+}
+
+// of is what a pod uses of a file system, and when the oldest part of that was measured. As for the kubelet
+// (pkg/kubelet/eviction/helpers.go buildSignalToRankFunc, 1.36.3) it is all of the pod's ephemeral storage where nodefs and imagefs
+// are one; else imagefs has the writable layers, and nodefs logs and volumes. Volumes in memory and claims are in neither
+// (pkg/kubelet/stats/helper.go calcEphemeralStorage).
+func (d *diskStats) of(pod *corev1.Pod, signal v1alpha1.EvictionSignal) (used int64, at time.Time, ok bool) {
+	stats, ok := d.pods[pod.UID]
+	inodes := signal == v1alpha1.SignalNodeFsInodesFree || signal == v1alpha1.SignalImageFsInodesFree
+	images := signal == v1alpha1.SignalImageFsAvailable || signal == v1alpha1.SignalImageFsInodesFree
+	at = d.at
+	if d.one || images {
+		at = d.layersAt(pod, stats.Containers, at)
+	}
+	if d.one || !images {
+		at = d.volumesAt(pod, stats.VolumeStats, at)
+	}
+	if !ok || stats.EphemeralStorage == nil {
+		return 0, at, false
+	}
+	layers := int64(0)
+	for i := range stats.Containers {
+		layers += amountOf(stats.Containers[i].Rootfs, inodes)
+	}
+	if images && !d.one {
+		return layers, at, true
+	}
+	all := amountOf(stats.EphemeralStorage, inodes)
+	if d.one {
+		return all, at, true
+	}
+	return max(0, all-layers), at, true
+}
+
+// layersAt is when the oldest measurement of the writable layers is from, or at if that is earlier.
+func (d *diskStats) layersAt(pod *corev1.Pod, containers []statsv1alpha1.ContainerStats, at time.Time) time.Time {
+	measured := map[string]bool{}
+	for i := range containers {
+		if fs := containers[i].Rootfs; fs != nil && !fs.Time.IsZero() {
+			measured[containers[i].Name] = true
+			at = earlier(at, fs.Time)
+		}
+	}
+	for _, all := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for i := range all {
+			if running := all[i].State.Running; running != nil && !measured[all[i].Name] {
+				at = d.missing(at, running.StartedAt)
+			}
+		}
+	}
+	return at
+}
+
+// volumesAt is when the oldest measurement of the volumes that are on the disk is from, or at if that is earlier.
+func (d *diskStats) volumesAt(pod *corev1.Pod, volumes []statsv1alpha1.VolumeStats, at time.Time) time.Time {
+	measured := map[string]bool{}
+	for i := range volumes {
+		measured[volumes[i].Name] = true
+		if volumes[i].PVCRef == nil {
+			at = earlier(at, volumes[i].Time)
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; state.OnDisk(v) && !measured[v.Name] && pod.Status.StartTime != nil {
+			at = d.missing(at, *pod.Status.StartTime)
+		}
+	}
+	return at
+}
+
+// missing is for a container or volume that the kubelet has not measured yet. It counts as measured, and empty, at the time it began: the
+// kubelet finds the volumes of a new pod only after a period of its own (pkg/kubelet/server/stats/fs_resource_analyzer.go,
+// updateCachedPodVolumeStats, 1.36.3). One that it should have measured long ago will never be measured, and is ignored.
+func (d *diskStats) missing(at time.Time, began metav1.Time) time.Time {
+	if d.at.Sub(began.Time) > diskStatsAge {
+		return at
+	}
+	return earlier(at, began)
+}
+
+func earlier(at time.Time, t metav1.Time) time.Time {
+	if !t.IsZero() && t.Time.Before(at) {
+		return t.Time
+	}
+	return at
+}
+
+func amountOf(fs *statsv1alpha1.FsStats, inodes bool) int64 {
+	var n *uint64
+	switch {
+	case fs == nil:
+	case inodes:
+		n = fs.InodesUsed
+	default:
+		n = fs.UsedBytes
+	}
+	if n == nil {
+		return 0
+	}
+	return int64(min(*n, 1<<62))
 }

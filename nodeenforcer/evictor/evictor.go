@@ -2,7 +2,11 @@ package evictor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -18,23 +22,23 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// Terminator ends pods (terminate.Terminator).
+// Terminator terminates pods (terminate.Terminator).
 type Terminator interface {
 	Ask(terminate.Request) error
 	Removed(uid types.UID)
 	Release(uid types.UID)
-	Standing() []terminate.Standing
+	Victims() []terminate.VictimStatus
 	Recover(ctx context.Context, terminating func(types.UID) bool) error
 }
 
-// Evictor watches what is left of the node's resources and, where the policy's thresholds say so, has pods ended.
+// Evictor measures the node's resources and evicts pods when a threshold of the policy is met.
 type Evictor struct {
 	Source state.Source
 	// Paths are the pods' cgroups, by UID, as they are planned.
 	Paths   func() map[types.UID]string
 	Cgroups cgroup.Reader
 	Sensor  *pressure.Sensor
-	// Kubelet is asked how much disk pods use; nil: not known, then no pod is evicted for disks.
+	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
 	DryRun     bool
@@ -42,26 +46,26 @@ type Evictor struct {
 	Log        logr.Logger
 	Metrics    *status.Metrics
 	Events     *status.Events
-	Status     *status.Keeper
+	Status     *status.NodeUpdater
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
-	unread     []v1alpha1.EvictionSignal // of a policy whose thresholds are not understood
+	unread     []v1alpha1.EvictionSignal // of a policy with invalid thresholds
 	state      pressure.State
 	trigger    pressure.StallTrigger
-	unknown    string                                // signals that are not known, as last told
-	short      string                                // what is short, as last told
-	asked      map[types.UID]time.Time               // until when they should be over; until the API server has them no more
+	unknown    string                                // why signals are unknown, as last logged
+	short      string                                // the resources under pressure, as last reported
+	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
 	releasing  releasing                             // of a disk
-	would      map[types.UID]bool                    // told by a dry run
-	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods were last looked at
-	clean      bool                                  // nothing is left of an enforcer that was killed
+	would      map[types.UID]bool                    // victims that a dry run has logged
+	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
+	clean      bool                                  // the previous run was recovered from
 }
 
-// idle is how long nothing is measured where the policy has no thresholds.
+// idle is the time between two steps while the policy has no thresholds.
 const idle = time.Second
 
-// Run watches until the context ends.
+// Run measures and evicts until the context ends.
 func (e *Evictor) Run(ctx context.Context) error {
 	defer e.trigger.Close()
 	e.begin()
@@ -81,24 +85,24 @@ func (e *Evictor) begin() {
 	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
 }
 
-// step measures once, acts upon it, and says when to measure again.
+// step measures once, acts on it, and returns when to measure again.
 func (e *Evictor) step(ctx context.Context) time.Duration {
-	state, known := e.Source.State()
-	if !known || state.PolicyUnknown || !e.recovered(ctx, state) {
+	state, ok := e.Source.State()
+	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
 		return idle
 	}
-	e.gone(state)
-	if !e.follow(state) {
-		e.Metrics.Measured(pressure.Thresholds{}, nil, pressure.Verdict{})
+	e.forgetRemoved(state)
+	if !e.applyPolicy(state) {
+		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
-	e.tellUnknown(err)
+	e.reportUnmeasured(errors.Join(err, e.trigger.Err()))
 	verdict := e.judge(signals)
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
-	e.Metrics.Measured(e.thresholds, signals, told)
-	e.tellPressure(state.Node, verdict)
+	e.Metrics.ObserveSignals(e.thresholds, signals, told)
+	e.reportPressure(state.Node, verdict)
 	for _, met := range verdict.Due {
 		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
 			e.relieve(ctx, state, short)
@@ -112,7 +116,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	return max(wait, pressure.MinSample)
 }
 
-// recovered undoes once what an enforcer that was killed left behind. It is false while that can't be done yet.
+// recovered restores, once, the limits that an enforcer which was killed left behind. It is false while that can't be done yet.
 func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 	if e.clean || e.Paths() == nil {
 		return e.clean
@@ -125,20 +129,20 @@ func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
 		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
 	}
 	if err := e.Terminator.Recover(ctx, terminating); err != nil {
-		e.Log.Error(err, "what an enforcer that was killed left behind is not all undone")
+		e.Log.Error(err, "failed to restore memory.high after an earlier run was killed")
 	}
 	return true
 }
 
-// follow understands the policy's thresholds when they change. It is false where there are none.
-func (e *Evictor) follow(state state.State) bool {
+// applyPolicy compiles the policy's thresholds when they change. It is false if there are none.
+func (e *Evictor) applyPolicy(state state.State) bool {
 	var wanted *v1alpha1.NodeEviction
 	if spec := state.Spec(); spec != nil {
 		wanted = spec.Eviction
 	}
 	if wanted == e.policy {
 		if wanted == nil {
-			e.Status.Pressure(nil, "") // the Node may say otherwise from before a restart
+			e.Status.SetPressure(nil, "") // the Node may say otherwise from before a restart
 		}
 		return wanted != nil
 	}
@@ -146,22 +150,22 @@ func (e *Evictor) follow(state state.State) bool {
 	thresholds, err := pressure.Compile(wanted)
 	e.unread = nil
 	if err != nil {
-		e.Log.Error(err, "the policy's thresholds are not in force", "policy", state.Policy.Name)
+		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.Follow(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
-		e.Log.Error(err, "the node's stall on memory can't be watched")
+	if err := e.trigger.Arm(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
+		e.Log.Error(err, "failed to watch memory stall")
 	}
 	e.thresholds = thresholds
 	if wanted == nil {
 		e.state = pressure.State{}
-		e.tellPressure(state.Node, pressure.Verdict{})
+		e.reportPressure(state.Node, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
 }
 
-// signalsOf are those that a policy names.
+// signalsOf are the signals that a policy has thresholds on.
 func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 	var signals []v1alpha1.EvictionSignal
 	for _, t := range eviction.Hard {
@@ -185,8 +189,8 @@ func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
 	return verdict
 }
 
-// gone tells the terminator of victims that are not among the node's pods any more. Only the API server knows that.
-func (e *Evictor) gone(state state.State) {
+// forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
+func (e *Evictor) forgetRemoved(state state.State) {
 	e.releasing.forget(e.Clock.Now())
 	if !state.Live || len(e.asked) == 0 {
 		return
@@ -204,23 +208,70 @@ func (e *Evictor) gone(state state.State) {
 	}
 }
 
-// standing are the evictions that are on their way.
-func (e *Evictor) standing() map[types.UID]terminate.Standing {
-	standing := map[types.UID]terminate.Standing{}
-	for _, s := range e.Terminator.Standing() {
+// standing are the evictions in flight.
+func (e *Evictor) standing() map[types.UID]terminate.VictimStatus {
+	standing := map[types.UID]terminate.VictimStatus{}
+	for _, s := range e.Terminator.Victims() {
 		standing[s.Pod.UID] = s
 	}
 	return standing
 }
 
-// release withdraws what was asked for but not begun, once nothing is short any more.
+// release withdraws the evictions that have not begun, once there is no pressure any more.
 func (e *Evictor) release(verdict pressure.Verdict) {
 	if len(verdict.Due)+len(verdict.Unknown) > 0 {
 		return
 	}
-	for _, s := range e.Terminator.Standing() {
+	for _, s := range e.Terminator.Victims() {
 		if !s.Dying {
 			e.Terminator.Release(s.Pod.UID)
 		}
 	}
+}
+
+func (e *Evictor) reportUnmeasured(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != e.unknown && err != nil {
+		e.Log.Error(err, "failed to measure eviction signal, no pod is evicted for it")
+	}
+	e.unknown = text
+}
+
+// reportPressure reports the resources under pressure when they change: Node, Event, log.
+func (e *Evictor) reportPressure(node *corev1.Node, verdict pressure.Verdict) {
+	var short []string
+	for _, c := range slices.Sorted(maps.Keys(verdict.Conditions)) {
+		if verdict.Conditions[c] {
+			short = append(short, strings.ToLower(strings.TrimSuffix(string(c), "Pressure")))
+		}
+	}
+	said := strings.Join(short, ", ")
+	if said == e.short {
+		if said == "" {
+			e.Status.SetPressure(nil, "") // as in applyPolicy
+		}
+		return
+	}
+	e.short = said
+	var reasons []string
+	for _, met := range slices.Concat(verdict.Due, verdict.Waiting) {
+		reasons = append(reasons, describe(met))
+	}
+	message := strings.Join(reasons, "; ")
+	e.Log.Info("node pressure changed", "resources", said, "reason", message)
+	if e.Status != nil && !e.DryRun {
+		e.Status.SetPressure(short, message)
+	}
+	e.Events.Pressure(node, short, message)
+}
+
+// describe says which threshold is met.
+func describe(met pressure.Met) string {
+	if met.Signal == v1alpha1.SignalMemoryStall {
+		return "processes wait for memory longer than the policy allows"
+	}
+	return fmt.Sprintf("%s threshold %s: %d left, %d wanted", met.Kind, met.Signal, met.Available, met.Threshold)
 }

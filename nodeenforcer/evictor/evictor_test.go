@@ -35,12 +35,12 @@ type told struct {
 	removed   []types.UID
 	released  []types.UID
 	recovered int
-	standing  []terminate.Standing
+	standing  []terminate.VictimStatus
 }
 
 func (f *told) Ask(r terminate.Request) error {
 	f.asked = append(f.asked, r)
-	f.standing = append(f.standing, terminate.Standing{
+	f.standing = append(f.standing, terminate.VictimStatus{
 		Pod:  terminate.Ref{NamespacedName: types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}, UID: r.Pod.UID},
 		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == eviction.Hard,
 	})
@@ -49,10 +49,10 @@ func (f *told) Ask(r terminate.Request) error {
 
 func (f *told) Removed(uid types.UID) {
 	f.removed = append(f.removed, uid)
-	f.standing = slices.DeleteFunc(f.standing, func(s terminate.Standing) bool { return s.Pod.UID == uid })
+	f.standing = slices.DeleteFunc(f.standing, func(s terminate.VictimStatus) bool { return s.Pod.UID == uid })
 }
-func (f *told) Release(uid types.UID)          { f.released = append(f.released, uid) }
-func (f *told) Standing() []terminate.Standing { return f.standing }
+func (f *told) Release(uid types.UID)             { f.released = append(f.released, uid) }
+func (f *told) Victims() []terminate.VictimStatus { return f.standing }
 
 func (f *told) Recover(context.Context, func(types.UID) bool) error { f.recovered++; return nil }
 
@@ -275,7 +275,7 @@ func TestEvictorDiskWithoutKubelet(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: "99.9%"}}}, p)
 	s.later(time.Second)
-	if len(s.terminator.asked) != 0 || s.log.Count("is not known") == 0 {
+	if len(s.terminator.asked) != 0 || s.log.Count("failed to read the usage") == 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
 }

@@ -2,73 +2,78 @@ package evictor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
-// pause is the shortest time between two looks at what all pods use, for one signal: memory itself is measured more often, but
-// those who were chosen take longer than that to go.
+// pause is the shortest time between two readings of all pods' usage, for one signal. The node's memory is measured more often, but victims
+// take longer than that to end.
 const pause = 250 * time.Millisecond
 
-// due says whether to look at the pods again, and remembers that it was done.
+// due says whether to read the pods' usage again, and remembers when that was.
 func (e *Evictor) due(met shortage) bool {
 	now, least := e.Clock.Now(), pause
 	if met.disk {
 		least = diskPause
 	}
-	if last, looked := e.looked[met.Signal]; looked && now.Sub(last).Abs() < least {
+	if last, ok := e.looked[met.Signal]; ok && now.Sub(last).Abs() < least {
 		return false
 	}
 	e.looked[met.Signal] = now
 	return true
 }
 
-// shortage is a threshold to act upon.
+// shortage is a threshold that is met and to be acted upon.
 type shortage struct {
 	pressure.Met
-	// disk: of a file system, whose use by pods only the kubelet knows.
+	// disk: the signal is about a file system.
 	disk bool
 }
 
-// relieve has as many pods ended as it takes.
+// relieve evicts as many pods as it takes to free what the threshold needs.
 func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
 	candidates, err := e.candidates(ctx, state, met)
 	if err != nil {
-		e.Log.Error(err, "not every pod's usage is known", "signal", met.Signal)
+		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
 	free, flying := e.partition(met, candidates)
-	choice := eviction.Choose(eviction.Need{Signal: met.Signal, Kind: met.Kind, Amount: met.Need}, free, flying)
+	choice := eviction.Choose(met.Need, free, flying)
 	if outdated(met, choice, free, e.Clock.Now()) {
-		e.Log.V(1).Info("waiting for the kubelet to measure who fills the disk", "signal", met.Signal, "short", choice.Short)
+		e.Log.V(1).Info("waiting for fresh disk statistics from the kubelet", "signal", met.Signal, "short", choice.Short)
 		choice.Victims = nil
 	}
 	victims := slices.Concat(choice.Hasten, choice.Victims)
 	for _, v := range victims {
-		e.end(state, met, v, leftFor(met.Met, len(victims)))
+		e.end(state, met, v, leftFor(met.Need, len(victims)))
 	}
 	if len(victims) > 0 && choice.Short > 0 {
-		e.Log.Info("evicting all that may be evicted will not be enough", "signal", met.Signal, "short", choice.Short)
+		e.Log.Info("evicting all eligible pods does not reclaim enough", "signal", met.Signal, "short", choice.Short)
 	}
 }
 
-// partition tells those who may be chosen from those who are on their way.
+// partition separates the candidates that may be chosen from those whose eviction is in flight.
 func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free []eviction.Candidate, flying []eviction.Flight) {
 	standing := e.standing()
 	for _, c := range candidates {
-		s, flies := standing[c.Pod.UID]
+		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
-		case !flies:
+		case !ok:
 			free = append(free, c)
 		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
 		default:
-			if met.disk { // it goes on filling it until its end, and the measurement is older still
+			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
 			}
 			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s)})
@@ -80,20 +85,20 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// overdue says that a pod is waited for no longer: a budget forbids its end, or it should have ended and nothing goes on.
-func (e *Evictor) overdue(s terminate.Standing) bool {
+// overdue says whether an eviction is not waited for any longer: a disruption budget forbids it, or the pod should have ended and its
+// containers are not being stopped.
+func (e *Evictor) overdue(s terminate.VictimStatus) bool {
 	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
-// end asks for the end of one pod; left is for its hooks.
+// end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).
 func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left int64) {
 	grace := eviction.Grace(v.Pod, met.Kind, e.policy)
-	cause := eviction.Cause{Node: state.Node.Name, Signal: met.Signal, Kind: met.Kind, Threshold: met.Bound, Available: met.Available, GraceSeconds: grace}
-	reason := eviction.Reason(cause, v)
+	reason := eviction.Reason(eviction.Cause{Need: met.Need, Node: state.Node.Name, GraceSeconds: grace}, v)
 	if e.DryRun {
 		if !e.would[v.Pod.UID] {
 			e.would[v.Pod.UID] = true
-			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "because", reason)
+			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "reason", reason)
 		}
 		return
 	}
@@ -102,13 +107,70 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
 	if err := e.Terminator.Ask(request); err != nil {
-		e.Log.Error(err, "a pod can't be evicted", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
+		e.Log.Error(err, "failed to evict pod", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
 	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
 	}
-	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "because", reason)
+	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "reason", reason)
 	e.Events.Evicting(v.Pod, reason)
+}
+
+// usage reads how much a pod uses, and when that was measured; not ok if it is unknown.
+type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error)
+
+// candidates are the node's pods with their current usage.
+func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
+	usageOf := e.groupUsage(met.Signal)
+	if met.disk {
+		var err error
+		if usageOf, err = e.diskUsage(ctx, met.Signal); err != nil {
+			return nil, err
+		}
+	}
+	var errs []error
+	var candidates []eviction.Candidate
+	paths := e.Paths()
+	for _, p := range state.Pods {
+		path, ok := paths[p.UID]
+		if !ok || eviction.Exempt(p) != "" {
+			continue
+		}
+		used, at, ok, err := usageOf(p, path)
+		if errors.Is(err, cgroup.ErrGone) {
+			continue
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
+		}
+		c := eviction.Candidate{Pod: p, MeasuredAt: at, Usage: map[v1alpha1.EvictionSignal]int64{}}
+		if ok {
+			c.Usage[eviction.UsageSignal(met.Signal)] = used
+		}
+		candidates = append(candidates, c)
+	}
+	return candidates, errors.Join(errs...)
+}
+
+// groupUsage is a pod's usage of memory, in bytes, or of processes, from its cgroup.
+func (e *Evictor) groupUsage(signal v1alpha1.EvictionSignal) usage {
+	return func(_ *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error) {
+		if signal == v1alpha1.SignalPIDAvailable {
+			used, err = cgroup.ReadPIDs(e.Cgroups, path)
+			return used, e.Clock.Now(), err == nil, err
+		}
+		m, err := cgroup.ReadMemory(e.Cgroups, path)
+		return m.WorkingSet(), e.Clock.Now(), err == nil, err
+	}
+}
+
+// leftFor is each victim's share of the memory that the node has left, in bytes, by which the slack for its hooks is measured; less than 0:
+// unknown, as with stall.
+func leftFor(need eviction.Need, victims int) int64 {
+	if need.Signal != v1alpha1.SignalMemoryAvailable {
+		return -1
+	}
+	return max(need.Available, 0) / int64(max(victims, 1))
 }

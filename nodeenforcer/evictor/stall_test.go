@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,8 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // armed is a trigger that fires when it is told to. It keeps how it was armed.
@@ -25,6 +28,7 @@ type armed struct {
 	Want pressure.Stall
 
 	fires  chan struct{}
+	fails  chan error
 	closed bool
 }
 
@@ -33,6 +37,8 @@ func (a *armed) Wait(ctx context.Context) error {
 	select {
 	case <-a.fires:
 		return nil
+	case err := <-a.fails:
+		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -48,7 +54,7 @@ func (a *armed) fire() { a.fires <- struct{}{} }
 func (s *stage) arming() *[]*armed {
 	var all []*armed
 	s.trigger.Open = func(file string, want pressure.Stall) (pressure.Waiter, error) {
-		all = append(all, &armed{File: file, Want: want, fires: make(chan struct{}, 1)})
+		all = append(all, &armed{File: file, Want: want, fires: make(chan struct{}, 1), fails: make(chan error, 1)})
 		return all[len(all)-1], nil
 	}
 	return &all
@@ -146,7 +152,46 @@ func TestEvictorWithoutTrigger(t *testing.T) {
 	for range 3 {
 		s.later(time.Second)
 	}
-	if s.log.Count("stall on memory can't be watched") != 1 || len(s.terminator.asked) > 0 {
+	if s.log.Count("failed to watch memory stall") != 1 || len(s.terminator.asked) > 0 {
 		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 	}
+}
+
+// Where the wait for a stall fails, a stall is not known from then on, which is not the same as none: it is said at once, once, in the log and in
+// the metric, until a policy has the trigger armed again.
+func TestEvictorLosesTheTrigger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := victim("p", 0)
+		s := newStage(t, onStall("", 150*time.Millisecond), p)
+		s.uses(p, 300<<20)
+		registry := prometheus.NewPedanticRegistry()
+		s.Metrics = status.NewMetrics(registry)
+		triggers := s.arming()
+		s.later(time.Second)
+		known := func(value string) {
+			t.Helper()
+			if want, got := `podgrace_node_eviction_signal_known signal="memory.stall" `+value, statetest.Gathered(t, registry); !slices.Contains(got, want) {
+				t.Errorf("want %s, got %q", want, got)
+			}
+		}
+		known("1")
+		(*triggers)[0].fails <- errors.New("the kernel took it away")
+		synctest.Wait()
+		select {
+		case <-s.trigger.Fired():
+		default:
+			t.Error("the loop is not woken")
+		}
+		for range 3 {
+			s.later(time.Second)
+		}
+		known("0")
+		if s.log.Count("the kernel took it away") != 1 || len(s.terminator.asked) > 0 {
+			t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
+		}
+		s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = onStall("", 200*time.Millisecond) })
+		s.later(time.Second)
+		known("1")
+		s.trigger.Close()
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
@@ -37,7 +38,7 @@ type builder struct {
 	node    Node
 	policy  v1alpha1.NodePolicySpec
 	managed bool // there is a policy
-	bounds  bounds
+	bounds  enforcement.Bounds
 	set     settings
 	members []*member
 	// protects says whether Podgrace protects memory here; sum and burstable are what it protects.
@@ -50,15 +51,15 @@ type builder struct {
 	notes          []Note
 }
 
-// Build plans the cgroups of a node, from its pods as the API has them and its policy. Without a policy it is the kubelet's tree
-// and nothing else: contracts count only within a policy's bounds. The answer does not depend on the order of the pods. Input that
-// can't be read, and what was bounded, are notes.
+// Build plans the cgroups of a node, from its pods as the API has them and its policy. Without a policy the plan is the kubelet's tree alone:
+// contracts count only within a policy's bounds. The result does not depend on the order of the pods. Input that can't be parsed, and values
+// that were bounded, become notes.
 func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree {
 	b := &builder{node: withDefaults(node), managed: policy != nil}
 	if policy != nil {
 		b.policy = *policy
 	}
-	b.bounds = newBounds(b.policy.Bounds)
+	b.bounds = enforcement.BoundsOf(b.policy.Bounds)
 	var notes []string
 	b.set, notes = newSettings(b.node, policy)
 	for _, n := range notes {
@@ -74,7 +75,7 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 	return b.tree()
 }
 
-// withDefaults fills what the caller left out.
+// withDefaults sets what the caller left out.
 func withDefaults(n Node) Node {
 	if n.Version != cgroupfile.V1 {
 		n.Version = cgroupfile.V2
@@ -131,7 +132,7 @@ func (b *builder) planPod(m *member) {
 		b.add(group, collect(containerRules, func(rule func(*builder, *member, *container) []value) []value { return rule(b, m, c) }))
 		if score, why, ok := b.oomScore(m, c); ok {
 			b.processes = append(b.processes, Process{Path: group.Path, Pod: group.Pod, UID: group.UID, Container: group.Container,
-				OOMScoreAdj: score, Owner: b.node.owner(oomScoreFile, LevelContainer, why)})
+				OOMScoreAdj: score, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
 		}
 	}
 }
@@ -152,7 +153,7 @@ func (b *builder) add(g Group, values []value) {
 	b.groups = append(b.groups, g)
 }
 
-// tree puts all in order: by path, component by component, so that parents come before their children.
+// tree sorts all groups by path, component by component, so that parents come before their children.
 func (b *builder) tree() *Tree {
 	slices.SortFunc(b.groups, func(x, y Group) int { return comparePaths(x.Path, y.Path) })
 	slices.SortFunc(b.processes, func(x, y Process) int { return comparePaths(x.Path, y.Path) })

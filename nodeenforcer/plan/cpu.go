@@ -73,7 +73,7 @@ func podCPU(b *builder, m *member) []value {
 // rise above that of the request.
 func (b *builder) contractCPU(m *member, shares int64) value {
 	weight := int64(m.contract.CPU.Weight)
-	bound, by := int64(b.bounds.cpuWeight), "bounds.maxCPUWeight"
+	bound, by := int64(b.bounds.CPUWeight), "bounds.maxCPUWeight"
 	if own := weightOf(shares); m.class == corev1.PodQOSGuaranteed && !b.hasQuota(m) && own < bound {
 		bound, by = own, "the weight of its request, since no quota limits it"
 	}
@@ -145,8 +145,8 @@ func podQuota(b *builder, m *member) []value {
 	if m.class == corev1.PodQOSBestEffort || m.class == corev1.PodQOSBurstable && !m.cpuLimited {
 		return nil
 	}
-	switch exclusive, known := b.podExclusive(m); {
-	case !known:
+	switch exclusive, ok := b.podExclusive(m); {
+	case !ok:
 		return nil
 	case !b.set.quota || exclusive:
 		return b.cpuQuota(unlimited)
@@ -157,8 +157,8 @@ func podQuota(b *builder, m *member) []value {
 
 // hasQuota says whether it is known that the pod's CPU time is limited.
 func (b *builder) hasQuota(m *member) bool {
-	exclusive, known := b.podExclusive(m)
-	return known && b.set.quota && !exclusive && m.limits.Cpu().MilliValue() > 0
+	exclusive, ok := b.podExclusive(m)
+	return ok && b.set.quota && !exclusive && m.limits.Cpu().MilliValue() > 0
 }
 
 // containerQuota: nothing is written where limits are not enforced (kuberuntime_container_linux.go calculateLinuxResources).
@@ -166,8 +166,8 @@ func containerQuota(b *builder, m *member, c *container) []value {
 	if !b.set.quota {
 		return nil
 	}
-	exclusive, known := b.containerExclusive(m, c)
-	if !known {
+	exclusive, ok := b.containerExclusive(m, c)
+	if !ok {
 		return nil
 	}
 	if exclusive {

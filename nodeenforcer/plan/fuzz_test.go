@@ -11,15 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-func FuzzParseEnforcement(f *testing.F) {
+func FuzzAnnotation(f *testing.F) {
 	for _, a := range annotations {
 		f.Add(a)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := plan.ParseEnforcement(text)
+		e, err := enforcement.Parse(text)
 		if (e == nil) != (err != nil) {
 			t.Fatalf("%v, %v", e, err)
 		}

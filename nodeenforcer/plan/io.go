@@ -16,7 +16,7 @@ func podIO(b *builder, m *member) []value {
 		return nil
 	}
 	weight := int64(c.IO.Weight)
-	if bound := int64(b.bounds.ioWeight); weight > bound {
+	if bound := int64(b.bounds.IOWeight); weight > bound {
 		b.note(m, "io weight %d is lowered to %d: bounds.maxIOWeight", weight, bound)
 		weight = bound
 	}

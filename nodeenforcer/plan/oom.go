@@ -137,7 +137,7 @@ func (r band) place(kubelet int, rank int32) int {
 	return at + (r.high-at)*int(rank)/100
 }
 
-// oomScore is what a container's processes should have. false: it can't be told.
+// oomScore is the desired oom_score_adj of a container's processes; not ok if it can't be determined.
 func (b *builder) oomScore(m *member, c *container) (score int, why Condition, ok bool) {
 	capacity := b.node.Capacity.Memory().Value()
 	if capacity <= 0 {

@@ -75,8 +75,8 @@ const (
 	sourceKernel  = "kernel; the kubelet knows no io controller"
 )
 
-// oomScoreFile is a process's, not a group's.
-const oomScoreFile = "oom_score_adj"
+// OOMScoreFile is the name of a process's value, which is in /proc and not in a cgroup.
+const OOMScoreFile = "oom_score_adj"
 
 // Ownership is the one table of who writes which file: Build takes the owners from it, the modes follow from those, and
 // docs/nodeenforcer-files.md is made of it.
@@ -148,8 +148,8 @@ var Ownership = []Rule{
 	{"memory.memsw.limit_in_bytes", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, false, "the limit of memory, where swap is accounted", sourceRuntime},
 	{"cpuset.mems", LevelContainer, 0, "", Always, Runtime, AtMakeCPU, false, "with the memory manager's static policy", "pkg/kubelet/cm/memorymanager"},
 	{"pids.max", LevelContainer, 0, "", Always, Runtime, AtMake, false, "the runtime's or systemd's default (pids_limit, DefaultTasksMax): the CRI has no field for it", "CRI v1 LinuxContainerResources"},
-	{oomScoreFile, LevelContainer, 0, "", Always, Runtime, AtMake, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
-	{oomScoreFile, LevelContainer, 0, "", Ordered, Nobody, Ours, true, "3 to 999: a band for each priority, in it the kubelet's order, moved up by the rank", sourceOurs},
+	{OOMScoreFile, LevelContainer, 0, "", Always, Runtime, AtMake, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
+	{OOMScoreFile, LevelContainer, 0, "", Ordered, Nobody, Ours, true, "3 to 999: a band for each priority, in it the kubelet's order, moved up by the rank", sourceOurs},
 }
 
 // RuleFor finds the rule of a file at a level under a condition.

@@ -76,8 +76,8 @@ func (n cgroupName) class(class corev1.PodQOSClass) cgroupName {
 // containerName is the last component of a container's cgroup, from the id in its status, as containerd
 // (internal/cri/server/podsandbox/helpers.go getCgroupsPath) and CRI-O (internal/config/cgmgr) make it.
 func containerName(d Driver, containerID string) (string, error) {
-	runtime, id, found := strings.Cut(containerID, "://")
-	if !found {
+	runtime, id, ok := strings.Cut(containerID, "://")
+	if !ok {
 		return "", errors.New("its container id has no runtime")
 	}
 	if !plainName(id, "-._") || id[0] == '.' {

@@ -13,6 +13,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // member is a pod of the node, and what is planned from.
@@ -142,7 +143,7 @@ func (b *builder) readContract(m *member) {
 	if !ok {
 		return
 	}
-	contract, err := ParseEnforcement(text)
+	contract, err := enforcement.Parse(text)
 	switch {
 	case err != nil:
 		b.note(m, "its contract is ignored: %v", err)

@@ -40,15 +40,15 @@ func (b *builder) protect() {
 		degree, given := b.degree(m)
 		asked = asked || given
 		m.degree = degree
-		if strength(degree) > 0 {
+		if protects(degree) {
 			m.protected = m.degreeOf(b.node.floorPage(min(m.requests.Memory().Value(), allocatable)))
 			total = plus(total, plus(m.protected.min, m.protected.low))
 		}
 	}
 	b.protects = asked
-	most := portion(allocatable, b.bounds.protectedPercent, 100)
+	most := portion(allocatable, b.bounds.ProtectedPercent, 100)
 	if total > most {
-		b.noteNode("memory protection of all pods is lowered in proportion, from %d to %d bytes: bounds.maxProtectedMemoryPercent %d", total, most, b.bounds.protectedPercent)
+		b.noteNode("memory protection of all pods is lowered in proportion, from %d to %d bytes: bounds.maxProtectedMemoryPercent %d", total, most, b.bounds.ProtectedPercent)
 	}
 	for _, m := range b.members {
 		if total > most {
@@ -93,15 +93,20 @@ func (b *builder) degree(m *member) (degree v1alpha1.MemoryProtection, given boo
 	default:
 		return "", false
 	}
-	if most := b.bounds.protection; strength(degree) > strength(most) && strength(most) >= 0 {
+	if most := b.bounds.Lower(degree); most != degree {
 		b.note(m, "memory protection %s is lowered to %s: bounds.maxProtection", degree, most)
 		degree = most
 	}
-	if strength(degree) > 0 && (m.class == corev1.PodQOSBestEffort || m.requests.Memory().Value() <= 0) {
+	if protects(degree) && (m.class == corev1.PodQOSBestEffort || m.requests.Memory().Value() <= 0) {
 		b.note(m, "memory protection %s protects nothing: the pod requests no memory", degree)
 		degree = v1alpha1.MemoryProtectionNone
 	}
 	return degree, true
+}
+
+// protects says whether a degree keeps anything.
+func protects(p v1alpha1.MemoryProtection) bool {
+	return p == v1alpha1.MemoryProtectionLow || p == v1alpha1.MemoryProtectionMin
 }
 
 // tier is the policy's degree for a class. None is one too: what a policy protected before is so no more.

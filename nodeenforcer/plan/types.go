@@ -48,13 +48,13 @@ type Node struct {
 	CPUs *CPUManagerState
 }
 
-// Tree is how the node's cgroups should be.
+// Tree is the desired state of the node's cgroups.
 type Tree struct {
 	// Groups, parents before their children, siblings by path.
 	Groups []Group
 	// Processes of containers (not of sandboxes), in the order of their groups.
 	Processes []Process
-	// Notes are what the reader should know: an annotation that could not be read, a value that was bounded, and whose.
+	// Notes are for the reader: an annotation that could not be parsed, a value that was bounded, and of which pod.
 	Notes []Note
 }
 
@@ -79,13 +79,13 @@ type Group struct {
 type Value struct {
 	// Want is the value as the kernel prints it when it is read back.
 	Want string
-	// Also is another value that is as good, which other versions of the runtime write; empty: none.
+	// Also is another value that is accepted, because other versions of the runtime write it; empty: none.
 	Also string
 	// Owner says who else writes the file; it decides what the modes may do.
 	Owner Owner
 }
 
-// Owner is who writes a file in the ordinary course of things.
+// Owner is who writes a file regularly.
 type Owner string
 
 // The owners.
@@ -98,7 +98,7 @@ const (
 	Runtime Owner = "runtime"
 )
 
-// Process says what a container's processes should have.
+// Process is the desired oom_score_adj of a container's processes.
 type Process struct {
 	// Path is the container's group.
 	Path        string
@@ -110,7 +110,7 @@ type Process struct {
 	Owner Owner
 }
 
-// Note is something that the reader of a plan should know, of one pod or, where Pod is empty, of the node.
+// Note is a remark for the reader of a plan, about one pod or, if Pod is empty, about the node.
 type Note struct {
 	Pod     types.NamespacedName
 	Message string

@@ -29,12 +29,12 @@ type Sensor struct {
 	stat     string
 }
 
-// Measure takes the signals that there are thresholds for. One that can't be measured is missing, and in the error.
+// Measure samples the signals that have thresholds. One that can't be measured is missing from the result, and in the error.
 func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
 	signals := Signals{}
 	var errs []error
 	for _, t := range thresholds.List {
-		if _, done := signals[t.Signal]; done {
+		if _, ok := signals[t.Signal]; ok {
 			continue
 		}
 		sample, err := s.measure(t.Signal)

@@ -11,12 +11,11 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// MaxStep is the most that the time between two steps counts, however long it was: nobody looked meanwhile, or the clock was
-// set. A grace period is never over before it was looked at for that long.
+// MaxStep bounds how much the time between two steps counts: nothing was measured in between, or the clock was set. So a grace period ends
+// only after its threshold was observed to be met for that long.
 const MaxStep = 2 * time.Second
 
-// State is what has to be remembered between two steps. It is a value: a step leaves the old one as it was. The zero value is
-// the beginning.
+// State is kept from one step to the next. It is a value: a step does not change the old one. The zero value is the initial state.
 type State struct {
 	last  time.Time
 	seen  map[v1alpha1.EvictionSignal]time.Time // the sample's time at the last step
@@ -32,40 +31,36 @@ type thresholdKey struct {
 // progress of a threshold that is met.
 type progress struct {
 	since time.Duration // for which it was met without pause
-	acted bool          // its grace period is over: it stays met until the minimum reclaim is free
+	acted bool          // its grace period has passed: it stays met until the minimum reclaim is free
 }
 
-// Verdict is what a step finds.
+// Verdict is the result of a step.
 type Verdict struct {
-	// Due are the thresholds to act upon, hard ones first, memory before others. Act upon those that are Fresh: the others have
-	// nothing new to say since the last step.
+	// Due are the thresholds to act upon, hard ones first, memory before others. Only those that are Fresh have a new sample since the
+	// last step, and are worth acting upon again.
 	Due []Met
 	// Waiting are soft thresholds that are met, in their grace period.
 	Waiting []Met
-	// Conditions of the node; all three are there.
+	// Conditions of the node, all three of them.
 	Conditions map[corev1.NodeConditionType]bool
-	// Unknown are signals that have a threshold and no sample that is recent: nothing is evicted for them, and what they last
-	// said of the node's condition stays.
+	// Unknown are signals that have a threshold and no sample, or a stale one: nothing is evicted for them, and the node's condition stays
+	// as they last had it.
 	Unknown []v1alpha1.EvictionSignal
-	// Next is when a step is due even if nothing new is measured: a grace or transition period ends, or MaxStep is over while
-	// one runs. Zero: never.
+	// Next is when a step is due even if nothing new is measured: a grace or transition period ends, or MaxStep passes while one runs.
+	// Zero: never.
 	Next time.Time
 }
 
 // Met is a threshold that is met.
 type Met struct {
-	Threshold
-	// Available at the last sample, and the Bound below which it is too little. Both 0 for stall.
-	Available, Bound int64
-	// Need is what has to be freed, minimum reclaim included; 0 for stall.
-	Need int64
+	eviction.Need
 	// For how long it has been met without pause.
 	For time.Duration
 	// Fresh: the sample is another than at the last step.
 	Fresh bool
 }
 
-// Step goes on to now with what was measured. stall says whether the trigger for PSI fired since the last step; nil: not known.
+// Step advances to now with what was measured. stall says whether the PSI trigger fired since the last step; nil: unknown.
 func (s State) Step(now time.Time, thresholds Thresholds, signals Signals, stall *bool) (State, Verdict) {
 	st := &step{
 		now: now, elapsed: elapsed(s.last, now), old: s,
@@ -92,7 +87,7 @@ func elapsed(last, now time.Time) time.Duration {
 	return min(max(now.Sub(last), 0), MaxStep)
 }
 
-// step is one step in the making.
+// step is the working state of one step.
 type step struct {
 	now      time.Time
 	elapsed  time.Duration
@@ -104,11 +99,11 @@ type step struct {
 
 func (st *step) threshold(t Threshold, signals Signals) {
 	key, condition := thresholdKey{t.Signal, t.Kind}, Condition(t.Signal)
-	before, was := st.old.met[key]
+	before, met := st.old.met[key]
 	sample, ok := signals.sample(t.Signal, st.now)
 	if !ok || sample.Capacity <= 0 && (t.Value.Quantity == 0 || t.Reclaim.Percentage > 0) {
 		st.notKnown(t.Signal, condition)
-		if was {
+		if met {
 			st.new.met[key], st.held[condition] = before, true
 		}
 		return
@@ -120,12 +115,15 @@ func (st *step) threshold(t Threshold, signals Signals) {
 		return
 	}
 	after := progress{}
-	if was {
+	if met {
 		after.since = before.since + st.elapsed
 	}
 	after.acted = before.acted || after.since >= t.Grace
 	st.new.met[key], st.observed[condition] = after, true
-	m := Met{Threshold: t, Available: sample.Available, Bound: bound, Need: need, For: after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal])}
+	m := Met{
+		Need: eviction.Need{Signal: t.Signal, Kind: t.Kind, Available: sample.Available, Threshold: bound, Amount: need},
+		For:  after.since, Fresh: !sample.Time.Equal(st.old.seen[t.Signal]),
+	}
 	if after.acted {
 		st.verdict.Due = append(st.verdict.Due, m)
 		return
@@ -134,7 +132,7 @@ func (st *step) threshold(t Threshold, signals Signals) {
 	st.wake(t.Grace - after.since)
 }
 
-// stall comes behind the hard thresholds on memory and before all others. It has no memory: what stalls on says so again.
+// stall comes after the hard thresholds on memory and before all others. It keeps no state: while processes stall, the trigger fires again.
 func (st *step) stall(fired *bool) {
 	if fired == nil {
 		st.notKnown(v1alpha1.SignalMemoryStall, corev1.NodeMemoryPressure)
@@ -149,12 +147,12 @@ func (st *step) stall(fired *bool) {
 	for at < len(st.verdict.Due) && st.verdict.Due[at].Kind == eviction.Hard && st.verdict.Due[at].Signal == v1alpha1.SignalMemoryAvailable {
 		at++
 	}
-	m := Met{Threshold: Threshold{Signal: v1alpha1.SignalMemoryStall, Kind: eviction.Hard}, Fresh: true}
+	m := Met{Need: eviction.Need{Signal: v1alpha1.SignalMemoryStall, Kind: eviction.Hard}, Fresh: true}
 	st.verdict.Due = append(st.verdict.Due[:at:at], append([]Met{m}, st.verdict.Due[at:]...)...)
 }
 
 // conditions hold while a threshold is met, grace period or not, and for the transition period after it
-// (nodeConditionsObservedSince, pkg/kubelet/eviction/helpers.go, 1.36.3). What is not known leaves them as they are.
+// (nodeConditionsObservedSince, pkg/kubelet/eviction/helpers.go, 1.36.3). Unknown signals leave them unchanged.
 func (st *step) conditions(transition time.Duration) {
 	st.verdict.Conditions = map[corev1.NodeConditionType]bool{}
 	for _, condition := range conditions() {

@@ -62,9 +62,9 @@ func (n *node) step() string {
 func tell(v pressure.Verdict, now time.Time) string {
 	var out []string
 	for _, m := range v.Due {
-		s := fmt.Sprintf("%s hard=%t need=%d", m.Signal, m.Kind == eviction.Hard, m.Need)
-		if m.Need%mib == 0 && m.Need > 0 {
-			s = fmt.Sprintf("%s hard=%t need=%dMi", m.Signal, m.Kind == eviction.Hard, m.Need/mib)
+		s := fmt.Sprintf("%s hard=%t need=%d", m.Signal, m.Kind == eviction.Hard, m.Amount)
+		if m.Amount%mib == 0 && m.Amount > 0 {
+			s = fmt.Sprintf("%s hard=%t need=%dMi", m.Signal, m.Kind == eviction.Hard, m.Amount/mib)
 		}
 		if !m.Fresh {
 			s += " seen"
@@ -350,7 +350,7 @@ func TestStepProperties(t *testing.T) {
 				}
 			}
 			for _, m := range v.Due {
-				if _, known := signals[m.Signal]; !known || m.Need <= 0 || m.Fresh == now.Equal(seen[m.Signal].Time) {
+				if _, known := signals[m.Signal]; !known || m.Amount <= 0 || m.Fresh == now.Equal(seen[m.Signal].Time) {
 					t.Fatalf("due: %+v", m)
 				}
 				if m.Kind != eviction.Hard && m.For < 3*time.Second || m.For > met[string(m.Signal)] {

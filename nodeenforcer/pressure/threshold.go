@@ -21,7 +21,7 @@ import (
 // evictionPressureTransitionPeriod, pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3).
 const DefaultTransitionPeriod = 5 * time.Minute
 
-// Thresholds are a NodeEviction, understood.
+// Thresholds are a compiled NodeEviction.
 type Thresholds struct {
 	// List has the hard thresholds first, each kind in the order of signals().
 	List []Threshold
@@ -36,20 +36,20 @@ type Threshold struct {
 	Signal v1alpha1.EvictionSignal
 	Kind   eviction.Kind
 	Value  Amount
-	// Reclaim is what is to be freed beyond Value.
+	// Reclaim is the minimum reclaim: what is to be freed beyond Value.
 	Reclaim Amount
 	// Grace is how long a soft threshold must be met.
 	Grace time.Duration
 }
 
-// Stall is a threshold on the time in which processes waited for memory.
+// Stall is a threshold on the time for which processes stalled on memory.
 type Stall struct {
 	// Kind: whether at least one process waited, or all of them at once.
 	Kind          v1alpha1.StallKind
 	Stall, Window time.Duration
 }
 
-// Amount is a number of bytes, inodes or processes, or a share of the capacity. The zero value is nothing.
+// Amount is a number of bytes, inodes or processes, or a share of the capacity. The zero value is 0.
 type Amount struct {
 	Quantity int64
 	// Percentage as a fraction, 0.1 for 10%, as the kubelet holds it; it counts where Quantity is 0.
@@ -64,8 +64,8 @@ func (a Amount) Of(capacity int64) int64 {
 	return int64(float64(capacity) * float64(a.Percentage))
 }
 
-// signals are what thresholds are on, in the order in which pressure is answered: memory before all others, as the
-// kubelet does (byEvictionPriority, pkg/kubelet/eviction/helpers.go, 1.36.3), then processes, without which nothing can be done.
+// signals are those that thresholds can be on, in the order in which they are acted upon: memory first, as the kubelet does
+// (byEvictionPriority, pkg/kubelet/eviction/helpers.go, 1.36.3), then processes, without which nothing else can be done.
 func signals() []v1alpha1.EvictionSignal {
 	return []v1alpha1.EvictionSignal{
 		v1alpha1.SignalMemoryAvailable,
@@ -77,9 +77,9 @@ func signals() []v1alpha1.EvictionSignal {
 	}
 }
 
-// Compile understands a NodeEviction; nil has no thresholds. The error names all fields that are wrong. What the CRD's rules
-// refuse is refused here too, since a policy may come from a file. A threshold of 0, 0% or 100% is none, as for the kubelet
-// (parseThresholdStatement, pkg/kubelet/eviction/helpers.go, 1.36.3), which refuses 0 however.
+// Compile validates a NodeEviction and turns it into thresholds; nil has none. The error names all invalid fields. It repeats the CRD's
+// rules, since a policy may come from a file. A threshold of 0, 0% or 100% is ignored, as by the kubelet (parseThresholdStatement,
+// pkg/kubelet/eviction/helpers.go, 1.36.3), which however refuses 0.
 func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
 	out := Thresholds{Transition: DefaultTransitionPeriod}
 	if e == nil {
@@ -108,15 +108,15 @@ func Compile(e *v1alpha1.NodeEviction) (Thresholds, error) {
 		out.Transition = p.Duration
 	}
 	if err := c.errs.ToAggregate(); err != nil {
-		return Thresholds{}, fmt.Errorf("understand eviction thresholds: %w", err)
+		return Thresholds{}, fmt.Errorf("compile eviction thresholds: %w", err)
 	}
 	return out, nil
 }
 
-// never says whether a threshold with this value is none.
+// never says whether a threshold with this value can never be met, and is ignored.
 func (a Amount) never() bool { return a.Quantity == 0 && (a.Percentage <= 0 || a.Percentage >= 1) }
 
-// compiler collects what is wrong.
+// compiler collects errors.
 type compiler struct{ errs field.ErrorList }
 
 func (c *compiler) notNegative(at *field.Path, d time.Duration) {
@@ -129,7 +129,7 @@ func (c *compiler) threshold(into map[v1alpha1.EvictionSignal]Threshold, in v1al
 	if !sets.New(signals()...).Has(in.Signal) {
 		c.errs = append(c.errs, field.NotSupported(at.Child("signal"), in.Signal, signals()))
 	}
-	if _, twice := into[in.Signal]; twice {
+	if _, ok := into[in.Signal]; ok {
 		c.errs = append(c.errs, field.Duplicate(at.Child("signal"), in.Signal))
 	}
 	out.Signal = in.Signal

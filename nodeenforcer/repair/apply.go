@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// apply does the operations in their order. What could not be written holds back only what depends on it (drift.Operation.DependsOn), so that a
-// file that can never be written at the top does not end all that is done below.
+// apply performs the operations in their order. A failed one holds back only those that depend on it (drift.Operation.DependsOn), so that a
+// file near the root that can never be written does not block everything below it.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	errs := []error{e.note(r.Diff.Operations, r.Processes.Operations)}
 	var failed []drift.Operation
@@ -23,7 +25,7 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 			return errors.Join(append(errs, err)...)
 		}
 		if slices.ContainsFunc(gone, func(above string) bool { return strings.HasPrefix(path+"/", above+"/") }) {
-			continue // its pod ended: so did what is below
+			continue // the pod ended, and the cgroups below are gone with it
 		}
 		var err error
 		if failed, err = e.write(ctx, r, ops, failed); errors.Is(err, cgroup.ErrGone) {
@@ -35,7 +37,7 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	return errors.Join(append(errs, e.adjust(ctx, r))...)
 }
 
-// write does those operations on one group that depend on none that failed, and returns those that failed together with its own.
+// write performs those operations on one group that do not depend on a failed one, and returns all failed ones, its own included.
 func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
 	var free []drift.Operation
 	var files []cgroup.File
@@ -65,7 +67,8 @@ func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Oper
 	return failed, err
 }
 
-// writeEach does one after the other: which of them the kernel does not take is not known. What was written already is left as it is.
+// writeEach performs the operations one by one, to find those that the kernel refuses. A file that holds its value already is not written
+// again.
 func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.Operation) ([]drift.Operation, error) {
 	var errs []error
 	for i := range ops {
@@ -76,4 +79,39 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 		errs = append(errs, err)
 	}
 	return failed, errors.Join(errs...)
+}
+
+// adjust sets oom_score_adj of processes. One that has ended meanwhile is no error.
+func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
+	var errs []error
+	for _, op := range r.Processes.Operations {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
+		if err != nil && !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
+		}
+		if written && err == nil {
+			e.Rivals.WroteProcess(op)
+			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: plan.OOMScoreFile, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runs groups consecutive operations on the same cgroup: the properties of a systemd unit are set in one call.
+func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
+	return func(yield func([]drift.Operation) bool) {
+		for len(ops) > 0 {
+			n := 1
+			for n < len(ops) && ops[n].Path == ops[0].Path {
+				n++
+			}
+			if !yield(ops[:n]) {
+				return
+			}
+			ops = ops[n:]
+		}
+	}
 }

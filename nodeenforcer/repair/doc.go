@@ -1,4 +1,4 @@
-// Package repair makes rounds over a node's cgroups: it plans them (plan), reads what is there (cgroup), compares (drift) and writes, as
-// the mode allows, what differs. What a policy made it write is taken back when no policy asks for it any more. Begin with
+// Package repair reconciles a node's cgroups in rounds: it plans them (plan), reads their files (cgroup), compares (drift) and writes what
+// differs, as the mode allows. Values that a policy asked for are restored to what they were once no policy asks for them. Begin with
 // Enforcer.Round.
 package repair

@@ -3,7 +3,6 @@ package repair
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,52 +20,52 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// Enforcer compares a node's cgroups with their plan and writes, as the mode allows, what differs.
+// Enforcer reconciles a node's cgroups with their plan, as the mode allows.
 type Enforcer struct {
 	Cgroups  cgroup.Tree
 	ProcRoot string
-	// DryRun says what would be written, and writes nothing.
+	// DryRun computes what would be written, and writes nothing.
 	DryRun bool
 	Clock  clock.PassiveClock
-	// Rivals remembers who reverts what.
+	// Rivals counts reverts by other writers, and gives files up.
 	Rivals *drift.Rivals
-	// Settling holds repairs back while the owner may still be writing; nil: none.
+	// Settling holds repairs back while the file's owner may still be writing it; nil: none are.
 	Settling *drift.Settling
-	// Undo remembers what is to be taken back when no policy asks for it any more; nil: nothing is.
+	// Undo is the ledger of what is to be restored when no policy asks for it any more; nil: nothing is.
 	Undo *ledger.Ledger
-	// Hold: which policy there is is not known, and nothing is taken back.
+	// Hold: the policy is not known yet, and nothing is restored.
 	Hold bool
-	// Contained says of a pod's cgroup that its memory.high is held down while the pod is being evicted; nil: none is.
+	// Contained says whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
 	Contained func(path string) bool
 
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
-	missed bool              // something could not be read or written in the last round
+	missed bool              // the last round failed to read or write something
 }
 
-// Round is what one comparison found and did.
+// Round is the result of one reconciliation.
 type Round struct {
 	Tree      *plan.Tree
 	Have      drift.Have
 	Mode      v1alpha1.NodeMode
 	Diff      drift.Difference
 	Processes drift.ProcessDifference
-	// Written files and processes.
+	// Written are the operations that were performed.
 	Written []drift.Operation
 	// Reverts are files that are given up from now on.
 	Reverts []drift.Revert
-	// Full: every cgroup was looked at, and not only those whose plan changed.
+	// Full: all cgroups were compared, and not only those whose plan changed.
 	Full bool
-	// Again is when to look at all again, since a repair is held back until then (drift.Settling); 0: none is.
+	// Again is after what time to make a full round, because a repair is held back until then (drift.Settling); 0: none is.
 	Again time.Duration
-	// Changed: the plan is another than in the last round.
+	// Changed: the plan differs from the last round's.
 	Changed bool
 	Took    time.Duration
 }
 
-// Round looks at every cgroup (full), or at those whose plan is another than in the last round and at those above them. After
-// a round that missed something, and under another mode, it looks at all. What could not be written is in the error; the rest was
-// done.
+// Round compares all cgroups with their plan (full), or those whose plan changed since the last round and their ancestors, and writes what
+// differs. It is full after a round that failed in part, and after a change of mode. The error has all that could not be read or written;
+// the rest was done.
 func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.NodePolicySpec, mode v1alpha1.NodeMode, pods []*corev1.Pod, full bool) (Round, error) {
 	began := e.Clock.Now()
 	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
@@ -84,14 +83,14 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 		look = func(path string) bool { return news[path] }
 	}
 	var undone error
-	if !e.DryRun && e.Undo != nil && !e.Hold { // before anything is compared: what is undone is no drift
+	if !e.DryRun && e.Undo != nil && !e.Hold { // before anything is compared, so that what is restored is no drift
 		undone = e.takeBack(ctx, &r)
 	}
 	have, adjustments, err := e.observe(r.Tree, look)
 	err = errors.Join(undone, err)
 	r.Have = have
 	options := drift.Options{PageSize: node.PageSize, GivenUp: e.Rivals.GivenUp}
-	if r.Full { // in a part of the tree what is not looked at would count as gone
+	if r.Full { // in a partial round a cgroup that was not read would count as gone
 		r.Reverts = append(e.Rivals.Observe(began, r.Tree, have, options), e.Rivals.ObserveProcesses(began, r.Tree, adjustments)...)
 	}
 	r.Diff = drift.Diff(r.Tree, have, mode, options)
@@ -110,9 +109,9 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	return r, err
 }
 
-// starting says of a pod whether none of its containers has started.
+// starting returns a function that says whether none of a pod's containers has started.
 func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
-	var names map[types.NamespacedName]bool // made when it is asked for, which is rare
+	var names map[types.NamespacedName]bool // built at the first call, which is rare
 	return func(name types.NamespacedName) bool {
 		if names == nil {
 			names = map[types.NamespacedName]bool{}
@@ -124,7 +123,7 @@ func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
 	}
 }
 
-// plan leaves out memory.high of pods that are being evicted: it is the terminator's for now.
+// plan leaves out memory.high of pods that are being evicted: the terminator writes it for now.
 func (e *Enforcer) plan(node plan.Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *plan.Tree {
 	tree := plan.Build(node, policy, pods)
 	for i := range tree.Groups {
@@ -135,7 +134,7 @@ func (e *Enforcer) plan(node plan.Node, policy *v1alpha1.NodePolicySpec, pods []
 	return tree
 }
 
-// changed are the groups whose files or processes are planned otherwise than before, and all above them.
+// changed are the groups whose plan of files or processes has changed, and their ancestors.
 func changed(before, after *plan.Tree) map[string]bool {
 	type content struct {
 		files     map[string]plan.Value
@@ -155,8 +154,8 @@ func changed(before, after *plan.Tree) map[string]bool {
 	}
 	old, news := index(before), map[string]bool{}
 	for path, c := range index(after) {
-		was, there := old[path]
-		if there && maps.Equal(was.files, c.files) && slices.Equal(was.processes, c.processes) {
+		was, ok := old[path]
+		if ok && maps.Equal(was.files, c.files) && slices.Equal(was.processes, c.processes) {
 			continue
 		}
 		for ; path != "" && !news[path]; path = path[:strings.LastIndexByte(path, '/')] {
@@ -166,11 +165,11 @@ func changed(before, after *plan.Tree) map[string]bool {
 	return news
 }
 
-// usageFiles are how much memory a group uses, in one version or the other.
+// usageFiles hold how much memory a group uses, in v2 and in v1.
 var usageFiles = []string{"memory.current", "memory.usage_in_bytes"}
 
-// observe reads what the plan is to be compared with. A group that is gone is not in the answer; what can't be read for
-// another reason is in the error and not in the answer either, so that nothing is written there.
+// observe reads the files that the plan is compared with. A group that is gone is not in the result. One that can't be read for another reason
+// is in the error, and not in the result either, so that nothing is written there.
 func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.Have, map[string]map[int]int, error) {
 	have, adjustments := drift.Have{}, map[string]map[int]int{}
 	var errs []error
@@ -189,7 +188,7 @@ func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.
 		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
 	}
 	for _, p := range tree.Processes {
-		if _, there := have[p.Path]; !there {
+		if _, ok := have[p.Path]; !ok {
 			continue
 		}
 		of, err := e.adjustments(p.Path)
@@ -210,7 +209,7 @@ func usage(files map[string]string) int64 {
 	return -1
 }
 
-// adjustments reads oom_score_adj of a group's processes. Those that end meanwhile are not missed.
+// adjustments reads oom_score_adj of a group's processes. One that ends meanwhile is no error.
 func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 	pids, err := e.Cgroups.Processes(path)
 	if err != nil && !errors.Is(err, cgroup.ErrGone) {
@@ -228,40 +227,4 @@ func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 		of[pid] = adj
 	}
 	return of, nil
-}
-
-// adjust sets oom_score_adj of processes. One that ended meanwhile is not missed.
-func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
-	var errs []error
-	for _, op := range r.Processes.Operations {
-		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, err)...)
-		}
-		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
-		if err != nil && !errors.Is(err, cgroup.ErrGone) {
-			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
-		}
-		if written && err == nil {
-			e.Rivals.WroteProcess(op)
-			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: fileOOMScoreAdj, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// runs are the operations in their order, those that follow each other on one group together: a systemd unit takes its
-// properties at once.
-func runs(ops []drift.Operation) func(yield func([]drift.Operation) bool) {
-	return func(yield func([]drift.Operation) bool) {
-		for len(ops) > 0 {
-			n := 1
-			for n < len(ops) && ops[n].Path == ops[0].Path {
-				n++
-			}
-			if !yield(ops[:n]) {
-				return
-			}
-			ops = ops[n:]
-		}
-	}
 }

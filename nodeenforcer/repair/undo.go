@@ -13,10 +13,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// fileOOMScoreAdj stands for the processes of a container.
-const fileOOMScoreAdj = "oom_score_adj"
-
-// note remembers writes of files that nobody else owns, before they are done: what is not noted can't be undone, when a policy is
+// note records writes to files that nobody else owns in the ledger, before they are made: only so can they be undone when a policy is
 // changed or deleted.
 func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperation) error {
 	if e.Undo == nil || len(ops)+len(processes) == 0 {
@@ -33,8 +30,8 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 			return
 		}
 		key := ledger.Key{Path: path, File: file}
-		entry, known := entries[key]
-		if !known {
+		entry, ok := entries[key]
+		if !ok {
 			entry = ledger.Entry{Key: key, Was: from}
 		}
 		entry.Wrote = to
@@ -45,13 +42,13 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 		noted(op.Path, op.File, op.Owner, op.From, op.To)
 	}
 	for _, op := range processes {
-		noted(op.Path, fileOOMScoreAdj, op.Owner, fmt.Sprint(op.From), fmt.Sprint(op.To))
+		noted(op.Path, plan.OOMScoreFile, op.Owner, fmt.Sprint(op.From), fmt.Sprint(op.To))
 	}
 	return errors.Join(err, e.Undo.Put(news...))
 }
 
-// leftovers are the entries that the plan does not ask for any more, and what to write: what the plan wants there as somebody else's,
-// else what was there before. In the order of paths, the groups below first.
+// leftovers are operations for the entries that the plan does not ask for any more. They write the value that the plan has for the file's
+// regular owner, else the value from before our first write. They are ordered by path, descendants first.
 func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	groups, processes := map[string]*plan.Group{}, map[string]plan.Process{}
 	for i := range tree.Groups {
@@ -67,11 +64,11 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 		op := drift.Operation{Where: drift.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
 		if g := groups[key.Path]; g != nil {
 			op.Where = drift.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
-			if v, planned := g.Files[key.File]; planned {
+			if v, ok := g.Files[key.File]; ok {
 				op.To, op.Owner = v.Want, v.Owner
 			}
 		}
-		if p, planned := processes[key.Path]; planned && key.File == fileOOMScoreAdj {
+		if p, ok := processes[key.Path]; ok && key.File == plan.OOMScoreFile {
 			op.To, op.Owner = fmt.Sprint(p.OOMScoreAdj), p.Owner
 		}
 		if op.Owner != plan.Nobody {
@@ -81,8 +78,8 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	return out
 }
 
-// takeBack undoes what the plan does not ask for any more, in whatever mode: it is our own writing. A file that holds something
-// else by now is somebody else's.
+// takeBack undoes our writes that the plan does not ask for any more, in any mode. A file that holds another value by now was written by
+// somebody else since, and is left alone.
 func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 	entries, err := e.Undo.All()
 	errs := []error{err}
@@ -105,10 +102,10 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 }
 
 func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
-	if op.File == fileOOMScoreAdj {
+	if op.File == plan.OOMScoreFile {
 		of, err := e.adjustments(op.Path)
-		for pid, is := range of {
-			if fmt.Sprint(is) != op.From {
+		for pid, adj := range of {
+			if fmt.Sprint(adj) != op.From {
 				continue
 			}
 			var to int

@@ -104,7 +104,7 @@ func (t *table) rows() {
 
 func (t *table) row(g plan.Group) []string {
 	limit, usage := t.limit(g), int64(-1)
-	if seen, there := t.in.Have[g.Path]; there {
+	if seen, ok := t.in.Have[g.Path]; ok {
 		usage = seen.MemoryUsage
 	}
 	return []string{
@@ -226,7 +226,7 @@ func share(usage, limit int64) string {
 }
 
 func (t *table) oom(g plan.Group) string {
-	if adj, planned := t.adj[g.Path]; planned {
+	if adj, ok := t.adj[g.Path]; ok {
 		return strconv.Itoa(adj)
 	}
 	return ""

@@ -23,9 +23,9 @@ import (
 // checkpointVersion is of the format of Checkpoint.
 const checkpointVersion = 1
 
-// Checkpoint is the last that was known of a node, for a start without an API server.
+// Checkpoint is the last known state of a node, for a start without an API server.
 type Checkpoint struct {
-	// Saved is when; for the reader, nothing is decided by it.
+	// Saved is when it was written. It is for people: nothing is decided by it.
 	Saved  time.Time                                  `json:"saved"`
 	Node   *corev1.Node                               `json:"node"`
 	Policy *v1alpha1.NodePolicy                       `json:"policy,omitempty"`
@@ -43,7 +43,7 @@ type sealed struct {
 // ErrNoCheckpoint means that there is none yet.
 var ErrNoCheckpoint = errors.New("there is no checkpoint")
 
-// SaveCheckpoint replaces the file at once: whoever reads it, also after a crash in the middle, sees the old or the new one.
+// SaveCheckpoint replaces the file atomically: a reader sees the old one or the new one, also after a crash.
 func SaveCheckpoint(file string, c *Checkpoint) error {
 	content, err := json.Marshal(c)
 	if err != nil {
@@ -51,15 +51,14 @@ func SaveCheckpoint(file string, c *Checkpoint) error {
 	}
 	// Around the content by hand: encoding a RawMessage copies all of it twice, and 500 pods are megabytes.
 	text := fmt.Appendf(make([]byte, 0, len(content)+128), `{"version":%d,"sha256":%q,"content":%s}`, checkpointVersion, sum(content), content)
-	// It holds the pods' specs, and so what their environment says in plain text.
+	// Only root may read it: the pods' specs are in it. Their environments, which can hold secrets, are not (slimPod).
 	if err := renameio.WriteFile(file, text, 0o600); err != nil {
 		return fmt.Errorf("save the checkpoint: %w", err)
 	}
 	return nil
 }
 
-// LoadCheckpoint reads it. A file that is damaged or of another version is an error, and as good as none: what it says is not
-// to be trusted with a node's limits.
+// LoadCheckpoint reads it. A file that is damaged or of another version is an error: a node's limits must not be planned from it.
 func LoadCheckpoint(file string) (*Checkpoint, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,27 +100,27 @@ type Saver interface {
 // SaveEvery is how often the checkpoint is written at most.
 const SaveEvery = 10 * time.Second
 
-// Saving has the checkpoint written when what follows from it changes: soon, but not for each of the changes of a pod that starts.
+// Saving writes the checkpoint when the plan changes: soon, but not for each of the many changes of a pod that starts.
 type Saving struct {
-	pending *State // what is to be saved; nil: the checkpoint says it
-	last    State  // what was last to be saved
+	pending *State // to be saved; nil: the checkpoint is up to date
+	last    State  // the last one that was pending
 	tried   time.Time
 	failed  bool
 }
 
-// Offer takes a state from the API server; changed says whether its plan is another.
+// Offer takes a state; changed says whether its plan differs from the last one's. Only a state from the API server is saved.
 func (s *Saving) Offer(state State, changed bool) {
 	if !state.Live || state.PolicyUnknown {
 		return
 	}
-	// The mode and the thresholds are in no plan.
+	// The plan has neither the mode nor the thresholds.
 	changed = changed || s.pending != nil || !apiequality.Semantic.DeepEqual(s.last.Policy, state.Policy) || !apiequality.Semantic.DeepEqual(s.last.Config, state.Config)
 	if changed {
 		s.pending, s.last = &state, state
 	}
 }
 
-// Due has a value when it is time to save; nil, which blocks, where there is nothing to save.
+// Due has a value when it is time to save; nil, which blocks, if nothing is pending.
 func (s *Saving) Due(c clock.Clock) <-chan time.Time {
 	if s.pending == nil {
 		return nil
@@ -129,10 +128,10 @@ func (s *Saving) Due(c clock.Clock) <-chan time.Time {
 	return c.After(SaveEvery - c.Since(s.tried))
 }
 
-// Save saves what is to be saved, if it is time or there will be no other (last). What could not be saved is tried again.
+// Save writes the pending state if it is due, or if this is the last chance to. A failed write is retried.
 func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logger) {
-	saver, can := to.(Saver)
-	if !can {
+	saver, ok := to.(Saver)
+	if !ok {
 		s.pending = nil
 	}
 	if s.pending == nil || !last && !s.tried.IsZero() && c.Since(s.tried) < SaveEvery {
@@ -143,7 +142,7 @@ func (s *Saving) Save(to Source, c clock.PassiveClock, last bool, log logr.Logge
 	if err == nil {
 		s.pending = nil
 	} else if !s.failed {
-		log.Error(err, "the checkpoint could not be saved; the last one counts")
+		log.Error(err, "failed to save checkpoint, the previous one stays")
 	}
 	s.failed = err != nil
 }

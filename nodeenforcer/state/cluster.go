@@ -18,10 +18,11 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
-// Cluster is the state by watching the API server: this node, its pods and all NodePolicies. Until it has answered, and
-// where it is away when we start, the last checkpoint counts.
+// Cluster is the state by watches of the API server: this node, its pods and all NodePolicies. Until they are synced, as while the API
+// server is unavailable at the start, it is the last checkpoint's.
 type Cluster struct {
 	nodeName   string
 	policies   []*v1alpha1.NodePolicy // from files; nil: from the cluster
@@ -36,15 +37,15 @@ type Cluster struct {
 	handlers   []toolscache.ResourceEventHandlerRegistration
 	ofPolicies toolscache.ResourceEventHandlerRegistration
 
-	// stale: something changed since cached was put together.
+	// stale: something changed since cached was built.
 	stale atomic.Bool
 
 	mu     sync.Mutex
 	config *kubeletconfigv1beta1.KubeletConfiguration
-	asked  bool // the kubelet, for its configuration, with or without an answer
+	asked  bool // the kubelet's configuration was requested, with or without success
 	last   *Checkpoint
-	cached *State // what the API server said, once it has said all
-	broken string // policies, as last told
+	cached *State // the API server's, once it is synced
+	broken string // invalid policies, as last logged
 }
 
 // ClusterOptions are what a Cluster needs.
@@ -54,7 +55,7 @@ type ClusterOptions struct {
 	Policies []*v1alpha1.NodePolicy
 	// Checkpoint is the file to start from and to save to; empty: none.
 	Checkpoint string
-	// Kubelet to ask for its configuration; nil: not asked.
+	// Kubelet to read its configuration from; nil: it is not read.
 	Kubelet *Kubelet
 	// Config of the kubelet, where it is known; nil: as the kubelet says.
 	Config *kubeletconfigv1beta1.KubeletConfiguration
@@ -62,7 +63,7 @@ type ClusterOptions struct {
 	Log    logr.Logger
 }
 
-// NewCluster watches nothing yet.
+// NewCluster watches nothing before Start.
 func NewCluster(config *rest.Config, o ClusterOptions) (*Cluster, error) {
 	clients, err := NewClients(config)
 	if err != nil {
@@ -81,16 +82,15 @@ func NewCluster(config *rest.Config, o ClusterOptions) (*Cluster, error) {
 	return c, nil
 }
 
-// load takes over the last checkpoint. That there is none, or none that can be trusted, or another node's (a copied disk), must
-// not keep us from starting.
+// load reads the last checkpoint. A missing or damaged one, or another node's (a copied disk), must not prevent the start.
 func (c *Cluster) load() {
 	saved, err := LoadCheckpoint(c.checkpoint)
 	switch {
 	case errors.Is(err, ErrNoCheckpoint):
 	case err != nil:
-		c.log.Error(err, "starting without the checkpoint")
+		c.log.Error(err, "ignoring checkpoint")
 	case saved.Node.Name != c.nodeName:
-		c.log.Info("starting without the checkpoint: it is another node's", "file", c.checkpoint, "node", saved.Node.Name)
+		c.log.Info("ignoring checkpoint, it is another node's", "file", c.checkpoint, "node", saved.Node.Name)
 	default:
 		c.last = saved
 		if c.config == nil {
@@ -106,7 +106,7 @@ func (c *Cluster) notify() {
 	c.stale.Store(true)
 	select {
 	case c.changed <- struct{}{}:
-	default: // there is news already
+	default: // a notification is pending already
 	}
 }
 
@@ -139,16 +139,16 @@ func (c *Cluster) Start(ctx context.Context) error {
 func (c *Cluster) State() (State, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Under pressure we are asked forty times a second.
+	// Under pressure this is called forty times a second.
 	if c.cached != nil && !c.stale.Load() {
 		return *c.cached, true
 	}
 	if !c.asked && c.config == nil {
-		return State{}, false // the kubelet is about to say by what configuration it plans
+		return State{}, false // the kubelet's configuration is about to be read
 	}
-	c.stale.Store(false) // before it is put together: what comes meanwhile is news again
+	c.stale.Store(false) // before it is built: a change meanwhile makes it stale again
 	c.cached = nil
-	if s, known := c.live(); known {
+	if s, ok := c.live(); ok {
 		if c.policiesKnown() {
 			c.cached = &s
 		}
@@ -159,12 +159,12 @@ func (c *Cluster) State() (State, bool) {
 	}
 	policy := c.last.Policy
 	if c.policies != nil {
-		policy, _ = PolicyFor(c.last.Node, c.policies)
+		policy, _ = enforcement.PolicyFor(c.last.Node, c.policies)
 	}
 	return State{Node: c.last.Node, Policy: policy, Pods: c.last.Pods, Config: c.config, Guessed: c.guessed(), From: "the checkpoint of " + c.last.Saved.UTC().Format(time.RFC3339)}, true
 }
 
-// live is what the API server says, once it has said all.
+// live is the API server's state, once it is synced.
 func (c *Cluster) live() (State, bool) {
 	if len(c.handlers) < 2 {
 		return State{}, false
@@ -174,9 +174,9 @@ func (c *Cluster) live() (State, bool) {
 			return State{}, false
 		}
 	}
-	node, there := object[corev1.Node](c.nodes, c.nodeName)
-	if !there {
-		return State{}, false // not registered yet, or deleted: its pods are as they were
+	node, ok := object[corev1.Node](c.nodes, c.nodeName)
+	if !ok {
+		return State{}, false // not registered yet, or deleted: the checkpoint has its pods as they were
 	}
 	s := State{Node: node, Config: c.config, Guessed: c.guessed(), From: "the API server", Live: true, Policy: c.policyFor(node), Pods: objects[corev1.Pod](c.pods)}
 	s.PolicyUnknown = !c.policiesKnown() && c.last == nil
@@ -188,7 +188,7 @@ func (c *Cluster) policiesKnown() bool {
 	return c.policies != nil || c.ofPolicies != nil && c.ofPolicies.HasSynced()
 }
 
-// policyFor is the node's policy. Until the cluster's are known the checkpoint's counts.
+// policyFor is the node's policy. Until the cluster's policies are synced it is the checkpoint's.
 func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 	policies := c.policies
 	if policies == nil {
@@ -200,20 +200,20 @@ func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 		}
 		policies = objects[v1alpha1.NodePolicy](c.ofCluster)
 	}
-	chosen, err := PolicyFor(node, policies)
+	chosen, err := enforcement.PolicyFor(node, policies)
 	broken := ""
 	if err != nil {
 		broken = err.Error()
 	}
 	if broken != c.broken && err != nil {
-		c.log.Error(err, "a policy selects no node")
+		c.log.Error(err, "ignoring NodePolicy with invalid nodeSelector")
 	}
 	c.broken = broken
 	return chosen
 }
 
-// Save writes the checkpoint of a live state. It replaces what we would start from without an API server, and what counts where
-// the Node object is deleted while we run: that also without a file.
+// Save writes the checkpoint of a live state. The checkpoint is used at a start without an API server, and, also without a file, if the Node
+// object is deleted while the enforcer runs.
 func (c *Cluster) Save(s State) error {
 	if !s.Live || s.PolicyUnknown {
 		return nil
@@ -228,14 +228,14 @@ func (c *Cluster) Save(s State) error {
 	return SaveCheckpoint(c.checkpoint, saved)
 }
 
-// kubeletEvery is how often the kubelet is asked for its configuration: it only changes when it restarts. kubeletRetry is how soon
-// it is asked again where it did not answer.
+// kubeletEvery is how often the kubelet's configuration is read: it changes only when the kubelet restarts. kubeletRetry is the wait after a
+// failure.
 const (
 	kubeletEvery = time.Minute
 	kubeletRetry = 5 * time.Second
 )
 
-// askKubelet keeps the kubelet's configuration until the context ends. What it last said holds while it is away.
+// askKubelet keeps the kubelet's configuration in sync until the context ends. The last one stays in use while the kubelet is unavailable.
 func (c *Cluster) askKubelet(ctx context.Context) {
 	if c.kubelet == nil {
 		return
@@ -243,7 +243,7 @@ func (c *Cluster) askKubelet(ctx context.Context) {
 	for failed := false; ; {
 		config, err := c.kubelet.Config(ctx)
 		if err != nil && ctx.Err() == nil && !failed {
-			c.log.Error(err, "the kubelet's configuration is not known; what it last said counts, or its defaults")
+			c.log.Error(err, "failed to read the kubelet's configuration, using the last known one or the defaults")
 		}
 		failed = err != nil
 		c.answered(config)
@@ -259,7 +259,7 @@ func (c *Cluster) askKubelet(ctx context.Context) {
 	}
 }
 
-// answered takes over the kubelet's configuration; nil: it did not answer.
+// answered stores the kubelet's configuration; nil: it did not answer.
 func (c *Cluster) answered(config *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,5 +273,5 @@ func (c *Cluster) answered(config *kubeletconfigv1beta1.KubeletConfiguration) {
 	c.notify()
 }
 
-// guessed says whether the plan is by the kubelet's defaults although it was asked.
+// guessed says whether the kubelet's defaults are assumed because it did not answer.
 func (c *Cluster) guessed() bool { return c.kubelet != nil && c.config == nil }

@@ -229,7 +229,7 @@ func TestClusterAsksTheKubelet(t *testing.T) {
 	if s := awaitNews(t, c, "it answers", func(s state.State, _ bool) bool { return s.Config != nil }); s.Guessed || s.Config.CgroupDriver != "systemd" {
 		t.Errorf("got %+v", s)
 	}
-	if n := log.Count("the kubelet's configuration is not known"); n != 1 {
+	if n := log.Count("failed to read the kubelet's configuration"); n != 1 {
 		t.Errorf("told %d times: %q", n, log.Lines())
 	}
 	again("garbage")

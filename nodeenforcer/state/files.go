@@ -57,11 +57,11 @@ func ReadPods(file, nodeName string) (pods []*corev1.Pod, others int, err error)
 
 // podOf is a pod itself, or the one of a workload and its kind; nil: there is none, or that of its controller is.
 func podOf(o runtime.Object) (p *corev1.Pod, kind string) {
-	if p, is := o.(*corev1.Pod); is {
+	if p, ok := o.(*corev1.Pod); ok {
 		return p, ""
 	}
-	workload, is := o.(metav1.Object)
-	if !is {
+	workload, ok := o.(metav1.Object)
+	if !ok {
 		return nil, ""
 	}
 	template, err := defaulting.PodOf(o)
@@ -80,7 +80,7 @@ func ReadNode(file string) (*corev1.Node, error) {
 	}
 	var nodes []*corev1.Node
 	for _, o := range objects {
-		if n, isNode := o.(*corev1.Node); isNode {
+		if n, ok := o.(*corev1.Node); ok {
 			nodes = append(nodes, n)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// informers sets up what is watched. It asks for nothing yet.
+// informers sets up the informers. They send no request before they run.
 func (c *Cluster) informers(clients *Clients) error {
 	c.nodes = informer(clients.Core, "nodes", fields.OneTermEqualSelector("metadata.name", c.nodeName), &corev1.Node{})
 	c.pods = informer(clients.Core, "pods", fields.OneTermEqualSelector("spec.nodeName", c.nodeName), &corev1.Pod{})
@@ -55,9 +55,9 @@ func informer(client rest.Interface, resource string, selector fields.Selector, 
 	return toolscache.NewSharedInformer(lw, kind, 0)
 }
 
-// slim drops what nobody here reads.
+// slim drops fields that the enforcer does not read.
 func slim(o any) (any, error) {
-	if p, isPod := o.(*corev1.Pod); isPod {
+	if p, ok := o.(*corev1.Pod); ok {
 		slimPod(p)
 	}
 	if of, err := meta.Accessor(o); err == nil {
@@ -66,7 +66,8 @@ func slim(o any) (any, error) {
 	return o, nil
 }
 
-// slimPod drops what takes room and what we must not store: environments hold secrets. Of volumes those are left that can fill the disk.
+// slimPod drops what is large, and what must not be in the checkpoint: environments hold secrets. It keeps the volumes that can fill the
+// disk.
 func slimPod(p *corev1.Pod) {
 	delete(p.Annotations, corev1.LastAppliedConfigAnnotation) // the environment is in it once more
 	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return !OnDisk(&v) })
@@ -88,7 +89,7 @@ func OnDisk(v *corev1.Volume) bool {
 	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 }
 
-// register has every change told, and returns what says that all of a kind is known.
+// register has every change notified, and returns the registrations, which know when each kind is synced.
 func (c *Cluster) register() (all []toolscache.ResourceEventHandlerRegistration, err error) {
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.notify() }, UpdateFunc: func(_, _ any) { c.notify() }, DeleteFunc: func(any) { c.notify() },
@@ -109,17 +110,17 @@ func (c *Cluster) register() (all []toolscache.ResourceEventHandlerRegistration,
 	return all, nil
 }
 
-// object is what the informer knows by that name; it is not to be changed.
+// object is the informer's object of that name; it must not be changed.
 func object[T any](of toolscache.SharedInformer, name string) (*T, bool) {
-	o, there, err := of.GetStore().GetByKey(name)
-	t, is := o.(*T)
-	return t, err == nil && there && is
+	o, exists, err := of.GetStore().GetByKey(name)
+	t, ok := o.(*T)
+	return t, err == nil && exists && ok
 }
 
-// objects are all that the informer knows, in no order; they are not to be changed.
+// objects are all of the informer's objects, in no order; they must not be changed.
 func objects[T any](of toolscache.SharedInformer) (all []*T) {
 	for _, o := range of.GetStore().List() {
-		if t, is := o.(*T); is {
+		if t, ok := o.(*T); ok {
 			all = append(all, t)
 		}
 	}

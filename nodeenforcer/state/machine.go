@@ -15,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
-// Machine is where the enforcer runs, as far as the plan depends on it.
+// Machine is the machine that the enforcer runs on, as far as the plan depends on it.
 type Machine struct {
 	// CgroupRoot is where the host's cgroups are mounted, ProcRoot its /proc; empty: the plan is of another
 	// machine.
@@ -23,11 +23,11 @@ type Machine struct {
 	// KubeletRoot is the kubelet's folder, /var/lib/kubelet, for cpu_manager_state. Empty: not read.
 	KubeletRoot string
 	Version     cgroupfile.Version
-	// Driver is what the kubelet uses; empty: as its configuration says, or as the tree looks.
+	// Driver is the kubelet's cgroup driver; empty: the one of its configuration, or detected from the tree.
 	Driver plan.Driver
 }
 
-// DetectMachine looks at what is mounted.
+// DetectMachine detects the cgroup version from what is mounted.
 func DetectMachine(cgroupRoot, procRoot, kubeletRoot string) (Machine, error) {
 	version, err := cgroup.Detect(cgroupRoot)
 	if err != nil {
@@ -36,7 +36,7 @@ func DetectMachine(cgroupRoot, procRoot, kubeletRoot string) (Machine, error) {
 	return Machine{CgroupRoot: cgroupRoot, ProcRoot: procRoot, KubeletRoot: kubeletRoot, Version: version}, nil
 }
 
-// Node is what the plan needs to know.
+// Node is the input of the plan.
 func (m Machine) Node(s State) plan.Node {
 	n := plan.Node{
 		Name: s.Node.Name, Version: m.Version, Driver: m.driver(s),
@@ -56,7 +56,7 @@ func (m Machine) Node(s State) plan.Node {
 	return n
 }
 
-// driver is the kubelet's. Where its configuration is not known, the tree tells: only systemd names it kubepods.slice.
+// driver is the kubelet's. If its configuration is unknown it is detected from the tree: only systemd names a cgroup kubepods.slice.
 func (m Machine) driver(s State) plan.Driver {
 	if m.Driver != "" {
 		return m.Driver
@@ -86,7 +86,7 @@ func readCPUs(kubeletRoot string) (*plan.CPUManagerState, error) {
 	return plan.ParseCPUManagerState(text)
 }
 
-// LocalNode is this machine as a Node, where nobody has one: its CPUs and its memory.
+// LocalNode is this machine as a Node, for a plan without a Node object: its CPUs and its memory.
 func LocalNode(name, procRoot string) (*corev1.Node, error) {
 	memory, err := cgroup.MemTotal(procRoot)
 	if err != nil {
@@ -98,7 +98,7 @@ func LocalNode(name, procRoot string) (*corev1.Node, error) {
 	}}}, nil
 }
 
-// Cgroups are the machine's, as they are to be written under this driver. bus is the socket of the host's D-Bus or of its systemd.
+// Cgroups opens the machine's cgroups, for writes with this driver. bus is the socket of the host's D-Bus or of its systemd.
 func (m Machine) Cgroups(driver plan.Driver, bus string) (cgroup.Tree, error) {
 	var tree cgroup.Tree = cgroup.NewV2(m.CgroupRoot)
 	if m.Version == cgroupfile.V1 {

@@ -3,31 +3,27 @@ package state
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// State is what is known of the node at one moment.
+// State is the state of a node at one moment.
 type State struct {
 	Node   *corev1.Node
 	Policy *v1alpha1.NodePolicy // nil: none, so the node is only observed
-	// PolicyUnknown: nobody said yet which policies there are; that Policy is nil means nothing.
+	// PolicyUnknown: the policies are not synced yet; that Policy is nil means nothing.
 	PolicyUnknown bool
 	Pods          []*corev1.Pod
-	// Config is the kubelet's; nil: not known.
+	// Config is the kubelet's; nil: unknown.
 	Config *kubeletconfigv1beta1.KubeletConfiguration
-	// Guessed: the kubelet was asked for its configuration and never answered.
+	// Guessed: the kubelet never answered the request for its configuration, so that its defaults are assumed.
 	Guessed bool
-	// From says where it is from, for people.
+	// From names the source, for people.
 	From string
-	// Live: from the API server, and not from a checkpoint or a file.
+	// Live: it is from the API server, and not from a checkpoint or a file.
 	Live bool
 }
 
@@ -39,13 +35,30 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 	return &s.Policy.Spec
 }
 
-// Source knows the state of a node.
+// Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy is not known;
+// what the kubelet wrote is not restored as long as its configuration is only guessed.
+func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
+	mode := v1alpha1.NodeModeObserve
+	if s.PolicyUnknown {
+		return mode
+	}
+	if s.Policy != nil {
+		mode = s.Policy.Spec.Mode
+	}
+	mode = cmp.Or(set, mode)
+	if s.Guessed && mode == v1alpha1.NodeModeRepair {
+		return v1alpha1.NodeModeTune
+	}
+	return mode
+}
+
+// Source provides the state of a node.
 type Source interface {
-	// State is false as long as nothing is known.
+	// State is false until it is synced.
 	State() (State, bool)
-	// Changed has a value after the state changed.
+	// Changed receives a value after a change.
 	Changed() <-chan struct{}
-	// Start keeps the state until the context ends.
+	// Start keeps the state in sync until the context ends.
 	Start(ctx context.Context) error
 }
 
@@ -60,37 +73,3 @@ func (f *Fixed) Changed() <-chan struct{} { return nil }
 
 // Start is for Source.
 func (f *Fixed) Start(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// PolicyFor returns the heaviest policy that selects the node, ties by name; nil where none does. A policy whose selector does
-// not compile selects nothing, and is named in the error.
-func PolicyFor(node *corev1.Node, policies []*v1alpha1.NodePolicy) (*v1alpha1.NodePolicy, error) {
-	var errs []error
-	var selecting []*v1alpha1.NodePolicy
-	for _, p := range policies {
-		selector, err := selectorOf(p)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if selector.Matches(labels.Set(node.Labels)) {
-			selecting = append(selecting, p)
-		}
-	}
-	if len(selecting) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	return slices.MinFunc(selecting, func(a, b *v1alpha1.NodePolicy) int {
-		return cmp.Or(-cmp.Compare(a.Spec.Weight, b.Spec.Weight), cmp.Compare(a.Name, b.Name))
-	}), errors.Join(errs...)
-}
-
-func selectorOf(p *v1alpha1.NodePolicy) (labels.Selector, error) {
-	if p.Spec.NodeSelector == nil {
-		return labels.Everything(), nil
-	}
-	selector, err := p.Spec.NodeSelector.AsSelector()
-	if err != nil {
-		return nil, fmt.Errorf("NodePolicy %s: nodeSelector: %w", p.Name, err)
-	}
-	return selector, nil
-}

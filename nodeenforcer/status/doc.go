@@ -1,3 +1,3 @@
-// Package status is what the node enforcer tells of its node: conditions and a taint of the Node object (Keeper), Events that do not
-// flood the cluster (Events), metrics (Metrics), and the steps of evictions in metrics and log (NewRecorder). It decides nothing.
+// Package status reports the state of the node: conditions and a taint of the Node object (NodeUpdater), rate-limited Events (Events),
+// metrics (Metrics), and the steps of evictions in metrics and log (NewRecorder). It decides nothing.
 package status

@@ -30,8 +30,8 @@ type EventRecorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Events tells what happened on the node. A node that is in trouble has much to tell and must not flood the cluster with it:
-// what is beyond the limit is in the metrics and in the log all the same. A nil *Events tells nothing.
+// Events records Events about the node and its pods, at a limited rate: a node in trouble must not flood the cluster. What is beyond the
+// limit is dropped; metrics and log have it all the same. A nil *Events records nothing.
 type Events struct {
 	recorder EventRecorder
 	limit    *rate.Limiter
@@ -66,18 +66,18 @@ func clip(note string) string {
 	return strings.ToValidUTF8(note[:maxNote-3], "") + "..."
 }
 
-// GivenUp is about a file that is left alone from now on.
+// GivenUp records that a file is given up.
 func (e *Events) GivenUp(node *corev1.Node, v drift.Revert) {
 	e.tell(nodeReference(node), corev1.EventTypeWarning, "CgroupFileContested", "Repair",
 		v.File+" of "+v.String()+" was set to "+v.Wrote+" and reverted to "+v.Found+" again and again; it is left alone now")
 }
 
-// Evicting is about a pod that is chosen.
+// Evicting records that a pod is evicted.
 func (e *Events) Evicting(p *corev1.Pod, reason string) {
 	e.tell(podReference(p), corev1.EventTypeWarning, "Evicted", "Evict", reason)
 }
 
-// Pressure is about what the node is short of, sorted; nothing: that it is over.
+// Pressure records the resources under pressure, sorted; empty: that the pressure is over.
 func (e *Events) Pressure(node *corev1.Node, short []string, message string) {
 	if len(short) == 0 {
 		e.tell(nodeReference(node), corev1.EventTypeNormal, "PressureOver", "Observe", "no threshold of the NodePolicy is met any more, and the transition period is over")
@@ -95,10 +95,10 @@ func podReference(p *corev1.Pod) runtime.Object {
 	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}}
 }
 
-// reporter is who tells, in the words of events.k8s.io/v1.
+// reporter is the reportingController.
 const reporter = version.NodeEnforcer
 
-// eventsQueue is how many Events wait for an API server that is away; Events itself lets no more than eventsBurst through at once.
+// eventsQueue is how many Events are queued while the API server is unavailable; Events itself lets no more than eventsBurst through at once.
 const eventsQueue = 100
 
 // EventWriter is an EventRecorder that writes to the API server, one Event after the other. client-go's recorder (tools/events) does the
@@ -113,11 +113,11 @@ type EventWriter struct {
 	retry  wait.Backoff
 }
 
-// NewEventWriter writes nothing yet.
+// NewEventWriter writes nothing before Start.
 func NewEventWriter(client rest.Interface, clock clock.PassiveClock, log logr.Logger) (*EventWriter, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name who tells Events: %w", err)
+		return nil, fmt.Errorf("name the reporter of events: %w", err)
 	}
 	return &EventWriter{
 		client: client, clock: clock, log: log, host: host, queue: make(chan *eventsv1.Event, eventsQueue),
@@ -125,11 +125,11 @@ func NewEventWriter(client rest.Interface, clock clock.PassiveClock, log logr.Lo
 	}, nil
 }
 
-// Eventf is for EventRecorder. It never waits: what the queue does not hold is dropped.
+// Eventf is for EventRecorder. It never blocks: if the queue is full the Event is dropped.
 func (w *EventWriter) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	about, err := meta.Accessor(regarding)
 	if err != nil {
-		w.log.Error(err, "an Event is about nothing", "reason", reason)
+		w.log.Error(err, "failed to record event, its object has no metadata", "reason", reason)
 		return
 	}
 	version, of := regarding.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
@@ -148,14 +148,14 @@ func (w *EventWriter) Eventf(regarding, _ runtime.Object, kind, reason, action, 
 	select {
 	case w.queue <- event:
 	default:
-		w.log.Info("an Event is dropped: the API server takes none", "reason", reason, "about", about.GetName())
+		w.log.Info("dropping event, the queue is full", "reason", reason, "object", about.GetName())
 	}
 }
 
 // eventTimeout is for one request.
 const eventTimeout = 10 * time.Second
 
-// Start writes until the context ends. What the API server refuses is dropped, what it did not answer is tried again.
+// Start writes Events until the context ends. One that the API server refuses is dropped; one that it did not answer is retried.
 func (w *EventWriter) Start(ctx context.Context) error {
 	for {
 		select {
@@ -163,7 +163,7 @@ func (w *EventWriter) Start(ctx context.Context) error {
 			return nil
 		case event := <-w.queue:
 			if err := w.write(ctx, event); err != nil && ctx.Err() == nil {
-				w.log.Error(err, "an Event is not told")
+				w.log.Error(err, "failed to write event")
 			}
 		}
 	}
@@ -183,10 +183,10 @@ func (w *EventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 	if last == nil || apierrors.IsAlreadyExists(last) { // an answer was lost
 		return nil
 	}
-	return fmt.Errorf("tell %s of %s %s: %w", event.Reason, event.Regarding.Kind, event.Regarding.Name, last)
+	return fmt.Errorf("write event %s of %s %s: %w", event.Reason, event.Regarding.Kind, event.Regarding.Name, last)
 }
 
-// refused says that the API server would say the same again.
+// refused says whether a retry would be refused again.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -126,10 +126,10 @@ func TestEventWriterTrouble(t *testing.T) {
 		told  int // Events
 		says  string
 	}{
-		"not permitted":             {[]int{403}, 2, 1, "tell Evicted of Pod web"},
+		"not permitted":             {[]int{403}, 2, 1, "write event Evicted of Pod web"},
 		"trouble that passes":       {[]int{500, 503}, 4, 2, ""},
 		"an answer that got lost":   {[]int{500, 409}, 3, 1, ""},
-		"trouble that does not end": {[]int{500, 500, 500, 500}, 5, 1, "tell Evicted of Pod web"},
+		"trouble that does not end": {[]int{500, 500, 500, 500}, 5, 1, "write event Evicted of Pod web"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &eventsAPI{codes: tc.codes}
@@ -157,7 +157,7 @@ func TestEventWriterDrops(t *testing.T) {
 	for i := range eventsQueue + 3 {
 		w.Eventf(nodeReference(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}), nil, "Normal", "R", "A", "%s", "n")
 	}
-	if len(w.queue) != eventsQueue || log.Count("is dropped") != 3 {
+	if len(w.queue) != eventsQueue || log.Count("dropping event") != 3 {
 		t.Errorf("%d wait, logged %q", len(w.queue), log.Lines())
 	}
 }

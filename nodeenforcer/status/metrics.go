@@ -48,7 +48,7 @@ type Metrics struct {
 	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 
-	// As last told, by label; the evictor's alone.
+	// The series as last set, by label. Only the evictor uses them.
 	left  map[unit]map[string]float64
 	sees  map[string]float64
 	short map[string]float64
@@ -60,8 +60,8 @@ const (
 	scopeChanged = "changed"
 )
 
-// alerted are the steps that an alert counts from the first one on (deploy/monitoring/rules.yaml). The others get a series when they
-// are first taken: there are many, on each node.
+// alerted are the steps that an alert counts from the first one on (deploy/monitoring/rules.yaml). The others get a series with their
+// first step, since there are many on each node.
 func alerted() []terminate.Step {
 	return []terminate.Step{
 		terminate.StepGone, terminate.StepLate, terminate.StepBlind, terminate.StepGaveUp, terminate.StepNotSignalled, terminate.StepNotKilled,
@@ -72,43 +72,43 @@ func alerted() []terminate.Step {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rounds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "podgrace_node_round_seconds", Help: "Duration of a comparison of the cgroups with their plan, by its scope: full, or changed (only what is planned anew).",
+			Name: "podgrace_node_round_seconds", Help: "Duration of reconciling the node's cgroups with their plan, by scope: full (all cgroups), or changed (only those whose plan changed).",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 		}, []string{"scope"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_node_writes_total", Help: "Files of cgroups, and oom_score_adj of processes, that were written, by file and by who else writes it.",
+			Name: "podgrace_node_writes_total", Help: "Writes of cgroup files and of processes' oom_score_adj, by file and by the file's regular owner (nobody, kubelet, runtime).",
 		}, []string{"file", "owner"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "podgrace_node_round_failures_total", Help: "Comparisons in which something could not be read or written.",
+			Name: "podgrace_node_round_failures_total", Help: "Reconciliations in which something could not be read or written.",
 		}),
 		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_drift_files", Help: "Files that held something else than planned in the last full comparison, by who else writes them and why they were left so (reason is empty where they were written).",
+			Name: "podgrace_node_drift_files", Help: "Cgroup files that differed from their plan in the last full reconciliation, by regular owner and by the reason for which they were not written (empty if they were).",
 		}, []string{"owner", "reason"}),
 		givenUp: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "podgrace_node_given_up_files_total", Help: "Files that are left alone because somebody else kept reverting them.",
+			Name: "podgrace_node_given_up_files_total", Help: "Cgroup files given up because another writer kept reverting them.",
 		}),
 		groups: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_cgroups", Help: "Planned cgroups, by level.",
+			Name: "podgrace_node_cgroups", Help: "Cgroups in the plan, by level.",
 		}, []string{"level"}),
 		pressure: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure as the NodePolicy's thresholds say, by resource.",
+			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure by the NodePolicy's thresholds, by resource.",
 		}, []string{"resource"}),
 		available: map[unit]*prometheus.GaugeVec{}, left: map[unit]map[string]float64{},
 		known: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal of the thresholds that is measured, 0 for one that can't be: nothing is evicted for it.",
+			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal with a threshold that is measured, 0 for one that can't be: no pod is evicted for it.",
 		}, []string{"signal"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_node_eviction_steps_total", Help: "Steps of evictions, by kind (Soft or Hard) and step. An eviction has several; step Gone counts the pods that were stopped.",
 		}, []string{"kind", "step"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to a step of it.",
+			Name: "podgrace_node_eviction_seconds", Help: "Time from the decision to evict a pod to each step of its eviction.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}, []string{"kind", "step"}),
 	}
 	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.known, m.steps, m.latency)
 	for _, u := range []unit{inBytes, inInodes, inProcesses} {
 		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is left of each signal of the thresholds that counts " + string(u) + ".",
+			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is available of each signal with a threshold, in " + string(u) + ".",
 		}, []string{"signal"})
 		registry.MustRegister(m.available[u])
 	}
@@ -116,7 +116,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// begin has series there from the start, so that the first event is an increase, and that none at all can be told from no series.
+// begin creates series at the start, so that the first event is an increase, and zero events differ from a missing series.
 func (m *Metrics) begin() {
 	m.rounds.WithLabelValues(scopeFull)
 	m.rounds.WithLabelValues(scopeChanged)
@@ -127,8 +127,8 @@ func (m *Metrics) begin() {
 	}
 }
 
-// Round counts a round: how long it took, what it wrote, gave up and missed; of a full one also what differs.
-func (m *Metrics) Round(r repair.Round, err error) {
+// ObserveRound records a round: its duration, writes, files given up and failure; of a full round also the drift.
+func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	if m == nil {
 		return
 	}
@@ -156,9 +156,9 @@ func (m *Metrics) Round(r repair.Round, err error) {
 	}
 }
 
-// Measured tells what is left of which signals, which could not be measured, and what is short. What no threshold asks for any more is
-// not told any more.
-func (m *Metrics) Measured(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
+// ObserveSignals records what is available of each signal, which signals can't be measured, and which resources are under pressure. Series of
+// signals that have no threshold any more are deleted.
+func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
 		return
 	}
@@ -183,7 +183,7 @@ func (m *Metrics) Measured(thresholds pressure.Thresholds, signals pressure.Sign
 	m.short = tell(m.pressure, m.short, short)
 }
 
-// sees has 1 for each signal of the thresholds that is known, and 0 for one that is not.
+// sees has 1 for each signal with a threshold that is measured, and 0 for one that can't be.
 func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]float64 {
 	known := map[string]float64{}
 	for _, t := range thresholds.List {
@@ -198,11 +198,11 @@ func sees(thresholds pressure.Thresholds, verdict pressure.Verdict) map[string]f
 	return known
 }
 
-// tell sets one series for each label, and drops those that were told and are not there: never for a moment one that stays. It returns
-// what it told.
+// tell sets one series for each label, and deletes those that were set before and are not among them. A series that stays is never
+// missing in between. It returns what it set.
 func tell(g *prometheus.GaugeVec, told, values map[string]float64) map[string]float64 {
 	for label := range told {
-		if _, stays := values[label]; !stays {
+		if _, ok := values[label]; !ok {
 			g.DeleteLabelValues(label)
 		}
 	}
@@ -220,7 +220,7 @@ func (m *Metrics) evicting(r terminate.Record) {
 	m.latency.WithLabelValues(r.Kind.Label(), string(r.Step)).Observe(r.After.Seconds())
 }
 
-// NewRecorder tells each step of an eviction to the metrics and the log.
+// NewRecorder records each step of an eviction in the metrics and the log.
 func NewRecorder(m *Metrics, log logr.Logger) terminate.Recorder { return recorder{m, log} }
 
 type recorder struct {
@@ -233,7 +233,7 @@ func (r recorder) Record(pod terminate.Ref, step terminate.Record) {
 	r.metrics.evicting(step)
 	log := r.log.WithValues("pod", pod.String(), "step", step.Step, "kind", step.Kind.Label(), "afterMilliseconds", step.After.Milliseconds(), "container", step.Container, "try", step.Try)
 	if step.Err != nil {
-		log = log.WithValues("trouble", step.Err.Error())
+		log = log.WithValues("err", step.Err.Error())
 	}
-	log.Info("eviction", "message", step.Message)
+	log.Info("eviction step", "message", step.Message)
 }

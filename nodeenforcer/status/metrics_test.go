@@ -28,13 +28,13 @@ func TestMetricsOfRounds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := NewMetrics(registry)
 	tree := &plan.Tree{Groups: []plan.Group{{Level: plan.LevelKubepods}, {Level: plan.LevelPod}, {Level: plan.LevelPod}}}
-	m.Round(repair.Round{
+	m.ObserveRound(repair.Round{
 		Tree: tree, Full: true, Took: time.Second, Reverts: make([]drift.Revert, 2),
 		Written:   []drift.Operation{{File: "cpu.weight", Owner: plan.Kubelet}, {File: "cpu.weight", Owner: plan.Kubelet}},
 		Diff:      drift.Difference{Drift: []drift.Drift{{Owner: plan.Kubelet}, {Owner: plan.Kubelet, Why: drift.WhyUsage}}},
 		Processes: drift.ProcessDifference{Drift: []drift.Drift{{Owner: plan.Runtime, Why: drift.WhyRival}}},
 	}, errors.New("trouble"))
-	m.Round(repair.Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
+	m.ObserveRound(repair.Round{Tree: tree, Written: []drift.Operation{{File: "io.weight", Owner: plan.Nobody}}}, nil) // a partial one does not see all drift
 	want := []string{
 		`podgrace_node_cgroups level="container" 0`,
 		`podgrace_node_cgroups level="kubepods" 1`,
@@ -54,12 +54,12 @@ func TestMetricsOfRounds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	m.Round(repair.Round{Tree: &plan.Tree{}, Full: true}, nil)
+	m.ObserveRound(repair.Round{Tree: &plan.Tree{}, Full: true}, nil)
 	if lines := statetest.Gathered(t, registry); slices.ContainsFunc(lines, func(l string) bool { return len(l) > 23 && l[:23] == "podgrace_node_drift_fil" }) {
 		t.Errorf("drift that is no more is still told: %v", lines)
 	}
 	var nobody *Metrics
-	nobody.Round(repair.Round{}, nil)
+	nobody.ObserveRound(repair.Round{}, nil)
 }
 
 // An enforcer that never compares anything, because it does not know its pods, tells that it compared nothing.
@@ -130,7 +130,7 @@ func TestMetricsOfSignals(t *testing.T) {
 		{stall, nil, pressure.Verdict{}, []string{`podgrace_node_eviction_signal_known signal="memory.stall" 1`, `podgrace_node_eviction_signal_known signal="pid.available" 1`}},
 		{pressure.Thresholds{}, nil, pressure.Verdict{}, nil}, // a policy without thresholds
 	} {
-		m.Measured(step.thresholds, step.signals, step.verdict)
+		m.ObserveSignals(step.thresholds, step.signals, step.verdict)
 		got := slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool {
 			return !strings.HasPrefix(l, "podgrace_node_eviction_signal_") && !strings.HasPrefix(l, "podgrace_node_pressure")
 		})

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
@@ -28,22 +29,22 @@ const (
 	// ConditionPressure is True while the node is under pressure as the NodePolicy's thresholds say.
 	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
 	// ConditionEnforced is True while every file that the mode covers holds what was planned.
-	ConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
+	ConditionEnforced corev1.NodeConditionType = enforcement.ConditionEnforced
 )
 
-// NodeStatus is what we say of the node.
+// NodeStatus is what the enforcer reports in the Node object.
 type NodeStatus struct {
-	// PressureUnknown and EnforcedUnknown: that is not known yet, and what the Node says of it stays as it is.
+	// PressureUnknown and EnforcedUnknown: not observed yet, and the Node keeps the condition (and the taint) that it has.
 	PressureUnknown, EnforcedUnknown bool
-	// Pressure is what is short: memory, disk, pid; sorted. Empty: nothing.
+	// Pressure is the resources under pressure: memory, disk, pid; sorted. Empty: none.
 	Pressure []string
-	// Message tells what the pressure is, for people.
+	// Message says which thresholds are met, for people.
 	Message string
-	// Unenforced is why not every file holds what was planned; empty: all do.
+	// Unenforced is why a file does not hold its planned value; empty: all do.
 	Unenforced string
 }
 
-// apply changes a Node object, and says whether that changed anything.
+// apply updates a Node object, and says whether its spec and its status changed.
 func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) {
 	before := node.DeepCopy()
 	if !s.PressureUnknown {
@@ -66,7 +67,7 @@ func condition(kind corev1.NodeConditionType, holds bool, unless, reason, otherw
 	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message}
 }
 
-// setCondition leaves a condition that says the same untouched: its heartbeat would be a write every round for nothing.
+// setCondition does not touch a condition that is the same: a new heartbeat would be a write in every round, for nothing.
 func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
 	c.Message = clip(c.Message)
 	c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
@@ -85,7 +86,7 @@ func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
 	node.Status.Conditions[i] = c
 }
 
-// Unenforced is why not every file that the mode covers holds what was planned; empty where all do.
+// Unenforced is why a file that the mode covers does not hold its planned value; empty if all do.
 func Unenforced(r repair.Round) string {
 	first, others := "", 0
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
@@ -119,8 +120,7 @@ type Writer struct {
 	Now   func() time.Time
 }
 
-// Write makes the Node say it; it writes nothing where it does already. Other writers of the same Node are never overwritten: a
-// conflict is an error, and the next round's matter.
+// Write updates the Node, if it differs. Other writers' changes are never overwritten: a conflict is an error, and is retried.
 func (w *Writer) Write(ctx context.Context, s NodeStatus) error {
 	node, err := w.Nodes.Get(ctx, w.Name)
 	if err != nil {
@@ -153,10 +153,9 @@ func (w *Writer) patch(ctx context.Context, kind types.PatchType, patch map[stri
 	return w.Nodes.Patch(ctx, w.Name, kind, text, subresources...)
 }
 
-// Keeper keeps the Node object saying what is so. What could not be written is tried again; only the last word counts. What
-// nobody has said yet is left as the Node has it: a taint from before a restart stays until it is known that it is over. A nil
-// *Keeper is told in vain.
-type Keeper struct {
+// NodeUpdater keeps the Node object up to date. A failed write is retried, with the latest status. What was not observed yet stays as the
+// Node has it: a taint from before a restart stays until it is known that the pressure is over. A nil *NodeUpdater does nothing.
+type NodeUpdater struct {
 	writer *Writer
 	clock  clock.WithTicker
 	log    logr.Logger
@@ -166,31 +165,31 @@ type Keeper struct {
 	status NodeStatus
 }
 
-// NewKeeper writes nothing yet.
-func NewKeeper(writer *Writer, clock clock.WithTicker, log logr.Logger) *Keeper {
-	return &Keeper{
+// NewNodeUpdater writes nothing before Start.
+func NewNodeUpdater(writer *Writer, clock clock.WithTicker, log logr.Logger) *NodeUpdater {
+	return &NodeUpdater{
 		writer: writer, clock: clock, log: log, news: make(chan struct{}, 1), status: NodeStatus{PressureUnknown: true, EnforcedUnknown: true},
 	}
 }
 
-// Enforced says why not every file holds what was planned; empty: all do.
-func (k *Keeper) Enforced(unless string) {
+// SetEnforced sets why a file does not hold its planned value; empty: all do.
+func (k *NodeUpdater) SetEnforced(unless string) {
 	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
 }
 
-// Pressure says what is short, sorted; nothing: no pressure.
-func (k *Keeper) Pressure(short []string, message string) {
+// SetPressure sets the resources under pressure, sorted; empty: no pressure.
+func (k *NodeUpdater) SetPressure(short []string, message string) {
 	k.set(func(s *NodeStatus) { s.Pressure, s.Message, s.PressureUnknown = slices.Clone(short), message, false })
 }
 
-// Status is what the Node is made to say.
-func (k *Keeper) Status() NodeStatus {
+// Status is what the Node is to report.
+func (k *NodeUpdater) Status() NodeStatus {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.status
 }
 
-func (k *Keeper) set(change func(*NodeStatus)) {
+func (k *NodeUpdater) set(change func(*NodeStatus)) {
 	if k == nil {
 		return
 	}
@@ -199,7 +198,7 @@ func (k *Keeper) set(change func(*NodeStatus)) {
 	before := k.status
 	change(&k.status)
 	if apiequality.Semantic.DeepEqual(before, k.status) {
-		return // to look at the Node for nothing would be a request a round
+		return // else every round would read the Node for nothing
 	}
 	select {
 	case k.news <- struct{}{}:
@@ -207,16 +206,16 @@ func (k *Keeper) set(change func(*NodeStatus)) {
 	}
 }
 
-// statusEvery is how often a Node object is made to say the same again: somebody may have taken our taint away.
+// statusEvery is how often the Node object is checked without news: somebody may have removed our taint.
 const statusEvery = time.Minute
 
 // Start writes until the context ends.
-func (k *Keeper) Start(ctx context.Context) error {
+func (k *NodeUpdater) Start(ctx context.Context) error {
 	retry := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 7, Cap: statusEvery}
 	for backoff := retry; ; {
 		pause := statusEvery
 		if err := k.write(ctx, k.Status()); err != nil && ctx.Err() == nil {
-			k.log.Error(err, "the Node does not say how it is; trying again")
+			k.log.Error(err, "failed to update the Node's conditions and taint, retrying")
 			pause = backoff.Step()
 		} else {
 			backoff = retry
@@ -233,7 +232,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 // statusTimeout is for one write; the taint must not wait for an API server that hangs.
 const statusTimeout = 10 * time.Second
 
-func (k *Keeper) write(ctx context.Context, s NodeStatus) error {
+func (k *NodeUpdater) write(ctx context.Context, s NodeStatus) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	return k.writer.Write(ctx, s)

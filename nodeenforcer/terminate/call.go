@@ -6,7 +6,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// call is what was asked of the API server for the present kind.
+// call is the request to the API server for the present kind.
 type call struct {
 	number   int
 	inFlight bool
@@ -15,20 +15,20 @@ type call struct {
 	tries          int
 	// ready is when the next try is due.
 	ready time.Duration
-	// maybe: one without an answer may have been accepted.
+	// maybe: a request without an answer may have been accepted.
 	maybe bool
 	// marked: the condition DisruptionTarget is set.
 	marked bool
 }
 
-// budget is what is known of a disruption budget that forbade it.
+// budget is what is known of a disruption budget that forbade the eviction.
 type budget struct {
 	times   int
 	until   time.Duration
 	message string
 }
 
-// request sends the present kind's request, until it is accepted with the present grace period.
+// request sends the request of the present kind, again until it is accepted with the present grace period.
 func (s *State) request(now time.Duration) []Action {
 	c := &s.call
 	switch {
@@ -51,7 +51,7 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 	s.dying = s.dying || e.Verdict == Accepted
 	s.removed = s.removed || e.Verdict == Gone
 	if e.Call != s.call.number || !s.call.inFlight || s.phase != active {
-		return nil // of a softer kind, or too late; what counts of it is taken
+		return nil // the answer to a softer request, or one that came too late: nothing else of it counts
 	}
 	c := &s.call
 	c.inFlight, c.marked = false, e.Unmarked == nil
@@ -77,7 +77,7 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 	return nil
 }
 
-// kubeletBegins: from now on the kubelet may be stopping the pod, so its whole time is the latest deadline.
+// kubeletBegins sets the deadline: from now on the kubelet may be stopping the pod, and gets its whole time for that.
 func (s *State) kubeletBegins(now time.Duration) {
 	latest := now + s.kubelet + s.limits.Margin
 	if s.local.deadline == 0 || latest < s.local.deadline {
@@ -85,8 +85,8 @@ func (s *State) kubeletBegins(now time.Duration) {
 	}
 }
 
-// refuse ends an attempt that a budget forbids. The victim is remembered for a while, so that asking again at once does not ask
-// the API server.
+// refuse ends an attempt that a disruption budget forbids. The victim is kept for a while, so that a request that comes again at once is not
+// sent to the API server.
 func (s *State) refuse(e Answered, now time.Duration) []Action {
 	b := &s.budget
 	b.times++

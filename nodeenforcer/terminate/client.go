@@ -29,7 +29,7 @@ const ReasonEvicted = "EvictionByNodeEnforcer"
 
 var errOffline = errors.New("there is no API server")
 
-// Client is the API by client-go. It never retries by itself: client-go would wait out up to ten Retry-After within one call
+// Client is the API through client-go. It never retries by itself: client-go would wait out up to ten Retry-After within one call
 // (rest/with_retry.go, 0.36.3), and the time of each answer counts here.
 type Client struct {
 	core  rest.Interface
@@ -108,8 +108,8 @@ func (c *Client) replaced(ctx context.Context, pod Ref) bool {
 	return apierrors.IsNotFound(err) || err == nil && now.UID != pod.UID
 }
 
-// verdict sorts an error. What the server did not refuse in so many words, or can't have got, may have been accepted: a 500 or
-// 504 can come after etcd has written.
+// verdict classifies an error. A request that the server did not expressly refuse, and may have received, may have been accepted: a 500 or
+// 504 can come after the write to etcd.
 func verdict(err error) Verdict {
 	var status apierrors.APIStatus
 	var dial *net.OpError
@@ -131,17 +131,17 @@ func verdict(err error) Verdict {
 // String is namespace/name (UID).
 func (r Ref) String() string { return fmt.Sprintf("%s (%s)", r.NamespacedName, r.UID) }
 
-// API is what is asked of the API server. Each request is for one UID, and touches no other pod of that name.
+// API is the requests to the API server. Each is for one UID, and does not touch another pod of that name.
 type API interface {
-	// Evict asks for a graceful end that disruption budgets may forbid.
+	// Evict deletes the pod gracefully, unless a disruption budget forbids it.
 	Evict(ctx context.Context, pod Ref, graceSeconds int64) Answer
-	// Delete ends the pod gracefully, whatever budgets say.
+	// Delete deletes the pod gracefully, whatever disruption budgets say.
 	Delete(ctx context.Context, pod Ref, graceSeconds int64) Answer
 	// Mark sets the pod's condition DisruptionTarget, with a message for a person.
 	Mark(ctx context.Context, pod Ref, message string) error
 }
 
-// Answer is what became of a request.
+// Answer is the result of a request.
 type Answer struct {
 	Verdict Verdict
 	// RetryAfter is what the API server asks for; 0: nothing.

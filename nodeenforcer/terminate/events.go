@@ -11,18 +11,18 @@ type Event interface {
 	learn(s *State, now time.Duration) []Action
 }
 
-// Asked is a request. A second one can only tighten: from Soft to Hard, or to a shorter grace period.
+// Asked is a request to evict. A second one can only tighten the first: from Soft to Hard, or to a shorter grace period.
 type Asked struct {
 	Kind         eviction.Kind
 	GraceSeconds int64
 	// Kubelet is its whole time for this pod at that grace period: KubeletTime.
 	Kubelet time.Duration
 	Contain bool
-	// Slack in bytes is what it may grow by once it is being deleted, for its hooks.
+	// Slack is by how many bytes it may grow once its deletion is accepted, for its hooks.
 	Slack int64
 }
 
-// Answered is what became of the request to the API server with that number.
+// Answered is the result of the request to the API server with that number.
 type Answered struct {
 	Call int
 	Answer
@@ -81,13 +81,13 @@ type Killed struct {
 // Removed says that the pod's object is gone from the API, or has another UID.
 type Removed struct{}
 
-// Released says that the reason is over: what was not accepted by the API server is given up.
+// Released says that the pressure is over: an eviction that the API server has not accepted is withdrawn.
 type Released struct{}
 
 // Stopped says that the agent ends.
 type Stopped struct{}
 
-// Tick says that it is time to decide anew.
+// Tick says that the time of State.Wake has come.
 type Tick struct{}
 
 func (Tick) learn(*State, time.Duration) []Action { return nil }
@@ -147,7 +147,7 @@ func (Term) isAction()    {}
 func (Kill) isAction()    {}
 func (Report) isAction()  {}
 
-// Recorder hears every step, in order for each victim. It must not block, nor call the Terminator.
+// Recorder gets every step, in order for each victim. It must not block, nor call the Terminator.
 type Recorder interface {
 	Record(ref Ref, r Record)
 }
@@ -156,13 +156,13 @@ type Recorder interface {
 type Record struct {
 	Step Step
 	Kind eviction.Kind
-	// After is the time since this kind of eviction was asked for.
+	// After is the time since this kind of eviction was requested.
 	After time.Duration
 	// Container is the name of its cgroup, for steps of containers.
 	Container string
 	// Try counts requests, restarts and kills from 1.
 	Try int
-	// RetryAfter of Refused: not before that it makes sense to ask again.
+	// RetryAfter of Refused: how long not to ask again.
 	RetryAfter time.Duration
 	// Message for a person. Err is what failed.
 	Message string
@@ -185,7 +185,7 @@ const (
 	StepNotRestored Step = "NotRestored"
 	// StepAccepted by the API server: the kubelet stops the pod. With an error the condition DisruptionTarget could not be set.
 	StepAccepted Step = "Accepted"
-	// StepTrouble with the API server; it is tried again.
+	// StepTrouble: the request failed; it is retried.
 	StepTrouble Step = "Trouble"
 	// StepRefused by a disruption budget: no harm was done.
 	StepRefused Step = "Refused"
@@ -210,11 +210,11 @@ const (
 
 	// StepGone: the pod was stopped.
 	StepGone Step = "Gone"
-	// StepVanished: it ended without us.
+	// StepVanished: the pod ended before anything was done to it.
 	StepVanished Step = "Vanished"
 	// StepGaveUp: the API server could not be reached in time for a soft eviction.
 	StepGaveUp Step = "GaveUp"
-	// StepForgotten: a refused eviction was not asked for again.
+	// StepForgotten: a refused eviction was not requested again.
 	StepForgotten Step = "Forgotten"
 	// StepReleased: the caller withdrew it. StepAbandoned: the agent ended.
 	StepReleased  Step = "Released"

@@ -7,9 +7,9 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// local is the sequence without the kubelet. It is for hard evictions only.
+// local is the local sequence: stop signal, grace period, SIGKILL, without the kubelet. Only hard evictions have it.
 type local struct {
-	// deadline is when it begins at the latest (for Soft: when the kubelet is late). It only gets earlier.
+	// deadline is when it begins at the latest (for Soft: when the kubelet counts as late). It is never moved to a later time.
 	deadline time.Duration
 	begun    bool
 	late     bool // StepLate was reported
@@ -19,7 +19,7 @@ type local struct {
 	containers []container
 }
 
-// container is one life of a container: started again it has another id.
+// container is one run of a container: a restarted one has another id.
 type container struct {
 	id    string
 	order int
@@ -42,8 +42,8 @@ const (
 	killed
 )
 
-// appear takes up a container. One that comes after the local sequence began was started by the kubelet: it is stopped again,
-// later each time.
+// appear adds a container. One that appears after the local sequence began was restarted by the kubelet: it is stopped again, with a
+// back-off.
 func (s *State) appear(seen Seen, now time.Duration) []Action {
 	c := container{id: seen.ID, order: seen.Order}
 	var actions []Action
@@ -56,7 +56,7 @@ func (s *State) appear(seen Seen, now time.Duration) []Action {
 	return actions
 }
 
-// beginLocal says when the kubelet's time is over.
+// beginLocal begins the local sequence when the kubelet's time has passed.
 func (s *State) beginLocal(now time.Duration) (actions []Action) {
 	l := &s.local
 	if s.phase != active || l.begun || l.deadline == 0 || len(l.containers) == 0 {
@@ -79,8 +79,8 @@ func (s *State) beginLocal(now time.Duration) (actions []Action) {
 	return append(actions, s.report(now, Record{Step: StepLocal, Message: reason}))
 }
 
-// localReason is empty while the kubelet may still be at it. A request on its way, or one without an answer, may have reached
-// it.
+// localReason is why the local sequence begins; empty while the kubelet may still be stopping the pod. A request in flight, or one without an
+// answer, may have reached the API server, and so the kubelet.
 func (s *State) localReason(now time.Duration) string {
 	if now >= s.local.deadline {
 		return "the kubelet's whole time is over"
@@ -95,7 +95,7 @@ func (s *State) localReason(now time.Duration) string {
 	return "the API server accepts nothing"
 }
 
-// stopContainers does what is due for each container: its stop signal, and SIGKILL when its grace period is over.
+// stopContainers does what is due for each container: its stop signal, and SIGKILL once its grace period has passed.
 func (s *State) stopContainers(now time.Duration) (actions []Action) {
 	if s.phase != active || !s.local.begun {
 		return nil
@@ -121,7 +121,7 @@ func (s *State) stopContainers(now time.Duration) (actions []Action) {
 	return actions
 }
 
-// step is the next one for a container that is due.
+// step is the next action for a container that is due.
 func (c *container) step() Action {
 	c.tries++
 	if c.stage == living {
@@ -142,9 +142,8 @@ func (s *State) turn(c *container) time.Duration {
 	return s.local.began + time.Duration(s.graceSeconds)*time.Second
 }
 
-// stopping says if the local sequence is still within its time: a signal is on its way, or the last one was sent so shortly ago that its
-// process may be giving its memory back (a gigabyte takes most of a second on a machine that is busy). What the kubelet started again
-// is no excuse.
+// stopping says whether the local sequence is still within its time: a signal is being sent, or the last one was sent so recently that the
+// process may still be freeing its memory (a gigabyte takes most of a second on a busy machine). Restarts by the kubelet do not extend it.
 func (s *State) stopping(now time.Duration) bool {
 	if !s.local.begun || s.local.restarts > 0 {
 		return false
@@ -199,4 +198,79 @@ func (e Killed) learn(s *State, now time.Duration) []Action {
 		r.Step = StepNotKilled
 	}
 	return []Action{s.report(now, r)}
+}
+
+// holding is the state of the pod's memory.high.
+type holding struct {
+	stage holdStage
+	// first is what Contain wrote. due: the limit may be raised now. loose: it is not raised any further. told: StepLoosened was reported.
+	first            string
+	due, loose, told bool
+	was, wrote       string
+}
+
+const (
+	free holdStage = iota
+	containing
+	held
+	loosening
+	restoring
+	over // not contained, or restored: not retried
+)
+
+type holdStage int
+
+// containment stops the victim's growth once, if a hard eviction asks for it. The kubelet starts the pod's hooks when the API server has
+// accepted the deletion, and not before: from then on the limit is raised by the hooks' slack, one instalment with each observation. If all
+// of it came at once, processes that grow could use it up before the hooks start.
+func (s *State) containment(time.Duration) []Action {
+	h := &s.holding
+	switch {
+	case s.phase != active || !s.contain:
+	case h.stage == free:
+		h.stage = containing
+		return []Action{Contain{}}
+	case h.stage == held && h.due && !h.loose && s.dying && s.slack > 0:
+		h.stage, h.due = loosening, false
+		return []Action{Loosen{Was: h.was, First: h.first, Wrote: h.wrote, Slack: s.slack}}
+	}
+	return nil
+}
+
+func (e Contained) learn(s *State, now time.Duration) []Action {
+	switch {
+	case e.Err != nil:
+		s.holding = holding{stage: over}
+		return []Action{s.report(now, Record{Step: StepNotContained, Err: e.Err})}
+	case e.Wrote == "":
+		s.holding = holding{stage: over}
+		return []Action{s.report(now, Record{Step: StepContained, Message: "memory.high is not above its usage already"})}
+	}
+	s.holding = holding{stage: held, was: e.Was, wrote: e.Wrote, first: e.Wrote, due: true}
+	return []Action{s.report(now, Record{Step: StepContained, Message: "memory.high " + e.Wrote})}
+}
+
+func (e Loosened) learn(s *State, now time.Duration) []Action {
+	h := &s.holding
+	h.stage, h.loose = held, e.Done || e.Err != nil
+	if e.Err != nil {
+		return []Action{s.report(now, Record{Step: StepNotLoosened, Err: e.Err})}
+	}
+	if e.Wrote == "" {
+		return nil
+	}
+	h.wrote = e.Wrote
+	if h.told {
+		return nil
+	}
+	h.told = true
+	return []Action{s.report(now, Record{Step: StepLoosened, Message: "memory.high " + e.Wrote})}
+}
+
+func (e Restored) learn(s *State, now time.Duration) []Action {
+	s.holding.stage = over
+	if e.Err != nil {
+		return []Action{s.report(now, Record{Step: StepNotRestored, Err: e.Err})}
+	}
+	return []Action{s.report(now, Record{Step: StepRestored})}
 }

@@ -93,3 +93,23 @@ func (w *world) honest(i int) {
 		w.next(terminate.Killed{ID: a.ID})
 	}
 }
+
+// A request whose kind nobody set is a soft eviction: it asks the Eviction API, and neither deletes nor signals, however long it takes.
+func TestNoKindIsSoft(t *testing.T) {
+	s, actions := terminate.Next(terminate.NewState(terminate.DefaultLimits()), 0, terminate.Asked{GraceSeconds: 1, Contain: true})
+	evicts := false
+	for now := time.Duration(0); now < time.Minute; now += time.Second {
+		for _, a := range actions {
+			switch a.(type) {
+			case terminate.Evict:
+				evicts = true
+			case terminate.Delete, terminate.Contain, terminate.Term, terminate.Kill:
+				t.Errorf("after %s: %#v", now, a)
+			}
+		}
+		s, actions = terminate.Next(s, now, terminate.Tick{})
+	}
+	if !evicts {
+		t.Error("the Eviction API is not asked")
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// Request asks for the end of a pod.
+// Request asks for the termination of a pod.
 type Request struct {
 	// Pod as last seen: its UID, its containers and their ids count.
 	Pod *corev1.Pod
@@ -22,7 +22,7 @@ type Request struct {
 	// GraceSeconds is what the kind promises: for Soft min(policy's maximum, pod's own), for Hard the policy's. Less than 1
 	// counts as 1: 0 would be a force delete.
 	GraceSeconds int64
-	// Contain says that memory is short, so that a hard eviction stops the pod's growth first. On v1 it has no effect.
+	// Contain says that the node is short of memory, so that a hard eviction first stops the pod's growth. It has no effect with cgroup v1.
 	Contain bool
 	// Left in bytes is how much of the node's memory its hooks may be measured by (Slack); less than 0: not known.
 	Left int64
@@ -48,7 +48,7 @@ func (r *Request) asked() Asked {
 	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left)}
 }
 
-// Ref names a pod and its very life.
+// Ref identifies a pod by name and UID.
 type Ref struct {
 	types.NamespacedName
 	UID types.UID
@@ -160,8 +160,8 @@ func localGrace(graceSeconds int64) time.Duration {
 	return time.Duration(max(graceSeconds, graceperiod.ContainerFloor)) * time.Second
 }
 
-// Longest is how long a pod takes to end where all goes as it should: by the kubelet, or, where that does not, by us. One that is
-// still there is stuck.
+// Longest is how long a pod can take to end if all goes well: stopped by the kubelet or, if that does not work, by the local sequence. A pod
+// that is still there after that is stuck.
 func Longest(pod *corev1.Pod, graceSeconds int64) time.Duration {
 	limits := DefaultLimits()
 	return KubeletTime(pod, graceSeconds) + limits.Margin + localGrace(graceSeconds) + limits.Margin

@@ -111,7 +111,7 @@ func (s *script) event(words []string) terminate.Event {
 	}
 	switch words[0] {
 	case "ask": // ask soft|hard GRACE KUBELET [contain [SLACK]]
-		e := terminate.Asked{Kind: eviction.Kind(words[1]), GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
+		e := terminate.Asked{Kind: kindOf(words[1]), GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
 		if len(words) > 5 {
 			e.Slack = int64(number(5))
 		}
@@ -208,4 +208,11 @@ func text(a terminate.Action) string {
 		line += fmt.Sprintf(": %v", r.Err)
 	}
 	return line
+}
+
+func kindOf(word string) eviction.Kind {
+	if word == eviction.Hard.String() {
+		return eviction.Hard
+	}
+	return eviction.Soft
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// State is how far the end of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
+// State is how far the termination of one victim has come. The zero value is not useful: see NewState. Times are monotonic, since an
 // arbitrary start.
 type State struct {
 	limits Limits
 	phase  phase
 	kind   eviction.Kind
-	// graceSeconds is promised, kubelet its whole time for that.
+	// graceSeconds is the promised grace period, kubelet the kubelet's whole time for it.
 	graceSeconds int64
 	kubelet      time.Duration
 	contain      bool
-	// slack in bytes is for its hooks, once it is dying.
+	// slack in bytes is for its hooks, once its deletion is accepted.
 	slack int64
-	// began is when this kind was asked for, latest the last time seen: time does not go back.
+	// began is when this kind was requested, latest the last time seen: time does not go back.
 	began, latest time.Duration
 
 	call    call
@@ -28,12 +28,12 @@ type State struct {
 	sight   sight
 	local   local
 
-	// dying: the API server accepted the pod's end. removed: its object is gone, or has another UID.
+	// dying: the API server accepted the deletion. removed: the pod's object is gone, or has another UID.
 	dying, removed bool
-	// last is the step that is reported in the end; again is a request that came too late for this round.
+	// last is the final step that is reported; again is a request that came while the state was ending.
 	last  Step
 	again *Asked
-	// wake is when time alone changes something; 0: never.
+	// wake is when the next Tick is due; 0: never.
 	wake time.Duration
 }
 
@@ -42,21 +42,21 @@ type phase int
 const (
 	fresh phase = iota
 	active
-	refused // by a budget: nothing is done until it is asked again
-	ending  // decided; what was written is undone first
+	refused // by a disruption budget: nothing is done until it is requested again
+	ending  // the end is decided; what was written is restored first
 	finished
 )
 
-// NewState is a victim of which nothing was asked yet.
+// NewState is the state before the first request.
 func NewState(limits Limits) State { return State{limits: limits} }
 
-// Finished says that there is nothing more to do, ever.
+// Finished says whether there is nothing more to do.
 func (s *State) Finished() bool { return s.phase == finished }
 
 // Wake is when Next must be called with a Tick, unless an event comes first; false: never.
 func (s *State) Wake() (at time.Duration, ok bool) { return s.wake, s.wake > 0 }
 
-// Next learns from an event and decides what is to be done now. It is pure: the state that it is given is unchanged.
+// Next takes an event and decides what is to be done now. It is pure: the given state is not changed.
 func Next(s State, now time.Duration, e Event) (State, []Action) {
 	if s.phase == finished {
 		return s, nil
@@ -69,7 +69,7 @@ func Next(s State, now time.Duration, e Event) (State, []Action) {
 	return s, append(actions, s.decide(now)...)
 }
 
-// decide asks the rules in this order: what ends comes first, so that nothing is begun for a victim that is gone.
+// decide applies the rules in this order: the end comes first, so that nothing is begun for a victim that is gone.
 func (s *State) decide(now time.Duration) (actions []Action) {
 	for _, rule := range []func(time.Duration) []Action{
 		s.conclude, s.containment, s.request, s.look, s.beginLocal, s.stopContainers, s.finish,
@@ -109,7 +109,7 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 	return nil
 }
 
-// adopt begins with a kind of eviction. What is known of the pod and of requests on their way stays.
+// adopt begins an eviction of a kind. What is known of the pod and of requests in flight is kept.
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
 	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == eviction.Hard, e.Slack
@@ -137,4 +137,161 @@ func (s *State) tighten(e *Asked, now time.Duration) []Action {
 	s.phase, s.began = active, now
 	s.call = call{number: s.call.number}
 	return nil
+}
+
+// forgetAfter is how long a victim is kept after the wait that a budget imposed, so that the wait after the next refusal is longer.
+const forgetAfter = 10 * time.Minute
+
+// conclude ends the eviction if there is a reason to.
+func (s *State) conclude(now time.Duration) []Action {
+	switch s.phase {
+	case active:
+		if last := s.conclusion(now); last != "" {
+			s.end(last)
+		}
+	case refused:
+		if s.removed {
+			s.end(StepVanished)
+			return nil
+		}
+		forget := s.budget.until + forgetAfter
+		if now >= forget {
+			s.end(StepForgotten)
+			return nil
+		}
+		s.wakeAt(forget)
+	case fresh, ending, finished:
+	}
+	return nil
+}
+
+// conclusion is the final step of an active eviction; empty while there is no reason to end.
+func (s *State) conclusion(now time.Duration) Step {
+	touched := s.dying || s.local.begun
+	switch {
+	case s.removed && s.kind == eviction.Soft, s.removed && s.sight.seen && len(s.local.containers) == 0, s.dying && s.sight.podGone:
+		if touched {
+			return StepGone
+		}
+		return StepVanished
+	case s.sight.podGone && !touched && !s.call.inFlight && !s.call.maybe:
+		return StepVanished
+	case s.kind == eviction.Soft && !s.dying:
+		patience := s.began + s.limits.SoftPatience
+		if now >= patience {
+			return StepGaveUp
+		}
+		s.wakeAt(patience)
+	}
+	return ""
+}
+
+// finish restores what was written, if the pod lives on, and then ends.
+func (s *State) finish(now time.Duration) []Action {
+	h := &s.holding
+	switch {
+	case s.phase != ending || h.stage == containing || h.stage == loosening || h.stage == restoring:
+		return nil
+	case h.stage == held && !s.dying && !s.removed && !s.sight.podGone:
+		h.stage = restoring
+		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
+	}
+	actions := []Action{s.report(now, Record{Step: s.last})}
+	if h.stage == held {
+		actions = append(actions, Forget{})
+	}
+	if s.again == nil {
+		s.phase = finished
+		return actions
+	}
+	// Results of actions in flight come to the new state, and do no harm: requests are numbered, signals and kills were sent already.
+	next, more := Next(State{limits: s.limits, call: call{number: s.call.number}}, now, *s.again)
+	*s = next
+	return append(actions, more...)
+}
+
+func (Removed) learn(s *State, now time.Duration) []Action {
+	if !s.removed {
+		s.removed = true
+		if s.kind == eviction.Hard {
+			s.kubeletBegins(now)
+		}
+	}
+	return nil
+}
+
+func (Released) learn(s *State, _ time.Duration) []Action {
+	if (s.phase == active || s.phase == refused) && !s.dying && !s.removed {
+		s.end(StepReleased)
+	}
+	return nil
+}
+
+func (Stopped) learn(s *State, _ time.Duration) []Action {
+	s.again = nil
+	if s.phase != ending {
+		s.end(StepAbandoned)
+	}
+	return nil
+}
+
+// sight is what was observed of the victim's processes.
+type sight struct {
+	inFlight bool
+	// at is when the next observation is due.
+	at time.Duration
+	// seen: at least one observation succeeded. blind: the last one failed.
+	seen, blind bool
+	podGone     bool
+	// full: a container was seen with a process since StepEmpty was reported.
+	full bool
+}
+
+// look observes the victim's cgroups periodically, but not while a budget forbids the eviction.
+func (s *State) look(now time.Duration) []Action {
+	switch {
+	case s.phase != active || s.sight.inFlight:
+		return nil
+	case now < s.sight.at:
+		s.wakeAt(s.sight.at)
+		return nil
+	}
+	s.sight.inFlight = true
+	return []Action{Look{}}
+}
+
+func (e Saw) learn(s *State, now time.Duration) (actions []Action) {
+	v := &s.sight
+	v.inFlight, s.holding.due = false, true
+	v.at = now + s.limits.lookEvery(now-s.began)
+	if e.Err != nil {
+		if !v.blind {
+			actions = append(actions, s.report(now, Record{Step: StepBlind, Err: e.Err}))
+		}
+		v.blind = true
+		return actions
+	}
+	v.seen, v.blind, v.podGone = true, false, e.PodGone
+	s.local.containers = slices.DeleteFunc(s.local.containers, func(c container) bool {
+		return !slices.ContainsFunc(e.Containers, func(seen Seen) bool { return seen.ID == c.id })
+	})
+	for _, seen := range e.Containers {
+		if !slices.ContainsFunc(s.local.containers, func(c container) bool { return c.id == seen.ID }) {
+			actions = append(actions, s.appear(seen, now)...)
+		}
+	}
+	return append(actions, s.emptied(now)...)
+}
+
+// emptied reports, once, that no container has a process any more.
+func (s *State) emptied(now time.Duration) []Action {
+	if len(s.local.containers) > 0 {
+		s.sight.full = true
+		return nil
+	}
+	if !s.sight.full || !s.dying && !s.local.begun {
+		return nil
+	}
+	s.sight.full = false
+	return []Action{s.report(now, Record{Step: StepEmpty})}
 }

@@ -3,6 +3,7 @@ package terminate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
-// ErrStopped means that the Terminator takes no more requests.
+// ErrStopped means that the Terminator has stopped and accepts no more requests.
 var ErrStopped = errors.New("the terminator has stopped")
 
 // Config is what a Terminator works with. All fields are required.
@@ -29,7 +32,7 @@ type Config struct {
 	Limits    Limits
 }
 
-// Terminator ends victims, each on its own. Its methods may be called at any time from anywhere.
+// Terminator terminates pods, each independently of the others. It is safe for concurrent use.
 type Terminator struct {
 	api       API
 	cgroups   Cgroups
@@ -47,7 +50,7 @@ type Terminator struct {
 	mu      sync.Mutex
 	victims map[types.UID]*victim
 	stopped bool
-	// running are the actions on their way.
+	// running are the actions in flight.
 	running sync.WaitGroup
 }
 
@@ -61,7 +64,7 @@ func New(c Config) *Terminator {
 	return t
 }
 
-// Run returns when the context has ended, all that was begun is over, and what was written of pods that live on is undone.
+// Run waits until the context has ended and all actions are done; memory.high of pods that live on is restored then.
 func (t *Terminator) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.mu.Lock()
@@ -76,7 +79,7 @@ func (t *Terminator) Run(ctx context.Context) error {
 	return nil
 }
 
-// Ask begins to end a pod, or tightens what was begun. Asking again for the same changes nothing. It does not wait.
+// Ask begins to terminate a pod, or tightens the request that it has. The same request again changes nothing. It does not wait.
 func (t *Terminator) Ask(r Request) error {
 	if err := r.validate(); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (t *Terminator) Ask(r Request) error {
 		if v.step(r.asked()) {
 			return nil
 		}
-		// It ended in between: begin anew.
+		// It finished in between: begin again.
 	}
 }
 
@@ -108,11 +111,11 @@ func (t *Terminator) victim(r *Request) (*victim, error) {
 	return v, nil
 }
 
-// Removed says that a pod's object is gone from the API. Unknown pods are ignored.
+// Removed tells that a pod's object is gone from the API server. Unknown pods are ignored.
 func (t *Terminator) Removed(uid types.UID) { t.tell(uid, Removed{}) }
 
-// Release withdraws a request, because the pressure is over: a pod that the API server did not let go is left alone, and
-// memory.high is what it was. One that is being deleted already goes on.
+// Release withdraws a request, because the pressure is over: if the API server has not accepted the deletion, the pod is left alone and its
+// memory.high restored. A deletion that was accepted goes on.
 func (t *Terminator) Release(uid types.UID) { t.tell(uid, Released{}) }
 
 func (t *Terminator) tell(uid types.UID, e Event) {
@@ -124,33 +127,33 @@ func (t *Terminator) tell(uid types.UID, e Event) {
 	}
 }
 
-// Standing is how one victim stands.
-type Standing struct {
+// VictimStatus is how far the eviction of one victim has come.
+type VictimStatus struct {
 	Pod  Ref
 	Kind eviction.Kind
-	// Path of the pod's cgroup. Contained: its memory.high is ours at the moment, and nobody else may repair it.
+	// Path of the pod's cgroup. Contained: its memory.high is lowered at present, and must not be repaired.
 	Path      string
 	Contained bool
-	// Dying: the API server accepted its end, or its containers are being stopped.
+	// Dying: the API server accepted the deletion, or its containers are being stopped.
 	Dying bool
-	// Stopping: its containers are being stopped here, and may still end in time: who waits for its memory should go on waiting.
+	// Stopping: the local sequence is stopping its containers, and they may still end in time: it is worth waiting for their memory.
 	Stopping bool
-	// RefusedFor is how long it makes no sense to ask again, because a disruption budget forbids it; 0: nothing forbids it.
+	// RefusedFor is how long not to ask again, because a disruption budget forbids it; 0: nothing forbids it.
 	RefusedFor time.Duration
 }
 
-// Standing lists the victims, by namespace and name.
-func (t *Terminator) Standing() []Standing {
+// Victims lists them, by namespace and name.
+func (t *Terminator) Victims() []VictimStatus {
 	t.mu.Lock()
 	victims := slices.Collect(maps.Values(t.victims))
 	t.mu.Unlock()
-	var list []Standing
+	var list []VictimStatus
 	for _, v := range victims {
 		if s, ok := v.standing(); ok {
 			list = append(list, s)
 		}
 	}
-	slices.SortFunc(list, func(a, b Standing) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	slices.SortFunc(list, func(a, b VictimStatus) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	return list
 }
 
@@ -162,4 +165,43 @@ func (t *Terminator) forget(v *victim) {
 	if t.victims[v.ref.UID] == v {
 		delete(t.victims, v.ref.UID)
 	}
+}
+
+// Cgroups is the part of cgroup.Tree that is needed here. Under the systemd driver it should write memory.high as a plain file,
+// not by D-Bus: the kernel makes the writer reclaim what is above the new limit, and that must not be PID 1.
+type Cgroups interface {
+	Read(path string, files ...string) (map[string]string, error)
+	Write(ctx context.Context, path string, files []cgroup.File) (written int, err error)
+	Children(path string) ([]string, error)
+	Processes(path string) ([]int, error)
+	Kill(ctx context.Context, path string) error
+}
+
+// Ledger keeps what memory.high was before it was written (ledger.Ledger).
+type Ledger interface {
+	Put(...ledger.Entry) error
+	Drop(...ledger.Key) error
+	All() ([]ledger.Entry, error)
+}
+
+// undo restores memory.high, unless somebody else has written it since, and drops the entry.
+func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
+	if _, err := e.Restore(ctx, t.cgroups, e.Was); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
+	}
+	return t.ledger.Drop(e.Key)
+}
+
+// Recover restores memory.high of pods that an agent which was killed left contained. It is called at the start, before the first Ask. A pod
+// whose deletion was accepted (terminating) keeps its limit: its cgroup goes with it.
+func (t *Terminator) Recover(ctx context.Context, terminating func(types.UID) bool) error {
+	entries, err := t.ledger.All()
+	for _, e := range entries {
+		if terminating(e.Pod) {
+			err = errors.Join(err, t.ledger.Drop(e.Key))
+			continue
+		}
+		err = errors.Join(err, t.undo(ctx, e))
+	}
+	return err
 }

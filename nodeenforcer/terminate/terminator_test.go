@@ -56,8 +56,8 @@ func TestHardByTheKubelet(t *testing.T) {
 		if got := n.high(&r); got != "4096" {
 			t.Errorf("memory.high is %s", got)
 		}
-		standing := term.Standing()
-		want := []terminate.Standing{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: eviction.Hard, Path: r.Path, Contained: true, Dying: true}}
+		standing := term.Victims()
+		want := []terminate.VictimStatus{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: eviction.Hard, Path: r.Path, Contained: true, Dying: true}}
 		if diff := cmp.Diff(want, standing); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -68,8 +68,8 @@ func TestHardByTheKubelet(t *testing.T) {
 		if diff := cmp.Diff([]string{"0s 1: Accepted", "0s 1: Contained", "0s delete 1 1", "0s mark 1: memory is short", "1s 1: Empty", "1s 1: Gone"}, log); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		if len(n.ledger) != 0 || len(term.Standing()) != 0 {
-			t.Errorf("left: %v, %v", n.ledger, term.Standing())
+		if len(n.ledger) != 0 || len(term.Victims()) != 0 {
+			t.Errorf("left: %v, %v", n.ledger, term.Victims())
 		}
 		stop()
 	})
@@ -159,8 +159,8 @@ func TestRelease(t *testing.T) {
 		term.Release("1")
 		term.Release("no such pod")
 		synctest.Wait()
-		if got := n.high(&r); got != "max" || len(term.Standing()) != 0 {
-			t.Errorf("memory.high is %s, standing %v", got, term.Standing())
+		if got := n.high(&r); got != "max" || len(term.Victims()) != 0 {
+			t.Errorf("memory.high is %s, standing %v", got, term.Victims())
 		}
 		ask(t, term, r) // from the start
 		synctest.Wait()
@@ -186,7 +186,7 @@ func TestSoftRefused(t *testing.T) {
 		time.Sleep(time.Second)
 		ask(t, term, r)
 		wantLog(t, n, "1s 1: Refused")
-		if s := term.Standing(); len(s) != 1 || s[0].RefusedFor != 4*time.Second || s[0].Dying || s[0].Contained {
+		if s := term.Victims(); len(s) != 1 || s[0].RefusedFor != 4*time.Second || s[0].Dying || s[0].Contained {
 			t.Errorf("standing %+v", s)
 		}
 		time.Sleep(4 * time.Second)
@@ -397,7 +397,7 @@ func TestAskValidates(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	if len(term.Standing()) != 0 {
+	if len(term.Victims()) != 0 {
 		t.Error("something stands")
 	}
 }

@@ -3,16 +3,20 @@ package terminate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 )
 
-// victim runs the actions of one state.
+// victim performs the actions of one State.
 type victim struct {
 	t    *Terminator
 	ref  Ref
@@ -25,7 +29,7 @@ type victim struct {
 	timer   clock.Timer
 }
 
-// meet takes what a request knows of the pod.
+// meet takes the pod's containers and the message from a request.
 func (v *victim) meet(r *Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -43,7 +47,7 @@ func (v *victim) known(id string) (member, bool) {
 	return m, ok
 }
 
-// step takes an event and begins what follows from it. false: the victim had ended before.
+// step takes an event and begins the actions that follow. false: the victim had finished before.
 func (v *victim) step(e Event) bool {
 	v.mu.Lock()
 	if v.state.Finished() {
@@ -69,7 +73,7 @@ func (v *victim) step(e Event) bool {
 	return true
 }
 
-// begin runs an action, beside all others but in order for what is only told.
+// begin performs an action concurrently with all others; reports are made in order.
 func (v *victim) begin(a Action) {
 	if r, ok := a.(Report); ok {
 		v.t.recorder.Record(v.ref, r.Record)
@@ -82,8 +86,8 @@ func (v *victim) begin(a Action) {
 	})
 }
 
-// run does an action and returns what became of it. Only requests to the API server end with the Terminator: the rest is quick,
-// and must be known.
+// run performs an action and returns its result. Only requests to the API server are cancelled when the Terminator stops: the rest is quick,
+// and its result must be known.
 func (v *victim) run(a Action) Event {
 	ctx := context.WithoutCancel(v.t.requests)
 	switch a := a.(type) {
@@ -134,7 +138,7 @@ func (v *victim) remove(a Delete) Event {
 	return Answered{Call: a.Call, Answer: v.t.api.Delete(ctx, v.ref, a.GraceSeconds), Unmarked: unmarked}
 }
 
-// mark is best effort: without it a Job counts the pod as failed.
+// mark sets the condition DisruptionTarget, as best effort: without it a Job counts the pod as failed.
 func (v *victim) mark(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, v.t.limits.Mark)
 	defer cancel()
@@ -144,15 +148,170 @@ func (v *victim) mark(ctx context.Context) error {
 	return v.t.api.Mark(ctx, v.ref, message)
 }
 
-func (v *victim) standing() (Standing, bool) {
+func (v *victim) standing() (VictimStatus, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.state
-	st := Standing{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
+	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
 		st.RefusedFor = max(s.budget.until-v.t.now(), 0)
 	}
 	return st, s.phase != finished && s.phase != fresh
+}
+
+const (
+	fileHigh    = "memory.high"
+	fileCurrent = "memory.current"
+)
+
+// containPod sets memory.high of the pod to its usage. The ledger has it before the kernel does.
+func (v *victim) containPod(ctx context.Context) Contained {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %w", v.ref, err)}
+	}
+	was, usage := files[fileHigh], files[fileCurrent]
+	bytes, err := strconv.ParseInt(usage, 10, 64)
+	if was == "" || err != nil {
+		return Contained{Err: fmt.Errorf("contain pod %s: %s %q, %s %q: %w", v.ref, fileHigh, was, fileCurrent, usage, cgroup.ErrNoFile)}
+	}
+	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
+		return Contained{}
+	}
+	entry := v.entry(was, usage, "")
+	if err := v.t.ledger.Put(entry); err != nil {
+		return Contained{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: usage}}); err != nil {
+		// The write may have been made: what can't be restored here stays in the ledger.
+		return Contained{Err: errors.Join(fmt.Errorf("contain pod %s: %w", v.ref, err), v.t.undo(context.WithoutCancel(ctx), entry))}
+	}
+	return Contained{Was: was, Wrote: usage}
+}
+
+// loosen raises memory.high of a contained pod by an instalment. The ledger has both limits before the kernel does.
+func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
+	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && files[fileHigh] != a.Wrote {
+		return Loosened{Done: true} // it ended, or somebody else has written it since
+	}
+	usage, parseErr := strconv.ParseInt(files[fileCurrent], 10, 64)
+	if err = errors.Join(err, parseErr); err != nil {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	to, done := looser(a.Was, a.First, a.Wrote, usage, a.Slack)
+	if to == "" {
+		return Loosened{Done: done}
+	}
+	if err := v.t.ledger.Put(v.entry(a.Was, a.Wrote, to)); err != nil {
+		return Loosened{Err: err}
+	}
+	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: to}}); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
+	}
+	return Loosened{Wrote: to, Done: done}
+}
+
+// entry is the ledger's entry for the pod's memory.high.
+func (v *victim) entry(was, wrote, then string) ledger.Entry {
+	return ledger.Entry{Key: ledger.Key{Path: v.path, File: fileHigh}, Pod: v.ref.UID, Was: was, Wrote: wrote, Then: then}
+}
+
+// sandboxOOMScoreAdj is what runtimes give a sandbox, and no container has (containerd internal/cri/server/podsandbox,
+// defaultSandboxOOMAdj; CRI-O PodInfraOOMAdj). The kubelet's own values end at -997 (pkg/kubelet/qos/policy.go, 1.36.3).
+const sandboxOOMScoreAdj = -998
+
+// see observes which containers of the pod have processes.
+func (v *victim) see() Saw {
+	all, err := v.t.cgroups.Processes(v.path)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && len(all) == 0 {
+		return Saw{PodGone: true}
+	}
+	if err != nil {
+		return Saw{Err: err}
+	}
+	children, err := v.t.cgroups.Children(v.path)
+	if errors.Is(err, cgroup.ErrGone) {
+		return Saw{PodGone: true}
+	}
+	if err != nil {
+		return Saw{Err: err}
+	}
+	var saw Saw
+	for _, child := range children {
+		seen, ok, err := v.seeContainer(child)
+		if err != nil {
+			return Saw{Err: err}
+		}
+		if ok {
+			saw.Containers = append(saw.Containers, seen)
+		}
+	}
+	return saw
+}
+
+// seeContainer observes one cgroup below the pod's. One that the pod's status does not name is the sandbox's, or that of a container which
+// was started since.
+func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
+	id := containerID(child)
+	if id == "" {
+		return Seen{}, false, nil
+	}
+	pids, err := v.t.cgroups.Processes(v.path + "/" + child)
+	if errors.Is(err, cgroup.ErrGone) || err == nil && len(pids) == 0 {
+		return Seen{}, false, nil
+	}
+	if err != nil {
+		return Seen{}, false, err
+	}
+	m, ok := v.known(id)
+	if !ok && v.isSandbox(pids) {
+		return Seen{}, false, nil
+	}
+	return Seen{ID: child, Order: m.order}, true, nil
+}
+
+// isSandbox judges by the oldest process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
+func (v *victim) isSandbox(pids []int) bool {
+	pid, ok := v.oldest(pids)
+	if !ok {
+		return true
+	}
+	adj, err := v.t.processes.OOMScoreAdj(pid)
+	return err != nil || adj == sandboxOOMScoreAdj
+}
+
+// oldest is a container's main process: the runtime starts it before any other in its cgroup.
+func (v *victim) oldest(pids []int) (oldest int, ok bool) {
+	var first uint64
+	for _, pid := range slices.Sorted(slices.Values(pids)) {
+		started, err := v.t.processes.Started(pid)
+		if err == nil && (!ok || started < first) {
+			oldest, first, ok = pid, started, true
+		}
+	}
+	return oldest, ok
+}
+
+// signal sends a container's stop signal to its main process.
+func (v *victim) signal(child string) error {
+	path := v.path + "/" + child
+	pids, err := v.t.cgroups.Processes(path)
+	if err != nil {
+		return err
+	}
+	pid, ok := v.oldest(pids)
+	if !ok {
+		return ErrNoProcess
+	}
+	m, ok := v.known(containerID(child))
+	if !ok {
+		m.signal = unix.SIGTERM
+	}
+	return v.t.processes.Signal(pid, m.signal, func() (bool, error) {
+		now, err := v.t.cgroups.Processes(path)
+		return slices.Contains(now, pid), err
+	})
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -50,7 +50,7 @@ func contract(v *view) Contract {
 		}
 		return Contract{Source: Source{OriginNone, nameOf(giver), why}}
 	}
-	e, err := plan.ParseEnforcement(text)
+	e, err := enforcement.Parse(text)
 	if err != nil {
 		return Contract{Source: Source{OriginUnknown, nameOf(giver), fmt.Sprintf("it can't be read and counts for nothing: %v", err)}}
 	}

@@ -2,12 +2,12 @@ package explain
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 )
 
 // Explain says why the pod is as it is.
@@ -62,9 +62,9 @@ func warnings(v *view) (out []string) {
 	}
 	for _, w := range list {
 		// That no selector can be derived is no warning where nobody looked for what it is derived from.
-		unasked := v.in.SelectorsUnknown && strings.Contains(string(w), "no selector can be derived")
-		if !unasked && !slices.Contains(out, string(w)) {
-			out = append(out, string(w))
+		unasked := v.in.SelectorsUnknown && w.Reason == defaulting.NoSelector
+		if !unasked && !slices.Contains(out, w.Message) {
+			out = append(out, w.Message)
 		}
 	}
 	return out

@@ -98,8 +98,8 @@ func (v *view) certain(p *policy.Policy) bool {
 // doubt is why it does not: the engine says it as a warning.
 func (v *view) doubt(p *policy.Policy) string {
 	for _, w := range v.probe(p).Warnings {
-		if after, found := strings.CutPrefix(string(w), "PodPolicy "+p.Name+": "); found {
-			return after
+		if w.Reason == defaulting.ConditionFailed {
+			return strings.TrimPrefix(w.Message, "PodPolicy "+p.Name+": ") // it stands under the policy's name
 		}
 	}
 	return "a match condition could not be evaluated: its limits hold, its defaults do not"

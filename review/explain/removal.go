@@ -58,7 +58,7 @@ func protected(v *view, facts guard.Facts) string {
 
 func (v *view) judge(road guard.Road, grace *int64, facts guard.Facts) *Verdict {
 	d := guard.Decide(guard.Request{Road: road, User: v.in.User, Pod: v.pod, GracePeriodSeconds: grace}, facts)
-	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason.Code, Message: or(d.Message, or(d.Reason.Short, d.Reason.Code))}
+	return &Verdict{Decision: string(d.Verdict), Reason: d.Reason.Code, Message: or(d.Message(), or(d.Reason.Short, d.Reason.Code))}
 }
 
 // evictionVerdict is of an eviction without options, as kubectl drain sends it.

@@ -17,8 +17,6 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-const spreadPath = "/spec/topologySpreadConstraints"
-
 func spread(v *view) Spread {
 	source, given := v.spreadSource()
 	s := Spread{Source: source, Means: "The scheduler's own defaults for spread are switched off by these"}
@@ -63,7 +61,7 @@ func (v *view) spreadGiver() *policy.Policy {
 // spreadSource says where the constraints are from, and whether they are those of a policy.
 func (v *view) spreadSource() (source Source, given bool) {
 	giver := v.spreadGiver()
-	if c := v.reviewed(spreadPath); c != nil {
+	if c := v.reviewed(defaulting.SpreadPath); c != nil {
 		return Source{OriginPolicy, nameOf(giver), c.Why}, true
 	}
 	have := v.pod.Spec.TopologySpreadConstraints
@@ -126,13 +124,13 @@ func (v *view) givenSpread() (given []corev1.TopologySpreadConstraint, reason st
 // spreadOf are the constraints that a pod would get, or why it gets none.
 func (v *view) spreadOf(p *corev1.Pod) (given []corev1.TopologySpreadConstraint, reason string) {
 	r := v.apply(p)
-	if c := changed(r, spreadPath); c != nil {
+	if c := changed(r, defaulting.SpreadPath); c != nil {
 		given, _ = c.Value.([]corev1.TopologySpreadConstraint)
 		return given, ""
 	}
 	for _, w := range r.Warnings {
-		if strings.Contains(string(w), "topology spread") {
-			return nil, string(w)
+		if w.Reason == defaulting.NoSelector {
+			return nil, w.Message
 		}
 	}
 	for _, d := range r.Denials {

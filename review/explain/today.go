@@ -9,7 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // today is what today's policies would decide otherwise if the pod were made anew as it is, without its node. A manifest was decided
@@ -62,15 +62,17 @@ func (v *view) validate(p *corev1.Pod) []defaulting.Denial {
 func (v *view) difference(c defaulting.Change) string {
 	switch {
 	case c.Path == "/spec/priorityClassName":
-		return fmt.Sprintf("priority class: it has %s, made anew it would get %v (%s)", or(v.pod.Spec.PriorityClassName, "none"), c.Value, c.Why)
-	case c.Path == spreadPath:
+		return fmt.Sprintf("priority class: it has %s, made anew it would get %v (%s)", orNone(c.Before), c.Value, c.Why)
+	case c.Path == defaulting.SpreadPath:
 		if v.in.SelectorsUnknown {
 			return ""
 		}
 		return fmt.Sprintf("topology spread: it has no constraints, made anew it would get some (%s)", c.Why)
 	case c.Path == gracePath:
 		return fmt.Sprintf("grace period: made anew it would get %v s (%s)", c.Value, c.Why)
-	case strings.HasPrefix(c.Path, "/metadata/annotations"):
+	case c.Section == "removal":
+		return fmt.Sprintf("record of its controller: made anew it would be %s (%s)", c.Text(), c.Why)
+	case c.Section == "node":
 		return v.contractDifference(c)
 	}
 	if probe, is := defaulting.ProbeOf(c.Path); is {
@@ -79,10 +81,18 @@ func (v *view) difference(c defaulting.Change) string {
 	return ""
 }
 
+// orNone is what a field has.
+func orNone(before any) any {
+	if before == nil {
+		return "none"
+	}
+	return before
+}
+
 // contractDifference names the fields that differ.
 func (v *view) contractDifference(c defaulting.Change) string {
 	var have, want []string
-	if e, err := plan.ParseEnforcement(v.pod.Annotations[v1alpha1.AnnotationEnforcement]); err == nil {
+	if e, err := enforcement.Parse(v.pod.Annotations[v1alpha1.AnnotationEnforcement]); err == nil {
 		have = fields(e)
 	}
 	if giver := v.contractGiver(); giver != nil {

@@ -2,7 +2,6 @@ package impact
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -40,19 +39,9 @@ func resultFields(from, to *review.Result) []told.Field {
 	if from.After != nil && to.After != nil {
 		return told.Fields(from.After, to.After)
 	}
-	return told.FieldsOfTrees(patched(from.Patch), patched(to.Patch))
-}
-
-func patched(patch []review.Operation) map[string]any {
-	values := map[string]any{}
-	for _, o := range patch {
-		var value any
-		if o.Op != "remove" && json.Unmarshal(o.Value, &value) != nil {
-			continue
-		}
-		values[strings.ReplaceAll(strings.TrimPrefix(o.Path, "/"), "/", ".")] = value
-	}
-	return values
+	_, was := told.OfPatch(from.Patch)
+	_, is := told.OfPatch(to.Patch)
+	return told.FieldsOfTrees(was, is)
 }
 
 // warningChanges pairs those that differ in their numbers only: where a policy says 20 instead of 10, one warning is not gone and

@@ -17,35 +17,35 @@ func TestChanges(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after string
 		patch         []review.Operation
-		why           map[string]string
+		why           map[string]string // by path
 		want          []string
 	}{
 		"no patch": {before: `{"a":1}`, after: `{"a":2}`},
 		"replaced, with its keys and reason": {
 			before: `{"spec":{"x":{"grace":30,"same":1}}}`, after: `{"spec":{"x":{"grace":45,"same":1}}}`,
 			patch: []review.Operation{{Op: "add", Path: "/spec/x/grace", Value: json.RawMessage(`45`)}},
-			why:   map[string]string{"grace": "45 (PodPolicy web: default 45 s (30 counts as unset))"},
+			why:   map[string]string{"/spec/x/grace": "PodPolicy web: default 45 s (30 counts as unset)"},
 			want: []string{
 				"  spec:", "    x:", "      # PodPolicy web: default 45 s (30 counts as unset)",
 				"-     grace: 30", "+     grace: 45",
 			},
 		},
-		"a removed field and a reason without its value": {
+		"a removed field and its reason": {
 			before: `{"spec":{"preemptionPolicy":"Never","priority":1}}`, after: `{"spec":{"priority":1}}`,
 			patch: []review.Operation{{Op: "remove", Path: "/spec/preemptionPolicy"}},
-			why:   map[string]string{"preemptionPolicy": "removed (PodPolicy web: high says nothing)"},
+			why:   map[string]string{"/spec/preemptionPolicy": "PodPolicy web: high says nothing"},
 			want:  []string{"  spec:", "    # PodPolicy web: high says nothing", "-   preemptionPolicy: Never"},
 		},
 		"an annotation among others, one reason for two keys": {
 			before: `{"metadata":{"annotations":{"x":"1","y":"1"}}}`, after: `{"metadata":{"annotations":{"x":"2","z":"1","y":"1"}}}`,
 			patch: []review.Operation{{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage(`{}`)}},
-			why:   map[string]string{"enforcement": "a long val... (PodPolicy web)"},
+			why:   map[string]string{"/metadata/annotations": "PodPolicy web"},
 			want:  []string{"  metadata:", "    annotations:", "      # PodPolicy web", `-     x: "1"`, `+     x: "2"`, `+     z: "1"`},
 		},
 		"a container, by its name": {
 			before: `{"spec":{"containers":[{"name":"a","image":"x"},{"name":"b","image":"x"}]}}`, after: `{"spec":{"containers":[{"name":"a","image":"x"},{"name":"b","image":"new"}]}}`,
 			patch: []review.Operation{{Op: "replace", Path: "/spec/containers/1/image", Value: json.RawMessage(`"new"`)}},
-			why:   map[string]string{"image": "new (because)"},
+			why:   map[string]string{"/spec/containers/1/image": "because"},
 			want:  []string{"  spec:", "    containers:", "    - name: b", "      # because", "-     image: x", "+     image: new"},
 		},
 		"a longer list": {
@@ -58,7 +58,7 @@ func TestChanges(t *testing.T) {
 		},
 		"only a patch, with the keys that lead to it": {
 			patch: []review.Operation{{Op: "add", Path: "/spec/a/b", Value: json.RawMessage(`1`)}, {Op: "remove", Path: "/spec/c"}},
-			why:   map[string]string{"b": "1 (because)"},
+			why:   map[string]string{"/spec/a/b": "because"},
 			want:  []string{"  spec:", "    a:", "      # because", "+     b: 1", "-   c: null"},
 		},
 		"large numbers as they are": {
@@ -71,7 +71,10 @@ func TestChanges(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &review.Result{Patch: tc.patch, Why: tc.why, Before: json.RawMessage(tc.before), After: json.RawMessage(tc.after)}
+			r := &review.Result{Patch: tc.patch, Before: json.RawMessage(tc.before), After: json.RawMessage(tc.after)}
+			for path, why := range tc.why {
+				r.Changes = append(r.Changes, review.Change{Path: path, Why: why})
+			}
 			var got []string
 			for _, e := range changes(r) {
 				got = append(got, e.String())

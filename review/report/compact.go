@@ -88,7 +88,7 @@ func fieldsOf(r *review.Result) []told.Field {
 	if r.Before != nil && r.After != nil {
 		return told.Fields(r.Before, r.After)
 	}
-	before, after := outline(r.Patch)
+	before, after := told.OfPatch(r.Patch)
 	return told.FieldsOfTrees(before, after)
 }
 

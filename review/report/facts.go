@@ -2,14 +2,12 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/safe"
@@ -102,30 +100,8 @@ func relative(file, dir string) string {
 
 func errorSource(e *input.Error) review.Source { return review.Source{File: e.File, Line: e.Line} }
 
-// segments of a JSON pointer (RFC 6901).
-func segments(pointer string) []string {
-	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, part := range parts {
-		parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
-	}
-	return parts
-}
-
-// fieldName is a JSON pointer as people write it: spec.priority, metadata.annotations[podgrace.dev/enforcement].
-func fieldName(pointer string) string {
-	var name strings.Builder
-	for i, part := range segments(pointer) {
-		_, notNumber := strconv.Atoi(part)
-		switch {
-		case notNumber == nil || strings.ContainsAny(part, "./"):
-			part = "[" + part + "]"
-		case i > 0:
-			part = "." + part
-		}
-		name.WriteString(part)
-	}
-	return safe.Visible(name.String())
-}
+// fieldName is a JSON pointer as people write it.
+func fieldName(pointer string) string { return safe.Visible(fieldpath.OfPointer(pointer).String()) }
 
 // maxValue is how much of a value is shown within a sentence, in characters.
 const maxValue = 80
@@ -138,50 +114,10 @@ func sentence(r *review.Result, o review.Operation) string {
 	} else {
 		text += ": " + safe.Clip(safe.OneLine(string(o.Value)), maxValue)
 	}
-	if why := reason(r, o); why != "" {
-		text += " (" + why + ")"
+	if why := r.WhyAt(o.Path); why != "" {
+		text += " (" + safe.OneLine(why) + ")"
 	}
 	return text
-}
-
-// auditKey is the name under which webhook.audit gives the reason of a change.
-func auditKey(o review.Operation) string {
-	const annotations = "/metadata/annotations"
-	if probe, is := defaulting.ProbeOf(o.Path); is {
-		return probe
-	}
-	path := segments(o.Path)
-	last := path[len(path)-1]
-	if o.Path != annotations && !strings.HasPrefix(o.Path, annotations+"/") {
-		return last
-	}
-	var made map[string]json.RawMessage
-	if o.Path == annotations {
-		_ = json.Unmarshal(o.Value, &made) // what is no map has no such key
-	}
-	if _, is := made[v1alpha1.AnnotationProtected]; is || last == v1alpha1.AnnotationProtected {
-		return "protected"
-	}
-	return "enforcement"
-}
-
-// reason of a change, without the value that stands before it.
-func reason(r *review.Result, o review.Operation) string {
-	why := r.Why[auditKey(o)]
-	value := string(o.Value)
-	var text string
-	if json.Unmarshal(o.Value, &text) == nil {
-		value = text
-	}
-	if o.Op == "remove" {
-		value = "removed"
-	}
-	if rest, found := strings.CutPrefix(why, value+" ("); found {
-		why = strings.TrimSuffix(rest, ")")
-	} else if i := strings.LastIndex(why, " (PodPolicy "); i >= 0 { // of a long value the log has the beginning
-		why = strings.TrimSuffix(why[i+len(" ("):], ")")
-	}
-	return safe.OneLine(why)
 }
 
 func plural(n int, one, many string) string {

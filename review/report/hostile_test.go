@@ -38,7 +38,7 @@ func hostileResult() *rapid.Generator[review.Result] {
 			Operation: rapid.SampledFrom([]string{"CREATE", "DELETE", text("operation")}).Draw(t, "an operation"), User: text("user"),
 			Decision: rapid.SampledFrom([]review.Decision{review.Allowed, review.Denied}).Draw(t, "decision"),
 			Reason:   text("reason"), Message: text("message"), Warnings: list("warnings"), Unknown: list("unknown"), Policies: list("policies"),
-			Why: map[string]string{"enforcement": text("why")},
+			Why: map[string]string{"enforcement": text("reason")}, Changes: []review.Change{{Path: "/metadata/annotations", Name: text("name"), Value: text("changed"), Why: text("why")}},
 		}
 		key, value := text("key"), text("value")
 		raw, err := json.Marshal(map[string]any{key: map[string]any{"a": value}, "b": []string{value}})

@@ -68,9 +68,9 @@ func TestHTMLRows(t *testing.T) {
 		{Resource: review.Resource{Kind: "Pod", Name: "clean"}, Decision: review.Allowed},
 		{
 			Resource: review.Resource{Kind: "Pod", Name: "changed"}, Decision: review.Allowed, Operation: "CREATE", Source: review.Source{File: "-", Line: 3},
-			Patch:  []review.Operation{{Op: "add", Path: "/spec/priority", Value: json.RawMessage("7")}},
-			Before: json.RawMessage(`{"spec":{"priority":0}}`), After: json.RawMessage(`{"spec":{"priority":7}}`),
-			Why: map[string]string{"priority": "7 (PodPolicy p: why (not))", "other": "no value", "long": strings.Repeat("x", 100) + " (PodPolicy p)"},
+			Patch:   []review.Operation{{Op: "add", Path: "/spec/priority", Value: json.RawMessage("7")}},
+			Changes: []review.Change{{Name: "priority", Value: "7", Why: "PodPolicy p: why (not)"}, {Name: "long", Value: strings.Repeat("x", 100), Why: "PodPolicy p"}},
+			Before:  json.RawMessage(`{"spec":{"priority":0}}`), After: json.RawMessage(`{"spec":{"priority":7}}`),
 		},
 		{Resource: review.Resource{Kind: "Pod", Name: "denied"}, Decision: review.Denied, Reason: "Unsafe", Message: "no\nnever", Warnings: []string{"w"}},
 		{Resource: review.Resource{Kind: "Pod"}, Decision: review.Allowed, Unknown: []string{"Node n"}},
@@ -94,7 +94,7 @@ func TestHTMLRows(t *testing.T) {
 	want := []string{
 		"3 00011 denied :0 Unsafe no\nnever []",
 		"4 00100 (unnamed) :0  not known: Node n []",
-		"2 01000 changed stdin:3  sets long, other, priority [ spec:|-  priority: 0|+  priority: 7] long||PodPolicy p other||no value priority|7|PodPolicy p: why (not)",
+		"2 01000 changed stdin:3  sets long, priority [ spec:|-  priority: 0|+  priority: 7] long||PodPolicy p priority|7|PodPolicy p: why (not)",
 		"1 10000 clean :0   []",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -118,7 +118,7 @@ func TestHTMLHostile(t *testing.T) {
 		r := review.NewReport(1, 0, []review.Result{{
 			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
 			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Policies: []string{s}, Unknown: []string{s},
-			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Before: json.RawMessage(s), After: json.RawMessage(s),
+			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Changes: []review.Change{{Path: s, Name: s, Value: s, Why: s}}, Before: json.RawMessage(s), After: json.RawMessage(s),
 		}}, []*input.Error{{File: s, Message: s}})
 		r.Remarks = []review.Remark{{Policy: s, Message: s}}
 		r.Repeated = []review.Repeated{{Resource: r.Results[0].Resource, Sources: []review.Source{{File: s}}}}

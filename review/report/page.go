@@ -209,7 +209,7 @@ func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 		Name: safe.Visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
 		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
 		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
-		Warnings: t.addAll(r.Warnings), Unknown: t.addAll(r.Unknown), Why: t.why(r.Why),
+		Warnings: t.addAll(r.Warnings), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),
 	}
 	for i := range groups {
 		if groups[i].in(r) {
@@ -225,20 +225,31 @@ func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 	return row
 }
 
-// why takes values and reasons apart: "45 (PodPolicy web: default)".
-func (t *texts) why(why map[string]string) [][3]int {
+// why tells of each field that a policy changes its value and the reason, by the fields' names: of one that is changed twice the last.
+func (t *texts) why(changes []review.Change) [][3]int {
+	last := map[string]review.Change{}
+	for _, c := range changes {
+		last[c.Name] = c
+	}
 	var rows [][3]int
-	for _, field := range slices.Sorted(maps.Keys(why)) {
-		value, reason, found := strings.Cut(why[field], " (")
-		if !found {
-			value, reason = "", value
-		}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		value := last[name].Value
 		if utf8.RuneCountInString(value) > maxValue { // the diff has it whole
 			value = ""
 		}
-		rows = append(rows, [3]int{t.add(field), t.add(value), t.add(strings.TrimSuffix(reason, ")"))})
+		rows = append(rows, [3]int{t.add(name), t.add(value), t.add(last[name].Why)})
 	}
 	return rows
+}
+
+// names of the fields that policies change.
+func names(changes []review.Change) []string {
+	var all []string
+	for _, c := range changes {
+		all = append(all, c.Name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // brief is the gravest thing that is to be said of a result.
@@ -250,8 +261,8 @@ func brief(r *review.Result) string {
 		return r.Warnings[0]
 	case len(r.Unknown) > 0:
 		return "not known: " + r.Unknown[0]
-	case len(r.Why) > 0:
-		return "sets " + strings.Join(slices.Sorted(maps.Keys(r.Why)), ", ")
+	case len(r.Changes) > 0:
+		return "sets " + strings.Join(names(r.Changes), ", ")
 	case len(r.Patch) > 0:
 		return many(len(r.Patch), "change")
 	}

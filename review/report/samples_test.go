@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
@@ -45,8 +46,7 @@ func impatient() review.Result {
 func checkout() review.Result {
 	r := workload("checkout", 22)
 	r.Warnings = []string{"terminationGracePeriodSeconds is now 35, not 25: PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s"}
-	r.Patch = []review.Operation{{Op: "add", Path: "/spec/terminationGracePeriodSeconds", Value: json.RawMessage(`35`)}}
-	r.Why = map[string]string{"terminationGracePeriodSeconds": "35 (PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s)"}
+	set(&r, "/spec/terminationGracePeriodSeconds", `35`, "terminationGracePeriodSeconds", "PodPolicy production-web: preStop of container checkout takes 20 s plus a margin of 15 s")
 	r.Before = json.RawMessage(`{"metadata":{"name":"checkout"},"spec":{"containers":[{"name":"checkout"}],"priorityClassName":"web-low","terminationGracePeriodSeconds":25}}`)
 	r.After = json.RawMessage(`{"metadata":{"name":"checkout"},"spec":{"containers":[{"name":"checkout"}],"priorityClassName":"web-low","terminationGracePeriodSeconds":35}}`)
 	return r
@@ -59,24 +59,25 @@ func frontend() review.Result {
 		enforcement = `{"podgrace.dev/enforcement":"{\"memory\":{\"protection\":\"Low\"},\"cpu\":{\"weight\":200},\"oom\":{\"rank\":20}}"}`
 	)
 	r := workload("frontend", 2)
-	r.Patch = []review.Operation{
-		{Op: "add", Path: "/spec/priorityClassName", Value: json.RawMessage(`"web-high"`)},
-		{Op: "add", Path: "/spec/priority", Value: json.RawMessage(`100000`)},
-		{Op: "add", Path: "/spec/topologySpreadConstraints", Value: json.RawMessage(spread)},
-		{Op: "add", Path: "/spec/terminationGracePeriodSeconds", Value: json.RawMessage(`45`)},
-		{Op: "add", Path: "/metadata/annotations", Value: json.RawMessage(enforcement)},
-	}
-	r.Why = map[string]string{
-		"priorityClassName":             "web-high (PodPolicy production-web: the pod named no class)",
-		"priority":                      "100000 (PodPolicy production-web: the value of web-high)",
-		"topologySpreadConstraints":     spread[:40] + "... (PodPolicy production-web: the pod has no constraints; selector app=frontend)",
-		"terminationGracePeriodSeconds": "45 (PodPolicy production-web: default 45 s (30 counts as unset))",
-		"enforcement":                   enforcement + " (PodPolicy production-web)",
-	}
+	set(&r, "/spec/priorityClassName", `"web-high"`, "priorityClassName", "PodPolicy production-web: the pod named no class")
+	set(&r, "/spec/priority", `100000`, "priority", "PodPolicy production-web: the value of web-high")
+	set(&r, "/spec/topologySpreadConstraints", spread, "topologySpreadConstraints", "PodPolicy production-web: the pod has no constraints; selector app=frontend")
+	set(&r, "/spec/terminationGracePeriodSeconds", `45`, "terminationGracePeriodSeconds", "PodPolicy production-web: default 45 s (30 counts as unset)")
+	set(&r, "/metadata/annotations", enforcement, "enforcement", "PodPolicy production-web")
 	r.Before = json.RawMessage(`{"metadata":{"labels":{"app":"frontend"}},"spec":{"containers":[{"name":"nginx"}],"priority":0,"terminationGracePeriodSeconds":30}}`)
 	r.After = json.RawMessage(`{"metadata":{"annotations":` + enforcement + `,"labels":{"app":"frontend"}},"spec":{"containers":[{"name":"nginx"}],"priority":100000,"priorityClassName":"web-high",` +
 		`"terminationGracePeriodSeconds":45,"topologySpreadConstraints":` + spread + `}}`)
 	return r
+}
+
+// set adds what a policy changes.
+func set(r *review.Result, path, value, name, why string) {
+	r.Patch = append(r.Patch, review.Operation{Op: "add", Path: path, Value: json.RawMessage(value)})
+	r.Changes = append(r.Changes, review.Change{Path: path, Name: name, Value: strings.Trim(value, `"`), Why: why})
+	if r.Why == nil {
+		r.Why = map[string]string{}
+	}
+	r.Why[name] = strings.Trim(value, `"`) + " (" + why + ")"
 }
 
 // forceDeleted is a what-if.
@@ -113,6 +114,7 @@ func hostile() review.Result {
 		panic(err)
 	}
 	r.Patch = []review.Operation{{Op: "add", Path: "/metadata/annotations", Value: value}, {Op: "remove", Path: "/spec/" + bad}}
+	r.Changes = []review.Change{{Path: "/metadata/annotations", Name: "enforcement", Value: bad, Why: bad}, {Name: bad, Value: bad, Why: bad}}
 	r.Why = map[string]string{"enforcement": bad, bad: bad}
 	r.Before = json.RawMessage(`{"spec":{}}`)
 	r.After = json.RawMessage(`{"spec":{},"metadata":{"annotations":` + string(value) + `}}`)

@@ -9,6 +9,7 @@ import (
 	sigsjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -183,7 +184,7 @@ func (t *Then) checkFields(r *review.Result) []Difference {
 
 // fieldOf is a field of the pod; nil: it is absent. A text that holds a JSON object is one where an object is wanted.
 func fieldOf(pod any, path string, want any) any {
-	at, err := steps(path)
+	at, err := fieldpath.Parse(path)
 	if err != nil {
 		return nil // it was checked before
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/joshdk/go-junit"
 	"pgregory.net/rapid"
 
@@ -41,24 +40,6 @@ func TestPart(t *testing.T) {
 	}
 }
 
-func TestSteps(t *testing.T) {
-	for path, want := range map[string][]string{
-		"spec.priority":                            {"spec", "priority"},
-		"spec.containers[0].image":                 {"spec", "containers", "0", "image"},
-		"spec.containers[web].image":               {"spec", "containers", "web", "image"},
-		"metadata.annotations[podgrace.dev/a].b.c": {"metadata", "annotations", "podgrace.dev/a", "b", "c"},
-		`metadata.annotations["podgrace.dev/a"]`:   {"metadata", "annotations", "podgrace.dev/a"},
-		"/metadata/annotations/podgrace.dev~1a~0":  {"metadata", "annotations", "podgrace.dev/a~"},
-		"metadata.labels[a][b]":                    {"metadata", "labels", "a", "b"},
-		"":                                         nil, "spec.": nil, "spec..a": nil, ".spec": nil, "spec[": nil, "spec[]": nil, "spec[a]b": nil,
-	} {
-		got, err := steps(path)
-		if diff := cmp.Diff(want, got); diff != "" || (err != nil) != (want == nil) {
-			t.Errorf("%q: %v\n%s", path, err, diff)
-		}
-	}
-}
-
 func TestCheckPath(t *testing.T) {
 	for path, says := range map[string]string{
 		"spec.terminationGracePeriodSeconds":             "",
@@ -79,21 +60,6 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("%s: %v, want %q", path, err, says)
 		}
 	}
-}
-
-// What a path is written as leads to where its pointer does.
-func TestPathTo(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9./~\[\]'"-]{1,6}`), 1, 4).Draw(t, "parts")
-		var pointer strings.Builder
-		for _, p := range parts {
-			pointer.WriteString("/" + strings.ReplaceAll(strings.ReplaceAll(p, "~", "~0"), "/", "~1"))
-		}
-		got, err := steps(pathTo(pointer.String()))
-		if diff := cmp.Diff(parts, got); diff != "" || err != nil {
-			t.Fatalf("%s is written %s: %v\n%s", pointer.String(), pathTo(pointer.String()), err, diff)
-		}
-	})
 }
 
 func TestCheck(t *testing.T) {

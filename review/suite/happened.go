@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -100,11 +101,11 @@ func changedPaths(r *review.Result) []string {
 			members = map[string]any{"": nil}
 		}
 		for _, name := range slices.Sorted(maps.Keys(members)) {
-			pointer := o.Path
+			at := fieldpath.OfPointer(o.Path)
 			if name != "" {
-				pointer += "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+				at = append(at, name)
 			}
-			if path := pathTo(pointer); !slices.Contains(paths, path) {
+			if path := at.Exact(); !slices.Contains(paths, path) {
 				paths = append(paths, path)
 			}
 		}

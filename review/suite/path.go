@@ -2,7 +2,6 @@ package suite
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -10,68 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	sigsjson "sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/api/fieldpath"
 )
-
-// steps of a path to a field: spec.terminationGracePeriodSeconds, spec.containers[0].image, spec.containers[nginx].image,
-// metadata.annotations[podgrace.dev/enforcement].oom.rank, or a JSON pointer (RFC 6901).
-func steps(path string) ([]string, error) {
-	if pointer, is := strings.CutPrefix(path, "/"); is {
-		parts := strings.Split(pointer, "/")
-		for i, part := range parts {
-			parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
-		}
-		return parts, nil
-	}
-	var parts []string
-	for rest := "." + path; rest != ""; {
-		var part string
-		switch rest[0] {
-		case '.':
-			end := strings.IndexAny(rest[1:], ".[") + 1
-			if end == 0 {
-				end = len(rest)
-			}
-			part, rest = rest[1:end], rest[end:]
-		case '[':
-			end := strings.IndexByte(rest, ']')
-			if end < 0 {
-				return nil, errors.New("a [ without a ]")
-			}
-			part, rest = strings.Trim(rest[1:end], `"'`), rest[end+1:]
-		default:
-			return nil, fmt.Errorf("%q follows a ]", rest)
-		}
-		if part == "" {
-			return nil, errors.New("an empty step")
-		}
-		parts = append(parts, part)
-	}
-	return parts, nil
-}
-
-// pathTo writes a JSON pointer as people do.
-func pathTo(pointer string) string {
-	parts, _ := steps(pointer)
-	var path strings.Builder
-	for i, part := range parts {
-		_, notNumber := strconv.Atoi(part)
-		switch {
-		case strings.ContainsAny(part, "]\"'") || part == "" || i == 0 && strings.ContainsAny(part, "./["):
-			return pointer
-		case i > 0 && (notNumber == nil || strings.ContainsAny(part, "./[")):
-			path.WriteString("[" + part + "]")
-		case i > 0:
-			path.WriteString("." + part)
-		default:
-			path.WriteString(part)
-		}
-	}
-	return path.String()
-}
 
 // checkPath says whether a pod can have a field there: one that it can't have would always be absent.
 func checkPath(path string) error {
-	parts, err := steps(path)
+	parts, err := fieldpath.Parse(path)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,11 @@
 package told
 
 import (
-	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
@@ -50,55 +48,38 @@ func Tree(raw json.RawMessage) map[string]any {
 	return pod
 }
 
-// Object is a JSON object, with numbers as they stand there; nil for what is none.
-func Object(raw []byte) map[string]any {
-	var o map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	if decoder.Decode(&o) != nil {
-		return nil
-	}
-	return o
-}
-
 type comparison struct{ fields []Field }
 
 func (c *comparison) objects(path string, from, to map[string]any) {
-	for key, old := range from {
-		now, is := to[key]
-		c.values(join(path, key), old, true, now, is)
-	}
-	for key, now := range to {
-		if _, was := from[key]; !was {
-			c.values(join(path, key), nil, false, now, true)
-		}
+	for key, p := range Members(from, to) {
+		c.values(fieldpath.Member(path, key), p)
 	}
 }
 
 // values goes into objects and lists down to what differs. An object that is on one side only is gone into where its members are
 // decisions of their own: those of the annotation and what leads to it.
-func (c *comparison) values(path string, old any, was bool, now any, is bool) {
-	if was == is && reflect.DeepEqual(old, now) {
+func (c *comparison) values(path string, p Pair) {
+	if p.Same() {
 		return
 	}
-	before, wasObject := old.(map[string]any)
-	after, isObject := now.(map[string]any)
+	before, wasObject := p.From.(map[string]any)
+	after, isObject := p.To.(map[string]any)
 	decided := path == "metadata.annotations" || strings.HasPrefix(path, enforcement)
-	if wasObject && isObject || decided && (wasObject && !is || isObject && !was) {
+	if wasObject && isObject || decided && (wasObject && !p.Is || isObject && !p.Was) {
 		c.objects(path, before, after)
 		return
 	}
-	if c.lists(path, old, was, now, is) {
+	if c.lists(path, p) {
 		return
 	}
-	c.fields = append(c.fields, Field{Path: path, From: encoded(old, was), To: encoded(now, is)})
+	c.fields = append(c.fields, Field{Path: path, From: encoded(p.From, p.Was), To: encoded(p.To, p.Is)})
 }
 
 // lists compares elements by what names them; false: they have no such names, or there are no lists, and all is compared as a whole.
-func (c *comparison) lists(path string, old any, was bool, now any, is bool) bool {
-	from, wasList := old.([]any)
-	to, isList := now.([]any)
-	if was != wasList || is != isList || len(from)+len(to) == 0 {
+func (c *comparison) lists(path string, p Pair) bool {
+	from, wasList := p.From.([]any)
+	to, isList := p.To.([]any)
+	if p.Was != wasList || p.Is != isList || len(from)+len(to) == 0 {
 		return false
 	}
 	for _, naming := range [][]string{{"topologyKey"}, {"topologyKey", "whenUnsatisfiable"}, {"name"}} {
@@ -107,14 +88,8 @@ func (c *comparison) lists(path string, old any, was bool, now any, is bool) boo
 		if !ok || !alsoOK {
 			continue
 		}
-		for name, old := range before {
-			now, is := after[name]
-			c.values(path+"["+name+"]", old, true, now, is)
-		}
-		for name, now := range after {
-			if _, was := before[name]; !was {
-				c.values(path+"["+name+"]", nil, false, now, true)
-			}
+		for name, p := range Members(before, after) {
+			c.values(fieldpath.Element(path, name), p)
 		}
 		return true
 	}
@@ -137,18 +112,6 @@ func named(list []any, naming []string) (map[string]any, bool) {
 		elements[strings.Join(name, ",")] = element
 	}
 	return elements, len(elements) == len(list)
-}
-
-// join adds a key to a path; one with dots or slashes, or that is a number, stands in brackets.
-func join(path, key string) string {
-	_, notNumber := strconv.Atoi(key)
-	switch {
-	case notNumber == nil || key == "" || strings.ContainsAny(key, "./[]"):
-		return path + "[" + key + "]"
-	case path == "":
-		return key
-	}
-	return path + "." + key
 }
 
 func encoded(value any, is bool) json.RawMessage {

@@ -26,6 +26,8 @@ type Ground struct {
 	LeastCPU string
 	// Shares is the file with a cgroup's part of the CPUs.
 	Shares string
+	// Weights are what that file holds for weights that a test asks for.
+	Weights map[int]string
 	// Memory of a policy; nil where the node's cgroups know no protection.
 	Memory *v1alpha1.NodeMemory
 	// Tuned are the files that the policy of Coexistence has somebody write.
@@ -48,6 +50,8 @@ type Machine interface {
 	// Get and Put are a file of a cgroup, past the enforcer.
 	Get(t *testing.T, cgroup, file string) string
 	Put(t *testing.T, cgroup, file, value string)
+	// OOMScoreAdj is that of the first process in a cgroup, past the enforcer.
+	OOMScoreAdj(t *testing.T, cgroup string) string
 }
 
 // Run runs the suite.
@@ -57,6 +61,7 @@ func Run(t *testing.T, ground func(t *testing.T) *Ground) {
 		run  func(*testing.T, *Ground)
 	}{
 		{"PlanIsWhatTheKubeletWrote", planIsWhatTheKubeletWrote}, {"Drift", testDrift}, {"Rival", rival}, {"Coexistence", coexistence},
+		{"FromPolicyToKernel", fromPolicyToKernel},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, ground(t)) })
 	}

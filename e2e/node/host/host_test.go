@@ -59,7 +59,7 @@ func start(t *testing.T) *enforcer.Ground {
 		t.Fatal(err)
 	}
 	return &enforcer.Ground{
-		Suite: s, Machine: machine{s.Cluster, tree}, NodeName: nodeName, Patience: 3 * time.Minute, LeastCPU: "1m", Shares: "cpu.shares",
+		Suite: s, Machine: machine{s.Cluster, tree}, NodeName: nodeName, Patience: 3 * time.Minute, LeastCPU: "1m", Shares: "cpu.shares", Weights: map[int]string{200: "5219", 321: "8391"},
 		Tuned: []string{"memory.limit_in_bytes", "oom_score_adj"}, NoLowerOOM: true,
 	}
 }
@@ -143,4 +143,17 @@ func (m machine) Put(t *testing.T, at, file, value string) {
 	if _, err := m.tree.Write(t.Context(), at, []cgroup.File{{Name: file, Value: value}}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (m machine) OOMScoreAdj(t *testing.T, at string) string {
+	t.Helper()
+	pids, err := m.tree.Processes(at)
+	if err != nil || len(pids) == 0 {
+		t.Fatalf("processes of %s: %v, %v", at, pids, err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pids[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }

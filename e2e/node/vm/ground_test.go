@@ -69,6 +69,7 @@ func start(t *testing.T) *ground {
 		Patience: 5 * time.Minute, // the processor is emulated, and shares two cores with the API server
 		LeastCPU: "155m",          // with less a container takes minutes to start; of this systemd rounds the quota
 		Shares:   "cpu.weight",
+		Weights:  map[int]string{200: "200", 321: "321"},
 		Memory:   &v1alpha1.NodeMemory{Protection: v1alpha1.NodeMemoryProtectionTiered, ThrottlePercent: new(int32(90))},
 		Tuned:    []string{"memory.low", "memory.min", "memory.high", "memory.max", "oom_score_adj"},
 	}

@@ -119,3 +119,8 @@ func (g *ground) keepingOOMGroups(t *testing.T, reload func()) {
 	}
 	g.script(t, restore.String())
 }
+
+func (g *ground) OOMScoreAdj(t *testing.T, at string) string {
+	t.Helper()
+	return g.script(t, "cat /proc/$(head --lines=1 "+path.Join(vm.CgroupRoot, at, "cgroup.procs")+")/oom_score_adj")
+}

@@ -29,7 +29,7 @@ type recorded chan terminate.Request
 func (h recorded) Ask(r terminate.Request) error                                 { h <- r; return nil }
 func (recorded) Removed(types.UID)                                               {}
 func (recorded) Release(types.UID)                                               {}
-func (recorded) Standing() []terminate.Standing                                  { return nil }
+func (recorded) Victims() []terminate.VictimStatus                               { return nil }
 func (recorded) Recover(context.Context, func(terminating types.UID) bool) error { return nil }
 
 // startEvictor runs the one of the agent on this machine's own files, with one pod and a threshold on stall, and returns once it

@@ -1,8 +1,13 @@
+// Package cgroupfile is the language of cgroups' files: which versions of them there are (Version), what a file means for the groups below (KindOf),
+// what its contents say (Read, Holds), and which quotas systemd can keep (SystemdQuota). It is pure: package plan says in this language
+// what a file should hold, package drift compares it with what it holds, package cgroup writes it.
 package cgroupfile
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -161,10 +166,10 @@ func readAmount(content string, unit int64) (n int64, unlimited bool, err error)
 
 // readRate reads "max 100000", "25000 100000", or the first of both, as cpu.max takes it.
 func (v *Value) readRate(content string) error {
-	quota, period, both := strings.Cut(content, " ")
+	quota, period, ok := strings.Cut(content, " ")
 	v.period = DefaultPeriod
 	var err error
-	if both {
+	if ok {
 		if v.period, err = strconv.ParseInt(period, 10, 64); err != nil {
 			return err
 		}
@@ -235,3 +240,50 @@ const (
 	V1 Version = 1
 	V2 Version = 2
 )
+
+// Holds tells whether a file with these contents holds a value already. Spaces and newlines around both don't count. Of a file
+// with a line for each device (io.weight: "default 100", then "8:0 200") it is enough that it has the lines of the value: what
+// was said of other devices is somebody else's.
+func Holds(contents, value string) bool {
+	contents, value = strings.TrimSpace(contents), strings.TrimSpace(value)
+	if contents == value {
+		return true
+	}
+	if value == "" {
+		return false
+	}
+	lines := strings.Split(contents, "\n")
+	for line := range strings.SplitSeq(value, "\n") {
+		if !slices.Contains(lines, line) {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// second in microseconds.
+	second = 1_000_000
+	// percent is what systemd keeps of a quota in its drop-in file: whole hundredths of a CPU, in microseconds per second.
+	percent = 10_000
+)
+
+// QuotaPerSecond is a quota of a period as systemd keeps it, in microseconds per second. It is rounded up to a whole percent of a CPU, as
+// the kubelet's cgroup manager does (opencontainers/cgroups v0.0.6 systemd/common.go, addCPUQuota): a daemon-reload would round it
+// otherwise, perhaps down, under the sum of the children.
+func QuotaPerSecond(quota, period uint64) uint64 {
+	perSecond := quota * second / period
+	return (perSecond + percent - 1) / percent * percent
+}
+
+// SystemdQuota is the quota of a period that systemd's users write to the file: rounded up to QuotaPerSecond where that is more.
+func SystemdQuota(quota, period int64) int64 {
+	if quota > math.MaxInt64/second {
+		return quota
+	}
+	rounded := int64(QuotaPerSecond(uint64(quota), uint64(period)))
+	if rounded == quota*second/period {
+		return quota
+	}
+	return rounded * period / second
+}

@@ -1,3 +1,5 @@
+// Package ledger is the node enforcer's memory of what files of cgroups held before it wrote them, for what is to be taken back later:
+// perhaps by the next process, after a crash, but never after a restart of the machine, which cgroups don't outlive either.
 package ledger
 
 import (
@@ -19,7 +21,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 )
 
-// Key is a file of a cgroup.
+// Key identifies a file of a cgroup.
 type Key struct {
 	Path string `json:"path"`
 	File string `json:"file"`
@@ -57,7 +59,7 @@ func (e Entry) Restore(ctx context.Context, cgroups ReadWriter, to string) (bool
 	return n > 0, err
 }
 
-// Ledger keeps entries. It may be used from anywhere at any time.
+// Ledger keeps entries. It is safe for concurrent use.
 type Ledger struct {
 	// File to keep them in. It belongs on a tmpfs that outlives the enforcer, such as /run; nothing is synced. Empty: they are
 	// forgotten with the process.
@@ -71,26 +73,27 @@ type Ledger struct {
 	entries map[Key]Entry
 }
 
-// Put notes entries, before what they say is written: what is not noted can't be undone. The newest of a file counts.
+// Put stores entries. It is called before the write that they describe: a write that is not in the ledger can't be undone. The newest entry
+// of a file counts.
 func (l *Ledger) Put(entries ...Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.load()
 	for _, e := range entries {
-		if known, there := l.entries[e.Key]; !there || known != e {
+		if known, ok := l.entries[e.Key]; !ok || known != e {
 			l.entries[e.Key], l.dirty = e, true
 		}
 	}
 	return errors.Join(err, l.save())
 }
 
-// Drop forgets files, if they are known.
+// Drop removes the entries of files.
 func (l *Ledger) Drop(keys ...Key) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.load()
 	for _, key := range keys {
-		if _, there := l.entries[key]; there {
+		if _, ok := l.entries[key]; ok {
 			delete(l.entries, key)
 			l.dirty = true
 		}
@@ -98,7 +101,7 @@ func (l *Ledger) Drop(keys ...Key) error {
 	return errors.Join(err, l.save())
 }
 
-// All are the entries by path and file. What can't be read is an error once, beside the others.
+// All are the entries by path and file. One that can't be read is reported once, in the error.
 func (l *Ledger) All() ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +164,7 @@ func readFolder(name string) (list []Entry, err error) {
 	return list, err
 }
 
-// save replaces the file at once or not at all.
+// save replaces the file atomically.
 func (l *Ledger) save() error {
 	if !l.dirty || l.File == "" {
 		return nil

@@ -1,0 +1,150 @@
+package enforcement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// ConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned. The node enforcer alone writes it, so that a
+// Node without it has none.
+const ConditionEnforced = "PodgraceEnforced"
+
+// Alike are nodes of a cluster on which the same comes of what is asked for.
+type Alike struct {
+	// Policy of the nodes; nil: none.
+	Policy *v1alpha1.NodePolicy
+	// Enforcer: a node enforcer runs there, or did.
+	Enforcer bool
+	// Nodes is how many they are.
+	Nodes int
+}
+
+// Reach is on how many nodes of a cluster all of what is asked for holds, and why not on the others.
+type Reach struct {
+	// Nodes of the cluster.
+	Nodes int
+	// Whole is on how many all of it holds, and None on how many nothing does.
+	Whole, None int
+	// Short says why not on the others, those that concern most nodes first.
+	Short []string
+}
+
+// maxReasons is how many of the reasons a Reach tells: of policies there may be hundreds.
+const maxReasons = 3
+
+// ReachOf says where what is asked for holds.
+func ReachOf(e *v1alpha1.Enforcement, cluster []Alike) Reach {
+	var r Reach
+	type short struct {
+		why   string
+		nodes int
+	}
+	var shorts []short
+	for _, a := range cluster {
+		r.Nodes += a.Nodes
+		why, none := a.lacks(e)
+		switch {
+		case why == "":
+			r.Whole += a.Nodes
+			continue
+		case none:
+			r.None += a.Nodes
+		}
+		if i := slices.IndexFunc(shorts, func(s short) bool { return s.why == why }); i >= 0 {
+			shorts[i].nodes += a.Nodes
+		} else {
+			shorts = append(shorts, short{why, a.Nodes})
+		}
+	}
+	slices.SortFunc(shorts, func(a, b short) int { return cmp.Or(cmp.Compare(b.nodes, a.nodes), strings.Compare(a.why, b.why)) })
+	others := 0
+	for i, s := range shorts {
+		if i >= maxReasons {
+			others += s.nodes
+			continue
+		}
+		r.Short = append(r.Short, fmt.Sprintf("on %s %s", nodes(s.nodes, r.Nodes), s.why))
+	}
+	if others > 0 {
+		r.Short = append(r.Short, fmt.Sprintf("on %d more for other reasons", others))
+	}
+	return r
+}
+
+// lacks says why not all of what is asked for holds on these nodes; empty: all does. none: nothing does.
+func (a Alike) lacks(e *v1alpha1.Enforcement) (why string, none bool) {
+	if !a.Enforcer {
+		return "there is no node enforcer", true
+	}
+	if a.Policy == nil {
+		return "there is no NodePolicy", true
+	}
+	var lacking []string
+	none = true
+	for _, o := range Under(e, &a.Policy.Spec) {
+		none = none && o.Got == ""
+		switch {
+		case o.Why == "":
+		case o.Got == "":
+			lacking = append(lacking, fmt.Sprintf("nothing is done for %s (%s)", o.Field, o.Why))
+		default:
+			lacking = append(lacking, fmt.Sprintf("%s %s is lowered to %s (%s)", o.Field, o.Asked, o.Got, o.Why))
+		}
+	}
+	if len(lacking) == 0 {
+		return "", false
+	}
+	name := "NodePolicy " + a.Policy.Name + " holds: "
+	if none && !Writes(a.Policy.Spec.Mode) {
+		return name + fmt.Sprintf("its mode %s writes nothing", modeOf(&a.Policy.Spec)), true
+	}
+	return name + strings.Join(lacking, ", "), none
+}
+
+func nodes(n, of int) string {
+	switch {
+	case n == of && n == 1:
+		return "the only node"
+	case n == of:
+		return fmt.Sprintf("all %d nodes", n)
+	}
+	return fmt.Sprintf("%d of %d nodes", n, of)
+}
+
+// String says it in a sentence.
+func (r Reach) String() string {
+	switch {
+	case r.Nodes == 0:
+		return "the cluster has no nodes"
+	case r.Whole == r.Nodes:
+		return fmt.Sprintf("the node section holds on %s", nodes(r.Nodes, r.Nodes))
+	case r.None == r.Nodes:
+		return "the node section has no effect: " + strings.Join(r.Short, "; ")
+	}
+	return fmt.Sprintf("the node section holds as it is on %d of %d nodes: %s", r.Whole, r.Nodes, strings.Join(r.Short, "; "))
+}
+
+// Node is what of a Node object decides what holds there.
+type Node struct {
+	Labels map[string]string
+	// Enforcer: it has ConditionEnforced.
+	Enforcer bool
+}
+
+// Group puts a cluster's nodes together that are alike.
+func Group(cluster []Node, policies NodePolicies) []Alike {
+	counts := map[Alike]int{}
+	for _, n := range cluster {
+		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer}]++
+	}
+	all := make([]Alike, 0, len(counts))
+	for a, n := range counts {
+		a.Nodes = n
+		all = append(all, a)
+	}
+	return all
+}

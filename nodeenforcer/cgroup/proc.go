@@ -1,0 +1,117 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// MemTotal is the memory of the whole machine, in bytes: what its root cgroup could use.
+func MemTotal(procRoot string) (int64, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "meminfo"))
+	if err != nil {
+		return 0, fmt.Errorf("read meminfo: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("read meminfo: MemTotal: %w", err)
+			}
+			return kib << 10, nil
+		}
+	}
+	return 0, errors.New("read meminfo: it has no MemTotal")
+}
+
+// MaxPIDs is how many processes the kernel allows: the lower of pid_max and threads-max, as the kubelet counts
+// (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).
+func MaxPIDs(procRoot string) (int64, error) {
+	limit := int64(-1)
+	for _, name := range []string{"pid_max", "threads-max"} {
+		text, err := os.ReadFile(filepath.Join(procRoot, "sys", "kernel", name))
+		if err != nil {
+			return 0, fmt.Errorf("read the limit of processes: %w", err)
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the limit of processes: %s: %w", name, err)
+		}
+		if limit < 0 || n < limit {
+			limit = n
+		}
+	}
+	return limit, nil
+}
+
+// Lister is the part of a Tree that tells which processes are in a cgroup.
+type Lister interface {
+	Processes(path string) ([]int, error)
+}
+
+// OOMScoreAdj reads a process's oom_score_adj, -1000 to 1000. ErrGone where the process has ended.
+func OOMScoreAdj(procRoot string, pid int) (int, error) {
+	text, err := os.ReadFile(oomFile(procRoot, pid))
+	if err != nil {
+		return 0, processErr("reading oom_score_adj", pid, err)
+	}
+	value, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0, fmt.Errorf("reading oom_score_adj of process %d: %w", pid, err)
+	}
+	return value, nil
+}
+
+// SetOOMScoreAdj makes a process of a cgroup have this oom_score_adj and tells whether it had to write. ErrGone where the process
+// has ended or is not (any more) in the cgroup or below it.
+//
+// A process's number may be another one's by the time it is used. So the file is opened first, which binds it to one process (a
+// write fails with ESRCH once that has ended), and only then the cgroup is asked whether the number is in it. It is the cgroup
+// that is asked, not /proc/PID/cgroup: in a cgroup namespace of our own, as a DaemonSet's pod has one, that file names other
+// cgroups only relative to ours.
+func SetOOMScoreAdj(procRoot string, tree Lister, path string, pid, value int) (written bool, err error) {
+	file, err := os.OpenFile(oomFile(procRoot, pid), os.O_RDWR, 0)
+	if err != nil {
+		return false, processErr("opening oom_score_adj", pid, err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	pids, err := tree.Processes(path)
+	if err != nil {
+		return false, err
+	}
+	if !slices.Contains(pids, pid) {
+		return false, fmt.Errorf("process %d is not in %s: %w", pid, path, ErrGone)
+	}
+	var have [16]byte
+	n, err := file.ReadAt(have[:], 0)
+	if err != nil && n == 0 {
+		return false, processErr("reading oom_score_adj", pid, err)
+	}
+	want := strconv.Itoa(value)
+	if strings.TrimSpace(string(have[:n])) == want {
+		return false, nil
+	}
+	if _, err := file.WriteAt([]byte(want), 0); err != nil {
+		return false, processErr("writing oom_score_adj", pid, err)
+	}
+	return true, nil
+}
+
+func oomFile(procRoot string, pid int) string {
+	return filepath.Join(procRoot, strconv.Itoa(pid), "oom_score_adj")
+}
+
+// processErr distinguishes a process that has ended (no folder, or ESRCH from a file of it) from other errors.
+func processErr(doing string, pid int, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("%s: process %d has ended: %w", doing, pid, ErrGone)
+	}
+	return fmt.Errorf("%s of process %d: %w", doing, pid, err)
+}
