@@ -61,7 +61,7 @@ func (c *CABundle) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	var secret corev1.Secret
 	err := c.Client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: SecretName}, &secret)
 	if apierrors.IsNotFound(err) { // its creation is an event
-		log.Info("the CA's Secret is missing; a replica makes another", "secret", SecretName)
+		log.Info("CA Secret is missing; a replica creates a new one", "secret", SecretName)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *CABundle) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	}
 	state, err := readState(&secret)
 	if err != nil { // cert-manager's authority, in every replica, mends it
-		log.Error(err, "the CA's Secret cannot be used; a replica makes another CA", "secret", SecretName)
+		log.Error(err, "CA Secret is invalid; a replica creates a new CA", "secret", SecretName)
 		return reconcile.Result{}, nil
 	}
 	found, err := readConfigurations(ctx, c.Client)
@@ -107,7 +107,7 @@ func (c *CABundle) step(ctx context.Context, secret *corev1.Secret, state State,
 	if err := c.Client.Update(ctx, writeState(secret, state), fieldOwner); err != nil {
 		return state, 0, fmt.Errorf("store step %s of the CA in Secret %s: %w", decision.Step, secret.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("the CA took a step", "step", decision.Step, "why", decision.Why, "phase", state.Phase(), "ca", state.Current.ID, "trusted", len(state.Trusted()))
+	ctrl.LoggerFrom(ctx).Info("CA rotation step", "step", decision.Step, "why", decision.Why, "phase", state.Phase(), "ca", state.Current.ID, "trusted", len(state.Trusted()))
 	c.tell(secret, state, decision)
 	return state, 0, nil
 }

@@ -17,7 +17,7 @@ func annotationPath(key string) string {
 	return fieldpath.Path{"metadata", "annotations", key}.Pointer()
 }
 
-// annotate writes an annotation that is Podgrace's alone, over whatever the user put there.
+// annotate sets an annotation that only Podgrace may set, and overwrites what the user put there.
 func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string]) {
 	have, present := pod.Annotations[key]
 	if present && have == want.value {
@@ -26,7 +26,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 	if present {
 		r.warn(becauseAnnotationReserved, "annotation %s is written by Podgrace only: it was replaced", key)
 	}
-	// Into a map that is not there nothing can be added; but an annotation before this one may have made it.
+	// JSON patch adds nothing to a missing map: it is added first, unless another annotation has done so.
 	made := slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Path == annotationsPath })
 	c := Change{Section: section, Policy: want.name(), Path: annotationPath(key), Value: want.value, Why: "PodPolicy " + want.name()}
 	if present {
@@ -38,7 +38,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 	r.change(c)
 }
 
-// unannotate removes an annotation that is Podgrace's alone from a pod that is to have none.
+// unannotate removes an annotation that only Podgrace may set, from a pod that gets none.
 func (r *Result) unannotate(pod *corev1.Pod, section, key, why string) {
 	if have, present := pod.Annotations[key]; present {
 		r.change(Change{Section: section, Path: annotationPath(key), Before: have, Why: why})

@@ -23,7 +23,7 @@ var rules = slices.Concat(limiting[:1], []rule{{applyTopologySpread, nil}}, limi
 	{applyProtected, validateProtected},
 })
 
-// limiting are the rules that hold limits. What they change can be compared.
+// limiting are the rules that enforce limits. Values of their changes are comparable.
 var limiting = []rule{
 	{applyPriority, validatePriority},
 	{applyGracePeriod, validateGracePeriod},
@@ -93,7 +93,7 @@ func Patch(pod *corev1.Pod, changes []Change) *corev1.Pod {
 		case gracePath:
 			pod.Spec.TerminationGracePeriodSeconds = new(c.Value.(int64))
 		default:
-			if probe, is := ProbeOf(c.Path); is {
+			if probe, ok := ProbeOf(c.Path); ok {
 				patchProbe(pod, probe, c.Value.(int64))
 				continue
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Effective is what all matching policies together ask for one pod.
+// Effective is what all matching policies together require of one pod.
 type Effective struct {
 	// Policies that match, the heaviest first; without those that select by priority until it is Settled.
 	Policies []string
@@ -31,12 +31,12 @@ type Effective struct {
 	removal  *removal
 	warnings []Warning
 
-	// lifted is what exceptions do for the pod, and strict what the policies would ask without them; nil: there are none.
+	// lifted are the exceptions for the pod, and strict is what the policies require without them; nil: there are none.
 	lifted []Lifted
 	strict *Effective
 
 	needs Needs
-	// open is what Settled decides about; nil: no policy that may match selects by priority.
+	// open are the candidates among which Settled chooses; nil: no policy that may match selects by priority.
 	open *candidates
 }
 
@@ -61,8 +61,8 @@ func (a *allowList) permits(class string) bool {
 	return a == nil || class == "" || slices.Contains(a.names, class)
 }
 
-// removal is what the matching policies' removal sections do about a grace period of 0. The strictest of those that protect the pod
-// holds: all of them, where it has identity or exclusive storage.
+// removal is the matching policies' zeroGrace: what they do about a grace period of 0. The strictest of those that protect the pod holds. All of them
+// protect a pod with an identity or exclusive storage.
 type removal struct {
 	policies []from[v1alpha1.ZeroGraceAction]
 	ofAny    from[v1alpha1.ZeroGraceAction] // the strictest
@@ -76,12 +76,12 @@ func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1
 	return have
 }
 
-// For says what the policies ask for a pod. ownNamespace is where Podgrace itself runs; its pods are never matched.
+// For returns what the policies require of a pod. ownNamespace is where Podgrace itself runs; its pods are exempt.
 func For(ps policy.Policies, req policy.Request, ownNamespace string) *Effective {
-	if isMirror(req) || policy.Excluded(req.Namespace.Name, ownNamespace) {
+	if isMirror(req) || policy.Exempt(req.Namespace.Name, ownNamespace) {
 		return &Effective{Excluded: true}
 	}
-	question := policy.NewQuestion(req)
+	question := policy.NewEvaluation(req)
 	defer question.Done()
 	all := candidates{exceptions: req.Namespace.Exceptions}
 	for _, p := range ps {
@@ -107,7 +107,7 @@ func For(ps policy.Policies, req policy.Request, ownNamespace string) *Effective
 	})
 	if slices.ContainsFunc(all.list, byPriority) {
 		e.open = &all
-		for _, c := range all.list { // who gives the constraints, and whether the pod may decline them, is open as well
+		for _, c := range all.list { // it is open too which policy gives the constraints, and whether the pod may decline them
 			e.needs.add(req.Pod, &Effective{}, c.policy.Spec.TopologySpread)
 		}
 	}
@@ -121,7 +121,7 @@ type candidates struct {
 	remark     string            // about those that are none; empty: nothing
 }
 
-// together is what those that match ask for.
+// together combines the candidates that match, as settle says.
 func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate) *Effective {
 	e := &Effective{}
 	lifting := &lifting{exceptions: cs.exceptions, pod: pod.Labels}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 const (
@@ -15,30 +16,30 @@ const (
 
 func TestApplyEnforcement(t *testing.T) {
 	t.Parallel()
-	gives500 := one(podPolicy("web", node(cpuWeight(500))))
+	gives500 := One(PodPolicy("web", Node(CPUWeight(500))))
 	testApply(t, []scenario{
 		{
 			name:     "a pod without annotations gets the map",
-			pod:      pod(),
+			pod:      Pod(),
 			policies: gives500,
 			changes:  []string{`add /metadata/annotations {"podgrace.dev/enforcement":"{\"cpu\":{\"weight\":500}}"}`},
 		},
 		{
 			name:     "an empty map of annotations",
-			pod:      pod(annotated()),
+			pod:      Pod(Annotated()),
 			policies: gives500,
 			changes:  []string{`add /metadata/annotations {"podgrace.dev/enforcement":"{\"cpu\":{\"weight\":500}}"}`},
 		},
 		{
 			name:     "other annotations stay",
-			pod:      pod(annotated("a", "b")),
+			pod:      Pod(Annotated("a", "b")),
 			policies: gives500,
 			changes:  []string{addEnforcement + `"{\"cpu\":{\"weight\":500}}"`},
 		},
 		{
 			name: "every field",
-			pod:  pod(annotated("a", "b")),
-			policies: one(podPolicy("web", node(v1alpha1.Enforcement{
+			pod:  Pod(Annotated("a", "b")),
+			policies: One(PodPolicy("web", Node(v1alpha1.Enforcement{
 				Memory:   &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionMin, ThrottlePercent: new(int32(80))},
 				CPU:      &v1alpha1.WeightEnforcement{Weight: 1},
 				IO:       &v1alpha1.WeightEnforcement{Weight: 10000},
@@ -49,39 +50,39 @@ func TestApplyEnforcement(t *testing.T) {
 		},
 		{
 			name:     "forged annotation overwritten, with a warning",
-			pod:      pod(enforced(`{"cpu":{"weight":10000}}`)),
+			pod:      Pod(enforced(`{"cpu":{"weight":10000}}`)),
 			policies: gives500,
 			changes:  []string{addEnforcement + `"{\"cpu\":{\"weight\":500}}"`},
 			warnings: []string{"annotation podgrace.dev/enforcement is written by Podgrace only: it was replaced"},
 		},
 		{
 			name:     "empty forged annotation overwritten too",
-			pod:      pod(enforced("")),
+			pod:      Pod(enforced("")),
 			policies: gives500,
 			changes:  []string{addEnforcement + `"{\"cpu\":{\"weight\":500}}"`},
 			warnings: []string{"replaced"},
 		},
 		{
 			name:     "forged annotation removed where no policy gives one",
-			pod:      pod(enforced(weight500)),
-			policies: one(podPolicy("web", maxGrace(60))),
+			pod:      Pod(enforced(weight500)),
+			policies: One(PodPolicy("web", MaxGrace(60))),
 			changes:  []string{delEnforcement},
 			warnings: []string{"annotation podgrace.dev/enforcement is written by Podgrace only: it was removed"},
 		},
 		{
 			name:    "forged annotation removed where no policy matches at all",
-			pod:     pod(enforced("")),
+			pod:     Pod(enforced("")),
 			changes: []string{delEnforcement}, warnings: []string{"removed"},
 		},
 		{
 			name:     "reinvocation: what is right already stays",
-			pod:      pod(enforced(weight500)),
+			pod:      Pod(enforced(weight500)),
 			policies: gives500,
 		},
 		{
 			name:     "the heaviest policy's as a whole, not merged",
-			pod:      pod(annotated("a", "b")),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", node(cpuWeight(1))), podPolicy("b", weight(1), node(v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 7}}))},
+			pod:      Pod(Annotated("a", "b")),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Node(CPUWeight(1))), PodPolicy("b", Weight(1), Node(v1alpha1.Enforcement{OOM: &v1alpha1.OOMEnforcement{Rank: 7}}))},
 			changes:  []string{addEnforcement + `"{\"oom\":{\"rank\":7}}"`},
 		},
 	})
@@ -89,29 +90,29 @@ func TestApplyEnforcement(t *testing.T) {
 
 func TestValidateEnforcement(t *testing.T) {
 	t.Parallel()
-	gives500 := one(podPolicy("web", node(cpuWeight(500))))
+	gives500 := One(PodPolicy("web", Node(CPUWeight(500))))
 	const forged = "EnforcementForged: annotation podgrace.dev/enforcement does not hold what PodPolicy web gives"
 	testValidate(t, []scenario{
-		{name: "what the policy gives", pod: pod(enforced(weight500)), policies: gives500},
-		{name: "the same in another webhook's spelling", pod: pod(enforced(" {\n\"cpu\" : { \"weight\":500 },\"memory\":null}\t")), policies: gives500},
-		{name: "absent one warns", pod: pod(), policies: gives500, warnings: []string{"annotation podgrace.dev/enforcement is missing: the mutating webhook was not called…PodPolicy web"}},
-		{name: "no policy and no annotation", pod: pod()},
-		{name: "no policy gives one", pod: pod(enforced(weight500)), policies: one(podPolicy("web", maxGrace(60))), denials: []string{"EnforcementForged: …no PodPolicy gives node settings to this pod. Remove"}},
-		{name: "another value", pod: pod(enforced(`{"cpu":{"weight":501}}`)), policies: gives500, denials: []string{forged + ` ({"cpu":{"weight":500}})`}},
-		{name: "one field more", pod: pod(enforced(`{"cpu":{"weight":500},"oom":{"rank":0}}`)), policies: gives500, denials: []string{forged}},
-		{name: "an empty object more", pod: pod(enforced(`{"cpu":{"weight":500},"memory":{}}`)), policies: gives500, denials: []string{forged}},
-		{name: "an unknown field more", pod: pod(enforced(`{"cpu":{"weight":500},"future":1}`)), policies: gives500, denials: []string{forged}},
-		{name: "a duplicate key, the last one right", pod: pod(enforced(`{"cpu":{"weight":9999},"cpu":{"weight":500}}`)), policies: gives500, denials: []string{forged}},
-		{name: "a duplicate key, the first one right", pod: pod(enforced(`{"cpu":{"weight":500,"weight":9999}}`)), policies: gives500, denials: []string{forged}},
-		{name: "a key in other case beside the right one", pod: pod(enforced(`{"cpu":{"weight":500},"CPU":{"weight":9999}}`)), policies: gives500, denials: []string{forged}},
-		{name: "a key in other case alone", pod: pod(enforced(`{"CPU":{"weight":500}}`)), policies: gives500, denials: []string{forged}},
-		{name: "a number that is none of Go's int32", pod: pod(enforced(`{"cpu":{"weight":500.0}}`)), policies: gives500, denials: []string{forged}},
-		{name: "a number as text", pod: pod(enforced(`{"cpu":{"weight":"500"}}`)), policies: gives500, denials: []string{forged}},
-		{name: "something behind the JSON", pod: pod(enforced(weight500 + weight500)), policies: gives500, denials: []string{forged}},
-		{name: "empty", pod: pod(enforced("")), policies: gives500, denials: []string{forged}},
-		{name: "null", pod: pod(enforced("null")), policies: gives500, denials: []string{forged}},
-		{name: "a list", pod: pod(enforced("[]")), policies: gives500, denials: []string{forged}},
-		{name: "not JSON", pod: pod(enforced("weight: 500")), policies: gives500, denials: []string{forged}},
-		{name: "deeply nested", pod: pod(enforced(strings.Repeat(`{"cpu":`, 100000))), policies: gives500, denials: []string{forged}},
+		{name: "what the policy gives", pod: Pod(enforced(weight500)), policies: gives500},
+		{name: "the same in another webhook's spelling", pod: Pod(enforced(" {\n\"cpu\" : { \"weight\":500 },\"memory\":null}\t")), policies: gives500},
+		{name: "absent one warns", pod: Pod(), policies: gives500, warnings: []string{"annotation podgrace.dev/enforcement is missing: the mutating webhook was not called…PodPolicy web"}},
+		{name: "no policy and no annotation", pod: Pod()},
+		{name: "no policy gives one", pod: Pod(enforced(weight500)), policies: One(PodPolicy("web", MaxGrace(60))), denials: []string{"EnforcementForged: …no PodPolicy gives node settings to this pod. Remove"}},
+		{name: "another value", pod: Pod(enforced(`{"cpu":{"weight":501}}`)), policies: gives500, denials: []string{forged + ` ({"cpu":{"weight":500}})`}},
+		{name: "one field more", pod: Pod(enforced(`{"cpu":{"weight":500},"oom":{"rank":0}}`)), policies: gives500, denials: []string{forged}},
+		{name: "an empty object more", pod: Pod(enforced(`{"cpu":{"weight":500},"memory":{}}`)), policies: gives500, denials: []string{forged}},
+		{name: "an unknown field more", pod: Pod(enforced(`{"cpu":{"weight":500},"future":1}`)), policies: gives500, denials: []string{forged}},
+		{name: "a duplicate key, the last one right", pod: Pod(enforced(`{"cpu":{"weight":9999},"cpu":{"weight":500}}`)), policies: gives500, denials: []string{forged}},
+		{name: "a duplicate key, the first one right", pod: Pod(enforced(`{"cpu":{"weight":500,"weight":9999}}`)), policies: gives500, denials: []string{forged}},
+		{name: "a key in other case beside the right one", pod: Pod(enforced(`{"cpu":{"weight":500},"CPU":{"weight":9999}}`)), policies: gives500, denials: []string{forged}},
+		{name: "a key in other case alone", pod: Pod(enforced(`{"CPU":{"weight":500}}`)), policies: gives500, denials: []string{forged}},
+		{name: "a number that is none of Go's int32", pod: Pod(enforced(`{"cpu":{"weight":500.0}}`)), policies: gives500, denials: []string{forged}},
+		{name: "a number as text", pod: Pod(enforced(`{"cpu":{"weight":"500"}}`)), policies: gives500, denials: []string{forged}},
+		{name: "something behind the JSON", pod: Pod(enforced(weight500 + weight500)), policies: gives500, denials: []string{forged}},
+		{name: "empty", pod: Pod(enforced("")), policies: gives500, denials: []string{forged}},
+		{name: "null", pod: Pod(enforced("null")), policies: gives500, denials: []string{forged}},
+		{name: "a list", pod: Pod(enforced("[]")), policies: gives500, denials: []string{forged}},
+		{name: "not JSON", pod: Pod(enforced("weight: 500")), policies: gives500, denials: []string{forged}},
+		{name: "deeply nested", pod: Pod(enforced(strings.Repeat(`{"cpu":`, 100000))), policies: gives500, denials: []string{forged}},
 	})
 }

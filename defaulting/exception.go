@@ -9,20 +9,20 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Lifted is what an exception does for a pod.
+// Lifted is an exception that lifts limits for a pod.
 type Lifted struct {
 	Exception *policy.Exception
 	// Limits of the policy that it lifts.
 	Limits []v1alpha1.LiftedLimit
 }
 
-// String says it to whoever creates the pod, first what a cut must not take.
+// String is the warning for the pod's creator. The most important comes first, as long warnings are truncated.
 func (l Lifted) String() string {
 	x := l.Exception
 	return fmt.Sprintf("PolicyException %s holds for this pod until %s: it lifts %s of PodPolicy %s (owner: %s)", x.Name, x.Spec.Until, join(l.Limits), x.Spec.Policy, x.Spec.Owner)
 }
 
-// AuditOf says to the audit log which exceptions made a difference.
+// AuditOf is the text for the audit log about all exceptions that made a difference.
 func AuditOf(lifted []Lifted) string {
 	words := make([]string, len(lifted))
 	for i, l := range lifted {
@@ -31,7 +31,7 @@ func AuditOf(lifted []Lifted) string {
 	return strings.Join(words, "; ")
 }
 
-// Audit says it to the audit log.
+// Audit is the text for the audit log.
 func (l Lifted) Audit() string {
 	x := l.Exception
 	return fmt.Sprintf("%s until %s, granted by %s, owner %s: %s of PodPolicy %s", x.Key(), x.Spec.Until, x.GrantedBy, x.Spec.Owner, join(l.Limits), x.Spec.Policy)
@@ -45,7 +45,7 @@ func join(limits []v1alpha1.LiftedLimit) string {
 	return strings.Join(names, ", ")
 }
 
-// lifting looks for exceptions by which a policy has less limits on a pod, and notes which did.
+// lifting finds the exceptions that lift a policy's limits for a pod, and notes them.
 type lifting struct {
 	exceptions policy.Exceptions
 	pod        map[string]string
@@ -73,8 +73,8 @@ func (l *lifting) note(x *policy.Exception, limit v1alpha1.LiftedLimit) {
 	l.lifted[i].Limits = append(l.lifted[i].Limits, limit)
 }
 
-// letThrough tells of the exceptions that make a difference to a pod: mostly that it is let through as it is, and now and then that a maximum holds
-// which a minimum would have lifted.
+// letThrough reports the exceptions if they make a difference to the pod. Mostly the pod is admitted as it is; in rare cases a maximum holds because the minimum that
+// overrode it is lifted.
 func (e *Effective) letThrough(req policy.Request, facts Facts, step func(rule) decide, out *Result) {
 	if e.strict == nil {
 		return

@@ -15,31 +15,8 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
-
-var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
-
-// exception that was granted, for all pods of shop, until an hour after noon.
-func exception(policy string, limits ...v1alpha1.LiftedLimit) *v1alpha1.PolicyException {
-	return &v1alpha1.PolicyException{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "batch", Generation: 3},
-		Spec:       v1alpha1.PolicyExceptionSpec{Policy: policy, Limits: limits, AllPods: true, Reason: "the vendor's image", Owner: "team shop", Until: "2026-06-01T13:00:00Z"},
-		Status:     v1alpha1.PolicyExceptionStatus{Grant: &v1alpha1.Grant{By: "eve", Generation: 3}},
-	}
-}
-
-func exceptions(t *testing.T, all ...*v1alpha1.PolicyException) policy.Exceptions {
-	t.Helper()
-	var compiled []*policy.Exception
-	for _, x := range all {
-		c, err := policy.CompileException(x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		compiled = append(compiled, c)
-	}
-	return policy.SortExceptions(compiled)
-}
 
 const through = "PolicyException batch holds for this pod until 2026-06-01T13:00:00Z: it lifts "
 
@@ -52,8 +29,8 @@ func TestExceptions(t *testing.T) {
 				Spec: corev1.PodSpec{PriorityClassName: class, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{{Name: "app"}}}},
 		}
 	}
-	base := podPolicy("base", minGrace(10), maxGrace(60), allows("low"))
-	zero := podPolicy("zero", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny))
+	base := PodPolicy("base", MinGrace(10), MaxGrace(60), Allows("low"))
+	zero := PodPolicy("zero", ZeroGrace(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny))
 	web := func(x *v1alpha1.PolicyException) *v1alpha1.PolicyException {
 		x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
 		return x
@@ -70,36 +47,36 @@ func TestExceptions(t *testing.T) {
 		reasons  []string // of refusals
 		warns    string   // empty: of no exception
 	}{
-		"none":                  {nil, nil, shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"a minimum":             {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon, nil, through + "gracePeriod.minSeconds of PodPolicy base (owner: team shop)"},
-		"another limit":         {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 61, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"a class":               {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftAllowedClassNames)}, shop(nil, 30, "high"), noon, nil, through + "priority.allowedClassNames of PodPolicy base"},
-		"needless":              {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 30, "low"), noon, nil, ""},
-		"another policy":        {nil, []*v1alpha1.PolicyException{exception("zero", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"by a selector":         {nil, []*v1alpha1.PolicyException{web(exception("base", v1alpha1.LiftMinSeconds))}, shop(map[string]string{"app": "web"}, 5, ""), noon, nil, through},
-		"not by a selector":     {nil, []*v1alpha1.PolicyException{web(exception("base", v1alpha1.LiftMinSeconds))}, shop(map[string]string{"app": "db"}, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"the second before":     {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon.Add(time.Hour - 1), nil, through},
-		"ended":                 {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon.Add(time.Hour), []string{"GracePeriodOutOfBounds"}, ""},
-		"the time is not known": {nil, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), time.Time{}, []string{"GracePeriodOutOfBounds"}, ""},
-		"not granted": {nil, []*v1alpha1.PolicyException{changed(exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Status.Grant = nil })},
-			shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"granted by nobody": {nil, []*v1alpha1.PolicyException{changed(exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Status.Grant.By = "" })},
-			shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"changed since": {nil, []*v1alpha1.PolicyException{changed(exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Generation++ })},
-			shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
-		"one of several policies": {[]*v1alpha1.PodPolicy{podPolicy("more", minGrace(20))}, []*v1alpha1.PolicyException{exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), noon,
+		"none":                  {nil, nil, shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"a minimum":             {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), Noon, nil, through + "gracePeriod.minSeconds of PodPolicy base (owner: team shop)"},
+		"another limit":         {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 61, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"a class":               {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftAllowedClassNames)}, shop(nil, 30, "high"), Noon, nil, through + "priority.allowedClassNames of PodPolicy base"},
+		"needless":              {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 30, "low"), Noon, nil, ""},
+		"another policy":        {nil, []*v1alpha1.PolicyException{Exception("zero", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"by a selector":         {nil, []*v1alpha1.PolicyException{web(Exception("base", v1alpha1.LiftMinSeconds))}, shop(map[string]string{"app": "web"}, 5, ""), Noon, nil, through},
+		"not by a selector":     {nil, []*v1alpha1.PolicyException{web(Exception("base", v1alpha1.LiftMinSeconds))}, shop(map[string]string{"app": "db"}, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"the second before":     {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), Noon.Add(time.Hour - 1), nil, through},
+		"ended":                 {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), Noon.Add(time.Hour), []string{"GracePeriodOutOfBounds"}, ""},
+		"the time is not known": {nil, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), time.Time{}, []string{"GracePeriodOutOfBounds"}, ""},
+		"not granted": {nil, []*v1alpha1.PolicyException{changed(Exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Status.Grant = nil })},
+			shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"granted by nobody": {nil, []*v1alpha1.PolicyException{changed(Exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Status.Grant.By = "" })},
+			shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"changed since": {nil, []*v1alpha1.PolicyException{changed(Exception("base", v1alpha1.LiftMinSeconds), func(x *v1alpha1.PolicyException) { x.Generation++ })},
+			shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"one of several policies": {[]*v1alpha1.PodPolicy{PodPolicy("more", MinGrace(20))}, []*v1alpha1.PolicyException{Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 5, ""), Noon,
 			[]string{"GracePeriodOutOfBounds"}, ""},
-		"a minimum that lifted a maximum": {[]*v1alpha1.PodPolicy{podPolicy("more", minGrace(90))}, []*v1alpha1.PolicyException{exception("more", v1alpha1.LiftMinSeconds)}, shop(nil, 90, ""), noon,
+		"a minimum that lifted a maximum": {[]*v1alpha1.PodPolicy{PodPolicy("more", MinGrace(90))}, []*v1alpha1.PolicyException{Exception("more", v1alpha1.LiftMinSeconds)}, shop(nil, 90, ""), Noon,
 			[]string{"GracePeriodOutOfBounds"}, through + "gracePeriod.minSeconds of PodPolicy more"},
-		"zero grace":           {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{exception("zero", v1alpha1.LiftZeroGrace), exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 0, ""), noon, nil, through + "removal.zeroGrace of PodPolicy zero"},
-		"zero grace, a bound":  {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{exception("zero", v1alpha1.LiftZeroGrace)}, shop(nil, 0, ""), noon, []string{"GracePeriodOutOfBounds"}, through},
-		"in another namespace": {nil, nil, shop(nil, 5, ""), noon, []string{"GracePeriodOutOfBounds"}, ""},
+		"zero grace":           {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{Exception("zero", v1alpha1.LiftZeroGrace), Exception("base", v1alpha1.LiftMinSeconds)}, shop(nil, 0, ""), Noon, nil, through + "removal.zeroGrace of PodPolicy zero"},
+		"zero grace, a bound":  {[]*v1alpha1.PodPolicy{zero}, []*v1alpha1.PolicyException{Exception("zero", v1alpha1.LiftZeroGrace)}, shop(nil, 0, ""), Noon, []string{"GracePeriodOutOfBounds"}, through},
+		"in another namespace": {nil, nil, shop(nil, 5, ""), Noon, []string{"GracePeriodOutOfBounds"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			policies := compile(t, append(tc.policies, base)...)
+			policies := Compile(t, append(tc.policies, base)...)
 			req := tc.request
-			req.Namespace.Exceptions = exceptions(t, tc.given...).InForce(tc.now)
-			result := defaulting.For(policies, req, ownNamespace).Validate(req, defaulting.Facts{Partial: true})
+			req.Namespace.Exceptions = CompileExceptions(t, tc.given...).InForce(tc.now)
+			result := defaulting.For(policies, req, OwnNamespace).Validate(req, defaulting.Facts{Partial: true})
 			var reasons []string
 			for _, d := range result.Denials {
 				reasons = append(reasons, d.Reason.Code)
@@ -112,7 +89,7 @@ func TestExceptions(t *testing.T) {
 				t.Errorf("warnings %q, exceptions %v; want %q", result.Warnings, result.Exceptions, tc.warns)
 			}
 			// The mutating webhook leaves alone what is let through, and says the same.
-			applied := defaulting.For(policies, req, ownNamespace).Apply(req, defaulting.Facts{Partial: true})
+			applied := defaulting.For(policies, req, OwnNamespace).Apply(req, defaulting.Facts{Partial: true})
 			if len(tc.reasons) == 0 && tc.warns != "" && (len(applied.Changes) > 0 || len(applied.Denials) > 0 || req.Pod.Spec.PriorityClassName == "" && len(applied.Exceptions) == 0) {
 				t.Errorf("applied: %+v", applied)
 			}
@@ -120,82 +97,11 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// What an exception can't lift: the protection from removal, whatever it names.
-func TestExceptionsNeverUnprotect(t *testing.T) {
-	policies := compile(t, podPolicy("guard", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
-	without := policies.Removal(policy.Namespace{Name: "shop"}, ownNamespace)
-	with := policies.Removal(policy.Namespace{Name: "shop", Exceptions: exceptions(t, exception("guard", v1alpha1.LiftZeroGrace)).InForce(noon)}, ownNamespace)
-	if diff := cmp.Diff(without, with); !without.Guards() || diff != "" {
-		t.Error(diff)
-	}
-}
-
-// What can't be read lifts nothing, and the error names the field.
-func TestCompileException(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*v1alpha1.PolicyExceptionSpec)
-		says   string
-	}{
-		"fine":        {func(*v1alpha1.PolicyExceptionSpec) {}, ""},
-		"no time":     {func(s *v1alpha1.PolicyExceptionSpec) { s.Until = "tomorrow" }, "spec.until"},
-		"no such day": {func(s *v1alpha1.PolicyExceptionSpec) { s.Until = "2026-02-30T00:00:00Z" }, "spec.until"},
-		"no pods":     {func(s *v1alpha1.PolicyExceptionSpec) { s.AllPods = false }, "spec.podSelector"},
-		"bad selector": {func(s *v1alpha1.PolicyExceptionSpec) {
-			s.PodSelector = v1alpha1.SetAsLabelSelector(map[string]string{"!": ""})
-		}, "spec.podSelector"},
-		"both of these": {func(s *v1alpha1.PolicyExceptionSpec) {
-			s.PodSelector = v1alpha1.SetAsLabelSelector(map[string]string{"a": "b"})
-		}, "spec.podSelector"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := exception("base", v1alpha1.LiftMinSeconds)
-			tc.change(&x.Spec)
-			c, err := policy.CompileException(x)
-			if (err == nil) != (tc.says == "") || (c == nil) != (err != nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("got %v, %v", c, err)
-			}
-		})
-	}
-}
-
-// What is told of an exception as a whole.
-func TestExceptionState(t *testing.T) {
-	base := compile(t, podPolicy("base", minGrace(10)))
-	for name, tc := range map[string]struct {
-		change func(*v1alpha1.PolicyException)
-		now    time.Time
-		want   string
-	}{
-		"in force":       {func(*v1alpha1.PolicyException) {}, noon, v1alpha1.ReasonInForce},
-		"in part":        {func(x *v1alpha1.PolicyException) { x.Spec.Limits = append(x.Spec.Limits, v1alpha1.LiftMaxSeconds) }, noon, v1alpha1.ReasonInForce},
-		"ended":          {func(*v1alpha1.PolicyException) {}, noon.Add(time.Hour), v1alpha1.ReasonEnded},
-		"not granted":    {func(x *v1alpha1.PolicyException) { x.Status.Grant = nil }, noon, v1alpha1.ReasonNotGranted},
-		"changed since":  {func(x *v1alpha1.PolicyException) { x.Status.Grant.Generation = 2 }, noon, v1alpha1.ReasonChanged},
-		"no such policy": {func(x *v1alpha1.PolicyException) { x.Spec.Policy = "bases" }, noon, v1alpha1.ReasonUnknownPolicy},
-		"no such limit":  {func(x *v1alpha1.PolicyException) { x.Spec.Limits = []v1alpha1.LiftedLimit{v1alpha1.LiftZeroGrace} }, noon, v1alpha1.ReasonNothingToLift},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := exception("base", v1alpha1.LiftMinSeconds)
-			tc.change(x)
-			if got, message := exceptions(t, x)[0].State(base, tc.now); got != tc.want || message == "" {
-				t.Errorf("got %s, %s", got, message)
-			}
-		})
-	}
-	xs := exceptions(t, exception("base", v1alpha1.LiftMinSeconds))
-	if next, there := xs.NextEnd(noon); !there || !next.Equal(noon.Add(time.Hour)) {
-		t.Errorf("the next end is %v, %v", next, there)
-	}
-	if _, there := xs.NextEnd(noon.Add(time.Hour)); there {
-		t.Error("what has ended ends again")
-	}
-}
-
 // A PodGroup is no pod of which labels are known: an exception for all pods of its namespace counts.
 func TestExceptionsOfPodGroups(t *testing.T) {
-	policies := compile(t, podPolicy("base", allows("low")))
-	all := exception("base", v1alpha1.LiftAllowedClassNames)
-	some := exception("base", v1alpha1.LiftAllowedClassNames)
+	policies := Compile(t, PodPolicy("base", Allows("low")))
+	all := Exception("base", v1alpha1.LiftAllowedClassNames)
+	some := Exception("base", v1alpha1.LiftAllowedClassNames)
 	some.Spec.AllPods, some.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
 	for name, tc := range map[string]struct {
 		given   *v1alpha1.PolicyException
@@ -204,7 +110,7 @@ func TestExceptionsOfPodGroups(t *testing.T) {
 		told    int
 	}{"all": {all, "high", false, 1}, "needless": {all, "low", false, 0}, "some": {some, "high", true, 0}} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulting.ValidatePodGroup(policies, tc.class, policy.Namespace{Name: "shop", Exceptions: exceptions(t, tc.given).InForce(noon)}, ownNamespace)
+			got := defaulting.ValidatePodGroup(policies, tc.class, policy.Namespace{Name: "shop", Exceptions: CompileExceptions(t, tc.given).InForce(Noon)}, OwnNamespace)
 			if len(got.Denials) > 0 != tc.refused || len(got.Exceptions) != tc.told || len(got.Warnings) != tc.told {
 				t.Errorf("%+v", got)
 			}
@@ -239,7 +145,7 @@ func TestExceptionsAreAsPoliciesWithoutTheLimits(t *testing.T) {
 			}
 			plain.policies = append(plain.policies, p)
 		}
-		plain.compiled = compile(t, plain.policies...)
+		plain.compiled = Compile(t, plain.policies...)
 		for name, results := range map[string][2]defaulting.Result{"apply": {w.apply(), plain.apply()}, "validate": {w.validate(), plain.validate()}} {
 			got, want := results[0], results[1]
 			got.Exceptions = nil

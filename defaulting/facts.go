@@ -9,8 +9,8 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Facts are what is known about the cluster at the moment of the decision. What Effective.Needs does not name may be
-// left empty.
+// Facts are what is known about the cluster when the decision is made. Those that Effective.Needs does not name may be
+// empty.
 type Facts struct {
 	// PriorityClasses of the cluster by name. nil: unknown.
 	PriorityClasses map[string]*schedulingv1.PriorityClass
@@ -53,7 +53,7 @@ func GlobalDefaultOf(classes map[string]*schedulingv1.PriorityClass) *scheduling
 type Needs struct {
 	// Selectors: ServiceSelectors and OwnerSelector.
 	Selectors bool
-	// Nodes, and where it comes to that Pods.
+	// Nodes, and Pods, which are read only if the nodes alone do not decide.
 	Nodes bool
 	// Claims.
 	Claims bool

@@ -13,22 +13,21 @@ import (
 	"github.com/podgrace/podgrace/defaulting/topology"
 )
 
-// maxComparisons bounds what infeasible does for a pod that asks what no pod has asked before: some hundredths of a second. An ordinary
-// pod needs 20 in each node; one can be written that needs 100,000.
+// maxComparisons bounds the time of infeasible for a pod whose affinity and tolerations are new, to some hundredths of a second. An ordinary
+// pod needs 20 comparisons for each node; a pod can be written that needs 100,000.
 const maxComparisons = 2_000_000
 
-// Unjudged is why it was not judged whether hard constraints can be met, in one word.
+// Unjudged is why it was not checked whether hard constraints are feasible, in one word.
 type Unjudged string
 
-// Why it was not judged.
 const (
-	// TooDear: comparing the pod with all nodes would take longer than a review may.
+	// TooDear is where comparing the pod with all nodes would take longer than a review may.
 	TooDear Unjudged = "TooDear"
-	// PodsUnknown: which pods are there already could not be read.
+	// PodsUnknown is where the pods that are there already could not be read.
 	PodsUnknown Unjudged = "PodsUnknown"
 )
 
-// comparisons are how often infeasible compares something of the pod with something of a node.
+// comparisons estimates how often infeasible compares a term or toleration of the pod with a node.
 func comparisons(pod *corev1.Pod, nodes int) int {
 	of := len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations) + 1
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -49,7 +48,7 @@ func comparisons(pod *corev1.Pod, nodes int) int {
 //
 // One domain is not infeasible: its skew is 0 or 1 more than itself. Without a single node nothing is judged.
 //
-// What is not known is not judged; why not is the second result, "" where all was.
+// Where facts are unknown a constraint counts as feasible, and the second result says why it was not checked; empty: all were.
 func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, facts Facts) (problems map[int]string, unjudged Unjudged) {
 	problems = map[int]string{}
 	switch nodes := facts.Nodes.Len(); {

@@ -12,6 +12,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 // FuzzPreStopSeconds: a command, its words separated by NUL, is taken for a known sleep only if it is one for a reader who
@@ -25,10 +26,10 @@ func FuzzPreStopSeconds(f *testing.F) {
 		f.Add(command)
 	}
 	const margin100 = 100
-	policies := compile(f, podPolicy("p", margin(margin100)))
+	policies := Compile(f, PodPolicy("p", Margin(margin100)))
 	f.Fuzz(func(t *testing.T, text string) {
 		command := strings.Split(text, "\x00")
-		s := scenario{pod: pod(grace(1), stopping("a", run(command...)))}
+		s := scenario{pod: Pod(Grace(1), stopping("a", run(command...)))}
 		result := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
 		unknown := slices.ContainsFunc(texts(result.Warnings), func(w string) bool { return strings.Contains(w, "not known") })
 		if len(result.Changes) == 0 {
@@ -79,11 +80,11 @@ func FuzzEnforcementAnnotation(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	want := cpuWeight(500)
+	want := CPUWeight(500)
 	want.Memory = &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionLow}
-	policies := compile(f, podPolicy("p", node(want)))
+	policies := Compile(f, PodPolicy("p", Node(want)))
 	f.Fuzz(func(t *testing.T, text string) {
-		s := scenario{pod: pod(enforced(text))}
+		s := scenario{pod: Pod(enforced(text))}
 		result := defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts)
 		if len(result.Warnings) > 0 || len(result.Denials) > 1 {
 			t.Fatalf("%q: %+v", text, result)
@@ -115,10 +116,10 @@ func FuzzSkipAnnotation(f *testing.F) {
 	for _, text := range []string{"", ",", "priority", " priority ,gracePeriod", "priority;gracePeriod", "Priority", "priority\n", "priority\u00a0", "gracePeriod,gracePeriod", "topologySpread", "a,b,c,d,e,f,g,h", "\x00,\x7f,\xff", "ü"} {
 		f.Add(text)
 	}
-	policies := compile(f, podPolicy("p", gives("high"), defaultGrace(45), permitsSkip(v1alpha1.SectionPriority)))
+	policies := Compile(f, PodPolicy("p", Gives("high"), DefaultGrace(45), AllowsSkip(v1alpha1.SectionPriority)))
 	known := facts(classes(high))
 	f.Fuzz(func(t *testing.T, text string) {
-		s := scenario{pod: pod(skipping(text))}
+		s := scenario{pod: Pod(skipping(text))}
 		result := defaulting.For(policies, s.request(), "").Apply(s.request(), known)
 		var words []string
 		for part := range strings.SplitSeq(text, ",") {

@@ -14,7 +14,7 @@ import (
 
 const gracePath = "/spec/terminationGracePeriodSeconds"
 
-// applyGracePeriod gives the default where nothing was chosen, then holds the limits.
+// applyGracePeriod applies the default where the user chose nothing, then the limits.
 func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
 	stops := stopsOf(req.Pod)
@@ -71,7 +71,7 @@ func (e *Effective) settle(have int64, stops preStops, zero zeroGrace) (int64, r
 		}
 		bounded, reason := e.bound(value, stops)
 		if bounded != value {
-			// A default that a limit moves is still no choice of the user's: nobody needs a warning.
+			// A default that a limit changes was not chosen by the user, who needs no warning.
 			why.add(reason.policy, reason.text)
 		}
 		value = bounded
@@ -86,7 +86,7 @@ func (w *reasonWhy) add(policy, text string) {
 	w.policy, w.text = policy, w.text+text
 }
 
-// bound holds the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
+// bound applies the limits. The minimum wins over the maximum, the maximum over what preStop needs; but never is the grace
 // period put below a sleep action, because the API server refuses such a pod with less clear words than
 // validateGracePeriod has.
 func (e *Effective) bound(value int64, stops preStops) (int64, because) {
@@ -116,7 +116,7 @@ func (e *Effective) bound(value int64, stops preStops) (int64, because) {
 	return value, because{}
 }
 
-// remarkStops warns about what is not known or will not fit.
+// remarkStops warns about preStop hooks whose length is unknown, or that may not fit into the grace period.
 func (e *Effective) remarkStops(grace int64, stops preStops, probes []probeGrace, out *Result) {
 	if e.margin.given() {
 		if len(stops.unknown) > 0 {
@@ -139,7 +139,7 @@ func (e *Effective) managesGrace() bool {
 	return e.grace.given() || e.minGrace.given() || e.maxGrace.given() || e.margin.given()
 }
 
-// validateGracePeriod refuses what the limits would have moved: then the mutating webhook was not called, or another one
+// validateGracePeriod refuses a grace period that the limits would have changed: the mutating webhook was not called, or another webhook
 // changed the pod after it.
 func validateGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result) {
 	have := graceperiod.Of(&req.Pod.Spec)
@@ -170,13 +170,13 @@ func validateGracePeriod(req policy.Request, e *Effective, facts Facts, out *Res
 	}
 }
 
-// zeroGrace is what a policy does about a pod's grace period of 0.
+// zeroGrace is what policies do about a pod's grace period of 0.
 type zeroGrace struct {
-	by      from[v1alpha1.ZeroGraceAction] // not given: the pod has another grace period, or nobody protects it
-	because string                         // it is protected
+	by      from[v1alpha1.ZeroGraceAction] // not given: the grace period is not 0, or no policy protects the pod
+	because string                         // why it is protected
 }
 
-// zeroGrace is what the strictest of the policies that protect this pod does. A claim that is not known counts as exclusive.
+// zeroGrace is that of the strictest of the policies that protect this pod. A claim that is unknown counts as exclusive.
 func (e *Effective) zeroGrace(req policy.Request, facts Facts) zeroGrace {
 	if graceperiod.Of(&req.Pod.Spec) != 0 || e.removal == nil {
 		return zeroGrace{}
@@ -200,12 +200,12 @@ func (e *Effective) zeroGrace(req policy.Request, facts Facts) zeroGrace {
 
 func allOf(p *policy.Policy) string { return fmt.Sprintf(WordsProtects, p.Name) }
 
-// allAlike says that whatever the pod is, the same becomes of it.
+// allAlike says whether the action is the same for every pod, so that its claims need not be read.
 func (r *removal) allAlike() bool { return r.ofAll.given() && r.ofAll.value == r.ofAny.value }
 
 func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }
 
-// warn says first what to do: the reason why the pod is protected can be long.
+// warn puts what to do first, as long warnings are truncated and the reason why the pod is protected can be long.
 func (z zeroGrace) warn(out *Result) {
 	out.warn(becauseZeroGracePeriod, "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
 		z.by.name(), z.because)
@@ -215,16 +215,16 @@ func (z zeroGrace) deny(out *Result) {
 	out.deny(becauseZeroGracePeriod, WordsZeroDenied, z.by.name(), z.because)
 }
 
-// denyUnraised is for a 0 that should be raised by now.
+// denyUnraised refuses a 0 that the mutating webhook should have raised.
 func (z zeroGrace) denyUnraised(out *Result) {
 	out.deny(becauseZeroGracePeriod, WordsZeroRaised, z.by.name(), z.because)
 }
 
-// preStops is what is known about a pod's preStop hooks. The kubelet runs them all at once, those of sidecars too, before
-// anything is ordered, and takes each one's time out of its container's grace period
+// preStops is how long a pod's preStop hooks take. The kubelet runs all of them at once, also those of sidecars, before it stops containers in order, and
+// takes the time of each out of its container's grace period
 // (pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer, 1.36.3): the longest counts.
 type preStops struct {
-	known     int64    // seconds that the longest hook surely takes
+	known     int64    // seconds that the longest hook takes at least
 	container string   // whose it is
 	longer    bool     // it may take longer
 	sleep     int64    // seconds of the longest sleep action of any hook: the API server wants it within the grace period

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 func setGrace(n int64) []string {
@@ -22,331 +23,331 @@ func TestApplyGracePeriod(t *testing.T) {
 	testApply(t, []scenario{
 		{
 			name:     "30 counts as unset",
-			pod:      pod(),
-			policies: one(podPolicy("web", defaultGrace(45))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", DefaultGrace(45))),
 			changes:  setGrace(45),
 		},
 		{
 			name:     "really unset, as in offline review",
-			pod:      pod(bare),
-			policies: one(podPolicy("web", defaultGrace(45))),
+			pod:      Pod(bare),
+			policies: One(PodPolicy("web", DefaultGrace(45))),
 			changes:  setGrace(45),
 		},
 		{
 			name:     "a default of 30 for a pod without one needs no change",
-			pod:      pod(bare),
-			policies: one(podPolicy("web", defaultGrace(30))),
+			pod:      Pod(bare),
+			policies: One(PodPolicy("web", DefaultGrace(30))),
 		},
 		{
 			name:     "chosen, without limits",
-			pod:      pod(grace(31)),
-			policies: one(podPolicy("web", defaultGrace(45))),
+			pod:      Pod(Grace(31)),
+			policies: One(PodPolicy("web", DefaultGrace(45))),
 		},
 		{
 			name:     "a default below 30",
-			pod:      pod(),
-			policies: one(podPolicy("web", defaultGrace(10))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", DefaultGrace(10))),
 			changes:  setGrace(10),
 		},
 		{
 			name:     "a default below 30 never makes a preStop sleep longer than the grace period: the API server would refuse the pod",
-			pod:      pod(stopping("proxy", sleep(20))),
-			policies: one(podPolicy("web", defaultGrace(10))),
+			pod:      Pod(stopping("proxy", sleep(20))),
+			policies: One(PodPolicy("web", DefaultGrace(10))),
 			changes:  setGrace(20),
 		},
 		{
 			name:     "nor an exec of sleep, which would be killed in its preStop",
-			pod:      pod(stopping("proxy", run("sleep", "20"))),
-			policies: one(podPolicy("web", defaultGrace(10))),
+			pod:      Pod(stopping("proxy", run("sleep", "20"))),
+			policies: One(PodPolicy("web", DefaultGrace(10))),
 			changes:  setGrace(20),
 		},
 		{
 			name:     "nor a sleep action of more than a week, whose length is otherwise not believed",
-			pod:      pod(stopping("proxy", sleep(604801))),
-			policies: one(podPolicy("web", defaultGrace(10))),
+			pod:      Pod(stopping("proxy", sleep(604801))),
+			policies: One(PodPolicy("web", DefaultGrace(10))),
 			changes:  setGrace(604801),
 		},
 		{
 			name:     "negative is 1",
-			pod:      pod(grace(-5)),
-			policies: one(podPolicy("web", minGrace(1), defaultGrace(45))),
+			pod:      Pod(Grace(-5)),
+			policies: One(PodPolicy("web", MinGrace(1), DefaultGrace(45))),
 		},
 		{
 			name:     "below the minimum",
-			pod:      pod(grace(5)),
-			policies: one(podPolicy("web", minGrace(10))),
+			pod:      Pod(Grace(5)),
+			policies: One(PodPolicy("web", MinGrace(10))),
 			changes:  setGrace(10),
 			warnings: []string{"terminationGracePeriodSeconds is now 10, not 5: PodPolicy web: minimum 10 s"},
 		},
 		{
 			name:     "above the maximum",
-			pod:      pod(grace(500)),
-			policies: one(podPolicy("web", maxGrace(60))),
+			pod:      Pod(Grace(500)),
+			policies: One(PodPolicy("web", MaxGrace(60))),
 			changes:  setGrace(60),
 			warnings: []string{"terminationGracePeriodSeconds is now 60, not 500: PodPolicy web: maximum 60 s"},
 		},
 		{
 			name:     "between the limits what the user chose stays, the bounds included",
-			pod:      pod(grace(10)),
-			policies: one(podPolicy("web", defaultGrace(45), minGrace(10), maxGrace(60))),
+			pod:      Pod(Grace(10)),
+			policies: One(PodPolicy("web", DefaultGrace(45), MinGrace(10), MaxGrace(60))),
 		},
 		{
 			name:     "the highest minimum and the lowest maximum of several policies",
-			pod:      pod(grace(5)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", weight(9), minGrace(7), maxGrace(50)), podPolicy("b", minGrace(20), maxGrace(40))},
+			pod:      Pod(Grace(5)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Weight(9), MinGrace(7), MaxGrace(50)), PodPolicy("b", MinGrace(20), MaxGrace(40))},
 			changes:  setGrace(20),
 			warnings: []string{"is now 20, not 5: PodPolicy b: minimum"},
 		},
 		{
 			name:     "of equal minimums that of the heavier policy is named",
-			pod:      pod(grace(5)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(10)), podPolicy("b", weight(9), minGrace(10))},
+			pod:      Pod(Grace(5)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(10)), PodPolicy("b", Weight(9), MinGrace(10))},
 			changes:  setGrace(10),
 			warnings: []string{"is now 10, not 5: PodPolicy b: minimum"},
 		},
 		{
 			name:     "of equal maximums that of the heavier policy is named",
-			pod:      pod(grace(50)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(40)), podPolicy("b", weight(9), maxGrace(40))},
+			pod:      Pod(Grace(50)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MaxGrace(40)), PodPolicy("b", Weight(9), MaxGrace(40))},
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 50: PodPolicy b: maximum"},
 		},
 		{
 			name:     "the lowest maximum of several policies",
-			pod:      pod(grace(500)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", weight(9), maxGrace(40)), podPolicy("b", maxGrace(50))},
+			pod:      Pod(Grace(500)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Weight(9), MaxGrace(40)), PodPolicy("b", MaxGrace(50))},
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 500: PodPolicy a: maximum"},
 		},
 		{
 			name:     "a minimum above another policy's maximum: the minimum holds",
-			pod:      pod(grace(50)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(100)), podPolicy("b", maxGrace(60))},
+			pod:      Pod(Grace(50)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(100)), PodPolicy("b", MaxGrace(60))},
 			changes:  setGrace(100),
 			warnings: []string{"is now 100, not 50: PodPolicy a: minimum"},
 		},
 		{
 			name:     "a minimum above another policy's maximum bounds from above too",
-			pod:      pod(grace(300)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(100)), podPolicy("b", maxGrace(60))},
+			pod:      Pod(Grace(300)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(100)), PodPolicy("b", MaxGrace(60))},
 			changes:  setGrace(100),
 			warnings: []string{"is now 100, not 300: PodPolicy b: maximum 60 s, but PodPolicy a: minimum 100 s"},
 		},
 		{
 			name:     "a minimum of exactly 30 can't be told from unset on the next call, so the default comes at once",
-			pod:      pod(grace(20)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", minGrace(30)), podPolicy("b", defaultGrace(60))},
+			pod:      Pod(Grace(20)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(30)), PodPolicy("b", DefaultGrace(60))},
 			changes:  setGrace(60),
 			warnings: []string{"is now 60, not 20: PodPolicy a: minimum 30 s; PodPolicy b: default 60 s (30 counts as unset)"},
 		},
 		{
 			name:     "a maximum of exactly 30",
-			pod:      pod(grace(100)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(30)), podPolicy("b", defaultGrace(20))},
+			pod:      Pod(Grace(100)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MaxGrace(30)), PodPolicy("b", DefaultGrace(20))},
 			changes:  setGrace(20),
 			warnings: []string{"is now 20, not 100: PodPolicy a: maximum 30 s; PodPolicy b: default 20 s"},
 		},
 		{
 			name:     "a default outside another policy's limits is moved without a word to the user",
-			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(40)), podPolicy("b", defaultGrace(60))},
+			pod:      Pod(),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MaxGrace(40)), PodPolicy("b", DefaultGrace(60))},
 			changes:  setGrace(40),
 		},
 		{
 			name:     "a default that a limit moves to 30 stays there",
-			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", maxGrace(30)), podPolicy("b", defaultGrace(60))},
+			pod:      Pod(),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", MaxGrace(30)), PodPolicy("b", DefaultGrace(60))},
 		},
 		{
 			name:     "30 without a default is moved with a warning: it may have been chosen",
-			pod:      pod(),
-			policies: one(podPolicy("web", minGrace(60))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", MinGrace(60))),
 			changes:  setGrace(60),
 			warnings: []string{"is now 60, not 30: PodPolicy web: minimum"},
 		},
 		{
 			name:     "grace 0 of a pod that nobody protects is the user's choice",
-			pod:      pod(grace(0)),
-			policies: one(podPolicy("web", defaultGrace(45), maxGrace(60))),
+			pod:      Pod(Grace(0)),
+			policies: One(PodPolicy("web", DefaultGrace(45), MaxGrace(60))),
 		},
 	})
 }
 
 func TestApplyPreStop(t *testing.T) {
 	t.Parallel()
-	keeps := one(podPolicy("web", margin(10)))
+	keeps := One(PodPolicy("web", Margin(10)))
 	testApply(t, []scenario{
 		{
 			name:     "preStop and margin fit",
-			pod:      pod(stopping("proxy", sleep(20))),
+			pod:      Pod(stopping("proxy", sleep(20))),
 			policies: keeps,
 		},
 		{
 			name:     "preStop and margin do not fit",
-			pod:      pod(stopping("proxy", sleep(25))),
+			pod:      Pod(stopping("proxy", sleep(25))),
 			policies: keeps,
 			changes:  setGrace(35),
 			warnings: []string{"is now 35, not 30: PodPolicy web: preStop of container proxy takes 25 s plus a margin of 10 s"},
 		},
 		{
 			name:     "the longest counts, they run at once",
-			pod:      pod(stopping("a", sleep(25)), stopping("b", run("sleep", "40")), stopping("c", sleep(3))),
+			pod:      Pod(stopping("a", sleep(25)), stopping("b", run("sleep", "40")), stopping("c", sleep(3))),
 			policies: keeps,
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 30: PodPolicy web: preStop of container b takes 40 s"},
 		},
 		{
 			name:     "of equally long ones the first is named",
-			pod:      pod(stopping("a", sleep(25)), stopping("b", sleep(25))),
+			pod:      Pod(stopping("a", sleep(25)), stopping("b", sleep(25))),
 			policies: keeps,
 			changes:  setGrace(35),
 			warnings: []string{"preStop of container a takes 25 s"},
 		},
 		{
 			name:     "of equal margins that of the heavier policy is named",
-			pod:      pod(stopping("a", sleep(25))),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", margin(10)), podPolicy("b", weight(9), margin(10))},
+			pod:      Pod(stopping("a", sleep(25))),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Margin(10)), PodPolicy("b", Weight(9), Margin(10))},
 			changes:  setGrace(35),
 			warnings: []string{"PodPolicy b: …a margin of 10 s"},
 		},
 		{
 			name:     "that of a sidecar",
-			pod:      pod(starting("mesh", always, sleep(25))),
+			pod:      Pod(starting("mesh", always, sleep(25))),
 			policies: keeps,
 			changes:  setGrace(35),
 			warnings: []string{"preStop of container mesh takes 25 s"},
 		},
 		{
 			name:     "not that of an init container, which is over by then",
-			pod:      pod(starting("setup", nil, sleep(25))),
+			pod:      Pod(starting("setup", nil, sleep(25))),
 			policies: keeps,
 		},
 		{
 			name:     "unknown preStop is said",
-			pod:      pod(stopping("a", run("/stop.sh")), stopping("b", callHTTP)),
+			pod:      Pod(stopping("a", run("/stop.sh")), stopping("b", callHTTP)),
 			policies: keeps,
 			warnings: []string{"preStop of a, b: how long it takes is not known…30 s (PodPolicy web"},
 		},
 		{
 			name:     "unknown beside known",
-			pod:      pod(stopping("a", run("/stop.sh")), stopping("b", sleep(25))),
+			pod:      Pod(stopping("a", run("/stop.sh")), stopping("b", sleep(25))),
 			policies: keeps,
 			changes:  setGrace(35),
 			warnings: []string{"is now 35, not 30: ", "preStop of a: how long it takes is not known…35 s"},
 		},
 		{
 			name:     "a hook that begins with a sleep takes at least as long",
-			pod:      pod(grace(20), stopping("a", run("sh", "-c", "sleep 30 && nginx -s quit"))),
+			pod:      Pod(Grace(20), stopping("a", run("sh", "-c", "sleep 30 && nginx -s quit"))),
 			policies: keeps,
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 20: …preStop of container a takes at least 30 s plus a margin of 10 s", "preStop of a (at least 30 s): how long it takes is not known…40 s"},
 		},
 		{
 			name:     "the longest counts, whether it is all that is known or not",
-			pod:      pod(grace(20), stopping("a", run("bash", "-ec", "sleep 1m")), stopping("b", sleep(70))),
+			pod:      Pod(Grace(20), stopping("a", run("bash", "-ec", "sleep 1m")), stopping("b", sleep(70))),
 			policies: keeps,
 			changes:  setGrace(80),
 			warnings: []string{"preStop of container b takes 70 s plus", "preStop of a (at least 60 s): how long"},
 		},
 		{
 			name:     "a default is raised by it",
-			pod:      pod(stopping("a", run("sh", "-c", "sleep 90; nginx -s quit"))),
-			policies: one(podPolicy("web", defaultGrace(45))),
+			pod:      Pod(stopping("a", run("sh", "-c", "sleep 90; nginx -s quit"))),
+			policies: One(PodPolicy("web", DefaultGrace(45))),
 			changes:  setGrace(90),
 		},
 		{
 			name:     "unknown without a margin is nobody's business",
-			pod:      pod(stopping("a", run("/stop.sh"))),
-			policies: one(podPolicy("web", defaultGrace(45), maxGrace(60))),
+			pod:      Pod(stopping("a", run("/stop.sh"))),
+			policies: One(PodPolicy("web", DefaultGrace(45), MaxGrace(60))),
 			changes:  setGrace(45),
 		},
 		{
 			name:     "a container without preStop and one with an empty hook",
-			pod:      pod(stopping("a", nil), stopping("b", &corev1.LifecycleHandler{})),
+			pod:      Pod(stopping("a", nil), stopping("b", &corev1.LifecycleHandler{})),
 			policies: keeps,
 			warnings: []string{"preStop of b: how long"},
 		},
 		{
 			name:     "the longest margin of several policies",
-			pod:      pod(stopping("a", sleep(25))),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", margin(10)), podPolicy("b", margin(20))},
+			pod:      Pod(stopping("a", sleep(25))),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Margin(10)), PodPolicy("b", Margin(20))},
 			changes:  setGrace(45),
 			warnings: []string{"PodPolicy b: …a margin of 20 s"},
 		},
 		{
 			name:     "a sleep of 0 needs no margin",
-			pod:      pod(grace(5), stopping("a", sleep(0))),
+			pod:      Pod(Grace(5), stopping("a", sleep(0))),
 			policies: keeps,
 		},
 		{
 			name:     "a margin of 0: what preStop takes",
-			pod:      pod(grace(5), stopping("a", run("sleep", "7"))),
-			policies: one(podPolicy("web", margin(0))),
+			pod:      Pod(Grace(5), stopping("a", run("sleep", "7"))),
+			policies: One(PodPolicy("web", Margin(0))),
 			changes:  setGrace(7),
 			warnings: []string{"is now 7, not 5: "},
 		},
 		{
 			name:     "the default has room already",
-			pod:      pod(stopping("a", sleep(25))),
-			policies: one(podPolicy("web", margin(10), defaultGrace(60))),
+			pod:      Pod(stopping("a", sleep(25))),
+			policies: One(PodPolicy("web", Margin(10), DefaultGrace(60))),
 			changes:  setGrace(60),
 		},
 		{
 			name:     "the default is too short for preStop: moved, no choice of the user's",
-			pod:      pod(stopping("a", sleep(55))),
-			policies: one(podPolicy("web", margin(10), defaultGrace(60))),
+			pod:      Pod(stopping("a", sleep(55))),
+			policies: One(PodPolicy("web", Margin(10), DefaultGrace(60))),
 			changes:  setGrace(65),
 		},
 		{
 			name:     "conflict: the maximum wins over preStop and margin, and says what is left",
-			pod:      pod(stopping("a", sleep(35))),
-			policies: one(podPolicy("web", margin(10), maxGrace(40))),
+			pod:      Pod(stopping("a", sleep(35))),
+			policies: One(PodPolicy("web", Margin(10), MaxGrace(40))),
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 30: PodPolicy web: maximum 40 s, although preStop of container a takes 35 s", "preStop of container a takes 35 s, which leaves 5 s of the grace period of 40 s"},
 		},
 		{
 			name:     "conflict: a minimum above that maximum wins over both",
-			pod:      pod(stopping("a", sleep(35))),
-			policies: []*v1alpha1.PodPolicy{podPolicy("web", margin(10), maxGrace(40)), podPolicy("min", minGrace(50))},
+			pod:      Pod(stopping("a", sleep(35))),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("web", Margin(10), MaxGrace(40)), PodPolicy("min", MinGrace(50))},
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 30: PodPolicy min: minimum"},
 		},
 		{
 			name:     "conflict: preStop longer than the maximum: never lowered below the sleep, Validate says why it is refused",
-			pod:      pod(grace(90), stopping("a", sleep(50))),
-			policies: one(podPolicy("web", maxGrace(40))),
+			pod:      Pod(Grace(90), stopping("a", sleep(50))),
+			policies: One(PodPolicy("web", MaxGrace(40))),
 			changes:  setGrace(50),
 			warnings: []string{"is now 50, not 90: PodPolicy web: maximum"},
 		},
 		{
 			name:     "an exec of sleep longer than the maximum is not the API server's concern: lowered",
-			pod:      pod(grace(90), stopping("a", run("sleep", "50"))),
-			policies: one(podPolicy("web", margin(5), maxGrace(40))),
+			pod:      Pod(Grace(90), stopping("a", run("sleep", "50"))),
+			policies: One(PodPolicy("web", Margin(5), MaxGrace(40))),
 			changes:  setGrace(40),
 			warnings: []string{"is now 40, not 90: PodPolicy web: maximum", "preStop of container a takes 50 s, which leaves 0 s"},
 		},
 		{
 			name:     "a sleep beyond a week is not believed",
-			pod:      pod(stopping("a", sleep(604801)), stopping("b", sleep(-1)), stopping("c", run("sleep", "99999999999999999999"))),
+			pod:      Pod(stopping("a", sleep(604801)), stopping("b", sleep(-1)), stopping("c", run("sleep", "99999999999999999999"))),
 			policies: keeps,
 			warnings: []string{"preStop of a, b, c: how long it takes is not known"},
 		},
 		{
 			name:     "probe-level grace longer than the pod's",
-			pod:      pod(probed("a", 60), probed("b", 30), func(p *podT) { p.Spec.Containers[0].StartupProbe = p.Spec.Containers[1].LivenessProbe }),
-			policies: one(podPolicy("web", defaultGrace(30))),
+			pod:      Pod(probed("a", 60), probed("b", 30), func(p *podT) { p.Spec.Containers[0].StartupProbe = p.Spec.Containers[1].LivenessProbe }),
+			policies: One(PodPolicy("web", DefaultGrace(30))),
 			warnings: []string{"container app, a: a probe's terminationGracePeriodSeconds is longer than the pod's 30 s"},
 		},
 		{
 			name:     "probe-level grace is compared with the new grace period",
-			pod:      pod(probed("a", 60)),
-			policies: one(podPolicy("web", defaultGrace(60))),
+			pod:      Pod(probed("a", 60)),
+			policies: One(PodPolicy("web", DefaultGrace(60))),
 			changes:  setGrace(60),
 		},
 		{
 			name:     "probes are nobody's business where no policy has a gracePeriod",
-			pod:      pod(probed("a", 60)),
-			policies: one(podPolicy("web", allows("high"))),
+			pod:      Pod(probed("a", 60)),
+			policies: One(PodPolicy("web", Allows("high"))),
 		},
 	})
 }
@@ -392,23 +393,23 @@ func TestPreStopSpellings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q", tt.command), func(t *testing.T) {
 			t.Parallel()
-			s := scenario{pod: pod(grace(31), stopping("a", run(tt.command...))), policies: one(podPolicy("web", margin(100)))}
+			s := scenario{pod: Pod(Grace(31), stopping("a", run(tt.command...))), policies: One(PodPolicy("web", Margin(100)))}
 			if tt.want == unknown {
 				s.warnings = []string{"how long it takes is not known"}
 			} else {
 				s.changes, s.warnings = setGrace(tt.want+100), []string{fmt.Sprintf("takes %d s plus", tt.want)}
 			}
-			s.compare(t, defaulting.For(compile(t, s.policies...), s.request(), ownNamespace).Apply(s.request(), s.facts))
+			s.compare(t, defaulting.For(Compile(t, s.policies...), s.request(), OwnNamespace).Apply(s.request(), s.facts))
 		})
 	}
 }
 
 func TestApplyZeroGrace(t *testing.T) {
 	t.Parallel()
-	raise, refuse := one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))
-	allAndStateful := []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise)), podPolicy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))}
+	raise, refuse := One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))
+	allAndStateful := []*v1alpha1.PodPolicy{PodPolicy("a", ZeroGrace(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise)), PodPolicy("b", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))}
 	const raised = "is now 30, not 0: PodPolicy safe: with 0 every delete of this protected pod would be a force delete"
-	ephemeral := func(mode corev1.PersistentVolumeAccessMode) podOption {
+	ephemeral := func(mode corev1.PersistentVolumeAccessMode) PodOption {
 		return func(p *podT) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}}},
@@ -416,43 +417,43 @@ func TestApplyZeroGrace(t *testing.T) {
 		}
 	}
 	testApply(t, []scenario{
-		{name: "StatefulSet, raised", pod: pod(grace(0), recorded(ofStatefulSet)), policies: raise, changes: setGrace(30), warnings: []string{raised}},
-		{name: "StatefulSet, refused", pod: pod(grace(0), recorded(ofStatefulSet)), policies: refuse, denials: []string{"ZeroGracePeriod: …every delete of this pod would be a force delete…PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
-		{name: "a StatefulSet of another group has an identity too", pod: pod(grace(0), recorded(ownedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"))), policies: raise, changes: setGrace(30), warnings: []string{raised}},
-		{name: "grace 1 is not 0", pod: pod(grace(1), recorded(ofStatefulSet)), policies: refuse},
-		{name: "negative is stored as 1", pod: pod(grace(-1), recorded(ofStatefulSet)), policies: refuse},
-		{name: "zeroGrace empty, as in a file without the CRD's defaults, raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal("", ""))), changes: setGrace(30), warnings: []string{raised}},
-		{name: "RWO claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOnce"}},
-		{name: "RWOP claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOncePod)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOncePod"}},
-		{name: "RWX claim is not exclusive", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadOnlyMany))},
-		{name: "RWO among the modes of a claim", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: "}},
-		{name: "unknown claim counts as exclusive", pod: pod(grace(0), claims("shared", "data")), policies: refuse, facts: facts(claimed("shared", corev1.ReadWriteMany)), denials: []string{"ZeroGracePeriod: …the access mode of its claim data is not known"}},
-		{name: "ephemeral volume that is ReadWriteOnce", pod: pod(grace(0), ephemeral(corev1.ReadWriteOnce)), policies: refuse, denials: []string{"ZeroGracePeriod: …claim"}},
-		{name: "ephemeral volume that is ReadWriteMany: the pod itself says so, its claim does not exist yet", pod: pod(grace(0), ephemeral(corev1.ReadWriteMany)), policies: refuse},
-		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: refuse},
-		{name: "of an owner that the policy names", pod: pod(grace(0), recorded(ofPodSet)), policies: one(podPolicy("safe", removal("", v1alpha1.ZeroGraceDeny), protects(podSets))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StrimziPodSet kafka)"}},
+		{name: "StatefulSet, raised", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: raise, changes: setGrace(30), warnings: []string{raised}},
+		{name: "StatefulSet, refused", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: refuse, denials: []string{"ZeroGracePeriod: …every delete of this pod would be a force delete…PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
+		{name: "a StatefulSet of another group has an identity too", pod: Pod(Grace(0), recorded(OwnedBy("apps.kruise.io/v1beta1", "StatefulSet", "db"))), policies: raise, changes: setGrace(30), warnings: []string{raised}},
+		{name: "grace 1 is not 0", pod: Pod(Grace(1), recorded(OfStatefulSet)), policies: refuse},
+		{name: "negative is stored as 1", pod: Pod(Grace(-1), recorded(OfStatefulSet)), policies: refuse},
+		{name: "zeroGrace empty, as in a file without the CRD's defaults, raises", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("safe", ZeroGrace("", ""))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "RWO claim", pod: Pod(Grace(0), WithClaims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOnce"}},
+		{name: "RWOP claim", pod: Pod(Grace(0), WithClaims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteOncePod)), denials: []string{"ZeroGracePeriod: …its claim data is ReadWriteOncePod"}},
+		{name: "RWX claim is not exclusive", pod: Pod(Grace(0), WithClaims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadOnlyMany))},
+		{name: "RWO among the modes of a claim", pod: Pod(Grace(0), WithClaims("data")), policies: refuse, facts: facts(claimed("data", corev1.ReadWriteMany, corev1.ReadWriteOnce)), denials: []string{"ZeroGracePeriod: "}},
+		{name: "unknown claim counts as exclusive", pod: Pod(Grace(0), WithClaims("shared", "data")), policies: refuse, facts: facts(claimed("shared", corev1.ReadWriteMany)), denials: []string{"ZeroGracePeriod: …the access mode of its claim data is not known"}},
+		{name: "ephemeral volume that is ReadWriteOnce", pod: Pod(Grace(0), ephemeral(corev1.ReadWriteOnce)), policies: refuse, denials: []string{"ZeroGracePeriod: …claim"}},
+		{name: "ephemeral volume that is ReadWriteMany: the pod itself says so, its claim does not exist yet", pod: Pod(Grace(0), ephemeral(corev1.ReadWriteMany)), policies: refuse},
+		{name: "a plain pod is not protected", pod: Pod(Grace(0), OfReplicaSet), policies: refuse},
+		{name: "of an owner that the policy names", pod: Pod(Grace(0), recorded(OfPodSet)), policies: One(PodPolicy("safe", ZeroGrace("", v1alpha1.ZeroGraceDeny), ProtectsOwners(PodSets))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StrimziPodSet kafka)"}},
 		{
-			name: "the policy that names the owner is the one that counts", pod: pod(grace(0), recorded(ofPodSet)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", removal("", v1alpha1.ZeroGraceDeny)), podPolicy("b", removal("", v1alpha1.ZeroGraceWarn), protects(podSets))},
+			name: "the policy that names the owner is the one that counts", pod: Pod(Grace(0), recorded(OfPodSet)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", ZeroGrace("", v1alpha1.ZeroGraceDeny)), PodPolicy("b", ZeroGrace("", v1alpha1.ZeroGraceWarn), ProtectsOwners(PodSets))},
 			warnings: []string{"every delete of the pod is a force delete…(PodPolicy b; it is a pod of StrimziPodSet kafka)"},
 		},
-		{name: "a record that the pod brings is its creator's", pod: pod(grace(0), says("StatefulSet.apps/db")), policies: refuse, changes: []string{delRecord}, warnings: []string{"annotation podgrace.dev/protected is written by Podgrace only: it was removed"}},
-		{name: "a shared block device", pod: pod(grace(0), claims("data")), policies: refuse, facts: facts(blockClaimed("data", corev1.ReadWriteMany))},
-		{name: "a shared block device that counts as exclusive", pod: pod(grace(0), claims("data")), policies: one(podPolicy("safe", removal("", v1alpha1.ZeroGraceDeny), protectsBlock)), facts: facts(blockClaimed("data", corev1.ReadWriteMany)),
+		{name: "a record that the pod brings is its creator's", pod: Pod(Grace(0), says("StatefulSet.apps/db")), policies: refuse, changes: []string{delRecord}, warnings: []string{"annotation podgrace.dev/protected is written by Podgrace only: it was removed"}},
+		{name: "a shared block device", pod: Pod(Grace(0), WithClaims("data")), policies: refuse, facts: facts(blockClaimed("data", corev1.ReadWriteMany))},
+		{name: "a shared block device that counts as exclusive", pod: Pod(Grace(0), WithClaims("data")), policies: One(PodPolicy("safe", ZeroGrace("", v1alpha1.ZeroGraceDeny), ProtectsBlock)), facts: facts(blockClaimed("data", corev1.ReadWriteMany)),
 			denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (its claim data is a block device, which the policy takes for exclusive)"}},
-		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: one(podPolicy("safe", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise))), changes: setGrace(30), warnings: []string{raised}},
-		{name: "of several policies the strictest of those that protect the pod: one protects all and raises", pod: pod(grace(0)), policies: allAndStateful, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy a: with 0 every delete"}},
-		{name: "the other denies, and protects a StatefulSet's", pod: pod(grace(0), recorded(ofStatefulSet)), policies: allAndStateful, denials: []string{"ZeroGracePeriod: …PodPolicy b refuses that (it is a pod of StatefulSet db)"}},
+		{name: "All", pod: Pod(Grace(0), OfReplicaSet), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectAll, v1alpha1.ZeroGraceRaise))), changes: setGrace(30), warnings: []string{raised}},
+		{name: "of several policies the strictest of those that protect the pod: one protects all and raises", pod: Pod(Grace(0)), policies: allAndStateful, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy a: with 0 every delete"}},
+		{name: "the other denies, and protects a StatefulSet's", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: allAndStateful, denials: []string{"ZeroGracePeriod: …PodPolicy b refuses that (it is a pod of StatefulSet db)"}},
 		{
-			name: "one that only warns protects all: it raises nothing for another", pod: pod(grace(0)),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectAll, v1alpha1.ZeroGraceWarn)), podPolicy("b", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))},
+			name: "one that only warns protects all: it raises nothing for another", pod: Pod(Grace(0)),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", ZeroGrace(v1alpha1.ProtectAll, v1alpha1.ZeroGraceWarn)), PodPolicy("b", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))},
 			warnings: []string{"every delete of the pod is a force delete…(PodPolicy a; PodPolicy a protects all pods)"},
 		},
-		{name: "raised to the default, with the reason of the raise", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(podPolicy("web", defaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
-		{name: "raised to the default, which preStop raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", run("sleep", "20"))), policies: append(one(podPolicy("web", defaultGrace(10))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0…PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a takes 20 s"}},
-		{name: "raised to the default, which a sleep of unbelieved length raises", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(604801))), policies: append(one(podPolicy("web", defaultGrace(10))), raise...), changes: setGrace(604801), warnings: []string{"PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a sleeps 604801 s"}},
-		{name: "raised no higher than the maximum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: append(one(podPolicy("web", maxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
-		{name: "raised to what preStop needs", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(30))), policies: append(one(podPolicy("web", margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
+		{name: "raised to the default, with the reason of the raise", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: append(One(PodPolicy("web", DefaultGrace(45))), raise...), changes: setGrace(45), warnings: []string{"is now 45, not 0: PodPolicy safe: with 0"}},
+		{name: "raised to the default, which preStop raises", pod: Pod(Grace(0), recorded(OfStatefulSet), stopping("a", run("sleep", "20"))), policies: append(One(PodPolicy("web", DefaultGrace(10))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0…PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a takes 20 s"}},
+		{name: "raised to the default, which a sleep of unbelieved length raises", pod: Pod(Grace(0), recorded(OfStatefulSet), stopping("a", sleep(604801))), policies: append(One(PodPolicy("web", DefaultGrace(10))), raise...), changes: setGrace(604801), warnings: []string{"PodPolicy web: default 10 s (30 counts as unset); raised because preStop of container a sleeps 604801 s"}},
+		{name: "raised no higher than the maximum", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: append(One(PodPolicy("web", MaxGrace(20))), raise...), changes: setGrace(20), warnings: []string{"is now 20, not 0: PodPolicy safe: with 0 every delete…PodPolicy web: maximum 20 s"}},
+		{name: "raised to what preStop needs", pod: Pod(Grace(0), recorded(OfStatefulSet), stopping("a", sleep(30))), policies: append(One(PodPolicy("web", Margin(10))), raise...), changes: setGrace(40), warnings: []string{"is now 40, not 0: PodPolicy safe: with 0 every delete…preStop of container a takes 30 s"}},
 	})
 }
 
@@ -461,53 +462,53 @@ const zeroKept = "terminationGracePeriodSeconds is 0, so every delete of the pod
 
 func TestApplyZeroGraceWarn(t *testing.T) {
 	t.Parallel()
-	zero := func(name string, action v1alpha1.ZeroGraceAction, more ...policyOption) *v1alpha1.PodPolicy {
-		return podPolicy(name, append([]policyOption{removal(v1alpha1.ProtectStateful, action)}, more...)...)
+	zero := func(name string, action v1alpha1.ZeroGraceAction, more ...PolicyOption) *v1alpha1.PodPolicy {
+		return PodPolicy(name, append([]PolicyOption{ZeroGrace(v1alpha1.ProtectStateful, action)}, more...)...)
 	}
 	warn := zero("safe", v1alpha1.ZeroGraceWarn)
 	with := func(others ...*v1alpha1.PodPolicy) []*v1alpha1.PodPolicy { return append(others, warn) }
 	testApply(t, []scenario{
-		{name: "StatefulSet: it keeps its 0", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(warn), warnings: []string{zeroKept}},
-		{name: "RWO claim", pod: pod(grace(0), claims("data")), policies: one(warn), facts: facts(claimed("data", corev1.ReadWriteOnce)), warnings: []string{"every delete of the pod is a force delete…(PodPolicy safe; its claim data is ReadWriteOnce)"}},
-		{name: "unknown claim", pod: pod(grace(0), claims("data")), policies: one(warn), warnings: []string{"(PodPolicy safe; the access mode of its claim data is not known)"}},
-		{name: "All", pod: pod(grace(0), ofReplicaSet), policies: with(zero("a", v1alpha1.ZeroGraceWarn, func(s *v1alpha1.PodPolicySpec) { s.Removal.Protect = v1alpha1.ProtectAll })), warnings: []string{"(PodPolicy a; PodPolicy a protects all pods)"}},
-		{name: "a plain pod is not protected", pod: pod(grace(0), ofReplicaSet), policies: one(warn)},
-		{name: "grace 1 is not 0", pod: pod(grace(1), recorded(ofStatefulSet)), policies: one(warn)},
-		{name: "negative is stored as 1", pod: pod(grace(-1), recorded(ofStatefulSet)), policies: one(warn)},
-		{name: "unset is 30", pod: pod(bare, recorded(ofStatefulSet)), policies: one(warn)},
-		{name: "Deny over Raise over Warn", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(zero("a", v1alpha1.ZeroGraceRaise), zero("z", v1alpha1.ZeroGraceDeny)), denials: []string{"ZeroGracePeriod: …PodPolicy z refuses that"}},
-		{name: "Raise over Warn, although the one that warns is heavier", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{zero("safe", v1alpha1.ZeroGraceWarn, weight(9)), zero("z", v1alpha1.ZeroGraceRaise)}, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
-		{name: "empty, as in a file without the CRD's defaults, is Raise and so over Warn", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(zero("z", "")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
-		{name: "an action of a newer CRD is Raise", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(zero("z", "Later")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z:"}},
-		{name: "of two that warn the heavier is named", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{zero("a", v1alpha1.ZeroGraceWarn), zero("safe", v1alpha1.ZeroGraceWarn, weight(9))}, warnings: []string{zeroKept}},
-		{name: "a minimum raises it anyway: then there is no 0 to warn about", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", minGrace(10))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
-		{name: "a minimum of 0 does not", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", minGrace(0))), warnings: []string{zeroKept}},
-		{name: "what preStop needs raises it anyway", pod: pod(grace(0), recorded(ofStatefulSet), stopping("a", sleep(7))), policies: with(podPolicy("web", margin(5))), changes: setGrace(12), warnings: []string{"is now 12, not 0: PodPolicy web: preStop of container a"}},
-		{name: "a default is for pods that chose none, 0 is a choice", pod: pod(grace(0), recorded(ofStatefulSet)), policies: with(podPolicy("web", defaultGrace(45), maxGrace(60))), warnings: []string{zeroKept}},
-		{name: "what the user may skip are defaults: no way round the warning", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(podPolicy("web", defaultGrace(45), permitsSkip(v1alpha1.SectionGracePeriod))), warnings: []string{zeroKept}},
-		{name: "nor round a minimum", pod: pod(grace(0), recorded(ofStatefulSet), skipping("gracePeriod")), policies: with(podPolicy("web", defaultGrace(45), minGrace(10), permitsSkip(v1alpha1.SectionGracePeriod))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
+		{name: "StatefulSet: it keeps its 0", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(warn), warnings: []string{zeroKept}},
+		{name: "RWO claim", pod: Pod(Grace(0), WithClaims("data")), policies: One(warn), facts: facts(claimed("data", corev1.ReadWriteOnce)), warnings: []string{"every delete of the pod is a force delete…(PodPolicy safe; its claim data is ReadWriteOnce)"}},
+		{name: "unknown claim", pod: Pod(Grace(0), WithClaims("data")), policies: One(warn), warnings: []string{"(PodPolicy safe; the access mode of its claim data is not known)"}},
+		{name: "All", pod: Pod(Grace(0), OfReplicaSet), policies: with(zero("a", v1alpha1.ZeroGraceWarn, func(s *v1alpha1.PodPolicySpec) { s.Removal.Protect = v1alpha1.ProtectAll })), warnings: []string{"(PodPolicy a; PodPolicy a protects all pods)"}},
+		{name: "a plain pod is not protected", pod: Pod(Grace(0), OfReplicaSet), policies: One(warn)},
+		{name: "grace 1 is not 0", pod: Pod(Grace(1), recorded(OfStatefulSet)), policies: One(warn)},
+		{name: "negative is stored as 1", pod: Pod(Grace(-1), recorded(OfStatefulSet)), policies: One(warn)},
+		{name: "unset is 30", pod: Pod(bare, recorded(OfStatefulSet)), policies: One(warn)},
+		{name: "Deny over Raise over Warn", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(zero("a", v1alpha1.ZeroGraceRaise), zero("z", v1alpha1.ZeroGraceDeny)), denials: []string{"ZeroGracePeriod: …PodPolicy z refuses that"}},
+		{name: "Raise over Warn, although the one that warns is heavier", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: []*v1alpha1.PodPolicy{zero("safe", v1alpha1.ZeroGraceWarn, Weight(9)), zero("z", v1alpha1.ZeroGraceRaise)}, changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
+		{name: "empty, as in a file without the CRD's defaults, is Raise and so over Warn", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(zero("z", "")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z: with 0 every delete"}},
+		{name: "an action of a newer CRD is Raise", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(zero("z", "Later")), changes: setGrace(30), warnings: []string{"is now 30, not 0: PodPolicy z:"}},
+		{name: "of two that warn the heavier is named", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: []*v1alpha1.PodPolicy{zero("a", v1alpha1.ZeroGraceWarn), zero("safe", v1alpha1.ZeroGraceWarn, Weight(9))}, warnings: []string{zeroKept}},
+		{name: "a minimum raises it anyway: then there is no 0 to warn about", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(PodPolicy("web", MinGrace(10))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
+		{name: "a minimum of 0 does not", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(PodPolicy("web", MinGrace(0))), warnings: []string{zeroKept}},
+		{name: "what preStop needs raises it anyway", pod: Pod(Grace(0), recorded(OfStatefulSet), stopping("a", sleep(7))), policies: with(PodPolicy("web", Margin(5))), changes: setGrace(12), warnings: []string{"is now 12, not 0: PodPolicy web: preStop of container a"}},
+		{name: "a default is for pods that chose none, 0 is a choice", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: with(PodPolicy("web", DefaultGrace(45), MaxGrace(60))), warnings: []string{zeroKept}},
+		{name: "what the user may skip are defaults: no way round the warning", pod: Pod(Grace(0), recorded(OfStatefulSet), skipping("gracePeriod")), policies: with(PodPolicy("web", DefaultGrace(45), AllowsSkip(v1alpha1.SectionGracePeriod))), warnings: []string{zeroKept}},
+		{name: "nor round a minimum", pod: Pod(Grace(0), recorded(OfStatefulSet), skipping("gracePeriod")), policies: with(PodPolicy("web", DefaultGrace(45), MinGrace(10), AllowsSkip(v1alpha1.SectionGracePeriod))), changes: setGrace(10), warnings: []string{"is now 10, not 0: PodPolicy web: minimum 10 s"}},
 	})
 }
 
 func TestValidateGracePeriod(t *testing.T) {
 	t.Parallel()
 	testValidate(t, []scenario{
-		{name: "within the limits", pod: pod(grace(20)), policies: one(podPolicy("web", minGrace(10), maxGrace(60), defaultGrace(45)))},
-		{name: "unset is 30", pod: pod(bare), policies: one(podPolicy("web", minGrace(10), maxGrace(60)))},
-		{name: "a default is no limit", pod: pod(), policies: one(podPolicy("web", defaultGrace(45)))},
-		{name: "below the minimum", pod: pod(grace(5)), policies: one(podPolicy("web", minGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
-		{name: "above the maximum", pod: pod(grace(61)), policies: one(podPolicy("web", maxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
-		{name: "preStop and margin", pod: pod(stopping("a", sleep(25))), policies: one(podPolicy("web", margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
-		{name: "preStop sleeps longer than the maximum", pod: pod(grace(60), stopping("a", sleep(50))), policies: one(podPolicy("web", maxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
-		{name: "preStop sleeps exactly the maximum", pod: pod(grace(40), stopping("a", sleep(40))), policies: one(podPolicy("web", maxGrace(40)))},
-		{name: "0, protected", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
-		{name: "0 that should be raised by now", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …PodPolicy safe has it raised (it is a pod of StatefulSet db). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again"}},
-		{name: "0 that a policy warns about: in the words of Apply, so that the author reads it once", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
-		{name: "0 that one policy warns about and another raises", pod: pod(grace(0), recorded(ofStatefulSet)), policies: []*v1alpha1.PodPolicy{podPolicy("a", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)), podPolicy("b", removal(v1alpha1.ProtectStateful, ""))}, denials: []string{"ZeroGracePeriod: …PodPolicy b has it raised"}},
-		{name: "0 that a policy warns about, below the minimum", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("safe", minGrace(10), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), denials: []string{"GracePeriodOutOfBounds: …is 0 but must be 10"}},
-		{name: "0, not protected, where a policy warns", pod: pod(grace(0)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)))},
-		{name: "0, not protected", pod: pod(grace(0)), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))},
-		{name: "0 without a removal section", pod: pod(grace(0), recorded(ofStatefulSet)), policies: one(podPolicy("web", maxGrace(60)))},
-		{name: "0, unknown claim", pod: pod(grace(0), claims("data")), policies: one(podPolicy("safe", removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
+		{name: "within the limits", pod: Pod(Grace(20)), policies: One(PodPolicy("web", MinGrace(10), MaxGrace(60), DefaultGrace(45)))},
+		{name: "unset is 30", pod: Pod(bare), policies: One(PodPolicy("web", MinGrace(10), MaxGrace(60)))},
+		{name: "a default is no limit", pod: Pod(), policies: One(PodPolicy("web", DefaultGrace(45)))},
+		{name: "below the minimum", pod: Pod(Grace(5)), policies: One(PodPolicy("web", MinGrace(10))), denials: []string{"GracePeriodOutOfBounds: terminationGracePeriodSeconds is 5 but must be 10 (PodPolicy web: minimum"}},
+		{name: "above the maximum", pod: Pod(Grace(61)), policies: One(PodPolicy("web", MaxGrace(60))), denials: []string{"GracePeriodOutOfBounds: …is 61 but must be 60 (PodPolicy web: maximum"}},
+		{name: "preStop and margin", pod: Pod(stopping("a", sleep(25))), policies: One(PodPolicy("web", Margin(10))), denials: []string{"GracePeriodOutOfBounds: …is 30 but must be 35 (PodPolicy web: preStop of container a takes 25 s plus a margin of 10 s"}},
+		{name: "preStop sleeps longer than the maximum", pod: Pod(Grace(60), stopping("a", sleep(50))), policies: One(PodPolicy("web", MaxGrace(40))), denials: []string{"SleepTooLong: preStop of container a sleeps 50 s, but PodPolicy web allows a grace period of at most 40 s. Shorten the sleep"}},
+		{name: "preStop sleeps exactly the maximum", pod: Pod(Grace(40), stopping("a", sleep(40))), policies: One(PodPolicy("web", MaxGrace(40)))},
+		{name: "0, protected", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny))), denials: []string{"ZeroGracePeriod: …PodPolicy safe refuses that (it is a pod of StatefulSet db). Set it to at least 1"}},
+		{name: "0 that should be raised by now", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …PodPolicy safe has it raised (it is a pod of StatefulSet db). Podgrace does that itself; it was not called, or another webhook changed the pod after it. Set it to what the pod needs to stop, or try again"}},
+		{name: "0 that a policy warns about: in the words of Apply, so that the author reads it once", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
+		{name: "0 that one policy warns about and another raises", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: []*v1alpha1.PodPolicy{PodPolicy("a", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)), PodPolicy("b", ZeroGrace(v1alpha1.ProtectStateful, ""))}, denials: []string{"ZeroGracePeriod: …PodPolicy b has it raised"}},
+		{name: "0 that a policy warns about, below the minimum", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("safe", MinGrace(10), ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), denials: []string{"GracePeriodOutOfBounds: …is 0 but must be 10"}},
+		{name: "0, not protected, where a policy warns", pod: Pod(Grace(0)), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn)))},
+		{name: "0, not protected", pod: Pod(Grace(0)), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceDeny)))},
+		{name: "0 without a removal section", pod: Pod(Grace(0), recorded(OfStatefulSet)), policies: One(PodPolicy("web", MaxGrace(60)))},
+		{name: "0, unknown claim", pod: Pod(Grace(0), WithClaims("data")), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise))), denials: []string{"ZeroGracePeriod: …claim data is not known"}},
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 // longest is what one decision may take of a processor. Linear work takes milliseconds; the rest is for slow machines and -race.
@@ -47,7 +48,7 @@ func TestHostilePods(t *testing.T) {
 		}
 		return b.String()
 	}
-	containers := func(n int) podOption {
+	containers := func(n int) PodOption {
 		return func(p *corev1.Pod) {
 			for i := range n {
 				stopping(fmt.Sprintf("hook-%d", i), run("/stop.sh"))(p)
@@ -59,28 +60,28 @@ func TestHostilePods(t *testing.T) {
 		name string
 		pod  *corev1.Pod
 	}{
-		{"500 containers", pod(containers(250))},
-		{"8 KiB of unknown words to skip", pod(skipping(words(1600)))},
-		{"1 MiB of unknown words to skip", pod(skipping(words(150000)))},
-		{"1 MiB of one permitted word", pod(skipping(strings.Repeat("priority,", 120000)))},
-		{"1 MiB of a word that is not permitted", pod(skipping(strings.Repeat("gracePeriod,", 90000)))},
-		{"8 KiB enforcement annotation", pod(enforced(strings.Repeat("x", 8192)))},
-		{"1 MiB of JSON that opens only", pod(enforced(strings.Repeat("[", 1<<20)))},
-		{"weird label values", pod(revision, labelled("app", "a\x00b\n", hash, strings.Repeat("ü", 5000), "", "-", "track", "!"))},
-		{"weird names", pod(ownedBy("a/b/c", "Kind\n", "na\x1bme"), stopping("con\ntainer", callHTTP), probed(strings.Repeat("n", 5000), 600))},
-		{"invalid UTF-8", pod(stopping("a\xff\xfe", callHTTP), skipping("\xff"))},
-		{"no containers", pod(func(p *corev1.Pod) { p.Spec.Containers = nil })},
+		{"500 containers", Pod(containers(250))},
+		{"8 KiB of unknown words to skip", Pod(skipping(words(1600)))},
+		{"1 MiB of unknown words to skip", Pod(skipping(words(150000)))},
+		{"1 MiB of one permitted word", Pod(skipping(strings.Repeat("priority,", 120000)))},
+		{"1 MiB of a word that is not permitted", Pod(skipping(strings.Repeat("gracePeriod,", 90000)))},
+		{"8 KiB enforcement annotation", Pod(enforced(strings.Repeat("x", 8192)))},
+		{"1 MiB of JSON that opens only", Pod(enforced(strings.Repeat("[", 1<<20)))},
+		{"weird label values", Pod(revision, Labelled("app", "a\x00b\n", hash, strings.Repeat("ü", 5000), "", "-", "track", "!"))},
+		{"weird names", Pod(OwnedBy("a/b/c", "Kind\n", "na\x1bme"), stopping("con\ntainer", callHTTP), probed(strings.Repeat("n", 5000), 600))},
+		{"invalid UTF-8", Pod(stopping("a\xff\xfe", callHTTP), skipping("\xff"))},
+		{"no containers", Pod(func(p *corev1.Pod) { p.Spec.Containers = nil })},
 		{"an empty pod", &corev1.Pod{}},
-		{"10,000 claims", pod(grace(0), claims(make([]string, 10000)...))},
+		{"10,000 claims", Pod(Grace(0), WithClaims(make([]string, 10000)...))},
 	}
-	policies := compile(t, podPolicy("p", gives("high"), allows("high"), spreads(hard(zone, byLabels("app", "track")), soft(host)), defaultGrace(45), margin(5), minGrace(5), maxGrace(60),
-		node(cpuWeight(500)), permitsSkip(v1alpha1.SectionPriority), removal(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise)))
+	policies := Compile(t, PodPolicy("p", Gives("high"), Allows("high"), Spreads(Hard(zone, ByLabels("app", "track")), Soft(host)), DefaultGrace(45), Margin(5), MinGrace(5), MaxGrace(60),
+		Node(CPUWeight(500)), AllowsSkip(v1alpha1.SectionPriority), ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceRaise)))
 	known := facts(classes(high), service("app", "web"), ownerSelects("app", "web", hash, "abc"), withNode("n1", zone, "a", host, "n1"), withPod("n1", "app", "web"))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := scenario{pod: tt.pod}
 			taken := processor(t)
-			effective := defaulting.For(policies, s.request(), ownNamespace)
+			effective := defaulting.For(policies, s.request(), OwnNamespace)
 			applied, validated := effective.Apply(s.request(), known), effective.Validate(s.request(), known)
 			foreseen := effective.Foresee(s.request(), known)
 			if took := taken(); took > longest {
@@ -117,12 +118,12 @@ func TestHostileClusters(t *testing.T) {
 		facts factsT
 		pod   *corev1.Pod
 	}{
-		"5,000 nodes and 20,000 pods": {big, pod()},
-		"20,000 Services":             {many, pod()},
+		"5,000 nodes and 20,000 pods": {big, Pod()},
+		"20,000 Services":             {many, Pod()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := scenario{pod: known.pod, facts: known.facts}
-			policies := compile(t, podPolicy("p", spreads(hard(zone, minDomains(5)), hard(host), soft(zone))))
+			policies := Compile(t, PodPolicy("p", Spreads(Hard(zone, MinDomains(5)), Hard(host), Soft(zone))))
 			taken := processor(t)
 			defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
@@ -151,7 +152,7 @@ func TestHostileCost(t *testing.T) {
 	}
 	var conditional []*v1alpha1.PodPolicy
 	for i := range 60 {
-		conditional = append(conditional, podPolicy(fmt.Sprintf("p%d", i), allows("low"), where("object.spec.tolerations.all(t, !has(t.key) || t.key != 'a')")))
+		conditional = append(conditional, PodPolicy(fmt.Sprintf("p%d", i), Allows("low"), Where("object.spec.tolerations.all(t, !has(t.key) || t.key != 'a')")))
 	}
 	honest := func(c *v1alpha1.TopologySpreadConstraint) { c.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
 	for name, tt := range map[string]struct {
@@ -159,16 +160,16 @@ func TestHostileCost(t *testing.T) {
 		policies []*v1alpha1.PodPolicy
 		warns    string
 	}{
-		"terms":       {pod(terms), one(podPolicy("p", allows("low"), spreads(hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
-		"tolerations": {pod(tolerations), one(podPolicy("p", allows("low"), spreads(hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
-		"conditions":  {pod(tolerations), conditional, "it takes longer than the match conditions of a pod may"},
+		"terms":       {Pod(terms), One(PodPolicy("p", Allows("low"), Spreads(Hard(zone)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"tolerations": {Pod(tolerations), One(PodPolicy("p", Allows("low"), Spreads(Hard(zone, honest)))), "it was not looked at whether its hard topology spread constraints can be met now"},
+		"conditions":  {Pod(tolerations), conditional, "it takes longer than the match conditions of a pod may"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.pod.Spec.PriorityClassName, tt.pod.Spec.Priority = "high", new(int32(high.Value))
 			s := scenario{pod: tt.pod, facts: facts(classes(high, low), service("app", "web"), tainting)}
-			policies := compile(t, tt.policies...)
+			policies := Compile(t, tt.policies...)
 			taken := processor(t)
-			effective := defaulting.For(policies, s.request(), ownNamespace)
+			effective := defaulting.For(policies, s.request(), OwnNamespace)
 			applied := effective.Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)

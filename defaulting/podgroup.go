@@ -9,18 +9,17 @@ import (
 )
 
 // A PodGroup has a class of its own, by which the scheduler preempts for its pods, and by which they are preempted, in place of theirs (feature
-// gate WorkloadAwarePreemption; pkg/scheduler/framework/preemption/types.go, 1.36.3). So what pods may have holds for it as well. It is no
-// pod: of its labels, owners and images nothing follows for those that will be in it, so that only policies count which are for all pods
-// of the namespace.
+// gate WorkloadAwarePreemption; pkg/scheduler/framework/preemption/types.go, 1.36.3). So allowedClassNames holds for it as well. It has no
+// labels, owners or images of its pods, so that only policies count that are for all pods of the namespace.
 
 // ValidatePodGroup judges the class of a PodGroup that is created; the in-tree Priority plugin has filled in the globalDefault.
 func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, ownNamespace string) Result {
 	var out Result
-	if policy.Excluded(ns.Name, ownNamespace) {
+	if policy.Exempt(ns.Name, ownNamespace) {
 		return out
 	}
 	e, strict := &Effective{}, &Effective{}
-	// Of its pods' labels nothing is known, so that only an exception for all of them counts.
+	// The labels of its pods are unknown, so that only exceptions for all pods count.
 	excepting := &lifting{exceptions: slices.DeleteFunc(slices.Clone(ns.Exceptions), func(x *policy.Exception) bool { return !x.Spec.AllPods })}
 	for _, p := range ps {
 		if p.ForAllOf(ns) {

@@ -37,7 +37,7 @@ func applyPriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	case class.PreemptionPolicy != nil:
 		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), string(*class.PreemptionPolicy), "as "+class.Name+" says")
 	case spec.PreemptionPolicy != nil:
-		// It was written from the class that the pod no longer has; the new one leaves it to the scheduler's default.
+		// The value is from the class that the pod had; the new class has none.
 		change("/spec/preemptionPolicy", pointed(spec.PreemptionPolicy), nil, class.Name+" says nothing")
 	}
 }
@@ -70,20 +70,20 @@ func (e *Effective) given(pod *corev1.Pod, facts Facts, out *Result) *scheduling
 	return class
 }
 
-// choseClass says whether the pod's class is its own choice.
+// choseClass says whether the pod's class is the user's choice, and not the globalDefault.
 func choseClass(pod *corev1.Pod, facts Facts) bool {
 	name := pod.Spec.PriorityClassName
 	return name != "" && (facts.GlobalDefault == nil || name != facts.GlobalDefault.Name)
 }
 
-// givable returns the policy's class, or nil where it can't be given; the pod is then created as it is.
+// givable returns the policy's class; nil: it can't be given (it does not exist, for instance), and the pod stays as it is.
 func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass {
 	name := e.class.value
-	class, known := facts.PriorityClasses[name]
+	class, ok := facts.PriorityClasses[name]
 	switch {
-	case facts.PriorityClasses == nil, !known && facts.Partial:
+	case facts.PriorityClasses == nil, !ok && facts.Partial:
 		out.warn(becauseClassUnknown, "PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
-	case !known:
+	case !ok:
 		out.warn(becauseNoSuchClass, "PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > policy.HighestUserPriority:
 		out.warn(becauseSystemClass, "PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
@@ -131,7 +131,7 @@ func hintDefault(pod *corev1.Pod, facts Facts) string {
 	return WordsDefault
 }
 
-// allowing is whose lists allow what is allowed, for messages.
+// allowing names the policies that allow classes, for messages.
 func allowing(policies []string) string {
 	if len(policies) == 1 {
 		return fmt.Sprintf(WordsOneAllows, policies[0])

@@ -25,8 +25,8 @@ type probeGrace struct {
 
 func (p probeGrace) whose() string { return p.name + WordsProbeOf + p.container }
 
-// probesOf are the grace periods of probes. One below 1 is the API server's to refuse, and so is a probe of an init container that is
-// no sidecar.
+// probesOf returns the probes with a grace period of their own. The API server refuses one below 1, and probes of init containers that are no
+// sidecars.
 func probesOf(pod *corev1.Pod) []probeGrace {
 	var all []probeGrace
 	for _, list := range []struct {
@@ -60,8 +60,8 @@ const (
 	probeSuffix = "/terminationGracePeriodSeconds"
 )
 
-// ProbeOf names the probe whose grace period is at the path, such as containers.0.livenessProbe; false: it is no such path.
-func ProbeOf(path string) (name string, is bool) {
+// ProbeOf names the probe whose grace period is at a JSON pointer: containers.0.livenessProbe, for instance. false: the path is of something else.
+func ProbeOf(path string) (name string, ok bool) {
 	name, inSpec := strings.CutPrefix(path, "/spec/")
 	name, ofProbe := strings.CutSuffix(name, probeSuffix)
 	return strings.ReplaceAll(name, "/", "."), inSpec && ofProbe
@@ -85,7 +85,7 @@ func patchProbe(pod *corev1.Pod, name string, seconds int64) {
 	probe.TerminationGracePeriodSeconds = &seconds
 }
 
-// applyProbes holds the limits for the grace periods of probes. There may be many, so that it warns once; the audit log has each.
+// applyProbes applies the limits to the grace periods of probes. There may be many, so that one warning is for all; the audit log has each.
 func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 	moves := e.moves(probes)
 	for _, m := range moves {
@@ -100,7 +100,7 @@ func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 	}
 }
 
-// validateProbes refuses what applyProbes would have moved.
+// validateProbes refuses grace periods that applyProbes would have changed.
 func (e *Effective) validateProbes(probes []probeGrace, out *Result) {
 	if moves := e.moves(probes); len(moves) > 0 {
 		m := moves[0]

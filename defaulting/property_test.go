@@ -2,7 +2,6 @@ package defaulting_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -19,21 +18,14 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 // Properties over random pods, policies and facts. Policies are such as the CRD's own rules let through; pods are as the
 // API server hands them to a webhook, so with a consistent class.
 
-// TestMain lets rapid try 1,000 cases a property where -rapid.checks does not say otherwise (the rarer contradictions of
-// limits need that many), and keep no files of failures: the seed is in the output.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "1000", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run()) // which parses the flags of the command line over these
-}
+// The rarer contradictions of limits need so many cases.
+func TestMain(m *testing.M) { os.Exit(Run(m, 1000)) }
 
 // world is one random case.
 type world struct {
@@ -48,7 +40,7 @@ type world struct {
 func drawWorld(t *rapid.T) world {
 	w := world{facts: drawFacts(t), policies: rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 0, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")}
 	w.pod = drawPod(t, w.facts)
-	w.compiled = compile(t, w.policies...)
+	w.compiled = Compile(t, w.policies...)
 	return w
 }
 
@@ -61,10 +53,10 @@ func (w world) request() policy.Request {
 // excepting is the world with exceptions.
 func (w world) excepting(t *rapid.T) world {
 	for i, p := range w.policies {
-		if chance(t, "excepted") {
-			x := exception(p.Name, rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted")...)
+		if Chance(t, "excepted") {
+			x := Exception(p.Name, rapid.SliceOfNDistinct(rapid.SampledFrom(Limits), 1, len(Limits), rapid.ID).Draw(t, "lifted")...)
 			x.Name = fmt.Sprint("x", i)
-			if chance(t, "some pods") {
+			if Chance(t, "some pods") {
 				x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": "web"})
 			}
 			c, err := policy.CompileException(x)
@@ -77,14 +69,12 @@ func (w world) excepting(t *rapid.T) world {
 	return w
 }
 
-var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
-
 func (w world) apply() defaulting.Result {
-	return defaulting.For(w.compiled, w.request(), ownNamespace).Apply(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), OwnNamespace).Apply(w.request(), w.facts)
 }
 
 func (w world) validate() defaulting.Result {
-	return defaulting.For(w.compiled, w.request(), ownNamespace).Validate(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), OwnNamespace).Validate(w.request(), w.facts)
 }
 
 // after is the world with the pod that Apply makes.
@@ -93,25 +83,18 @@ func (w world) after(t *rapid.T, r defaulting.Result) world {
 	return w
 }
 
-func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
-
-// rarely is true in one of ten cases.
-func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 9 }
-
-func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
-
 // graces are few and close to the interesting 0, 1 and 30, so that limits, defaults and choices meet.
 var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 30, 30, 31, 40, 60}), rapid.Int64Range(0, 100))
 
 var classNames = []string{"high", "low", "basic", "batch", "quiet", "reserved", "second"}
 
 func drawFacts(t *rapid.T) defaulting.Facts {
-	all := []*schedulingv1.PriorityClass{high, low, class("basic", 100), batch, quiet, reserved, class("second", 200)}
+	all := []*schedulingv1.PriorityClass{high, low, Class("basic", 100), batch, quiet, reserved, Class("second", 200)}
 	var known []*schedulingv1.PriorityClass
 	for _, c := range all {
 		c = c.DeepCopy()
-		c.GlobalDefault = c.Value <= 200 && rarely(t, "globalDefault")
-		if !rarely(t, "class is gone") {
+		c.GlobalDefault = c.Value <= 200 && Rarely(t, "globalDefault")
+		if !Rarely(t, "class is gone") {
 			known = append(known, c)
 		}
 	}
@@ -119,22 +102,22 @@ func drawFacts(t *rapid.T) defaulting.Facts {
 	for range rapid.IntRange(0, 3).Draw(t, "services") {
 		f.ServiceSelectors = append(f.ServiceSelectors, drawLabels(t))
 	}
-	if chance(t, "owner found") {
+	if Chance(t, "owner found") {
 		f.OwnerSelector = &metav1.LabelSelector{MatchLabels: drawLabels(t)}
-		if rarely(t, "owner expression") {
-			f.OwnerSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: pick(t, "expression key", "app", hash), Operator: metav1.LabelSelectorOpExists}}
+		if Rarely(t, "owner expression") {
+			f.OwnerSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: Pick(t, "expression key", "app", hash), Operator: metav1.LabelSelectorOpExists}}
 		}
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "nodes") {
 		n := fmt.Sprintf("n%d", i)
 		var pairs []string
 		for _, key := range []string{zone, host, "rack"} {
-			if !rarely(t, "node lacks "+key) {
-				pairs = append(pairs, key, pick(t, key, "a", "b"))
+			if !Rarely(t, "node lacks "+key) {
+				pairs = append(pairs, key, Pick(t, key, "a", "b"))
 			}
 		}
 		var taints []corev1.Taint
-		if rarely(t, "taint") {
+		if Rarely(t, "taint") {
 			taints = dedicated(corev1.TaintEffectNoSchedule)
 		}
 		withTaintedNode(n, taints, pairs...)(&f)
@@ -142,8 +125,8 @@ func drawFacts(t *rapid.T) defaulting.Facts {
 			withLabelledPod(n, drawLabels(t))(&f)
 		}
 	}
-	if chance(t, "claim known") {
-		pick(t, "volume mode", claimed, blockClaimed)("data", pick(t, "mode", corev1.ReadWriteOnce, corev1.ReadWriteMany))(&f)
+	if Chance(t, "claim known") {
+		Pick(t, "volume mode", claimed, blockClaimed)("data", Pick(t, "mode", corev1.ReadWriteOnce, corev1.ReadWriteMany))(&f)
 	}
 	return f
 }
@@ -151,7 +134,7 @@ func drawFacts(t *rapid.T) defaulting.Facts {
 func drawLabels(t *rapid.T) map[string]string {
 	l := map[string]string{}
 	for _, label := range [][]string{{"app", "web", "db", ""}, {"track", "stable", ""}, {hash, "abc", "xyz", ""}} {
-		if v := pick(t, label[0], label[1:]...); v != "" {
+		if v := Pick(t, label[0], label[1:]...); v != "" {
 			l[label[0]] = v
 		}
 	}
@@ -159,36 +142,36 @@ func drawLabels(t *rapid.T) map[string]string {
 }
 
 func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
-	p := pod(grace(graces.Draw(t, "grace")))
+	p := Pod(Grace(graces.Draw(t, "grace")))
 	p.Labels = drawLabels(t)
-	if chance(t, "grace unset") {
+	if Chance(t, "grace unset") {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(30))
 	}
 	arrive(t, p, f)
-	if chance(t, "owner") {
-		pick(t, "kind", ofReplicaSet, ofStatefulSet, ofDaemonSet, ofJob, ofPodSet, ownedBy("v1", "ReplicationController", "rc"))(p)
+	if Chance(t, "owner") {
+		Pick(t, "kind", OfReplicaSet, OfStatefulSet, OfDaemonSet, OfJob, OfPodSet, OwnedBy("v1", "ReplicationController", "rc"))(p)
 	}
-	if rarely(t, "own constraints") {
+	if Rarely(t, "own constraints") {
 		spreadItself(p)
 	}
-	if rarely(t, "claim") {
-		claims("data")(p)
+	if Rarely(t, "claim") {
+		WithClaims("data")(p)
 	}
-	if chance(t, "skip") {
-		skipping(pick(t, "skip text", "priority", "gracePeriod, topologySpread", "topologySpread", "nonsense,priority", ","))(p)
+	if Chance(t, "skip") {
+		skipping(Pick(t, "skip text", "priority", "gracePeriod, topologySpread", "topologySpread", "nonsense,priority", ","))(p)
 	}
-	if rarely(t, "forged") {
-		enforced(pick(t, "enforcement text", weight500, "", "{", `{"cpu":{"weight":1}}`))(p)
+	if Rarely(t, "forged") {
+		enforced(Pick(t, "enforcement text", weight500, "", "{", `{"cpu":{"weight":1}}`))(p)
 	}
-	if rarely(t, "forged record") {
-		says(pick(t, "record", "StatefulSet.apps/db", "Job.batch/x", ""))(p)
+	if Rarely(t, "forged record") {
+		says(Pick(t, "record", "StatefulSet.apps/db", "Job.batch/x", ""))(p)
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "hooks") {
 		name := fmt.Sprintf("c%d", i)
-		hook := pick(t, "hook", sleep(graces.Draw(t, "sleep")), run("sleep", fmt.Sprint(graces.Draw(t, "exec"))), callHTTP)
-		pick(t, "where", stopping(name, hook), starting(name, always, hook), starting(name, nil, hook))(p)
+		hook := Pick(t, "hook", sleep(graces.Draw(t, "sleep")), run("sleep", fmt.Sprint(graces.Draw(t, "exec"))), callHTTP)
+		Pick(t, "where", stopping(name, hook), starting(name, always, hook), starting(name, nil, hook))(p)
 	}
-	if rarely(t, "probe") {
+	if Rarely(t, "probe") {
 		probed(rapid.String().Draw(t, "odd name"), graces.Draw(t, "probe grace"))(p)
 	}
 	drawProbes(t, p.Spec.Containers)
@@ -204,9 +187,9 @@ func drawPod(t *rapid.T, f defaulting.Facts) *corev1.Pod {
 func drawProbes(t *rapid.T, containers []corev1.Container) {
 	for i := range containers {
 		for _, probe := range []**corev1.Probe{&containers[i].LivenessProbe, &containers[i].StartupProbe} {
-			if rarely(t, "a probe") {
+			if Rarely(t, "a probe") {
 				*probe = &corev1.Probe{}
-				if chance(t, "with a grace period") {
+				if Chance(t, "with a grace period") {
 					(*probe).TerminationGracePeriodSeconds = new(graces.Draw(t, "a probe's grace"))
 				}
 			}
@@ -216,117 +199,117 @@ func drawProbes(t *rapid.T, containers []corev1.Container) {
 
 // arrive resolves the class as the in-tree Priority plugin does, which runs before us.
 func arrive(t *rapid.T, p *corev1.Pod, f defaulting.Facts) {
-	if name := pick(t, "class", append(classNames, "", "", "")...); f.PriorityClasses[name] != nil {
-		of(f.PriorityClasses[name])(p)
+	if name := Pick(t, "class", append(classNames, "", "", "")...); f.PriorityClasses[name] != nil {
+		OfClass(f.PriorityClasses[name])(p)
 	} else if f.GlobalDefault != nil {
-		of(f.GlobalDefault)(p)
+		OfClass(f.GlobalDefault)(p)
 	}
 }
 
 func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
-	p := podPolicy(pick(t, "name", "a", "b", "c", "d", "e", "f"), weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
+	p := PodPolicy(Pick(t, "name", "a", "b", "c", "d", "e", "f"), Weight(rapid.Int32Range(-1, 1).Draw(t, "weight")))
 	s := &p.Spec
-	if chance(t, "permits skip") {
-		permitsSkip(v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod)(s)
+	if Chance(t, "permits skip") {
+		AllowsSkip(v1alpha1.SectionPriority, v1alpha1.SectionTopologySpread, v1alpha1.SectionGracePeriod)(s)
 	}
-	if rarely(t, "pod selector") {
-		forPods("app", "web")(s)
+	if Rarely(t, "pod selector") {
+		ForPods("app", "web")(s)
 	}
-	if rarely(t, "condition") {
-		where(pick(t, "expression", "object.metadata.labels['app'] == 'web'", "false", "object.metadata.annotations['no'] == ''\n|| false"))(s)
+	if Rarely(t, "condition") {
+		Where(Pick(t, "expression", "object.metadata.labels['app'] == 'web'", "false", "object.metadata.annotations['no'] == ''\n|| false"))(s)
 	}
-	if chance(t, "priority") {
+	if Chance(t, "priority") {
 		drawPriority(t, s)
 	}
-	if chance(t, "gracePeriod") {
+	if Chance(t, "gracePeriod") {
 		drawGrace(t, s)
 	}
-	if chance(t, "spread") {
+	if Chance(t, "spread") {
 		drawSpread(t, s)
 	}
-	if rarely(t, "node") {
-		node(cpuWeight(rapid.Int32Range(1, 3).Draw(t, "cpu")))(s)
+	if Rarely(t, "node") {
+		Node(CPUWeight(rapid.Int32Range(1, 3).Draw(t, "cpu")))(s)
 	}
-	if s.Priority == nil && chance(t, "by priority") {
+	if s.Priority == nil && Chance(t, "by priority") {
 		drawRank(t, s)
 	}
-	if s.Match == nil && chance(t, "removal") {
-		removal(pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, ""))(s)
-		s.Removal.Owners = drawOwners(t)
-		if chance(t, "block claims") {
-			protectsBlock(s)
+	if s.Match == nil && Chance(t, "removal") {
+		ZeroGrace(Pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectStateful), Pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, ""))(s)
+		s.Removal.Owners = DrawOwners(t)
+		if Chance(t, "block claims") {
+			ProtectsBlock(s)
 		}
 	}
 	return p
 }
 
 func drawPriority(t *rapid.T, s *v1alpha1.PodPolicySpec) {
-	if chance(t, "list") {
-		allows(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 5, rapid.ID).Draw(t, "allowed")...)(s)
+	if Chance(t, "list") {
+		Allows(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 5, rapid.ID).Draw(t, "allowed")...)(s)
 	}
 	switch {
 	case s.Priority == nil:
-		gives(pick(t, "default class", append(classNames, "unknown")...))(s)
-	case chance(t, "class of the list"):
-		gives(pick(t, "default class", s.Priority.AllowedClassNames...))(s)
+		Gives(Pick(t, "default class", append(classNames, "unknown")...))(s)
+	case Chance(t, "class of the list"):
+		Gives(Pick(t, "default class", s.Priority.AllowedClassNames...))(s)
 	}
 }
 
 // drawRank lets a policy match by the class that the pod ends with.
 func drawRank(t *rapid.T, s *v1alpha1.PodPolicySpec) {
-	if chance(t, "by name") {
-		forClasses(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 4, rapid.ID).Draw(t, "priorityClassNames")...)(s)
+	if Chance(t, "by name") {
+		ForClasses(rapid.SliceOfNDistinct(rapid.SampledFrom(classNames), 1, 4, rapid.ID).Draw(t, "priorityClassNames")...)(s)
 		return
 	}
-	bounds := []int32{pick[int32](t, "one end", -5, 0, 10, 100, 101), pick[int32](t, "other end", 0, 11, 200, 1000)}
+	bounds := []int32{Pick[int32](t, "one end", -5, 0, 10, 100, 101), Pick[int32](t, "other end", 0, 11, 200, 1000)}
 	slices.Sort(bounds)
 	r := &v1alpha1.PriorityRange{Min: &bounds[0], Max: &bounds[1]}
-	switch pick(t, "open end", "none", "low", "high") {
+	switch Pick(t, "open end", "none", "low", "high") {
 	case "low":
 		r.Min = nil
 	case "high":
 		r.Max = nil
 	}
-	match(s).Priority = r
+	Match(s).Priority = r
 }
 
 func drawGrace(t *rapid.T, s *v1alpha1.PodPolicySpec) {
 	bounds := []int64{graces.Draw(t, "one"), graces.Draw(t, "two"), graces.Draw(t, "three")}
 	slices.Sort(bounds)
-	if chance(t, "minimum") {
-		minGrace(bounds[0])(s)
+	if Chance(t, "minimum") {
+		MinGrace(bounds[0])(s)
 	}
-	if chance(t, "default") && bounds[1] > 0 {
-		defaultGrace(bounds[1])(s)
+	if Chance(t, "default") && bounds[1] > 0 {
+		DefaultGrace(bounds[1])(s)
 	}
-	if chance(t, "maximum") && bounds[2] > 0 {
-		maxGrace(bounds[2])(s)
+	if Chance(t, "maximum") && bounds[2] > 0 {
+		MaxGrace(bounds[2])(s)
 	}
-	if chance(t, "margin") || s.GracePeriod == nil {
-		margin(rapid.Int64Range(0, 20).Draw(t, "margin seconds"))(s)
+	if Chance(t, "margin") || s.GracePeriod == nil {
+		Margin(rapid.Int64Range(0, 20).Draw(t, "margin seconds"))(s)
 	}
 }
 
 func drawSpread(t *rapid.T, s *v1alpha1.PodPolicySpec) {
 	list := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) v1alpha1.TopologySpreadConstraint {
-		c := soft(pick(t, "key", zone, host, "rack"))
-		if chance(t, "hard") {
+		c := Soft(Pick(t, "key", zone, host, "rack"))
+		if Chance(t, "hard") {
 			c.WhenUnsatisfiable = corev1.DoNotSchedule
-			if chance(t, "minDomains") {
-				minDomains(rapid.Int32Range(1, 4).Draw(t, "domains"))(&c)
+			if Chance(t, "minDomains") {
+				MinDomains(rapid.Int32Range(1, 4).Draw(t, "domains"))(&c)
 			}
 		}
 		c.MaxSkew = rapid.Int32Range(1, 2).Draw(t, "skew")
-		if chance(t, "keys") {
-			byLabels(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track", hash, "none"}), 0, 3, rapid.ID).Draw(t, "matchLabelKeys")...)(&c)
+		if Chance(t, "keys") {
+			ByLabels(rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track", hash, "none"}), 0, 3, rapid.ID).Draw(t, "matchLabelKeys")...)(&c)
 		}
 		return c
 	}), 1, 4, func(c v1alpha1.TopologySpreadConstraint) string { return c.TopologyKey + string(c.WhenUnsatisfiable) }).Draw(t, "constraints")
-	spreads(list...)(s)
-	infeasible(pick(t, "onInfeasible", v1alpha1.InfeasibleWarn, v1alpha1.InfeasibleSoften, v1alpha1.InfeasibleDeny))(s)
-	revisionAware(chance(t, "revisionAware"))(s)
-	if chance(t, "rule") {
-		ownerRule("batch", "Job", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track"}), 1, 2, rapid.ID).Draw(t, "labelKeys")...)(s)
+	Spreads(list...)(s)
+	OnInfeasible(Pick(t, "onInfeasible", v1alpha1.InfeasibleWarn, v1alpha1.InfeasibleSoften, v1alpha1.InfeasibleDeny))(s)
+	RevisionAware(Chance(t, "revisionAware"))(s)
+	if Chance(t, "rule") {
+		OwnerRule("batch", "Job", rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app", "track"}), 1, 2, rapid.ID).Draw(t, "labelKeys")...)(s)
 	}
 }
 
@@ -387,9 +370,9 @@ func TestTheClassThatCounts(t *testing.T) {
 			}
 			others := *m
 			others.Priority, others.PriorityClassNames = nil, nil
-			without := podPolicy("without")
+			without := PodPolicy("without")
 			without.Spec.Match = &others
-			want = want && len(defaulting.For(compile(t, without), final.request(), ownNamespace).Policies) > 0
+			want = want && len(defaulting.For(Compile(t, without), final.request(), OwnNamespace).Policies) > 0
 			if holds := slices.Contains(first.Policies, p.Name); holds != want {
 				t.Fatalf("%s for class %q, priority %d: holds %v, want %v", describe(p.Spec), spec.PriorityClassName, *spec.Priority, holds, want)
 			}
@@ -608,7 +591,7 @@ func TestAddingAPolicyNeverLoosensALimit(t *testing.T) {
 		added := drawPolicy(t)
 		added.Name = "z"
 		more.policies = append(slices.Clone(w.policies), added)
-		more.compiled = compile(t, more.policies...)
+		more.compiled = Compile(t, more.policies...)
 		if len(before) == 0 || len(limitReasons(more.validate())) > 0 {
 			return
 		}
@@ -631,7 +614,7 @@ func TestAddingAPolicyNeverWidensTheClasses(t *testing.T) {
 		added := drawPolicy(t)
 		added.Name = "z"
 		more := w
-		more.compiled = compile(t, append(slices.Clone(w.policies), added)...)
+		more.compiled = Compile(t, append(slices.Clone(w.policies), added)...)
 		if slices.Contains(reasons(w.validate()), "PriorityClassNotAllowed") && !slices.Contains(reasons(more.validate()), "PriorityClassNotAllowed") {
 			t.Fatalf("class %s is allowed with %s", w.pod.Spec.PriorityClassName, describe(added.Spec))
 		}
@@ -691,8 +674,8 @@ func (w world) guarded(names []string) bool {
 	}
 	stateful, shared := owner == "StatefulSet", false
 	for _, v := range w.pod.Spec.Volumes {
-		claim, known := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
-		stateful = stateful || !known || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
+		claim, ok := w.facts.Claims[v.PersistentVolumeClaim.ClaimName]
+		stateful = stateful || !ok || slices.Contains(claim.Modes, corev1.ReadWriteOnce)
 		shared = shared || claim.Block
 	}
 	return slices.ContainsFunc(w.policies, func(p *v1alpha1.PodPolicy) bool {
@@ -734,7 +717,7 @@ func TestOrderOfPoliciesDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t).excepting(t)
 		other := w
-		other.compiled = compile(t, rapid.Permutation(w.policies).Draw(t, "order")...)
+		other.compiled = Compile(t, rapid.Permutation(w.policies).Draw(t, "order")...)
 		if diff := cmp.Diff(w.apply(), other.apply(), cmpopts.IgnoreUnexported(policy.Exception{})); diff != "" {
 			t.Fatalf("Apply: %s", diff)
 		}
@@ -752,7 +735,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 		w.pod.Spec.Containers[0].Name = odd + strings.Repeat("ü", rapid.IntRange(0, 300).Draw(t, "long"))
 		w.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: callHTTP}
 		skipping(odd)(w.pod)
-		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), ownNamespace).Foresee(w.request(), w.facts)} {
+		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), OwnNamespace).Foresee(w.request(), w.facts)} {
 			for _, warning := range r.Warnings {
 				if problem := unfit(warning.Message); problem != "" {
 					t.Fatalf("warning %q %s", warning, problem)
@@ -783,7 +766,7 @@ func TestInputIsNeverChanged(t *testing.T) {
 		}
 		w.apply()
 		w.validate()
-		defaulting.For(w.compiled, w.request(), ownNamespace).Foresee(w.request(), w.facts)
+		defaulting.For(w.compiled, w.request(), OwnNamespace).Foresee(w.request(), w.facts)
 		if diff := cmp.Diff(before, w.pod); diff != "" {
 			t.Fatalf("pod: %s", diff)
 		}

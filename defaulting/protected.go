@@ -17,7 +17,7 @@ func applyProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	out.annotate(req.Pod, sectionRemoval, v1alpha1.AnnotationProtected, by)
 }
 
-// validateProtected refuses what is not true of the pod. A record that is true and that no policy asks for does no harm: policies may have
+// validateProtected refuses a record that does not name the pod's controller. A true record that no policy requires is allowed: policies may have
 // changed between the two calls, or differ between replicas.
 func validateProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	have, present := req.Pod.Annotations[v1alpha1.AnnotationProtected]
@@ -30,8 +30,8 @@ func validateProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	}
 }
 
-// records returns what is to be recorded of the pod's controller, and the first policy that protects it for that. One that only warns, or
-// allows, changes nothing in a pod.
+// records returns the record of the pod's controller, and the first policy that protects the pod because of it. Policies that only warn, or
+// allow, do not change pods.
 func (e *Effective) records(req policy.Request) from[string] {
 	if e.removal == nil {
 		return from[string]{}

@@ -10,19 +10,18 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Policies may select by the class that the pod has when it is created, which other policies may give. So they are put together in two steps:
-// For takes the others, which say what class the pod gets and which it may have; Settled, which knows the class, adds these. They say
-// nothing about classes themselves (Compile), so that there is no third step, and a second call, whose pod has the class already, comes
-// to the same.
+// Policies may select by the PriorityClass that the pod has when it is created, and other policies may give it that class. So they are combined in two steps:
+// For takes the policies that do not select by priority, which decide about the class; Settled knows the class and adds the others. These can't have a
+// priority section (Compile), so that two steps are enough, and a reinvocation, whose pod has the class already, has the same result.
 
-// candidate is a policy that matches a pod, but for the class that it may select by.
+// candidate is a policy that matches a pod, if the pod has a class that the policy selects.
 type candidate struct {
 	policy *policy.Policy
 	how    policy.Matching
-	why    error // it is uncertain
+	why    error // why how is MatchUncertain
 }
 
-// Settled is what the policies ask for a pod whose class is known: the one that it has. Apply and Validate do it by themselves.
+// Settled is what the policies require of a pod with the class that it has now. Apply and Validate call it themselves.
 func (e *Effective) Settled(req policy.Request, facts Facts) *Effective {
 	if e.open == nil {
 		return e
@@ -30,7 +29,7 @@ func (e *Effective) Settled(req policy.Request, facts Facts) *Effective {
 	return e.open.together(req.Pod, func(c candidate) candidate { return c.ranked(&req.Pod.Spec, facts) })
 }
 
-// settledAfter is Settled for the class that Apply gives the pod.
+// settledAfter is Settled for the pod with the class that Apply gives it.
 func (e *Effective) settledAfter(req policy.Request, facts Facts) *Effective {
 	if e.open == nil {
 		return e
@@ -66,12 +65,12 @@ func (c candidate) ranked(spec *corev1.PodSpec, facts Facts) candidate {
 	return c
 }
 
-// priorityOf is the value by which the scheduler ranks the pod. Offline the class may be unknown, from which the API server writes it.
+// priorityOf is the pod's priority. Offline the API server has not set it yet, and its class may be unknown.
 func priorityOf(spec *corev1.PodSpec, facts Facts) (value int32, known bool) {
 	if spec.Priority != nil || spec.PriorityClassName == "" {
 		return ptr.Deref(spec.Priority, 0), true
 	}
-	if class, known := facts.PriorityClasses[spec.PriorityClassName]; known {
+	if class, ok := facts.PriorityClasses[spec.PriorityClassName]; ok {
 		return class.Value, true
 	}
 	return 0, false

@@ -2,7 +2,7 @@ package defaulting
 
 import "github.com/podgrace/podgrace/policy"
 
-// The reasons of refusals.
+// The reasons for which pods are refused.
 var (
 	becauseEnforcementForged = policy.Reason{Code: "EnforcementForged", Short: "The enforcement annotation is not the policies'",
 		Help: "Podgrace alone writes podgrace.dev/enforcement. Remove the annotation from the manifest."}
@@ -61,7 +61,7 @@ var (
 		Help: "Lower the probe's terminationGracePeriodSeconds."}
 )
 
-// Refusals are the reasons of refusals.
+// Refusals are all reasons for which pods are refused.
 func Refusals() []policy.Reason {
 	return []policy.Reason{
 		becauseEnforcementForged,

@@ -16,11 +16,11 @@ type Result struct {
 	Changes  []Change
 	Warnings []Warning
 	Denials  []Denial
-	// Unjudged: whether the constraints that are given can be met was not judged.
+	// Unjudged is why it was not checked whether hard constraints are feasible; empty: it was, or there are none.
 	Unjudged Unjudged
 	// Policies that hold for the pod, the heaviest first.
 	Policies []string
-	// Exceptions without which the pod would be refused, or changed.
+	// Exceptions that made a difference: without them the pod would be refused, or changed otherwise.
 	Exceptions []Lifted
 }
 
@@ -121,7 +121,8 @@ func (r *Result) deny(reason policy.Reason, format string, args ...any) {
 const MaxWarning = 256
 
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
-// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Nothing in it turns or hides what is read.
+// not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Characters that reverse or hide text are
+// replaced.
 func Shorten(s string) string {
 	s = console.Printable(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

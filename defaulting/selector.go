@@ -92,8 +92,8 @@ func merge(selector, more *metav1.LabelSelector) {
 	selector.MatchExpressions = append(selector.MatchExpressions, more.MatchExpressions...)
 }
 
-// stripKey takes a key out of the selector where the selector wants just the pod's own value of it; the caller puts it
-// into matchLabelKeys, since the API server refuses a constraint that names one key in both. It says whether it did.
+// stripKey removes a key from the selector, if the selector requires just the pod's own value of it, and says whether it did. The caller puts the key
+// into matchLabelKeys: the API server refuses a constraint that has a key in both.
 func stripKey(selector *metav1.LabelSelector, pod *corev1.Pod, key string) (*metav1.LabelSelector, bool) {
 	value, ok := pod.Labels[key]
 	if want, named := selector.MatchLabels[key]; !ok || !named || want != value {

@@ -6,44 +6,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/defaulting"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 func TestDerivedSelector(t *testing.T) {
 	t.Parallel()
-	spread := one(podPolicy("web", spreads(soft(zone))))
+	spread := One(PodPolicy("web", Spreads(Soft(zone))))
 	const jobName = "batch.kubernetes.io/job-name"
 	testApply(t, []scenario{
 		{
 			name:     "a Service that selects the pod",
-			pod:      pod(),
+			pod:      Pod(),
 			policies: spread,
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "several Services: their selectors merged; those of other pods don't count",
-			pod:      pod(labelled("tier", "front", "track", "stable")),
+			pod:      Pod(Labelled("tier", "front", "track", "stable")),
 			policies: spread,
 			facts:    facts(service("app", "web"), service("tier", "front"), service("track", "canary")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","tier":"front"}}}]`},
 		},
 		{
 			name:     "Service and StatefulSet merged",
-			pod:      pod(ofStatefulSet, labelled("role", "db")),
+			pod:      Pod(OfStatefulSet, Labelled("role", "db")),
 			policies: spread,
 			facts:    facts(service("app", "web"), ownerSelects("role", "db")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","role":"db"}}}]`},
 		},
 		{
 			name:     "ReplicationController",
-			pod:      pod(ownedBy("v1", "ReplicationController", "old")),
+			pod:      Pod(OwnedBy("v1", "ReplicationController", "old")),
 			policies: spread,
 			facts:    facts(ownerSelects("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "expressions of the controller's selector",
-			pod:      pod(ofStatefulSet),
+			pod:      Pod(OfStatefulSet),
 			policies: spread,
 			facts: facts(func(f *defaulting.Facts) {
 				f.OwnerSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "api"}}}}
@@ -52,91 +53,91 @@ func TestDerivedSelector(t *testing.T) {
 		},
 		{
 			name:     "Service and controller contradict each other: both requirements stay, as the scheduler has it",
-			pod:      pod(ofStatefulSet),
+			pod:      Pod(OfStatefulSet),
 			policies: spread,
 			facts:    facts(service("app", "web"), ownerSelects("app", "db")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"app","operator":"In","values":["db"]}]}}]`},
 		},
 		{
 			name:     "no selector: no Service and no controller",
-			pod:      pod(),
+			pod:      Pod(),
 			policies: spread,
 			facts:    facts(service("app", "other")),
 			warnings: []string{"PodPolicy web: no topology spread constraints added…no Service selects it and it has no controller"},
 		},
 		{
 			name:     "no selector: the controller was not found",
-			pod:      pod(ofReplicaSet),
+			pod:      Pod(OfReplicaSet),
 			policies: spread,
 			warnings: []string{"no topology spread constraints added…ReplicaSet web-abc, its controller, was not found"},
 		},
 		{
 			name:     "no selector: the controller's is empty",
-			pod:      pod(ofReplicaSet),
+			pod:      Pod(OfReplicaSet),
 			policies: spread,
 			facts:    facts(ownerSelects()),
 			warnings: []string{"no topology spread constraints added…ReplicaSet web-abc, its controller, has an empty selector"},
 		},
 		{
 			name:     "no selector: a controller of a kind without rules",
-			pod:      pod(ofJob),
+			pod:      Pod(OfJob),
 			policies: spread,
 			warnings: []string{"no topology spread constraints added…its controller is a Job, for which the policy has no ownerRules"},
 		},
 		{
 			name:     "an owner that is no controller does not count",
-			pod:      pod(ofReplicaSet, func(p *podT) { p.OwnerReferences[0].Controller = nil }),
+			pod:      Pod(OfReplicaSet, func(p *podT) { p.OwnerReferences[0].Controller = nil }),
 			policies: spread,
 			facts:    facts(ownerSelects("app", "web")),
 			warnings: []string{"no topology spread constraints added…it has no controller"},
 		},
 		{
 			name:     "a ReplicaSet of another API group is not the scheduler's",
-			pod:      pod(ownedBy("apps.example/v1", "ReplicaSet", "web")),
+			pod:      Pod(OwnedBy("apps.example/v1", "ReplicaSet", "web")),
 			policies: spread,
 			facts:    facts(ownerSelects("app", "web")),
 			warnings: []string{"no topology spread constraints added…its controller is a ReplicaSet, for which"},
 		},
 		{
 			name:     "owner rule: a Job by its label",
-			pod:      pod(ofJob, labelled(jobName, "report")),
-			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			pod:      Pod(OfJob, Labelled(jobName, "report")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("batch", "Job", jobName))),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"batch.kubernetes.io/job-name":"report"}}}]`},
 		},
 		{
 			name:     "owner rule of another group",
-			pod:      pod(ofJob, labelled(jobName, "report")),
-			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("other", "Job", jobName), ownerRule("batch", "Cron", jobName))),
+			pod:      Pod(OfJob, Labelled(jobName, "report")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("other", "Job", jobName), OwnerRule("batch", "Cron", jobName))),
 			warnings: []string{"no topology spread constraints added…no ownerRules"},
 		},
 		{
 			name:     "owner rule: the pod lacks the label",
-			pod:      pod(ofJob),
-			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", jobName))),
+			pod:      Pod(OfJob),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("batch", "Job", jobName))),
 			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
 		},
 		{
 			name:     "owner rule: half of the labels is no selector",
-			pod:      pod(ofJob, labelled("app", "web")),
-			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("batch", "Job", "app", jobName))),
+			pod:      Pod(OfJob, Labelled("app", "web")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("batch", "Job", "app", jobName))),
 			warnings: []string{"no topology spread constraints added…ownerRules for Job name the label " + jobName},
 		},
 		{
 			name:     "owner rules are not for controllers that the scheduler knows",
-			pod:      pod(ofReplicaSet),
-			policies: one(podPolicy("web", spreads(soft(zone)), ownerRule("apps", "ReplicaSet", "app"))),
+			pod:      Pod(OfReplicaSet),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OwnerRule("apps", "ReplicaSet", "app"))),
 			warnings: []string{"no topology spread constraints added…was not found"},
 		},
 		{
 			name:     "a Service helps where the controller is unknown to the scheduler",
-			pod:      pod(ofJob),
+			pod:      Pod(OfJob),
 			policies: spread,
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "the hash in an expression can't be taken out, so it is not in matchLabelKeys",
-			pod:      pod(revision),
+			pod:      Pod(revision),
 			policies: spread,
 			facts: facts(func(f *defaulting.Facts) {
 				f.OwnerSelector = &metav1.LabelSelector{
@@ -148,8 +149,8 @@ func TestDerivedSelector(t *testing.T) {
 		},
 		{
 			name:     "nor is a key of the policy's that an expression names; another is",
-			pod:      pod(ofStatefulSet, labelled("track", "stable", "tier", "front")),
-			policies: one(podPolicy("web", spreads(soft(zone, byLabels("track", "tier"))))),
+			pod:      Pod(OfStatefulSet, Labelled("track", "stable", "tier", "front")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone, ByLabels("track", "tier"))))),
 			facts: facts(func(f *defaulting.Facts) {
 				f.OwnerSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "track", Operator: metav1.LabelSelectorOpExists}}}
 			}),
@@ -157,7 +158,7 @@ func TestDerivedSelector(t *testing.T) {
 		},
 		{
 			name:     "another revision's hash in the selector stays there",
-			pod:      pod(revision),
+			pod:      Pod(revision),
 			policies: spread,
 			facts:    facts(ownerSelects("app", "web", hash, "xyz")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"xyz"}}}]`},

@@ -28,9 +28,8 @@ type Template struct {
 	OwnerSelector *metav1.LabelSelector
 }
 
-// PodOf returns the pod that a workload's controller would create. It is nil for a Deployment's ReplicaSet and a CronJob's Job: the
-// one above it was judged already. What any other controller makes, such as an operator's StatefulSet, is judged itself: nothing above
-// it says what its pods are.
+// PodOf returns the pod that a workload's controller would create. It is nil for a Deployment's ReplicaSet and a CronJob's Job, since their owner was
+// judged already. A workload of any other controller, such as an operator's StatefulSet, is judged itself.
 func PodOf(workload runtime.Object) (*Template, error) {
 	switch w := workload.(type) {
 	case *appsv1.Deployment:
@@ -193,8 +192,8 @@ func ResolvePriority(pod *corev1.Pod, facts Facts) error {
 	return nil
 }
 
-// Foresee says, all as warnings, what a pod that a controller would create will meet: a class that does not exist, and
-// what Apply and Validate would say. The pod in the request is resolved as the API server would, in a copy.
+// Foresee returns, as warnings, what will be decided about a pod that a controller would create: that its class does not exist, and what Apply and
+// Validate would say. It works on a copy of the pod, to which the Priority plugin's changes are made first.
 func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	var out Result
 	if e.Excluded {

@@ -49,8 +49,8 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 // updateIdentity, 1.36.3).
 var ownLabels = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel}
 
-// warnOfOwnLabels says which constraints count the pod by itself, so that nothing is spread. The scheduler derives no better selector
-// where a Service is for one pod of a StatefulSet.
+// warnOfOwnLabels warns about constraints whose selector selects this pod alone, so that nothing is spread. The scheduler derives the same selector
+// where a Service is for a single pod of a StatefulSet.
 func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.TopologySpreadConstraint, out *Result) {
 	var said []string
 	for _, c := range constraints {
@@ -65,7 +65,7 @@ func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 
 // wantsValue says whether a constraint counts only pods with one value of a label.
 func wantsValue(pod *corev1.Pod, c corev1.TopologySpreadConstraint, key string) bool {
-	if _, has := pod.Labels[key]; has && slices.Contains(c.MatchLabelKeys, key) {
+	if _, ok := pod.Labels[key]; ok && slices.Contains(c.MatchLabelKeys, key) {
 		return true
 	}
 	_, wants := c.LabelSelector.MatchLabels[key]
@@ -74,7 +74,7 @@ func wantsValue(pod *corev1.Pod, c corev1.TopologySpreadConstraint, key string) 
 	})
 }
 
-// wantsSpread returns why a pod gets no constraints, or nothing if it does.
+// wantsSpread returns why a pod gets no constraints; empty: it gets them.
 func wantsSpread(pod *corev1.Pod, e *Effective) string {
 	owner := controllerOf(pod)
 	switch {
@@ -142,7 +142,7 @@ func names(selector *metav1.LabelSelector, key string) bool {
 	return ok || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// onInfeasible does what the policy says about hard constraints that no node can meet now.
+// onInfeasible applies the policy's onInfeasible to hard constraints that no node can meet now.
 func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, problems map[int]string, out *Result) []corev1.TopologySpreadConstraint {
 	action := e.spread.value.OnInfeasible
 	kept := make([]corev1.TopologySpreadConstraint, 0, len(constraints))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 // Parts of the constraints as they are written into the patch.
@@ -24,8 +25,8 @@ const (
 
 // revision is a pod of a ReplicaSet of a Deployment.
 func revision(p *corev1.Pod) {
-	ofReplicaSet(p)
-	labelled(hash, "abc")(p)
+	OfReplicaSet(p)
+	Labelled(hash, "abc")(p)
 }
 
 func TestApplyTopologySpread(t *testing.T) {
@@ -34,57 +35,57 @@ func TestApplyTopologySpread(t *testing.T) {
 	testApply(t, []scenario{
 		{
 			name:     "pod-template-hash moves from the selector to matchLabelKeys",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone), soft(host)))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone), Soft(host)))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `},` + softHost + byApp + `,` + byHash + `}]`},
 		},
 		{
 			name:     "revisionAware false: all revisions count together",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(false))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(false))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "revisionAware true is the default",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(true))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(true))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,` + byHash + `}]`},
 		},
 		{
 			name:     "the hash is all there is: without it the whole namespace would count",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone)), revisionAware(false))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), RevisionAware(false))),
 			facts:    facts(ownerSelects(hash, "abc")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"pod-template-hash":"abc"}}}]`},
 		},
 		{
 			name:     "the hash of a StatefulSet's pod is a label like others",
-			pod:      pod(ofStatefulSet, labelled(hash, "abc")),
-			policies: one(podPolicy("web", spreads(soft(zone)))),
+			pod:      Pod(OfStatefulSet, Labelled(hash, "abc")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","pod-template-hash":"abc"}}}]`},
 		},
 		{
 			name:     "matchLabelKeys of the policy: never one key in selector and matchLabelKeys",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone, byLabels("app", hash, "track"))))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone, ByLabels("app", hash, "track"))))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{},"matchLabelKeys":["pod-template-hash","app","track"]}]`},
 		},
 		{
 			name:     "matchLabelKeys are per constraint",
-			pod:      pod(revision),
-			policies: one(podPolicy("web", spreads(soft(zone, byLabels("track")), soft(host)), revisionAware(false))),
+			pod:      Pod(revision),
+			policies: One(PodPolicy("web", Spreads(Soft(zone, ByLabels("track")), Soft(host)), RevisionAware(false))),
 			facts:    facts(selected),
 			changes:  []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["track"]},` + softHost + byApp + `}]`},
 		},
 		{
 			name: "all other fields of the core constraint",
-			pod:  pod(),
-			policies: one(podPolicy("web", spreads(hard(zone, minDomains(2), func(c *v1alpha1.TopologySpreadConstraint) {
+			pod:  Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone, MinDomains(2), func(c *v1alpha1.TopologySpreadConstraint) {
 				c.MaxSkew, c.NodeAffinityPolicy, c.NodeTaintsPolicy = 3, ptr.To(corev1.NodeInclusionPolicyIgnore), ptr.To(corev1.NodeInclusionPolicyHonor)
 			})))),
 			facts:   facts(service("app", "web")),
@@ -92,33 +93,33 @@ func TestApplyTopologySpread(t *testing.T) {
 		},
 		{
 			name:     "own constraints untouched",
-			pod:      pod(revision, spreadItself),
-			policies: one(podPolicy("web", spreads(soft(zone)))),
+			pod:      Pod(revision, spreadItself),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(selected),
 		},
 		{
 			name:     "DaemonSet untouched",
-			pod:      pod(ofDaemonSet),
-			policies: one(podPolicy("web", spreads(soft(zone)))),
+			pod:      Pod(OfDaemonSet),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(service("app", "web")),
 		},
 		{
 			name:     "a DaemonSet of another API group pins nothing",
-			pod:      pod(ownedBy("apps.kruise.io/v1alpha1", "DaemonSet", "agent")),
-			policies: one(podPolicy("web", spreads(soft(zone)))),
+			pod:      Pod(OwnedBy("apps.kruise.io/v1alpha1", "DaemonSet", "agent")),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
 		{
 			name:     "a pod that names its node untouched",
-			pod:      pod(revision, bound),
-			policies: one(podPolicy("web", spreads(soft(zone)))),
+			pod:      Pod(revision, OnNode1),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)))),
 			facts:    facts(selected),
 		},
 		{
 			name:     "the section of the heaviest policy only",
-			pod:      pod(),
-			policies: []*v1alpha1.PodPolicy{podPolicy("a", spreads(soft(zone))), podPolicy("b", weight(1), spreads(soft(host)))},
+			pod:      Pod(),
+			policies: []*v1alpha1.PodPolicy{PodPolicy("a", Spreads(Soft(zone))), PodPolicy("b", Weight(1), Spreads(Soft(host)))},
 			facts:    facts(service("app", "web")),
 			changes:  []string{addSpread + `[` + softHost + byApp + `}]`},
 		},
@@ -131,71 +132,71 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 	testApply(t, []scenario{
 		{
 			name:     "warn keeps it",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone)))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone)))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + hardZone + byApp + `}]`},
 			warnings: []string{"PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label…Pending"},
 		},
 		{
 			name:     "soften",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone)), OnInfeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
 		},
 		{
 			name:     "minDomains does not survive softening: the API allows it with DoNotSchedule only",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone, minDomains(3))), infeasible(v1alpha1.InfeasibleSoften))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone, MinDomains(3))), OnInfeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
 		},
 		{
 			name:     "soften collides with the soft constraint over the same key",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone), soft(host), soft(zone)), infeasible(v1alpha1.InfeasibleSoften))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone), Soft(host), Soft(zone)), OnInfeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softHost + byApp + `},` + softZone + byApp + `}]`},
 			warnings: []string{"softened to ScheduleAnyway"},
 		},
 		{
 			name:     "soften only what can't be met: the hostname is on all nodes",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone), hard(host)), infeasible(v1alpha1.InfeasibleSoften))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone), Hard(host)), OnInfeasible(v1alpha1.InfeasibleSoften))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `},` + hardHost + byApp + `}]`},
 			warnings: []string{"over topology.kubernetes.io/zone…softened"},
 		},
 		{
 			name:     "warn does not say of a label that all nodes have that none has it",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(hard(zone), hard(host)))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Hard(zone), Hard(host)))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + hardZone + byApp + `},` + hardHost + byApp + `}]`},
 			warnings: []string{"over topology.kubernetes.io/zone can't be met now: no node that the pod may use has the label topology.kubernetes.io/zone"},
 		},
 		{
 			name:     "deny",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(soft(host), hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Soft(host), Hard(zone)), OnInfeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(onlyHosts...),
 			denials:  []string{"SpreadInfeasible: PodPolicy web: …topology.kubernetes.io/zone can't be met now: no node…Make room"},
 		},
 		{
 			name:     "deny concerns the spread only: the other sections still speak",
-			pod:      pod(),
-			policies: one(podPolicy("web", gives("high"), defaultGrace(60), spreads(hard(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Gives("high"), DefaultGrace(60), Spreads(Hard(zone)), OnInfeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(append(onlyHosts, classes(high))...),
 			changes:  []string{giveHigh[0], giveHigh[1], giveHigh[2], "add /spec/terminationGracePeriodSeconds 60"},
 			denials:  []string{"SpreadInfeasible: "},
 		},
 		{
 			name:     "soft constraints are never infeasible",
-			pod:      pod(),
-			policies: one(podPolicy("web", spreads(soft(zone)), infeasible(v1alpha1.InfeasibleDeny))),
+			pod:      Pod(),
+			policies: One(PodPolicy("web", Spreads(Soft(zone)), OnInfeasible(v1alpha1.InfeasibleDeny))),
 			facts:    facts(onlyHosts...),
 			changes:  []string{addSpread + `[` + softZone + byApp + `}]`},
 		},
@@ -206,7 +207,7 @@ func TestApplyTopologySpreadInfeasible(t *testing.T) {
 func TestApplyTopologySpreadOfOnePod(t *testing.T) {
 	t.Parallel()
 	const name, index = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
-	first := []podOption{ofStatefulSet, labelled("app", "web"), labelled(name, "db-0"), labelled(index, "0")}
+	first := []PodOption{OfStatefulSet, Labelled("app", "web"), Labelled(name, "db-0"), Labelled(index, "0")}
 	owner := func(f *defaulting.Facts) {
 		f.OwnerSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	}
@@ -221,28 +222,28 @@ func TestApplyTopologySpreadOfOnePod(t *testing.T) {
 	byName := `"labelSelector":{"matchLabels":{"app":"web","statefulset.kubernetes.io/pod-name":"db-0"}}`
 	testApply(t, []scenario{
 		{
-			name: "a Service for each pod, by its name", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone), soft(host)))), facts: facts(owner, service(name, "db-0")),
+			name: "a Service for each pod, by its name", pod: Pod(first...), policies: One(PodPolicy("web", Spreads(Soft(zone), Soft(host)))), facts: facts(owner, service(name, "db-0")),
 			changes: []string{addSpread + `[` + softZone + byName + `},` + softHost + byName + `}]`}, warnings: nothing(name),
 		},
 		{
-			name: "a Service for each pod, by its index", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(owner, service(index, "0")),
+			name: "a Service for each pod, by its index", pod: Pod(first...), policies: One(PodPolicy("web", Spreads(Soft(zone)))), facts: facts(owner, service(index, "0")),
 			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web","apps.kubernetes.io/pod-index":"0"}}}]`}, warnings: nothing(index),
 		},
 		{
-			name: "matchLabelKeys", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			name: "matchLabelKeys", pod: Pod(first...), policies: One(PodPolicy("web", Spreads(Soft(zone, ByLabels(index))))), facts: facts(owner),
 			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`}, warnings: nothing(index),
 		},
 		{
-			name: "matchLabelKeys that the pod does not have", pod: pod(ofStatefulSet), policies: one(podPolicy("web", spreads(soft(zone, byLabels(index))))), facts: facts(owner),
+			name: "matchLabelKeys that the pod does not have", pod: Pod(OfStatefulSet), policies: One(PodPolicy("web", Spreads(Soft(zone, ByLabels(index))))), facts: facts(owner),
 			changes: []string{addSpread + `[` + softZone + byApp + `,"matchLabelKeys":["apps.kubernetes.io/pod-index"]}]`},
 		},
 		{
-			name: "an expression with one value", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpIn, "db-0")),
+			name: "an expression with one value", pod: Pod(first...), policies: One(PodPolicy("web", Spreads(Soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpIn, "db-0")),
 			changes:  []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"In","values":["db-0"]}]}}]`},
 			warnings: nothing(name),
 		},
 		{
-			name: "an expression that more than one pod meets", pod: pod(first...), policies: one(podPolicy("web", spreads(soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpExists)),
+			name: "an expression that more than one pod meets", pod: Pod(first...), policies: One(PodPolicy("web", Spreads(Soft(zone)))), facts: facts(listing(name, metav1.LabelSelectorOpExists)),
 			changes: []string{addSpread + `[` + softZone + `"labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"statefulset.kubernetes.io/pod-name","operator":"Exists"}]}}]`},
 		},
 	})

@@ -20,8 +20,7 @@ const (
 	tokenNode = "authentication.kubernetes.io/node-name"
 )
 
-// enforcerOfAnotherNode keeps each node enforcer to the pods of its own node: its rights are those of its service account,
-// which all of them share.
+// enforcerOfAnotherNode refuses a node enforcer the pods of other nodes: all node enforcers share the rights of one service account.
 func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 	if !strings.HasPrefix(req.User.Username, "system:serviceaccount:") || !strings.HasSuffix(req.User.Username, ":"+enforcerAccount) {
 		return nil
@@ -34,7 +33,7 @@ func enforcerOfAnotherNode(req Request, _ time.Time) *Decision {
 		What: oneLine("a node enforcer may remove pods of its own node only, which its token must name (%s); %s is on %s", tokenNode, podName(req.Pod), orUnknown(req.Pod.Spec.NodeName))}
 }
 
-// ownKubelet allows the kubelet that runs the pod: it deletes with grace 0 when all has ended. NodeRestriction keeps it to
+// ownKubelet allows the kubelet that runs the pod: it deletes with grace period 0 once all containers have ended. The plugin NodeRestriction keeps it to
 // its own pods as well.
 func ownKubelet(req Request, _ time.Time) *Decision {
 	if slices.Contains(req.User.Groups, nodesGroup) && req.User.Username == nodeUserPrefix+req.Pod.Spec.NodeName {
@@ -43,9 +42,8 @@ func ownKubelet(req Request, _ time.Time) *Decision {
 	return nil
 }
 
-// podGarbageCollector allows pod garbage collection where it is right that the pod's node will not come back: the node's
-// removal, or its taint, was judged on a road of its own. The node must have been read live, because an informer may not
-// have it yet.
+// podGarbageCollector allows pod garbage collection where the pod's node has no Node object, or is out of service and known to have stopped: the removal of the
+// Node, or the taint, was judged on a road of its own. The node must have been read live, because an informer may not have it yet.
 func podGarbageCollector(req Request, facts Facts) *Decision {
 	if req.User.Username != podGC && req.User.Username != sharedController {
 		return nil
@@ -59,7 +57,7 @@ func podGarbageCollector(req Request, facts Facts) *Decision {
 	return nil
 }
 
-// notAttached allows the removal of an attachment through which nobody can write: kubelets wait until it says that the volume is attached
+// notAttached allows the removal of a VolumeAttachment that is not attached, so that nobody writes through it: kubelets wait for status.attached
 // (pkg/volume/csi/csi_attacher.go WaitForAttach, 1.36.3).
 func notAttached(req Request, _ Facts) *Decision {
 	if !req.VolumeAttachment.Status.Attached {
@@ -73,10 +71,10 @@ func IsAttachDetachController(user authenticationv1.UserInfo) bool {
 	return user.Username == attachDetach || user.Username == sharedController
 }
 
-// attachDetachController allows the controller whose work it is, but for what it does by force: six minutes after the last pod that uses a
-// volume is deleting, and has no container that is known to run, it takes the volume from a node that is not ready; and at once, where the node
-// has the out-of-service taint, which may have been forgotten (pkg/controller/volume/attachdetach/reconciler/reconciler.go, 1.36.3). What the
-// node's kubelet does not use any more is free.
+// attachDetachController allows the attach-detach controller, except where it detaches an exclusive volume by force that the node may still use: from a node
+// that is not ready it does so six minutes after the last pod that uses the volume is being deleted and has no container that is known to run, and
+// at once if the node has the out-of-service taint, which may have been forgotten (pkg/controller/volume/attachdetach/reconciler/reconciler.go,
+// 1.36.3). A volume that is no longer in the node's volumesInUse may be detached.
 func attachDetachController(req Request, facts Facts) *Decision {
 	if !IsAttachDetachController(req.User) {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 // The vocabulary of the tests. Everything starts from one dangerous removal: an administrator force-deletes pod db-0 of a
@@ -110,49 +111,36 @@ func withToken(nodes ...string) option {
 	return func(w *world) { w.req.User.Extra = map[string]authenticationv1.ExtraValue{tokenNode: nodes} }
 }
 
-func ownedBy(kind, name string) option {
+// has is what the pod is besides.
+func has(options ...PodOption) option {
 	return func(w *world) {
-		w.req.Pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "owner-1", Controller: new(true)}}
+		for _, o := range options {
+			o(w.req.Pod)
+		}
 	}
 }
+
+func ownedBy(kind, name string) option { return has(OwnedBy("apps/v1", kind, name)) }
+
+var ownedByPodSet = has(OfPodSet)
+
+// podSet is the kind of an operator's controller.
+var podSet = schema.GroupKind(PodSets)
+
+func record(text string) option { return has(Recorded(text)) }
 
 func unowned(w *world) { w.req.Pod.OwnerReferences = nil }
 
 // claims gives the pod claims whose modes are not known unless claimed says them.
-func claims(names ...string) option {
-	return func(w *world) {
-		for _, n := range names {
-			w.req.Pod.Spec.Volumes = append(w.req.Pod.Spec.Volumes, corev1.Volume{Name: "volume-" + n, VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: n},
-			}})
-		}
-	}
-}
+func claims(names ...string) option { return has(WithClaims(names...)) }
 
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
-	return func(w *world) {
-		if w.facts.Claims == nil {
-			w.facts.Claims = policy.Claims{}
-		}
-		w.facts.Claims[name] = policy.Claim{Modes: modes}
-	}
+	return func(w *world) { Known(&w.facts.Claims, name, policy.Claim{Modes: modes}) }
 }
 
 // blockClaimed is claimed, for a block device.
 func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
-	return func(w *world) {
-		claimed(name, modes...)(w)
-		w.facts.Claims[name] = policy.Claim{Modes: modes, Block: true}
-	}
-}
-
-// scratch is a generic ephemeral volume.
-func scratch(modes ...corev1.PersistentVolumeAccessMode) option {
-	return func(w *world) {
-		w.req.Pod.Spec.Volumes = append(w.req.Pod.Spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{
-			Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes}}},
-		}})
-	}
+	return func(w *world) { Known(&w.facts.Claims, name, policy.Claim{Modes: modes, Block: true}) }
 }
 
 func unscheduled(w *world) { w.req.Pod.Spec.NodeName = "" }

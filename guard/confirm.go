@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The confirmations. Each is proof by itself: the API server lets only who has the Verb write one, and only for the object as it is
-// (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml). So whoever acts on it later, a
-// controller that takes its finalizer away for instance, needs no right of its own, and nothing is read from managedFields, which anybody
-// may write who may patch the object.
+// A confirmation is proof by itself: the API server lets only users with the Verb write one, and only for the object as it is
+// (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml). So whoever acts on it later, such as a
+// controller that removes its finalizer, needs no right of its own, and nothing is read from managedFields, which whoever may patch the
+// object can forge.
 const (
-	// AnnotationConfirmForceDelete on a pod says that somebody accepts that it may run twice: ConfirmPod.
+	// AnnotationConfirmForceDelete on a pod says that somebody accepts that it may run twice. Its value is made by ConfirmPod.
 	AnnotationConfirmForceDelete = "podgrace.dev/confirm-force-delete"
-	// AnnotationConfirmOff on a node says that somebody knows that it is off: ConfirmOff.
+	// AnnotationConfirmOff on a node says that somebody knows that it is off. Its value is made by ConfirmOff.
 	AnnotationConfirmOff = "podgrace.dev/confirm-off"
 )
 
@@ -25,14 +25,14 @@ const (
 const Verb = "force-delete"
 
 const (
-	// confirmationLasts is for how long a pod's confirmation holds that is not used.
+	// confirmationLasts is how long a pod's confirmation is valid.
 	confirmationLasts = time.Hour
-	// clockTolerance is how far the clock of who confirmed may be ahead.
+	// clockTolerance is how far the clock of the person who confirms may be ahead.
 	clockTolerance = 5 * time.Minute
 )
 
-// ConfirmPod is the text of AnnotationConfirmForceDelete: UID/TIME, so that it says nothing about the pod's successor and ends. Of a pod
-// whose node is silent it is UID/TIME/HEARD, with when the node was last heard of: it ends when that is heard of again. Times are RFC 3339.
+// ConfirmPod is the value of AnnotationConfirmForceDelete: UID/TIME, so that it expires and does not hold for a replacement of the same name. For a pod
+// whose node is silent it is UID/TIME/HEARTBEAT, with the node's last heartbeat: it is void once the node has a later one. Times are RFC 3339.
 func ConfirmPod(pod *corev1.Pod, node Node, now time.Time) string {
 	text := string(pod.UID) + "/" + now.UTC().Format(time.RFC3339)
 	if node.State == NodePresent && !node.Ready && node.Silent(now) {
@@ -41,9 +41,9 @@ func ConfirmPod(pod *corev1.Pod, node Node, now time.Time) string {
 	return text
 }
 
-// ConfirmOff is the text of AnnotationConfirmOff: UID/BOOT/HEARTBEAT/LEASE, with the last heartbeat in the Ready condition and the last
-// renewal of the lease as they are stored; empty where there is none. The confirmation holds for as long as this stays the same: for this
-// boot of this Node object, which was not heard of since. The lease may be nil.
+// ConfirmOff is the value of AnnotationConfirmOff: UID/BOOT/HEARTBEAT/LEASE, with the last heartbeat in the Ready condition and the last
+// renewal of the lease as they are stored; empty where there is none. The confirmation is valid as long as these stay the same: for this
+// boot of this Node, until its next heartbeat. The lease may be nil.
 func ConfirmOff(n *corev1.Node, lease *coordinationv1.Lease) string {
 	var heartbeat, renewed string
 	for _, c := range n.Status.Conditions {
@@ -57,26 +57,26 @@ func ConfirmOff(n *corev1.Node, lease *coordinationv1.Lease) string {
 	return strings.Join([]string{string(n.UID), n.Status.NodeInfo.BootID, heartbeat, renewed}, "/")
 }
 
-// confirmed allows a force delete that was confirmed for this very pod. It can be answered again and again: one force delete is reviewed two
-// or three times, by whichever replica.
+// confirmed allows a force delete that was confirmed for this very pod. A confirmation is not used up, since a single force delete is reviewed two or three times,
+// by any replica.
 func confirmed(req Request, facts Facts) *Decision {
-	if c, is := confirmationOf(req.Pod); is && c.void(req, facts) == "" {
+	if c, ok := confirmationOf(req.Pod); ok && c.void(req, facts) == "" {
 		return allow(Confirmed)
 	}
 	return nil
 }
 
-// podConfirmation is what AnnotationConfirmForceDelete says.
+// podConfirmation is a decoded AnnotationConfirmForceDelete.
 type podConfirmation struct {
 	at time.Time
-	// heard is when the pod's node was last heard of, if it was silent.
+	// heard is the last heartbeat of the pod's node, if that was silent.
 	heard *time.Time
-	// wrong says what can't be read.
+	// wrong says why the value can't be read.
 	wrong string
 }
 
 // confirmationOf returns the confirmation of a pod, if it is about this very pod.
-func confirmationOf(pod *corev1.Pod) (c podConfirmation, is bool) {
+func confirmationOf(pod *corev1.Pod) (c podConfirmation, ok bool) {
 	parts := strings.Split(pod.Annotations[AnnotationConfirmForceDelete], "/")
 	if pod.UID == "" || parts[0] != string(pod.UID) {
 		return c, false
@@ -99,10 +99,10 @@ func confirmationOf(pod *corev1.Pod) (c podConfirmation, is bool) {
 	return c, true
 }
 
-// void says why a confirmation holds no more; empty: it holds.
+// void says why a confirmation is not valid any more; empty: it is.
 func (c podConfirmation) void(req Request, facts Facts) string {
 	n, age := facts.Node, facts.Now.Sub(c.at)
-	// The last step of a force delete that was confirmed when it began may take a controller longer.
+	// A controller may remove the last finalizer late: what counts then is whether the confirmation was valid when the deletion began.
 	if began := req.Pod.DeletionTimestamp; req.Road == RoadFinalizer && began != nil && !began.Time.Before(c.at) {
 		age = min(age, began.Sub(c.at))
 	}
@@ -119,10 +119,10 @@ func (c podConfirmation) void(req Request, facts Facts) string {
 	return ""
 }
 
-// Confirmation says whether a force delete of the pod would go through because it is confirmed, and if it is confirmed no more, why.
+// Confirmation says whether the pod has a valid confirmation, and if it has one that is void, why.
 func Confirmation(pod *corev1.Pod, node Node, now time.Time) (holds bool, void string) {
-	c, is := confirmationOf(pod)
-	if !is {
+	c, ok := confirmationOf(pod)
+	if !ok {
 		return false, ""
 	}
 	void = c.void(Request{Pod: pod}, Facts{Now: now, Node: node})

@@ -1,7 +1,6 @@
 package guard
 
-// fenced allows the removal of a pod for which there is a receipt: of a fence for exactly this pod, or for this very boot
-// of its node.
+// fenced allows the removal of a pod with a receipt of a fence: for this very pod, or for this boot of its node.
 func fenced(req Request, facts Facts) *Decision {
 	for _, r := range facts.Fences {
 		if r.PodUID != "" && r.PodUID == req.Pod.UID {

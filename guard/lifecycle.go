@@ -8,13 +8,13 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
-// notForced allows what leaves the pod's end to the kubelet. The effective grace is computed anew from the stored pod:
-// what the API server shows in the options differs from call to call.
+// notForced allows a removal that is no force delete: the kubelet stops the pod. The effective grace period is computed from the stored pod, because
+// the one in the options that the API server sends differs from call to call.
 func notForced(req Request, now time.Time) *Decision {
 	switch req.Road {
 	case RoadDelete, RoadEviction:
-		// A force delete that was begun, and that a finalizer holds, an eviction neither completes nor makes any shorter: who takes the
-		// finalizer away is on a road of its own.
+		// Where a force delete has begun and a finalizer keeps the pod, an eviction changes nothing: the update that removes the finalizer is on a
+		// road of its own.
 		held := req.Road == RoadEviction && forceDeleteBegun(req.Pod) && len(req.Pod.Finalizers) > 0
 		if !held && graceperiod.Delete(req.Pod, req.GracePeriodSeconds, now).Force {
 			return nil
@@ -33,7 +33,7 @@ func notForced(req Request, now time.Time) *Decision {
 	return allow(becauseNotForced)
 }
 
-// neverScheduled allows the removal of a pod that no kubelet ever had.
+// neverScheduled allows the removal of a pod that was never bound to a node, so that no kubelet ran it.
 func neverScheduled(req Request, _ time.Time) *Decision {
 	if req.Pod.Spec.NodeName == "" {
 		return allow(becauseNeverScheduled)
@@ -41,8 +41,7 @@ func neverScheduled(req Request, _ time.Time) *Decision {
 	return nil
 }
 
-// finished allows the removal of a pod whose containers have ended. The phase can be trusted because its transition is a
-// road of its own.
+// finished allows the removal of a pod whose containers have ended. The phase can be trusted, because writing it is a road of its own.
 func finished(req Request, _ time.Time) *Decision {
 	if graceperiod.Finished(req.Pod) {
 		return allow(becauseFinished)
@@ -50,8 +49,8 @@ func finished(req Request, _ time.Time) *Decision {
 	return nil
 }
 
-// forceDeleteBegun says whether a pod has a stored grace of 0: the first step of a force delete passed, and whatever is written to the pod
-// next removes it, unless a finalizer holds it.
+// forceDeleteBegun says whether a stored grace period of 0 shows that a force delete has begun: unless a finalizer keeps the pod, any further update removes
+// it.
 func forceDeleteBegun(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil && graceperiod.Delete(p, nil, p.DeletionTimestamp.Time).Force
 }

@@ -17,13 +17,15 @@ import (
 // (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3).
 const silence = 40 * time.Second
 
-// NodeState says what is known about a node.
+// NodeState says whether a node exists.
 type NodeState int
 
-// The states. The zero value is unknown: it could not be read.
 const (
+	// NodeUnknown is the zero value: the node could not be read.
 	NodeUnknown NodeState = iota
+	// NodeGone is where there is no such Node object.
 	NodeGone
+	// NodePresent is where there is one.
 	NodePresent
 )
 
@@ -31,7 +33,7 @@ const (
 type Node struct {
 	Name  string
 	State NodeState
-	// What follows is of NodePresent only.
+	// The fields below are set for NodePresent only.
 	UID    types.UID
 	BootID string
 	// Ready as its kubelet or, after silence, the node lifecycle controller says.
@@ -41,13 +43,13 @@ type Node struct {
 	Heartbeat time.Time
 	// OutOfService: it has the taint.
 	OutOfService bool
-	// InUse are the volumes that its kubelet said, in its last status, may be mounted there.
+	// InUse is status.volumesInUse: the volumes that may be mounted there, by its kubelet's last status.
 	InUse []corev1.UniqueVolumeName
-	// ConfirmedOff: somebody confirmed that this boot of it is off, and it has been silent since.
+	// ConfirmedOff: somebody confirmed that this boot of it is off, and there was no heartbeat since.
 	ConfirmedOff bool
 }
 
-// NodeOf returns what a node and its lease say. The lease may be nil.
+// NodeOf is the Node of a Node object and its lease, which may be nil.
 func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	node := Node{Name: n.Name, State: NodePresent, UID: n.UID, BootID: n.Status.NodeInfo.BootID, InUse: n.Status.VolumesInUse}
 	for _, c := range n.Status.Conditions {
@@ -65,7 +67,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 		if lease.Spec.RenewTime != nil {
 			node.heard(lease.Spec.RenewTime.Time)
 		}
-		for _, m := range lease.ManagedFields { // nobody but its kubelet has any business with it
+		for _, m := range lease.ManagedFields { // only its kubelet writes it
 			node.received(m)
 		}
 	}
@@ -76,7 +78,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	return node
 }
 
-// heldNode lets a DELETE of a Node pass that only begins its drain. Whoever takes the last finalizer away removes it.
+// heldNode allows a DELETE of a Node that only marks it as deleting, because finalizers are sure to keep it. Removing the last finalizer is judged again.
 func heldNode(req Request, now time.Time) *Decision {
 	if !req.HeldFrom.IsZero() && !now.Before(req.HeldFrom) {
 		return allow(becauseHeld)
@@ -90,16 +92,16 @@ func (n *Node) heard(at time.Time) {
 	}
 }
 
-// received counts a write by the API server's clock, which sets the time of a manager's entry with each of its writes
-// (k8s.io/apimachinery/pkg/util/managedfields/internal/managedfieldsupdater.go, 0.36.3). Who forges one makes the node look alive, which
-// refuses.
+// received counts the time of a managedFields entry as a heartbeat: the API server sets it by its own clock with each write of that manager
+// (k8s.io/apimachinery/pkg/util/managedfields/internal/managedfieldsupdater.go, 0.36.3). Forging one makes the node look alive,
+// which is the safe side.
 func (n *Node) received(m metav1.ManagedFieldsEntry) {
 	if m.Time != nil {
 		n.heard(m.Time.Time)
 	}
 }
 
-// uses says whether its kubelet may have mounted a volume.
+// uses says whether the volume may be mounted on the node.
 func (n Node) uses(v Volume) bool {
 	if v.UniqueName == "" {
 		return len(n.InUse) > 0
@@ -107,11 +109,10 @@ func (n Node) uses(v Volume) bool {
 	return slices.Contains(n.InUse, v.UniqueName)
 }
 
-// Silent says whether it was not heard of for longer than its lease lasts.
+// Silent says whether the last heartbeat is longer ago than a lease lasts.
 func (n Node) Silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
 
-// stopped says whether the node's processes are known to have ended: it is not ready, and it is confirmed to be off or
-// fenced, this very boot of it.
+// stopped says whether the node's processes are known to have ended: the node is not ready, and this very boot of it is confirmed to be off, or fenced.
 func (f Facts) stopped() bool {
 	n := f.Node
 	if n.State != NodePresent || n.Ready {
@@ -128,7 +129,7 @@ func (f Facts) stopped() bool {
 	return false
 }
 
-// nodeStopped allows what frees the pods and volumes of a node that is known to have stopped.
+// nodeStopped allows removals of pods and volumes of a node that is known to have stopped, and of the node.
 func nodeStopped(_ Request, facts Facts) *Decision {
 	if facts.stopped() {
 		return allow(NodeStopped)
@@ -136,7 +137,7 @@ func nodeStopped(_ Request, facts Facts) *Decision {
 	return nil
 }
 
-// nodeGone allows it for a node that does not exist: its removal was judged.
+// nodeGone allows removals of pods and volumes of a node without a Node object: the removal of that was judged.
 func nodeGone(_ Request, facts Facts) *Decision {
 	if facts.Node.State == NodeGone {
 		return allow(becauseNodeGone)
@@ -149,7 +150,7 @@ func (f Facts) bound() []*corev1.Pod {
 	return f.Bound[cmp.Or(f.Policy.ForceDelete, v1alpha1.RemovalDeny)]
 }
 
-// nothingProtectedOnNode allows the removal of a node on which nothing could run twice that matters.
+// nothingProtectedOnNode allows the removal of a node that has no protected pods.
 func nothingProtectedOnNode(_ Request, facts Facts) *Decision {
 	if !facts.BoundKnown || len(facts.bound()) > 0 {
 		return nil

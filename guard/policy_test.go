@@ -1,50 +1,31 @@
 package guard_test
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
-
-// level is what policies with one action give.
-func level(name string, action v1alpha1.RemovalAction, change ...func(*policy.Removal)) policy.Removal {
-	p := policy.Removal{Names: []string{name}, ForceDelete: action}
-	for _, c := range change {
-		c(&p)
-	}
-	return p
-}
-
-func all(p *policy.Removal) { p.Protect.All = true }
-
-func allowing(actors ...string) func(*policy.Removal) {
-	return func(p *policy.Removal) { p.AllowedActors = actors }
-}
 
 // Each level is judged by itself, and the strictest verdict holds, in the words of the policies that gave it.
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	warns := level("warns", v1alpha1.RemovalWarn)
-	warnsOfAll := level("warns", v1alpha1.RemovalWarn, all)
-	allowsAll := level("lax", v1alpha1.RemovalAllow, all)
+	warns := Level("warns", v1alpha1.RemovalWarn)
+	warnsOfAll := Level("warns", v1alpha1.RemovalWarn, AllPods)
+	allowsAll := Level("lax", v1alpha1.RemovalAllow, AllPods)
 	alone := func(w *world) { w.facts.Bound = bound{v1alpha1.RemovalWarn: w.facts.Bound[v1alpha1.RemovalWarn]} }
 	stateless := ownedBy("ReplicaSet", "web")
 	unsafe := func(name string, w world, verdict guard.Verdict, by string, not string) row {
 		return row{name, w, verdict, "Unsafe", []string{"(PodPolicy " + by + ")", "!" + not}}
 	}
 	rows := []row{
-		{name: "an actor of both", world: dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, allowing(repair)))), verdict: guard.Allow, reason: "AllowedActor"},
+		{name: "an actor of both", world: dangerous(by(repair), actors(repair), laxer(Level("warns", v1alpha1.RemovalWarn, Allowing(repair)))), verdict: guard.Allow, reason: "AllowedActor"},
 		unsafe("an actor of those that deny", dangerous(by(repair), actors(repair), laxer(warns)), guard.Warn, "warns", "guarded"),
-		unsafe("an actor of those that warn", dangerous(by(repair), laxer(level("warns", v1alpha1.RemovalWarn, allowing(repair)))), guard.Deny, "guarded", "warns"),
+		unsafe("an actor of those that warn", dangerous(by(repair), laxer(Level("warns", v1alpha1.RemovalWarn, Allowing(repair)))), guard.Deny, "guarded", "warns"),
 		unsafe("all protected by those that warn", dangerous(stateless, laxer(warnsOfAll)), guard.Warn, "warns", "guarded"),
 		unsafe("all protected by those that deny", dangerous(stateless, protectAll, laxer(warns)), guard.Deny, "guarded", "warns"),
 		{name: "protected by neither", world: dangerous(stateless, laxer(warns)), verdict: guard.Warn, reason: "Unprotected"},
@@ -52,10 +33,10 @@ func TestLevels(t *testing.T) {
 		{name: "all protected by those that allow", world: dangerous(stateless, laxer(allowsAll)), verdict: guard.Warn, reason: "Unprotected"},
 		{name: "an actor of those that deny, not of those that allow", world: dangerous(by(repair), actors(repair), laxer(allowsAll)), verdict: guard.Allow, reason: "AllowedActor"},
 		{name: "confirmed", world: dangerous(confirmedAgo(0), laxer(warnsOfAll)), verdict: guard.Allow, reason: "Confirmed"},
-		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(level("warns", v1alpha1.RemovalWarn, func(p *policy.Removal) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
+		unsafe("three levels", dangerous(by(repair), actors(repair), laxer(Level("warns", v1alpha1.RemovalWarn, func(p *policy.Removal) { p.Laxer = &allowsAll }))), guard.Warn, "warns", "lax"),
 		unsafe("a node whose pods only those protect that warn", dangerous(on(guard.RoadNode), alone, laxer(warns)), guard.Warn, "warns", "guarded"),
 		unsafe("a node whose pods both protect", dangerous(on(guard.RoadNode), laxer(warns)), guard.Deny, "guarded", "warns"),
-		unsafe("those below deny", dangerous(action(v1alpha1.RemovalWarn), laxer(level("denies", v1alpha1.RemovalDeny))), guard.Deny, "denies", "guarded"),
+		unsafe("those below deny", dangerous(action(v1alpha1.RemovalWarn), laxer(Level("denies", v1alpha1.RemovalDeny))), guard.Deny, "denies", "guarded"),
 		{name: "a node whose pods only those protect that warn, and nobody warns", world: dangerous(on(guard.RoadNode), alone), verdict: guard.Allow, reason: "NothingProtectedOnNode"},
 	}
 	testRows(t, rows)
@@ -122,88 +103,18 @@ func dropLast(p *policy.Removal) v1alpha1.RemovalAction {
 	return action
 }
 
-func TestNamesAndActorsOfAllLevels(t *testing.T) {
+// What the policy protects decides between a refusal and a warning, on every road of pods.
+func TestUnprotected(t *testing.T) {
 	t.Parallel()
-	chain := func(levels ...policy.Removal) policy.Removal {
-		for i := len(levels) - 1; i > 0; i-- {
-			levels[i-1].Laxer = &levels[i]
-		}
-		return levels[0]
+	var rows []row
+	for _, road := range podRoads {
+		says := []string{"pod shop/db-0 is removed without waiting for its node: it may still run on n1 (not ready, silent since 11:50:00 UTC, 10m0s ago)"}
+		rows = append(rows,
+			row{name: string(road) + ": unprotected", world: dangerous(on(road), ownedBy("ReplicaSet", "web")), verdict: guard.Warn, reason: "Unprotected", says: says},
+			row{name: string(road) + ": all are protected", world: dangerous(on(road), ownedBy("ReplicaSet", "web"), protectAll), verdict: guard.Deny, reason: "Unsafe", says: []string{"the policy protects all pods"}},
+			row{name: string(road) + ": an operator's", world: dangerous(on(road), ownedByPodSet, owners(podSet)), verdict: guard.Deny, reason: "Unsafe", says: []string{"it is a pod of StrimziPodSet kafka, so"}},
+			row{name: string(road) + ": a claim that is not known", world: dangerous(on(road), unowned, claims("data")), verdict: guard.Deny, reason: "Unsafe", says: []string{"the access mode of its claim data is not known"}},
+		)
 	}
-	denies := level("d", v1alpha1.RemovalDeny, allowing("a", "b"))
-	warns := level("w", v1alpha1.RemovalWarn, allowing("b", "c"))
-	allows := level("l", v1alpha1.RemovalAllow, allowing("x"))
-	for name, tt := range map[string]struct {
-		policy        policy.Removal
-		names, actors []string
-	}{
-		"none":                      {policy.Removal{}, nil, nil},
-		"one level":                 {denies, []string{"d"}, []string{"a", "b"}},
-		"those that allow, alone":   {allows, []string{"l"}, []string{"x"}},
-		"deny and warn":             {chain(denies, warns), []string{"d", "w"}, []string{"b"}},
-		"deny and allow":            {chain(denies, allows), []string{"d", "l"}, []string{"a", "b"}},
-		"warn and allow":            {chain(warns, allows), []string{"w", "l"}, []string{"b", "c"}},
-		"deny, warn and allow":      {chain(denies, warns, allows), []string{"d", "w", "l"}, []string{"b"}},
-		"those that warn name none": {chain(denies, level("w", v1alpha1.RemovalWarn)), []string{"d", "w"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := slices.Clone(tt.policy.AllowedActors)
-			if diff := cmp.Diff(tt.names, tt.policy.AllNames(), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("names (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.actors, tt.policy.ActorsOfAll(), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("actors (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, tt.policy.AllowedActors); diff != "" {
-				t.Errorf("the policy was written to: %s", diff)
-			}
-		})
-	}
-}
-
-func TestProtectedBy(t *testing.T) {
-	t.Parallel()
-	const deny, warn, allow = v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow
-	stateful, stateless, operated := dangerous().req.Pod, dangerous(unowned).req.Pod, dangerous(ownedByPodSet).req.Pod
-	podSets := func(p *policy.Removal) { p.Protect.Owners = []schema.GroupKind{podSet} }
-	pol := func(levels ...policy.Removal) policy.Removal {
-		w := dangerous(func(w *world) { w.facts.Policy = levels[0] })
-		if len(levels) > 1 {
-			laxer(levels[1])(&w)
-		}
-		return w.facts.Policy
-	}
-	for name, tt := range map[string]struct {
-		policy policy.Removal
-		pod    *corev1.Pod
-		want   []v1alpha1.RemovalAction
-	}{
-		"no policy":                   {policy.Removal{}, stateful, nil},
-		"stateful":                    {pol(level("d", deny), level("w", warn)), stateful, []v1alpha1.RemovalAction{deny, warn}},
-		"stateless":                   {pol(level("d", deny), level("w", warn)), stateless, nil},
-		"those that warn protect all": {pol(level("d", deny), level("w", warn, all)), stateless, []v1alpha1.RemovalAction{warn}},
-		"those that deny protect all": {pol(level("d", deny, all), level("w", warn)), stateless, []v1alpha1.RemovalAction{deny}},
-		"those that warn name it":     {pol(level("d", deny), level("w", warn, podSets)), operated, []v1alpha1.RemovalAction{warn}},
-		"those that deny name it":     {pol(level("d", deny, podSets), level("w", warn)), operated, []v1alpha1.RemovalAction{deny}},
-		"those that allow":            {pol(level("w", warn), level("l", allow, all)), stateless, nil},
-		"those that allow, alone":     {pol(level("l", allow, all)), stateful, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tt.want, tt.policy.ProtectedBy(tt.pod, nil)); diff != "" {
-				t.Error(diff)
-			}
-			want := ""
-			switch {
-			case tt.pod == stateful:
-				want = "it is a pod of StatefulSet db"
-			case tt.pod == operated && tt.want != nil:
-				want = "it is a pod of StrimziPodSet kafka"
-			}
-			if got := tt.policy.Why(tt.pod, nil); got != want {
-				t.Errorf("because %q, want %q", got, want)
-			}
-		})
-	}
+	testRows(t, rows)
 }

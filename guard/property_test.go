@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"slices"
@@ -12,29 +11,16 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
-// TestMain lets rapid try 4,000 cases a property where -rapid.checks does not say otherwise, and keep no files of
-// failures: the seed is in the output.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "4000", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run()) // which parses the flags of the command line over these
-}
-
-func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
-
-func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
+func TestMain(m *testing.M) { os.Exit(Run(m, 4000)) }
 
 // drawWorld makes any request with any facts, close to what decides.
 func drawWorld(t *rapid.T) world {
@@ -42,10 +28,10 @@ func drawWorld(t *rapid.T) world {
 	for _, change := range []func(*rapid.T, *world){drawPod, drawPolicy, drawNode, drawEvidence} {
 		change(t, &w)
 	}
-	on(pick(t, "road", allRoads...))(&w)
+	on(Pick(t, "road", allRoads...))(&w)
 	drawUser(t, &w)
-	if chance(t, "held") {
-		holdsFrom(pick(t, "held from", now.Add(-time.Hour), now, now.Add(time.Second)))(&w)
+	if Chance(t, "held") {
+		holdsFrom(Pick(t, "held from", now.Add(-time.Hour), now, now.Add(time.Second)))(&w)
 	}
 	if w.req.Pod != nil {
 		drawRemoval(t, &w)
@@ -54,52 +40,52 @@ func drawWorld(t *rapid.T) world {
 }
 
 func drawUser(t *rapid.T, w *world) {
-	user := pick(t, "user", "alice", "alice", podGC, sharedController, attachDetach, repair, enforcer, "system:node:n1", "system:node:n2")
+	user := Pick(t, "user", "alice", "alice", podGC, sharedController, attachDetach, repair, enforcer, "system:node:n1", "system:node:n2")
 	groups := []string{"system:authenticated", "team"}
-	if chance(t, "group of nodes") && strings.HasPrefix(user, "system:node:") {
+	if Chance(t, "group of nodes") && strings.HasPrefix(user, "system:node:") {
 		groups = append(groups, "system:nodes")
 	}
 	by(user, groups...)(w)
-	if chance(t, "token of a node") {
-		withToken(pick(t, "token", "n1", "n2"))(w)
+	if Chance(t, "token of a node") {
+		withToken(Pick(t, "token", "n1", "n2"))(w)
 	}
 }
 
 func drawPod(t *rapid.T, w *world) {
-	pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), ownedByPodSet, unowned)(w)
-	pick(t, "record", func(*world) {}, func(*world) {}, record("StatefulSet.apps/db"), record("StrimziPodSet.core.strimzi.io/kafka"), record("x"))(w)
+	Pick(t, "owner", ownedBy("StatefulSet", "db"), ownedBy("ReplicaSet", "web"), ownedByPodSet, unowned)(w)
+	Pick(t, "record", func(*world) {}, func(*world) {}, record("StatefulSet.apps/db"), record("StrimziPodSet.core.strimzi.io/kafka"), record("x"))(w)
 	for _, name := range []string{"data", "logs"} {
-		if chance(t, "claim "+name) {
+		if Chance(t, "claim "+name) {
 			claims(name)(w)
 		}
 	}
-	pick(t, "phase", phase(corev1.PodRunning), phase(corev1.PodRunning), phase(corev1.PodPending), phase(corev1.PodUnknown), phase(corev1.PodFailed), phase(""))(w)
+	Pick(t, "phase", phase(corev1.PodRunning), phase(corev1.PodRunning), phase(corev1.PodPending), phase(corev1.PodUnknown), phase(corev1.PodFailed), phase(""))(w)
 	if rapid.IntRange(0, 9).Draw(t, "bound") == 9 {
 		unscheduled(w)
 	}
-	pick(t, "own grace", ownGrace(30), ownGrace(0), ownGrace(-1), func(w *world) { w.req.Pod.Spec.TerminationGracePeriodSeconds = nil })(w)
-	if chance(t, "confirmed") {
-		confirms(pick(t, "confirmation", "pod-1/2026-11-20T11:59:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T11:00:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T12:00:00Z", "pod-1/2026-11-20T10:00:00Z", "pod-1", "pod-0/2026-11-20T11:59:00Z", ""))(w)
+	Pick(t, "own grace", ownGrace(30), ownGrace(0), ownGrace(-1), func(w *world) { w.req.Pod.Spec.TerminationGracePeriodSeconds = nil })(w)
+	if Chance(t, "confirmed") {
+		confirms(Pick(t, "confirmation", "pod-1/2026-11-20T11:59:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T11:00:00Z", "pod-1/2026-11-20T11:59:00Z/2026-11-20T12:00:00Z", "pod-1/2026-11-20T10:00:00Z", "pod-1", "pod-0/2026-11-20T11:59:00Z", ""))(w)
 	}
 }
 
 func drawRemoval(t *rapid.T, w *world) {
-	pick(t, "grace", grace(0), grace(0), noGrace, grace(-1), grace(10))(w)
-	pick(t, "written", writes(corev1.PodFailed), writes(corev1.PodSucceeded), writes(corev1.PodRunning), writes(""))(w)
-	if chance(t, "terminating") {
-		terminating(pick(t, "stored", nil, new(int64(0)), new(int64(0)), new(int64(20)), new(int64(-1))))(w)
+	Pick(t, "grace", grace(0), grace(0), noGrace, grace(-1), grace(10))(w)
+	Pick(t, "written", writes(corev1.PodFailed), writes(corev1.PodSucceeded), writes(corev1.PodRunning), writes(""))(w)
+	if Chance(t, "terminating") {
+		terminating(Pick(t, "stored", nil, new(int64(0)), new(int64(0)), new(int64(20)), new(int64(-1))))(w)
 	}
 }
 
 func drawPolicy(t *rapid.T, w *world) {
-	w.facts.Policy = drawLevel(t, pick(t, "forceDelete", v1alpha1.RemovalDeny, v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, ""))
+	w.facts.Policy = drawLevel(t, Pick(t, "forceDelete", v1alpha1.RemovalDeny, v1alpha1.RemovalDeny, v1alpha1.RemovalWarn, v1alpha1.RemovalAllow, ""))
 	if rapid.IntRange(0, 9).Draw(t, "no policy") == 9 {
 		w.facts.Policy.Names = nil
 		return
 	}
 	level := &w.facts.Policy
 	for _, action := range laxerThan(level.ForceDelete) {
-		if chance(t, "policies that "+string(action)) {
+		if Chance(t, "policies that "+string(action)) {
 			level.Laxer = new(drawLevel(t, action))
 			level = level.Laxer
 		}
@@ -112,12 +98,7 @@ func laxerThan(action v1alpha1.RemovalAction) []v1alpha1.RemovalAction {
 }
 
 func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) policy.Removal {
-	p := policy.Removal{Names: pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, Protect: policy.Protection{All: chance(t, "protect all"), BlockClaims: chance(t, "block claims")}}
-	for _, kind := range []schema.GroupKind{podSet, {Group: "apps", Kind: "ReplicaSet"}} {
-		if rapid.IntRange(0, 3).Draw(t, "owner "+kind.Kind) == 3 {
-			p.Protect.Owners = append(p.Protect.Owners, kind)
-		}
-	}
+	p := policy.Removal{Names: Pick(t, "policies", []string{"a"}, []string{"a", "b"}), ForceDelete: action, Protect: DrawProtection(t)}
 	for _, actor := range []string{"bob", "alice", repair, enforcer} {
 		if rapid.IntRange(0, 3).Draw(t, "actor "+actor) == 3 {
 			p.AllowedActors = append(p.AllowedActors, actor)
@@ -127,41 +108,41 @@ func drawLevel(t *rapid.T, action v1alpha1.RemovalAction) policy.Removal {
 }
 
 func drawNode(t *rapid.T, w *world) {
-	if state := pick(t, "state", guard.NodePresent, guard.NodePresent, guard.NodeUnknown, guard.NodeGone); state != guard.NodePresent {
+	if state := Pick(t, "state", guard.NodePresent, guard.NodePresent, guard.NodeUnknown, guard.NodeGone); state != guard.NodePresent {
 		nodeIs(state)(w)
 		return
 	}
 	n := &w.facts.Node
-	n.Ready, n.OutOfService, n.ConfirmedOff = chance(t, "ready"), chance(t, "out of service"), rapid.IntRange(0, 3).Draw(t, "confirmed off") == 3
-	heardOf(pick(t, "heartbeat", now, time.Time{}, now.Add(-time.Hour), now.Add(time.Hour)))(w)
-	if chance(t, "no UID") {
+	n.Ready, n.OutOfService, n.ConfirmedOff = Chance(t, "ready"), Chance(t, "out of service"), rapid.IntRange(0, 3).Draw(t, "confirmed off") == 3
+	heardOf(Pick(t, "heartbeat", now, time.Time{}, now.Add(-time.Hour), now.Add(time.Hour)))(w)
+	if Chance(t, "no UID") {
 		n.UID, n.BootID = "", ""
 	}
-	n.InUse = pick(t, "in use", nil, []corev1.UniqueVolumeName{"v"}, []corev1.UniqueVolumeName{"u", "v"}, []corev1.UniqueVolumeName{"u"})
+	n.InUse = Pick(t, "in use", nil, []corev1.UniqueVolumeName{"v"}, []corev1.UniqueVolumeName{"u", "v"}, []corev1.UniqueVolumeName{"u"})
 }
 
 func drawEvidence(t *rapid.T, w *world) {
 	for _, name := range []string{"data", "logs"} {
-		if mode := pick(t, "mode of "+name, "", corev1.ReadWriteOnce, corev1.ReadWriteMany); mode != "" {
-			pick(t, "volume mode of "+name, claimed, blockClaimed)(name, mode)(w)
+		if mode := Pick(t, "mode of "+name, "", corev1.ReadWriteOnce, corev1.ReadWriteMany); mode != "" {
+			Pick(t, "volume mode of "+name, claimed, blockClaimed)(name, mode)(w)
 		}
 	}
 	w.facts.Fences = rapid.SliceOfN(rapid.Custom(drawFence), 0, 3).Draw(t, "fences")
-	w.facts.Volume = guard.Volume{Known: chance(t, "volume known"), Claim: pick(t, "claim", "", "shop/data"), UniqueName: pick[corev1.UniqueVolumeName](t, "volume", "", "v"),
-		Modes: pick(t, "modes", nil, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany})}
+	w.facts.Volume = guard.Volume{Known: Chance(t, "volume known"), Claim: Pick(t, "claim", "", "shop/data"), UniqueName: Pick[corev1.UniqueVolumeName](t, "volume", "", "v"),
+		Modes: Pick(t, "modes", nil, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany})}
 	w.facts.Bound = bound{}
 	for range rapid.IntRange(0, 7).Draw(t, "bound") {
-		by := pick(t, "protected by", protecting...)
-		w.facts.Bound[by] = append(w.facts.Bound[by], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "till"), Name: pick(t, "name", "db-0", "db-1", "db-2")}})
+		by := Pick(t, "protected by", protecting...)
+		w.facts.Bound[by] = append(w.facts.Bound[by], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: Pick(t, "namespace", "shop", "till"), Name: Pick(t, "name", "db-0", "db-1", "db-2")}})
 	}
-	w.facts.BoundKnown = !chance(t, "bound unknown")
+	w.facts.BoundKnown = !Chance(t, "bound unknown")
 }
 
 func drawFence(t *rapid.T) guard.Fence {
 	return guard.Fence{
-		PodUID:  pick[types.UID](t, "pod", "", "", "pod-0", "pod-1"),
-		NodeUID: pick[types.UID](t, "node", "", "node-1", "node-2"),
-		BootID:  pick(t, "boot", "", "boot-1", "boot-0"),
+		PodUID:  Pick[types.UID](t, "pod", "", "", "pod-0", "pod-1"),
+		NodeUID: Pick[types.UID](t, "node", "", "node-1", "node-2"),
+		BootID:  Pick(t, "boot", "", "boot-1", "boot-0"),
 	}
 }
 
@@ -304,26 +285,19 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		other := w.copied()
-		other.facts.Fences = shuffled(t, "fences", w.facts.Fences)
+		other.facts.Fences = Shuffled(t, "fences", w.facts.Fences)
 		for _, action := range protecting {
-			other.facts.Bound[action] = shuffled(t, "bound", w.facts.Bound[action])
+			other.facts.Bound[action] = Shuffled(t, "bound", w.facts.Bound[action])
 		}
 		for p := &other.facts.Policy; p != nil; p = p.Laxer {
-			p.AllowedActors = shuffled(t, "actors", p.AllowedActors)
-			p.Protect.Owners = shuffled(t, "owners", p.Protect.Owners)
+			p.AllowedActors = Shuffled(t, "actors", p.AllowedActors)
+			p.Protect.Owners = Shuffled(t, "owners", p.Protect.Owners)
 		}
-		other.req.User.Groups = shuffled(t, "groups", w.req.User.Groups)
+		other.req.User.Groups = Shuffled(t, "groups", w.req.User.Groups)
 		if a, b := w.decide(), other.decide(); a != b {
 			t.Fatalf("%+v\n%+v", a, b)
 		}
 	})
-}
-
-func shuffled[T any](t *rapid.T, what string, list []T) []T {
-	if len(list) == 0 {
-		return list
-	}
-	return rapid.Permutation(list).Draw(t, what+" in another order")
 }
 
 // TestNamesDoNotMatter: people, pods, claims and nodes may be called anything, as long as all call them so.
@@ -392,7 +366,7 @@ func TestWhatTheFirstCallStoredOpensNoRoad(t *testing.T) {
 		left := w.copied()
 		halfDone(&left)
 		left.req.GracePeriodSeconds, left.req.Phase = nil, ""
-		if first.Reason.Code == "Unsafe" && chance(t, "somebody else") {
+		if first.Reason.Code == "Unsafe" && Chance(t, "somebody else") {
 			by("mallory")(&left)
 			left.req.User.Extra = nil
 		}
@@ -441,7 +415,7 @@ func TestByItselfNeedsNoFacts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		if w.req.Pod != nil && chance(t, "a finalizer") {
+		if w.req.Pod != nil && Chance(t, "a finalizer") {
 			held(&w)
 		}
 		d := guard.ByItself(w.req, w.facts.Now)

@@ -13,7 +13,7 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
-// unprotected lets a pod go that may run twice without harm, as far as the policy knows, with a warning.
+// unprotected allows, with a warning, the removal of a pod that no policy protects.
 func unprotected(req Request, facts Facts) *Decision {
 	if protectedBecause(req.Pod, facts) != "" {
 		return nil
@@ -22,21 +22,21 @@ func unprotected(req Request, facts Facts) *Decision {
 		What: oneLine("%s is removed without waiting for its node: it may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))}
 }
 
-// refusePod is the end of the pod roads.
+// refusePod is the last rule of the roads of pods.
 func refusePod(req Request, facts Facts) *Decision {
 	subject := fmt.Sprintf("%s may still run on %s", podName(req.Pod), whereabouts(req.Pod.Spec.NodeName, facts))
 	why := protectedBecause(req.Pod, facts) + ", so its replacement could run beside it"
-	if req.Road == RoadEviction && forceDeleteBegun(req.Pod) { // who evicts, or drains, has asked for no such thing
+	if req.Road == RoadEviction && forceDeleteBegun(req.Pod) { // an eviction asks for no force delete
 		why = "a force delete of it was refused half-way, so evicting it would remove it at once, and " + why
 	}
 	return refuse(facts, subject, why, append(waysWithout(req, facts), wayBy(req, facts)))
 }
 
-// waysWithout are the ways to be rid of the pod that run nothing twice.
+// waysWithout are the ways to remove the pod without the risk that it runs twice.
 func waysWithout(req Request, facts Facts) []string {
 	p, n := req.Pod, facts.Node
 	var ways []string
-	if evictedByOwnGrace(req) { // who drains a silent node is content to have it evicted, and to wait
+	if evictedByOwnGrace(req) { // with a grace period it can be evicted also from a silent node, and is then waited for
 		ways = append(ways, throughKubelet(req))
 	}
 	switch {
@@ -54,7 +54,7 @@ func evictedByOwnGrace(req Request) bool {
 	return req.Road == RoadEviction && req.Pod.DeletionTimestamp == nil && graceperiod.Of(&req.Pod.Spec) == 0
 }
 
-// throughKubelet says how the kubelet, which answers, can be made to stop the pod.
+// throughKubelet says how to have the kubelet, which responds, stop the pod.
 func throughKubelet(req Request) string {
 	p := req.Pod
 	switch {
@@ -78,13 +78,13 @@ func throughKubelet(req Request) string {
 func wayBy(req Request, facts Facts) string {
 	p := req.Pod
 	way := "if you accept that it may run twice: kubectl podgrace confirm -n %s %s, and repeat"
-	if c, is := confirmationOf(p); is {
+	if c, ok := confirmationOf(p); ok {
 		return fmt.Sprintf("its confirmation is void, %s: "+way, c.void(req, facts), p.Namespace, p.Name)
 	}
 	return fmt.Sprintf(way, p.Namespace, p.Name)
 }
 
-// refuseNode is the end of the roads of nodes.
+// refuseNode is the last rule of the roads of nodes.
 func refuseNode(req Request, facts Facts) *Decision {
 	n := facts.Node
 	subject := "pods may still run on node " + whereabouts(n.Name, facts)
@@ -121,7 +121,7 @@ func refuseNode(req Request, facts Facts) *Decision {
 	return refuse(facts, subject, why, ways)
 }
 
-// refuseAttachment is the end of the road of volume attachments.
+// refuseAttachment is the last rule of the road of volume attachments.
 func refuseAttachment(req Request, facts Facts) *Decision {
 	node, volume := req.VolumeAttachment.Spec.NodeName, volumeOf(req)
 	if facts.Volume.Claim != "" {
@@ -155,7 +155,7 @@ func refuse(facts Facts, subject, why string, ways []string) *Decision {
 	return d
 }
 
-// whereabouts says of a node what is known: whether it is ready, or since when it has been silent.
+// whereabouts describes a node: whether it is ready, or since when it has been silent.
 func whereabouts(name string, facts Facts) string {
 	n := facts.Node
 	switch {
@@ -178,7 +178,7 @@ const (
 	day   = 24 * time.Hour
 )
 
-// since is a moment and how long it is ago. Of more than a day nobody counts the hours.
+// since is a time and how long it is ago, in days if it is more than one.
 func since(then, now time.Time) string {
 	ago := now.Sub(then).Round(time.Second)
 	switch {
@@ -223,9 +223,9 @@ func orUnknown(name string) string {
 	return name
 }
 
-// Raise returns the grace period in seconds that an eviction is given instead of the refusal d, where the policy says so: the pod's own, or
-// what Kubernetes gives who says nothing, where that is 0 as well. One that would only be warned about stays as it is: who warns changes
-// nothing. So does one that no grace helps, because the first step of a force delete is stored.
+// Raise returns the grace period in seconds that an eviction gets instead of the refusal d, where the policy says so (evictionWithoutGrace: Raise): the pod's own,
+// or Kubernetes' default of 30 if that is 0. false: the eviction stays as it is, also if it would only be warned about, or if no grace period helps
+// because a force delete has begun.
 func Raise(req Request, facts Facts, d Decision) (seconds int64, raised bool) {
 	if req.Road != RoadEviction || d.Verdict != Deny || d.Reason != Unsafe || facts.Policy.EvictionWithoutGrace != v1alpha1.GraceRaise {
 		return 0, false
@@ -237,7 +237,7 @@ func Raise(req Request, facts Facts, d Decision) (seconds int64, raised bool) {
 	return seconds, !graceperiod.Delete(req.Pod, &seconds, facts.Now).Force
 }
 
-// protectedBecause is Protection.Why under the level of the policy.
+// protectedBecause says why the level that is judged protects the pod; empty: it does not.
 func protectedBecause(pod *corev1.Pod, facts Facts) string {
 	why := facts.Policy.Protect.Why(pod, facts.Claims)
 	switch {

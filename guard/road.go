@@ -15,7 +15,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Road is a way to make Kubernetes believe that a pod is gone.
+// Road is a kind of request that can make Kubernetes believe that a pod is gone while it may still run.
 type Road string
 
 // The roads.
@@ -24,14 +24,14 @@ const (
 	RoadDelete Road = "delete"
 	// RoadEviction is an eviction whose effective grace period is 0.
 	RoadEviction Road = "eviction"
-	// RoadStatus is a status that says Succeeded or Failed: a plain delete of the pod then takes effect at once.
+	// RoadStatus is an update of the status to phase Succeeded or Failed, after which a plain delete of the pod takes effect at once.
 	RoadStatus Road = "status"
 	// RoadFinalizer is an update after which a pod that was force-deleted before has no finalizer: it is removed by that,
 	// whatever else the update is about (k8s.io/apiserver/pkg/registry/generic/registry/store.go ShouldDeleteDuringUpdate,
 	// 0.36.3).
 	RoadFinalizer Road = "finalizer"
-	// RoadNode is a DELETE of a Node, or of one that is being deleted the last finalizer taken away: pod garbage collection then force-deletes its
-	// pods.
+	// RoadNode is a DELETE of a Node, or an update that removes the last finalizer of one that is being deleted: pod garbage collection then
+	// force-deletes its pods.
 	RoadNode Road = "node"
 	// RoadOutOfService is the taint node.kubernetes.io/out-of-service: pods are force-deleted, volumes detached.
 	RoadOutOfService Road = "out-of-service"
@@ -49,20 +49,20 @@ type Request struct {
 	GracePeriodSeconds *int64
 	// Phase that is to be written, for RoadStatus.
 	Phase corev1.PodPhase
-	// Node as stored, for the roads of nodes. What a request is about is read from the object alone: that of a collection has no name.
+	// Node as stored, for the roads of nodes. The object alone says which it is: a DELETECOLLECTION has no name.
 	Node *corev1.Node
-	// HeldFrom is when finalizers will have held the Node for longer than a request can take, for a DELETE of it; zero: none hold it. The store
-	// deletes what was read without finalizers although some were added since, and asks no more than whether the new object may be deleted
-	// (k8s.io/apiserver/pkg/storage/etcd3/store.go conditionalDelete, 0.36.3): only old ones are sure to hold it.
+	// HeldFrom, for a DELETE of a Node, is from when on its finalizers are sure to keep it: when it will have had them for longer than a request can take; zero:
+	// it has none. The API server can delete an object that it read without finalizers although some were added since
+	// (k8s.io/apiserver/pkg/storage/etcd3/store.go conditionalDelete, 0.36.3).
 	HeldFrom time.Time
 	// VolumeAttachment as stored, for its road.
 	VolumeAttachment *storagev1.VolumeAttachment
 }
 
-// Facts are what is known at the moment of the decision.
+// Facts are what is known when the decision is made. A zero value is unknown.
 type Facts struct {
 	Now time.Time
-	// Policy that holds for the pod's namespace; for nodes and volume attachments that of all policies.
+	// Policy is what the policies of the pod's namespace say; for Nodes and VolumeAttachments what those of all namespaces say.
 	Policy policy.Removal
 	// Node that the pod is bound to, or that the request is about.
 	Node Node
@@ -78,18 +78,18 @@ type Facts struct {
 	BoundKnown bool
 }
 
-// Volume is what is known of a PersistentVolume.
+// Volume is a PersistentVolume.
 type Volume struct {
-	// Known: it could be read. What is not known counts as exclusive.
+	// Known: it could be read. An unknown one counts as exclusive.
 	Known bool
 	// Claim that it is bound to, NAMESPACE/NAME; empty: none.
 	Claim string
 	Modes []corev1.PersistentVolumeAccessMode
-	// UniqueName is what kubelets call it in volumesInUse; empty: not known.
+	// UniqueName is its name in volumesInUse of nodes; empty: unknown.
 	UniqueName corev1.UniqueVolumeName
 }
 
-// VolumeOf returns what a PersistentVolume says.
+// VolumeOf is the Volume of a PersistentVolume.
 func VolumeOf(pv *corev1.PersistentVolume) Volume {
 	v := Volume{Known: true, Modes: pv.Spec.AccessModes}
 	if c := pv.Spec.ClaimRef; c != nil {
@@ -103,11 +103,11 @@ func VolumeOf(pv *corev1.PersistentVolume) Volume {
 
 // exclusive says whether only one node may use it.
 func (v Volume) exclusive() bool {
-	_, is := policy.Exclusive(v.Modes)
-	return !v.Known || is
+	_, ok := policy.Exclusive(v.Modes)
+	return !v.Known || ok
 }
 
-// Fence is a receipt: somebody made sure that a pod's processes, or all of a node's boot, can do no more harm.
+// Fence is the receipt of a fence: a pod's processes, or all processes of one boot of a node, can do no more harm.
 type Fence struct {
 	// Name of the receipt, for messages.
 	Name string
@@ -137,7 +137,7 @@ type Decision struct {
 	What string
 	// Ways on, of a refusal that there is a way round.
 	Ways string
-	// Why is what a refusal turns on, in words without a time: those of one object that have the same are one refusal, made again.
+	// Why is the cause in the message, without times: refusals of one object with the same Why are repetitions.
 	Why string
 }
 
@@ -147,8 +147,8 @@ func (d Decision) Message() string { return strings.TrimSpace(d.What + " " + d.W
 // Roads are all of them, in the order of their names.
 func Roads() []Road { return slices.Sorted(maps.Keys(roads)) }
 
-// Decide judges a request. Of the levels of policies the strictest verdict holds: whom those allow by name that deny, those
-// that warn may still warn.
+// Decide judges a request. Each level of policies judges it, and the strictest verdict holds: a user whom the policies that deny allow by name may
+// still get a warning by those that warn.
 func Decide(req Request, facts Facts) Decision {
 	strictest := judge(req, facts)
 	for level := facts.Policy.Laxer; level != nil && strictest.Verdict != Deny; level = level.Laxer {
@@ -160,8 +160,7 @@ func Decide(req Request, facts Facts) Decision {
 	return strictest
 }
 
-// weight orders decisions by what they mean for the person: of two warnings the one that a policy could have made a refusal
-// says more.
+// weight orders decisions by severity: of two warnings the one with the reason Unsafe is the more severe.
 func (d Decision) weight() int {
 	switch {
 	case d.Verdict == Deny:
@@ -174,8 +173,8 @@ func (d Decision) weight() int {
 	return 0
 }
 
-// ByItself judges a request for which nothing need be known but the time; nil: it takes facts. Decide says the same of it, whatever the
-// facts are, so that nobody need look them up.
+// ByItself judges a request that can be decided without facts, but for the time; nil: it takes facts. Decide returns the same for it, whatever the facts are, so
+// that they need not be looked up.
 func ByItself(req Request, now time.Time) *Decision {
 	if !complete(req) {
 		return &Decision{Verdict: Deny, Reason: becauseIncomplete, What: "the review lacks the object that is to be removed (" + string(req.Road) + "): it can't be judged"}
@@ -188,7 +187,7 @@ func ByItself(req Request, now time.Time) *Decision {
 	return nil
 }
 
-// judge judges a request by the strictest level of the facts' policy.
+// judge judges a request by the first level of the facts' policy.
 func judge(req Request, facts Facts) Decision {
 	if d := ByItself(req, facts.Now); d != nil {
 		return *d
@@ -198,11 +197,11 @@ func judge(req Request, facts Facts) Decision {
 			return *d
 		}
 	}
-	// No road of ours: the webhook's configuration and this package disagree.
+	// An unknown road: the webhook configuration has rules that this package does not know.
 	return Decision{Verdict: Deny, Reason: becauseUnknownRoad, What: "Podgrace does not know how to judge this request (" + string(req.Road) + "): check the rules of its webhook configuration"}
 }
 
-// complete says whether the request has what its road is about.
+// complete says whether the request has the object of its road.
 func complete(req Request) bool {
 	switch req.Road {
 	case RoadDelete, RoadEviction, RoadStatus, RoadFinalizer:
@@ -214,10 +213,10 @@ func complete(req Request) bool {
 	return true
 }
 
-// rule answers, or leaves the answer to the next one.
+// rule returns a decision, or nil to leave it to the next rule.
 type rule func(Request, Facts) *Decision
 
-// The rules of each road, in the order in which they are asked: first those that look at the request alone.
+// The rules of each road, in order: first those that look at the request alone.
 var roads = map[Road]struct {
 	byItself []func(Request, time.Time) *Decision
 	rules    []rule

@@ -94,9 +94,9 @@ const (
 	maxTime = time.Second
 )
 
-// Question is a pod as policies are asked about it, one after the other. What conditions see of it is made when the first policy with conditions is asked, and
-// their answers have a budget together. Done ends it.
-type Question struct {
+// Evaluation is that of one pod against policies, one after the other (Policy.Match). What match conditions see of the pod is made when the first policy with
+// conditions is evaluated, and all conditions have one budget of cost and time together. Done ends it.
+type Evaluation struct {
 	Request
 	attributes *admission.VersionedAttributes
 	review     *admissionv1.AdmissionRequest
@@ -106,30 +106,30 @@ type Question struct {
 	stop       context.CancelFunc
 }
 
-// NewQuestion asks about a pod.
-func NewQuestion(req Request) *Question { return &Question{Request: req} }
+// NewEvaluation begins the evaluation of a pod.
+func NewEvaluation(req Request) *Evaluation { return &Evaluation{Request: req} }
 
 // errTooLong is one of two bounds, of cost and of time: which of them is met first depends on how busy the machine is.
 var errTooLong = errors.New("it takes longer than the match conditions of a pod may")
 
-func (q *Question) tooLong(err error) bool {
-	return err != nil && (q.ctx != nil && q.ctx.Err() != nil || strings.Contains(err.Error(), "cost limit exceeded") || strings.Contains(err.Error(), "running out of cost budget"))
+func (e *Evaluation) tooLong(err error) bool {
+	return err != nil && (e.ctx != nil && e.ctx.Err() != nil || strings.Contains(err.Error(), "cost limit exceeded") || strings.Contains(err.Error(), "running out of cost budget"))
 }
 
-// Done releases what the conditions needed.
-func (q *Question) Done() {
-	if q.stop != nil {
-		q.stop()
+// Done releases what the evaluation of conditions took.
+func (e *Evaluation) Done() {
+	if e.stop != nil {
+		e.stop()
 	}
 }
 
 // match evaluates all conditions. One that is false decides; else one that failed makes the answer uncertain.
-func (c *conditions) match(q *Question) (Matching, error) {
-	if c.namespace && q.Namespace.Unknown {
+func (c *conditions) match(e *Evaluation) (Matching, error) {
+	if c.namespace && e.Namespace.Unknown {
 		return MatchUncertain, fmt.Errorf("%w: the namespace could not be looked up", errUncertain)
 	}
-	results, err := c.evaluate(q)
-	if q.tooLong(err) {
+	results, err := c.evaluate(e)
+	if e.tooLong(err) {
 		err = errTooLong
 	}
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *conditions) match(q *Question) (Matching, error) {
 			if _, after, found := strings.Cut(cause, "' resulted in error: "); found {
 				cause = after
 			}
-			if q.tooLong(r.Error) {
+			if e.tooLong(r.Error) {
 				cause = errTooLong.Error()
 			}
 			failed = fmt.Errorf("%w: %s: %s", errUncertain, c.names[i], cause)
@@ -158,46 +158,46 @@ func (c *conditions) match(q *Question) (Matching, error) {
 	return MatchYes, nil
 }
 
-func (c *conditions) evaluate(q *Question) ([]plugincel.EvaluationResult, error) {
-	if err := q.prepare(); err != nil {
+func (c *conditions) evaluate(e *Evaluation) ([]plugincel.EvaluationResult, error) {
+	if err := e.prepare(); err != nil {
 		return nil, err
 	}
-	budget := min(q.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
-	if budget == 0 || q.ctx.Err() != nil {
+	budget := min(e.cost, apiservercel.RuntimeCELCostBudgetMatchConditions)
+	if budget == 0 || e.ctx.Err() != nil {
 		return nil, errTooLong
 	}
-	results, left, err := c.evaluator.ForInput(q.ctx, q.attributes, q.review, plugincel.OptionalVariableBindings{}, q.namespace, budget)
-	q.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much
+	results, left, err := c.evaluator.ForInput(e.ctx, e.attributes, e.review, plugincel.OptionalVariableBindings{}, e.namespace, budget)
+	e.cost -= budget - max(left, 0) // -1 where it failed, as by costing too much
 	return results, err
 }
 
 // prepare makes the variables of expressions, once: what a large pod costs most is its conversion.
-func (q *Question) prepare() error {
-	if q.attributes != nil {
+func (e *Evaluation) prepare() error {
+	if e.attributes != nil {
 		return nil
 	}
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
-	seen := withoutOwnFields(q.Pod)
+	seen := withoutOwnFields(e.Pod)
 	seen.SetGroupVersionKind(kind) // expressions may read object.kind
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(seen)
 	if err != nil {
 		return fmt.Errorf("convert the pod: %w", err)
 	}
 	pod := &unstructured.Unstructured{Object: content}
-	q.review = &admissionv1.AdmissionRequest{
+	e.review = &admissionv1.AdmissionRequest{
 		Kind:      metav1.GroupVersionKind{Version: kind.Version, Kind: kind.Kind},
 		Resource:  metav1.GroupVersionResource{Version: pods.Version, Resource: pods.Resource},
-		Name:      q.Pod.Name,
-		Namespace: q.Namespace.Name,
+		Name:      e.Pod.Name,
+		Namespace: e.Namespace.Name,
 		Operation: admissionv1.Create,
-		UserInfo:  q.User,
-		DryRun:    new(q.DryRun),
+		UserInfo:  e.User,
+		DryRun:    new(e.DryRun),
 	}
-	attributes := admission.NewAttributesRecord(pod, nil, kind, q.Namespace.Name, q.Pod.Name, pods, "", admission.Create, nil, q.DryRun, nil)
-	q.attributes = &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
-	q.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: q.Namespace.Name, Labels: q.Namespace.Labels}}
-	q.cost = maxCost
-	q.ctx, q.stop = context.WithTimeout(context.Background(), maxTime)
+	attributes := admission.NewAttributesRecord(pod, nil, kind, e.Namespace.Name, e.Pod.Name, pods, "", admission.Create, nil, e.DryRun, nil)
+	e.attributes = &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: pod}
+	e.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace.Name, Labels: e.Namespace.Labels}}
+	e.cost = maxCost
+	e.ctx, e.stop = context.WithTimeout(context.Background(), maxTime)
 	return nil
 }

@@ -30,7 +30,7 @@ type Exception struct {
 	Until time.Time
 	// GrantedBy is who granted this very spec; empty: nobody did.
 	GrantedBy string
-	// Voided: an earlier spec was granted, by whom Grant.By names.
+	// Voided is the grant of an earlier spec, which holds no more; nil: there is none.
 	Voided *v1alpha1.Grant
 
 	pods labels.Selector
@@ -78,7 +78,7 @@ func CompileException(x *v1alpha1.PolicyException) (*Exception, error) {
 // Ended says whether it has ended by a time.
 func (x *Exception) Ended(now time.Time) bool { return !now.Before(x.Until) }
 
-// InForce are those that were granted and have not ended. A time that is not known ends them all.
+// InForce returns the exceptions that were granted and have not ended. With the zero time, which stands for an unknown one, none is in force.
 func (xs Exceptions) InForce(now time.Time) Exceptions {
 	if now.IsZero() {
 		return nil
@@ -86,14 +86,14 @@ func (xs Exceptions) InForce(now time.Time) Exceptions {
 	return slices.DeleteFunc(slices.Clone(xs), func(x *Exception) bool { return x.GrantedBy == "" || x.Ended(now) })
 }
 
-// NextEnd is when the first of them ends that has not yet; false: none does.
-func (xs Exceptions) NextEnd(now time.Time) (next time.Time, there bool) {
+// NextEnd is when the next of them ends; false: all have ended.
+func (xs Exceptions) NextEnd(now time.Time) (next time.Time, ok bool) {
 	for _, x := range xs {
-		if !x.Ended(now) && (!there || x.Until.Before(next)) {
-			next, there = x.Until, true
+		if !x.Ended(now) && (!ok || x.Until.Before(next)) {
+			next, ok = x.Until, true
 		}
 	}
-	return next, there
+	return next, ok
 }
 
 // Lifts says whether it lifts a limit of a policy for a pod of its namespace with these labels.
@@ -101,7 +101,7 @@ func (x *Exception) Lifts(policy string, limit v1alpha1.LiftedLimit, pod map[str
 	return x.Spec.Policy == policy && slices.Contains(x.Spec.Limits, limit) && x.pods.Matches(labels.Set(pod))
 }
 
-// Key names it as kubectl does.
+// Key is NAMESPACE/NAME.
 func (x *Exception) Key() string { return x.Namespace + "/" + x.Name }
 
 // limitsOf are the limits on pods that a policy has.
@@ -130,7 +130,7 @@ func HasLimit(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) bool {
 	return slices.Contains(limitsOf(s), limit)
 }
 
-// LimitInWords says what a limit of a policy is that an exception would lift.
+// LimitInWords describes the value of a policy's limit that an exception would lift.
 func LimitInWords(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) string {
 	if !HasLimit(s, limit) {
 		return "the policy has no such limit"
@@ -150,8 +150,7 @@ func LimitInWords(s *v1alpha1.PodPolicySpec, limit v1alpha1.LiftedLimit) string 
 	return ""
 }
 
-// State is what becomes of an exception in a cluster, as its condition InForce says it: a reason and words for a person. Only with ReasonInForce it
-// lifts something.
+// State is the condition InForce of an exception in a cluster: a reason, and a message for a person. It lifts limits only where the reason is ReasonInForce.
 func (x *Exception) State(policies Policies, now time.Time) (reason, message string) {
 	i := slices.IndexFunc(policies, func(p *Policy) bool { return p.Name == x.Spec.Policy })
 	switch {

@@ -38,46 +38,48 @@ type Namespace struct {
 // Matching says whether a policy is for a pod.
 type Matching int
 
-// The answers.
 const (
+	// MatchNo is where the policy is not for the pod.
 	MatchNo Matching = iota
+	// MatchYes is where it is: its defaults and limits hold.
 	MatchYes
 	// MatchUncertain is where a match condition failed to evaluate. Such a policy gives no defaults, but its limits hold, because
 	// otherwise a pod could be written so that the condition fails.
 	MatchUncertain
-	// MatchUnread is where it can't be read which pods it is for. Its removal section holds.
+	// MatchUnread is where the policy's match can't be read (Policy.Matchable). Only its removal section holds.
 	MatchUnread
 )
 
-// neverMatched are namespaces that no policy is for, besides Podgrace's own: the webhooks never select them, so that a
-// cluster can always start, and offline the answer must be the same.
-const neverMatched = "kube-system"
+// kubeSystem is exempt from all policies, as Podgrace's own namespace is: the webhooks never select the two, so that a cluster can always start, and
+// offline the answer must be the same.
+const kubeSystem = metav1.NamespaceSystem
 
-// NeverMatched are the namespaces that no policy is for, where Podgrace runs in ownNamespace.
-func NeverMatched(ownNamespace string) []string { return []string{neverMatched, ownNamespace} }
+// ExemptNamespaces are those that no policy is for, where Podgrace runs in ownNamespace.
+func ExemptNamespaces(ownNamespace string) []string { return []string{kubeSystem, ownNamespace} }
 
-// Excluded says whether a namespace is one of those.
-func Excluded(namespace, ownNamespace string) bool {
-	return namespace == neverMatched || ownNamespace != "" && namespace == ownNamespace
+// Exempt says whether a namespace is one of those. An empty ownNamespace, as offline, exempts none.
+func Exempt(namespace, ownNamespace string) bool {
+	return namespace == kubeSystem || ownNamespace != "" && namespace == ownNamespace
 }
 
-// Match says whether the policy is for the pod, but for the class that it may select by (rank.go). The error says why it is uncertain.
-func (p *Policy) Match(q *Question) (Matching, error) {
+// Match says whether the policy is for the pod, as far as its PriorityClass is not what the policy selects by: which class that is only defaulting knows
+// (rank.go there). The error says why it is uncertain. Whether the namespace is exempt is not asked here.
+func (p *Policy) Match(e *Evaluation) (Matching, error) {
 	m := p.Spec.Match
 	if m == nil {
 		return MatchYes, nil
 	}
-	if selected, _ := p.selects(q.Namespace); !selected {
+	if selected, _ := p.selects(e.Namespace); !selected {
 		return MatchNo, nil
 	}
-	if p.pods != nil && !p.pods.Matches(labels.Set(q.Pod.Labels)) {
+	if p.pods != nil && !p.pods.Matches(labels.Set(e.Pod.Labels)) {
 		return MatchNo, nil
 	}
-	if len(m.OwnerKinds) > 0 && !slices.Contains(m.OwnerKinds, ownerKind(q.Pod)) {
+	if len(m.OwnerKinds) > 0 && !slices.Contains(m.OwnerKinds, ownerKind(e.Pod)) {
 		return MatchNo, nil
 	}
 	if p.conditions != nil {
-		return p.conditions.match(q)
+		return p.conditions.match(e)
 	}
 	return MatchYes, nil
 }
@@ -106,24 +108,24 @@ func (p *Policy) selects(ns Namespace) (selected, known bool) {
 	return p.namespaces.Matches(set), true
 }
 
-// Undecided says whether it can't be told that the policy is for a namespace, or that it is not: the namespace could not be looked up.
+// Undecided says whether it is unknown if the policy selects a namespace: the policy selects by labels, and the namespace could not be looked up.
 func (p *Policy) Undecided(ns Namespace) bool {
 	_, known := p.selects(ns)
 	return !known
 }
 
-// Undecided says so of any of the policies.
+// Undecided says whether that is unknown of any of the policies.
 func (ps Policies) Undecided(ns Namespace) bool {
 	return slices.ContainsFunc(ps, func(p *Policy) bool { return p.Undecided(ns) })
 }
 
-// SelectsByPriority says whether the policy matches by what the pod's class is.
+// SelectsByPriority says whether the policy selects pods by their PriorityClass or priority.
 func (p *Policy) SelectsByPriority() bool {
 	m := p.Spec.Match
 	return m != nil && (len(m.PriorityClassNames) > 0 || m.Priority != nil)
 }
 
-// ForAllOf says whether the policy is for all pods of a namespace, whatever they are.
+// ForAllOf says whether the policy is for every pod of a namespace: it selects by namespace alone, or by nothing.
 func (p *Policy) ForAllOf(ns Namespace) bool {
 	all := func(s labels.Selector) bool { return s == nil || s.Empty() }
 	m := p.Spec.Match

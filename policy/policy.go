@@ -33,18 +33,18 @@ type Policy struct {
 	unread     unread
 }
 
-// unread says which parts of a policy can't be read. They are not in force, and nothing else of the policy is hindered by it: one
-// that is wrong in its topologySpread still refuses what its removal refuses.
+// unread says which parts of a policy can't be read. They are not in force; the other parts are, so that a policy with an invalid topologySpread still
+// refuses what its removal section refuses.
 type unread struct {
-	// namespaces: for which namespaces the policy is. A removal is judged on the safe side, so that its section holds in all of them.
+	// namespaces: match.namespaceSelector. The removal section then holds in all namespaces, to be on the safe side.
 	namespaces bool
-	// match: for which pods it is, its namespaces among that. Neither its defaults nor its limits on pods hold.
+	// match: any part of match. Neither the policy's defaults nor its limits on pods are in force.
 	match bool
 	// spread: its topologySpread.
 	spread bool
 }
 
-// InForce says what of the policy holds.
+// InForce says in words which parts of the policy are in force: all, unless a part of it can't be read.
 func (p *Policy) InForce() string {
 	switch {
 	case p.unread.match && p.Spec.Removal == nil:
@@ -59,7 +59,7 @@ func (p *Policy) InForce() string {
 	return "in force"
 }
 
-// Matchable says that it can be read which pods the policy is for.
+// Matchable says whether the policy's match can be read. Where it can't, only its removal section is in force.
 func (p *Policy) Matchable() bool { return !p.unread.match }
 
 // Spread is the policy's section topologySpread; nil where it has none, or one that can't be read.
@@ -81,9 +81,9 @@ func Sort(policies []*Policy) Policies {
 	return policies
 }
 
-// Compile makes a policy ready. The error says everything that can't be read of it; what can be read holds all the same, so that the
-// policy is returned with the error, and InForce says what that is. The schema of the CRD refuses such a policy, but for match
-// conditions; one may have been stored before the schema did.
+// Compile makes a policy ready. The error lists all parts of it that can't be read. The other parts are in force all the same, so that the policy is
+// returned beside the error, and InForce says which they are. The CRD's schema refuses such a policy, but for match conditions; one may have been
+// stored before the schema did.
 func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 	c := &Policy{Name: p.Name, Generation: p.Generation, Spec: &p.Spec}
 	var errs field.ErrorList
@@ -129,9 +129,9 @@ func CheckNodePolicy(p *v1alpha1.NodePolicy) error {
 // FieldErrors takes an error of Compile or CheckNodePolicy apart.
 func FieldErrors(err error) field.ErrorList {
 	var errs field.ErrorList
-	if all, is := errors.AsType[utilerrors.Aggregate](err); is {
+	if all, ok := errors.AsType[utilerrors.Aggregate](err); ok {
 		for _, e := range all.Errors() {
-			if of, is := errors.AsType[*field.Error](e); is {
+			if of, ok := errors.AsType[*field.Error](e); ok {
 				errs = append(errs, of)
 			}
 		}

@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Protection says which pods policies protect. The zero value: those that have something to lose by themselves, an identity, as a
-// StatefulSet's, or exclusive storage.
+// Protection says which pods policies protect. The zero value protects pods with an identity (those of a StatefulSet) or with exclusive storage.
 type Protection struct {
 	// All: every pod.
 	All bool
@@ -22,8 +21,8 @@ type Protection struct {
 	BlockClaims bool
 }
 
-// Why says why running a pod twice could harm: it has an identity or exclusive storage. It is empty where it could not, also where
-// all pods are protected. A claim that is not known counts as exclusive.
+// Why says why it would harm to run the pod twice: it has an identity or exclusive storage. Empty: it has neither, though the policies may protect all pods.
+// A claim that is unknown counts as exclusive.
 //
 // A tenant may take the owner out of a pod, and whoever deletes a StatefulSet with --cascade=orphan does. The record of it stays as it was
 // created, and so does the hostname: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
@@ -61,8 +60,8 @@ func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		name := v.PersistentVolumeClaim.ClaimName
-		claim, known := claims[name]
-		if !known {
+		claim, ok := claims[name]
+		if !ok {
 			return fmt.Sprintf("the access mode of its claim %s is not known", name)
 		}
 		if claim.Anew {
@@ -116,7 +115,7 @@ func writtenByOne(v *corev1.VolumeSource) string {
 	return ""
 }
 
-// Exclusive returns the access mode by which only one node or pod may use a volume.
+// Exclusive returns the access mode that lets only one node or pod use a volume; false: none of them does.
 func Exclusive(modes []corev1.PersistentVolumeAccessMode) (corev1.PersistentVolumeAccessMode, bool) {
 	for _, mode := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod} {
 		if slices.Contains(modes, mode) {
@@ -131,20 +130,20 @@ func block(mode *corev1.PersistentVolumeMode) bool {
 	return mode != nil && *mode == corev1.PersistentVolumeBlock
 }
 
-// Claims are what is known of a pod's claims, by name.
+// Claims are a pod's PersistentVolumeClaims, by name. One that is missing is unknown.
 type Claims map[string]Claim
 
-// Claim is what is known of a claim that a pod names.
+// Claim is a PersistentVolumeClaim that a pod names.
 type Claim struct {
 	Modes []corev1.PersistentVolumeAccessMode
 	// Block: its volumeMode is Block.
 	Block bool
-	// Anew: it was made after the pod started, so that it is not the one whose volume the pod has: somebody has deleted that one and
-	// dropped its finalizer. It may say anything.
+	// Anew: it was created after the pod started, so that it is not the claim whose volume the pod uses: somebody deleted that one and removed its
+	// finalizer. What this one says of access modes counts for nothing.
 	Anew bool
 }
 
-// ClaimOf returns what a claim says of the volume that the pod has.
+// ClaimOf returns what a PersistentVolumeClaim says about the volume that the pod uses.
 func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 	// Neither does a scheduler place a pod nor a kubelet start it whose claim is not there (pkg/scheduler/framework/plugins/volumebinding,
 	// pkg/kubelet/volumemanager/populator, 1.36.3). The later of the two, since one clock may be behind.

@@ -17,7 +17,7 @@ import (
 // what the pod is, and not of what policies made of it: each level judges it by the owners that it names now, as it judges the controller that
 // the pod has now. Hostname and volumes need none: nobody can change these, and a claim that was made anew counts as exclusive.
 
-// Record is what AnnotationProtected has to say of a pod that is being created; empty: nothing.
+// Record is the value of AnnotationProtected for a pod that is being created: its controller, if that is why the pod is protected. Empty: it gets none.
 func (p Protection) Record(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || !p.identifies(kindOf(owner)) {
 		return ""
@@ -25,8 +25,8 @@ func (p Protection) Record(pod *corev1.Pod) string {
 	return RecordOf(pod)
 }
 
-// RecordOf is how a pod's controller is recorded, if it is: StatefulSet.apps/db. It is empty for a pod without one, and for one by whose name
-// or kind no object can be: ownerReferences are the pod creator's to write, and take any text.
+// RecordOf is the form in which a pod's controller is recorded: StatefulSet.apps/db. It is empty for a pod without a controller, and where the controller's
+// name or kind is none that an object can have: the pod's creator writes ownerReferences, and they take any text.
 func RecordOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || !recordable(kindOf(owner), owner.Name) {
@@ -35,7 +35,8 @@ func RecordOf(pod *corev1.Pod) string {
 	return kindOf(owner).String() + "/" + owner.Name
 }
 
-// Unrecorded is a pod that is being created, for Why: a record that it brings is its creator's. It shares all else with the pod.
+// Unrecorded is a pod that is being created without its AnnotationProtected, for Why: its creator wrote that, and Podgrace has recorded nothing yet. All else
+// is shared with the pod.
 func Unrecorded(pod *corev1.Pod) *corev1.Pod {
 	if _, brings := pod.Annotations[v1alpha1.AnnotationProtected]; !brings {
 		return pod
@@ -62,7 +63,7 @@ func recordable(kind schema.GroupKind, name string) bool {
 		len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// AsRecorded protects what policies did when the pod was created: for who can't read them.
+// AsRecorded is the protection that the pod was created under, by its record: for programs that can't read the policies.
 func AsRecorded(pod *corev1.Pod) Protection {
 	if kind, _ := recorded(pod); kind != (schema.GroupKind{}) {
 		return Protection{Owners: []schema.GroupKind{kind}}
@@ -70,8 +71,8 @@ func AsRecorded(pod *corev1.Pod) Protection {
 	return Protection{}
 }
 
-// elsewhere is what protects a pod that is of its node: that it is a DaemonSet's is no reason. One that was created as another controller's is none.
-func (p Protection) elsewhere() Protection {
+// withoutDaemonSets is the protection without that of all pods and of the pods of DaemonSets, for pods that run on no other node (ofItsNode).
+func (p Protection) withoutDaemonSets() Protection {
 	owners := slices.DeleteFunc(slices.Clone(p.Owners), func(kind schema.GroupKind) bool { return kind == daemonSet })
 	return Protection{Owners: owners, BlockClaims: p.BlockClaims}
 }

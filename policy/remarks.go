@@ -19,7 +19,7 @@ import (
 // (pkg/apis/scheduling/types.go HighestUserDefinablePriority, 1.36.3).
 const HighestUserPriority = int32(1000000000)
 
-// Problem is what keeps a part of a policy from being applied, or a remark about it.
+// Problem is what keeps a part of a policy from being applied.
 type Problem struct {
 	// Reason is one of the Reason constants of api/v1alpha1.
 	Reason string
@@ -27,12 +27,12 @@ type Problem struct {
 	Message string
 }
 
-// Problems says what of a policy can't be applied in a cluster with these PriorityClasses, which are given by name.
+// Problems returns what of the policy can't be applied in a cluster with these PriorityClasses, given by name.
 func (p *Policy) Problems(classes map[string]*schedulingv1.PriorityClass) []Problem {
 	var problems []Problem
 	if m := p.Spec.Match; m != nil {
 		for _, name := range m.PriorityClassNames {
-			if _, known := classes[name]; !known {
+			if _, ok := classes[name]; !ok {
 				problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("match.priorityClassNames has %q, a PriorityClass that does not exist: no pod has it", name)})
 			}
 		}
@@ -46,11 +46,11 @@ func (p *Policy) Problems(classes map[string]*schedulingv1.PriorityClass) []Prob
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		class, known := classes[name]
+		class, ok := classes[name]
 		switch {
-		case !known && name != p.Spec.Priority.ClassName:
+		case !ok && name != p.Spec.Priority.ClassName:
 			problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("allowedClassNames has %q, a PriorityClass that does not exist", name)})
-		case !known:
+		case !ok:
 			problems = append(problems, Problem{v1alpha1.ReasonUnknownPriorityClass, fmt.Sprintf("PriorityClass %q does not exist: pods keep what they have until it does", name)})
 		case class.Value > HighestUserPriority && name == p.Spec.Priority.ClassName:
 			problems = append(problems, Problem{v1alpha1.ReasonReservedPriorityClass, fmt.Sprintf("PriorityClass %q has value %d: values above %d are reserved for the system, it is not given to pods", name, class.Value, HighestUserPriority)})
@@ -59,7 +59,7 @@ func (p *Policy) Problems(classes map[string]*schedulingv1.PriorityClass) []Prob
 	return problems
 }
 
-// Remarks are about a policy that works, but perhaps not as meant. All are the policies of the cluster.
+// Remarks returns hints about a policy that works, but perhaps not as meant, given all policies of the cluster.
 func (p *Policy) Remarks(all Policies) []string {
 	var remarks []string
 	for _, other := range all {
@@ -81,7 +81,7 @@ func (p *Policy) Remarks(all Policies) []string {
 	}
 	remarks = append(remarks, remarkOwnerKinds(p.Spec.Match)...)
 	for _, owner := range p.Protect.Owners {
-		if controller, is := makesControllers[owner]; is {
+		if controller, ok := makesControllers[owner]; ok {
 			remarks = append(remarks, fmt.Sprintf("removal.owners names %s, which protects no pod: the pods of a %s are a %s's", owner, owner.Kind, controller))
 		}
 	}
@@ -170,7 +170,7 @@ func DefaultGrace(s *v1alpha1.PodPolicySpec) *int64 {
 	return s.GracePeriod.DefaultSeconds
 }
 
-// Summary tells in a few words a section what the policy does.
+// Summary describes each section of a policy in a few words, for the columns of kubectl get.
 func Summary(s *v1alpha1.PodPolicySpec) v1alpha1.PolicySummary {
 	var sum v1alpha1.PolicySummary
 	if p := s.Priority; p != nil {

@@ -9,14 +9,13 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// Removal is what the removal sections of the policies that hold give together. Those with one action make one level, in
-// which the strictest of each field holds; this is the strictest level, and Laxer the next one. A level is judged by
-// itself, so that a policy that only warns, or allows, lends nothing to one that denies: not what it protects, nor that it
-// allows no actors.
+// Removal is what policies say about removals: the removal sections of all that hold for a namespace, combined. Those with the same action (forceDelete) are
+// combined into one level, in which the strictest value of each field holds; this is the strictest level, and Laxer the next one. A level is judged by
+// itself: a policy that only warns, or allows, adds nothing to one that denies, neither to what that protects nor to whom it lets remove pods.
 type Removal struct {
-	// Names of the policies of this level. None: nothing is guarded here, unless it is Unknown.
+	// Names of the policies of this level. None: no policy has a removal section, or it is Unknown which do.
 	Names []string
-	// Unknown: which policies hold could not be read, so that everything is guarded.
+	// Unknown: the policies could not be read, so that everything is guarded.
 	Unknown bool
 	// ForceDelete of a protected pod: Deny, Warn or Allow.
 	ForceDelete v1alpha1.RemovalAction
@@ -24,9 +23,9 @@ type Removal struct {
 	Protect Protection
 	// EvictionWithoutGrace where ForceDelete is Deny: Deny, or Raise to the pod's own grace period.
 	EvictionWithoutGrace v1alpha1.GraceAction
-	// AllowedActors are users whose removals this level does not judge.
+	// AllowedActors are users whose removals this level allows, whatever they remove.
 	AllowedActors []string
-	// Laxer is what the policies with the next laxer action give together; nil: there are none.
+	// Laxer is the level of the next laxer action (Deny, Warn, Allow); nil: there is none.
 	Laxer *Removal
 }
 
@@ -39,12 +38,12 @@ func (r Removal) AllNames() []string {
 	return names
 }
 
-// Guards says whether anything is guarded: a policy denies or warns, or which do could not be read.
+// Guards says whether removals are judged at all: a policy denies or warns, or the policies could not be read.
 func (r Removal) Guards() bool {
 	return r.Unknown || len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow
 }
 
-// ActorsOfAll returns the users that every policy allows which denies or warns, or, where none does, every policy.
+// ActorsOfAll returns the users that all policies that deny or warn allow by name; where none denies or warns, those that all others allow.
 func (r Removal) ActorsOfAll() []string {
 	actors := slices.Clone(r.AllowedActors)
 	for level := r.Laxer; level != nil && level.ForceDelete != v1alpha1.RemovalAllow; level = level.Laxer {
@@ -59,66 +58,66 @@ func (r Removal) ProtectedBy(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalA
 	return r.actions(func(protect Protection) bool { return protect.All || protect.Why(pod, claims) != "" })
 }
 
-// HoldsNode is ProtectedBy for the removal of a pod's node: pods that no other node would get either, of a DaemonSet or of the node's own
-// files, hold it up for nothing where they have nothing to lose by themselves, but a policy protects all pods, or names DaemonSets.
+// HoldsNode is ProtectedBy for the removal of the pod's node. Pods of a DaemonSet and static pods are replaced on no other node, so that they hold up a node's
+// removal only where they have something to lose themselves (a claim, for instance), and not because a policy protects all pods or names DaemonSets.
 func (r Removal) HoldsNode(pod *corev1.Pod, claims Claims) []v1alpha1.RemovalAction {
 	if !ofItsNode(pod) {
 		return r.ProtectedBy(pod, claims)
 	}
 	return r.actions(func(protect Protection) bool {
-		return protect.elsewhere().Why(pod, claims) != ""
+		return protect.withoutDaemonSets().Why(pod, claims) != ""
 	})
 }
 
-// actions of the levels whose protection is meant, strict to lax.
-func (r Removal) actions(meant func(Protection) bool) []v1alpha1.RemovalAction {
+// actions are those of the levels that protect a pod, strict to lax.
+func (r Removal) actions(protecting func(Protection) bool) []v1alpha1.RemovalAction {
 	var actions []v1alpha1.RemovalAction
 	for level := &r; level != nil; level = level.Laxer {
-		if level.guards() && meant(level.Protect) {
+		if level.protects() && protecting(level.Protect) {
 			actions = append(actions, level.ForceDelete)
 		}
 	}
 	return actions
 }
 
-// guards says whether this level protects anything.
-func (r Removal) guards() bool { return len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow }
+// protects says whether this level protects pods: it denies or warns.
+func (r Removal) protects() bool { return len(r.Names) > 0 && r.ForceDelete != v1alpha1.RemovalAllow }
 
-// Why is that of the protection of all levels together, and of a pod that has something to lose also where no policy guards it.
+// Why says why the pod is protected: Protection.Why of the levels together. A pod that has something to lose has a reason also where no policy guards it.
 func (r Removal) Why(pod *corev1.Pod, claims Claims) string {
 	why := Protection{}.Why(pod, claims)
 	for level := &r; level != nil && why == ""; level = level.Laxer {
-		if level.guards() {
+		if level.protects() {
 			why = level.Protect.Why(pod, claims)
 		}
 	}
 	return why
 }
 
-// Removal returns what guards the pods of a namespace. A section on removal selects by namespace only. Of a namespace that
-// is unknown all policies hold: a removal is judged on the safe side.
+// Removal returns what the policies say about removals in a namespace. A removal section selects by namespace only. Where the namespace is unknown all
+// policies hold: a removal is judged on the safe side.
 func (ps Policies) Removal(ns Namespace, ownNamespace string) Removal {
-	if Excluded(ns.Name, ownNamespace) {
+	if Exempt(ns.Name, ownNamespace) {
 		return Removal{}
 	}
 	return ps.removal(func(policy *Policy) bool { return policy.Guards(ns) })
 }
 
-// Guards says whether the policy's removal section, if it has one, is for the namespace.
+// Guards says whether the policy's removal section, if it has one, holds in the namespace: also where it is unknown whether the policy selects it.
 func (p *Policy) Guards(ns Namespace) bool {
 	selected, known := p.selects(ns)
 	return selected || !known || p.unread.namespaces
 }
 
-// RemovalOfAll returns what guards nodes and volume attachments, which are of no namespace: every policy does.
+// RemovalOfAll returns what the policies of all namespaces say together, by which the removal of Nodes and VolumeAttachments is judged.
 func (ps Policies) RemovalOfAll() Removal {
 	return ps.removal(func(*Policy) bool { return true })
 }
 
-// laxFirst are the actions on an unsafe removal.
+// laxFirst are the actions on an unsafe removal, from lax to strict.
 var laxFirst = []v1alpha1.RemovalAction{v1alpha1.RemovalAllow, v1alpha1.RemovalWarn, v1alpha1.RemovalDeny}
 
-// removal puts the sections of the policies that hold together, those with one action by themselves.
+// removal combines the removal sections of the policies that hold, those with the same action by themselves.
 func (ps Policies) removal(holds func(*Policy) bool) Removal {
 	levels := map[v1alpha1.RemovalAction]*Removal{}
 	for _, policy := range ps {
@@ -151,11 +150,11 @@ func tighten(levels map[v1alpha1.RemovalAction]*Removal, policy *Policy) {
 	if r.EvictionWithoutGrace != v1alpha1.GraceRaise {
 		p.EvictionWithoutGrace = v1alpha1.GraceDeny
 	}
-	p.Protect = together(p.Protect, policy.Protect)
+	p.Protect = union(p.Protect, policy.Protect)
 	p.AllowedActors = slices.DeleteFunc(p.AllowedActors, func(actor string) bool { return !slices.Contains(r.AllowedActors, actor) })
 }
 
-// ActionOf is the action of a section on an unsafe removal. What is not known here denies.
+// ActionOf is a section's action on an unsafe removal. An action that this version does not know counts as Deny.
 func ActionOf(r *v1alpha1.RemovalSection) v1alpha1.RemovalAction {
 	if !slices.Contains(laxFirst, r.ForceDelete) {
 		return v1alpha1.RemovalDeny
@@ -172,8 +171,8 @@ func protectionOf(r *v1alpha1.RemovalSection) Protection {
 	return p
 }
 
-// together protects what one or the other does. Neither is written to: policies are shared by all requests.
-func together(a, b Protection) Protection {
+// union protects what one or the other does. Neither is changed: policies are shared by all requests.
+func union(a, b Protection) Protection {
 	owners := slices.Clone(a.Owners)
 	for _, o := range b.Owners {
 		if !slices.Contains(owners, o) {
@@ -186,7 +185,8 @@ func together(a, b Protection) Protection {
 // zeroGraceStrictness orders the actions on a grace period of 0 at a pod's creation.
 var zeroGraceStrictness = []v1alpha1.ZeroGraceAction{v1alpha1.ZeroGraceWarn, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceDeny}
 
-// ZeroGraceOf returns what a section does about a grace period of 0. A file has no defaults of the CRD; a newer CRD may know more actions.
+// ZeroGraceOf is a section's action on a grace period of 0 at a pod's creation. An empty one (files do not get the CRD's defaults) and one that this version does
+// not know count as Raise.
 func ZeroGraceOf(r *v1alpha1.RemovalSection) v1alpha1.ZeroGraceAction {
 	if !slices.Contains(zeroGraceStrictness, r.ZeroGrace) {
 		return v1alpha1.ZeroGraceRaise

@@ -29,14 +29,14 @@ const (
 	actorsOwner = client.FieldOwner("podgrace-actors")
 	// removalSuffix marks the webhooks of the removal guard.
 	removalSuffix = ".removal.podgrace.dev"
-	// enforcerRemoval keeps node enforcers to their own nodes, whoever allows them what.
+	// enforcerRemoval is the webhook that keeps node enforcers to the pods of their own nodes. No allowed actor is exempt from it.
 	enforcerRemoval = "enforcer" + removalSuffix
 )
 
 // AllowedActors writes the actors that the policies allow by name into the match conditions of the removal guard, so that
-// the API server lets them pass while the webhook is away: a cloud controller must be able to remove a dead node then. A
-// condition holds in every namespace, so that only actors are written whom all policies name that deny or warn; the others
-// are judged by the webhook, by the policies that hold where they remove. It is the leader's.
+// the API server lets them pass also while the webhook is away: a cloud controller must be able to remove a dead node then. A
+// match condition holds in every namespace, so that it has only the actors that all policies which deny or warn allow; others
+// are allowed by the webhook, where the policies of the namespace say so. The leader runs it.
 type AllowedActors struct {
 	Client client.Client
 	// Configuration is the name of the ValidatingWebhookConfiguration.
@@ -92,8 +92,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	return reconcile.Result{}, nil
 }
 
-// RenderActors writes into a configuration that is in no cluster what the leader writes into the one that is: the condition
-// that lets the actors pass whom all policies allow that deny or warn (guard.Policy.ActorsOfAll).
+// RenderActors writes the match condition for allowed actors (policy.Removal.ActorsOfAll) into a configuration from a file, as the leader does in a cluster.
 func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, actors []string) {
 	expression := actorsExpression(actors)
 	if expression == "" {
@@ -106,12 +105,12 @@ func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfig
 	}
 }
 
-// takesActors says whether a webhook lets allowed actors pass.
+// takesActors says whether a webhook has the match condition for allowed actors.
 func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
-// inForceOf compiles policies. What can't be read of one is not in force, and its status says so.
+// inForceOf compiles policies. Parts that can't be read are not in force, and the policy's status says so.
 func inForceOf(policies []v1alpha1.PodPolicy) policy.Policies {
 	all := make([]*policy.Policy, len(policies))
 	for i := range policies {

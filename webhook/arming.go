@@ -56,11 +56,11 @@ type GuardState string
 
 // The states of the removal guard.
 const (
-	// GuardIdle: no policy denies or warns about removals, so that the API server asks nobody about them.
+	// GuardIdle: no policy denies or warns about removals, so that the API server does not call the webhook for them.
 	GuardIdle GuardState = "Idle"
-	// GuardWaiting: a policy does, and the guard is not armed yet. Removals go on as if there were none.
+	// GuardWaiting: a policy denies or warns, and the guard is not armed yet. Until it is, nothing is refused.
 	GuardWaiting GuardState = "Waiting"
-	// GuardArmed: what the API server gets no answer about it refuses.
+	// GuardArmed: the guard fails closed. The API server refuses removals about which it gets no answer.
 	GuardArmed GuardState = "Armed"
 	// GuardSwitchedOff: somebody switched it off by AnnotationGuard.
 	GuardSwitchedOff GuardState = "Off"
@@ -84,29 +84,30 @@ type Arming struct {
 	Namespace string
 	// Fixed are policies from files; nil: those of the cluster count.
 	Fixed *policy.Removal
-	// Answered returns nil when the API server has just got an answer from a replica.
+	// Answered returns nil if the API server has just got an answer from a replica (func Answered).
 	Answered func(context.Context) error
-	// Judges says whether the API server knows that the webhook's account has the right.
+	// Judges says whether the API server has seen that the webhook's account has the right (func Judges).
 	Judges func(context.Context) (bool, error)
 	Clock  clock.PassiveClock
-	// Tell is told the state, each time. nil: nobody is.
+	// Tell reports the state after each reconcile. May be nil.
 	Tell func(GuardState)
 
 	idleSince time.Time
 	outcome   atomic.Pointer[outcome]
 }
 
-// outcome is a state, and the policies that were there.
+// outcome is the state after a reconcile, and the UIDs of the policies that existed then.
 type outcome struct {
 	state    GuardState
 	policies map[types.UID]bool
 }
 
-// lull is how long no policy must guard anything before the guard is disarmed: one that is made anew finds it armed.
-const lull = 10 * time.Second
+// disarmDelay is how long there must be no policy that denies or warns before the guard is disarmed, so that a policy that is deleted and created again
+// stays guarded.
+const disarmDelay = 10 * time.Second
 
-// For returns the state of the guard for a policy: armed, once it has been seen to be with that policy there. After that it is
-// not disarmed before the policy is gone.
+// For returns the state of the guard for a policy: armed only after a reconcile that saw this policy. From then on the guard is not disarmed before the
+// policy is deleted.
 func (a *Arming) For(policy types.UID) GuardState {
 	o := a.outcome.Load()
 	if o == nil || o.state != GuardSwitchedOff && !o.policies[policy] {
@@ -124,7 +125,7 @@ func (a *Arming) SetUp(mgr ctrl.Manager) error {
 	if a.Fixed == nil {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only)
 	}
-	// While nobody answers it is tried again soon: until then nothing is guarded.
+	// Retries are frequent while no replica answers, because nothing is guarded until one does.
 	patience := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 5*time.Second)
 	if err := b.WithOptions(controller.Options{RateLimiter: patience}).Complete(a); err != nil {
 		return fmt.Errorf("set up the controller that arms the guard: %w", err)
@@ -136,7 +137,7 @@ func (a *Arming) binding() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: GuardBinding}
 }
 
-// Reconcile arms or disarms.
+// Reconcile arms or disarms the guard.
 func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	policy, there, err := a.policies(ctx)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		a.idleSince = a.Clock.Now()
 	}
 	state, after, err := a.reach(ctx, policy)
-	if state == "" { // what it was holds: nothing disarms the guard because an API server does not answer
+	if state == "" { // unknown: the last state stays, since an API server that does not answer must not disarm the guard
 		return reconcile.Result{}, err
 	}
 	a.outcome.Store(&outcome{state, there})
@@ -158,7 +159,7 @@ func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// policies returns what they give together, and which there are.
+// policies returns what the policies say about removals together, and their UIDs.
 func (a *Arming) policies(ctx context.Context) (policy.Removal, map[types.UID]bool, error) {
 	if a.Fixed != nil {
 		return *a.Fixed, nil, nil
@@ -178,7 +179,7 @@ func policiesOf(ctx context.Context, from client.Reader) (policy.Removal, map[ty
 	return inForceOf(list.Items).RemovalOfAll(), there, nil
 }
 
-// reach brings the guard into the state that it should be in, and says in which it is, and when to look again. An empty state is not known.
+// reach arms or disarms the guard as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
 func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState, after time.Duration, err error) {
 	var binding rbacv1.RoleBinding
 	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
@@ -192,7 +193,7 @@ func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState,
 	case binding.Annotations[AnnotationGuard] == GuardOff:
 		return GuardSwitchedOff, 0, a.write(ctx, &binding)
 	case !p.Guards():
-		if rest := lull - a.Clock.Since(a.idleSince); rest > 0 {
+		if rest := disarmDelay - a.Clock.Since(a.idleSince); rest > 0 {
 			return GuardIdle, rest, nil
 		}
 		return a.disarm(ctx, &binding)
@@ -207,13 +208,13 @@ func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState,
 	switch judges, err := a.Judges(ctx); {
 	case err != nil:
 		return "", 0, err
-	case !judges: // it has not read the binding yet
+	case !judges: // its authorizer has not seen the binding yet
 		return GuardWaiting, 100 * time.Millisecond, nil
 	}
 	return GuardArmed, 0, nil
 }
 
-// disarm makes sure that there is no policy. Where that can't be read, the guard stays as it is.
+// disarm removes the right, after a live read has shown that there is no policy that needs it. If that read fails the guard stays armed.
 func (a *Arming) disarm(ctx context.Context, binding *rbacv1.RoleBinding) (GuardState, time.Duration, error) {
 	if a.Fixed == nil && len(binding.Subjects) > 0 {
 		policy, _, err := policiesOf(ctx, a.Live)
@@ -221,13 +222,13 @@ func (a *Arming) disarm(ctx context.Context, binding *rbacv1.RoleBinding) (Guard
 			return "", 0, fmt.Errorf("the removal guard stays armed: %w", err)
 		}
 		if policy.Guards() {
-			return GuardIdle, time.Second, nil // its event is on its way
+			return GuardIdle, time.Second, nil // the informer has not seen it yet
 		}
 	}
 	return GuardIdle, 0, a.write(ctx, binding)
 }
 
-// write sets who has the right, where that is another. A conflict is tried again.
+// write sets the subjects of the RoleBinding. A conflict is an error, so that it is reconciled again.
 func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subjects ...rbacv1.Subject) error {
 	if len(subjects) == 0 && len(binding.Subjects) == 0 {
 		return nil
@@ -238,7 +239,7 @@ func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subject
 	if err != nil {
 		return fmt.Errorf("write RoleBinding %s: %w", a.binding(), err)
 	}
-	ctrl.LoggerFrom(ctx).Info("the removal guard changed", "armed", len(subjects) > 0)
+	ctrl.LoggerFrom(ctx).Info("removal guard armed or disarmed", "armed", len(subjects) > 0)
 	return nil
 }
 
@@ -255,7 +256,7 @@ func Judges(kube client.Client, namespace string) func(context.Context) (bool, e
 	}
 }
 
-// Answers is the other end of Answered.
+// Answers answers /answers: the request that Answered makes the API server send to a replica.
 func (e *Engine) Answers(context.Context, admission.Request) admission.Response {
 	if !e.Ready() {
 		return admission.Allowed("")
@@ -263,8 +264,8 @@ func (e *Engine) Answers(context.Context, admission.Request) admission.Response 
 	return admission.Allowed("").WithWarnings(heardAnswer)
 }
 
-// Answered asks the API server who the webhook is, which asks the webhook in turn (answers.podgrace.dev): the warning that comes with it is a
-// replica's. So the whole way is there, with the Service, its endpoints, the network and the certificate.
+// Answered creates a SelfSubjectReview, for which the API server calls the webhook answers.podgrace.dev: the warning in the response comes from a replica. That
+// proves the whole way: the Service, its endpoints, the network and the certificate.
 func Answered(config *rest.Config) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var heard atomic.Bool
@@ -286,7 +287,7 @@ func Answered(config *rest.Config) func(context.Context) error {
 	}
 }
 
-// hearing notes the warning of a replica.
+// hearing notes whether a response has the warning of a replica.
 type hearing struct{ heard *atomic.Bool }
 
 // HandleWarningHeader is for rest.WarningHandler.
@@ -296,20 +297,20 @@ func (h hearing) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// GuardMetric tells the state of the removal guard. Only the leader has it.
+// GuardMetric reports the state of the removal guard. Only the leader has it.
 type GuardMetric struct{ state *prometheus.GaugeVec }
 
 // NewGuardMetric registers the metric.
 func NewGuardMetric(registry prometheus.Registerer) *GuardMetric {
 	m := &GuardMetric{prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "podgrace_removal_guard",
-		Help: "1 for the state that the removal guard is in: Armed, Idle (no policy denies or warns about removals), Waiting (no replica has answered the API server yet, so that nothing is refused) or Off (switched off). The leader's alone.",
+		Help: "1 for the state of the removal guard: Armed, Idle (no policy denies or warns about removals), Waiting (no replica has answered the API server yet, so that nothing is refused) or Off (switched off). Reported by the leader only.",
 	}, []string{"state"})}
 	registry.MustRegister(m.state)
 	return m
 }
 
-// Set tells a state.
+// Set reports a state.
 func (m *GuardMetric) Set(state GuardState) {
 	for _, s := range []GuardState{GuardIdle, GuardWaiting, GuardArmed, GuardSwitchedOff} {
 		value := 0.0
@@ -320,5 +321,5 @@ func (m *GuardMetric) Set(state GuardState) {
 	}
 }
 
-// Reset is for one that leads no longer.
+// Reset removes the metric, for a replica that has lost leadership.
 func (m *GuardMetric) Reset() { m.state.Reset() }

@@ -13,8 +13,8 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims are many and rarely
-// needed: no informer has them.
+// watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims are not watched: they are many,
+// and rarely needed.
 func watched() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &corev1.Node{},
@@ -22,8 +22,8 @@ func watched() []client.Object {
 	}
 }
 
-// CacheOptions keep of each kind only what decisions read, of those that are many not even their type, and hand out the stored objects themselves: nobody in this
-// package changes one.
+// CacheOptions strip objects to what decisions read before informers store them; of kinds with many objects only name and selector are kept (type kept). Readers get
+// the stored objects without a copy: nobody in this package changes one.
 func CacheOptions() cache.Options {
 	trimmed := func(trim func(any) (any, error)) cache.ByObject {
 		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
@@ -53,7 +53,7 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// trim is an informer's transform for one kind. What it does not know, such as a tombstone, passes as it is.
+// trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
 func trim[T, K any](keep func(T) K) func(any) (any, error) {
 	return func(in any) (any, error) {
 		if o, ok := in.(T); ok {

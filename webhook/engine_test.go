@@ -110,7 +110,7 @@ func TestNotReady(t *testing.T) {
 	if !got.Allowed || len(got.Warnings) != 1 {
 		t.Errorf("workloads: got %+v", got)
 	}
-	const missed = `# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
+	const missed = `# HELP podgrace_reviews_missed_total Admission requests that this replica allowed without judging them, by path: its informers had not synced, or a lookup failed. Requests that never reached a replica are not counted.
 # TYPE podgrace_reviews_missed_total counter
 podgrace_reviews_missed_total{path="/mutate-evictions"} 0
 podgrace_reviews_missed_total{path="/mutate-pods"} 1

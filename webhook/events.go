@@ -21,19 +21,19 @@ type Recorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Events tells about removals that were refused, or allowed by a confirmation, as Events of the object that was to be
-// removed. A tenant who repeats a force delete in a loop must neither flood the cluster nor hide what is told of others, so they are limited
-// for each namespace: what is beyond the limit is in the metrics and in the audit log all the same.
+// Events records Events about removals that were refused, or allowed because of a confirmation, on the object that was to be
+// removed. They are rate-limited for each namespace, so that a tenant who repeats a force delete in a loop neither floods the cluster nor uses up the
+// Events of others. Metrics and the audit log have every removal.
 type Events struct {
 	recorder Recorder
-	// refusals of all namespaces.
+	// refusals limits those of all namespaces together.
 	refusals *rate.Limiter
 
-	// limits of namespaces and reasons.
+	// limits are by namespace and reason.
 	limits *limiters
 }
 
-// The limits of Events of a replica: of one reason in one namespace, and of refusals in all.
+// The rate limits of a replica's Events: for each reason in each namespace, and for refusals in all namespaces together.
 const (
 	eventsPerSecond   = 1
 	eventsBurst       = 20
@@ -84,16 +84,16 @@ func (e *Events) removal(req admission.Request, r Removal) {
 	e.recorder.Eventf(regarding(r.Request), to(req.UserInfo.Username, r.Decision), kind, reason, string(r.Road), "%s", note)
 }
 
-// to is whom the Event tells of. A recorder counts an Event in one before it of which all but the note is the same (k8s.io/client-go/tools/events
-// getKey, 0.36.3): what another user is refused, or the same for another reason, would be told by the first one's note. So the reference has the user,
-// and as its version which decision it was.
+// to is the related object of an Event: the user. An event recorder aggregates Events that differ in nothing but the note (k8s.io/client-go/tools/events
+// getKey, 0.36.3), so that the refusal of another user, or for another reason, would appear under the first one's note. The user's name and, as the
+// resourceVersion, a hash of the decision keep these apart.
 func to(user string, d guard.Decision) *corev1.ObjectReference {
 	decision := fnv.New64a()
 	fmt.Fprintf(decision, "%s %s", d.Reason, d.Why)
 	return &corev1.ObjectReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: rbacv1.UserKind, Name: user, ResourceVersion: fmt.Sprintf("%016x", decision.Sum64())}
 }
 
-// regarding names the object. An Event needs no more of it than that.
+// regarding is the object that was to be removed, by its identity alone: an Event needs no more.
 func regarding(r guard.Request) runtime.Object {
 	switch {
 	case r.Pod != nil:

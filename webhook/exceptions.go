@@ -25,20 +25,20 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Exceptions are read as what the API server has stored, and decoded one by one: a tenant writes them, and one that can't be decoded would keep a
-// typed informer from ever having synced.
+// The informer of exceptions is unstructured, and they are decoded one by one: tenants write them, and a single one that can't be decoded would keep a
+// typed informer from syncing.
 
-// exceptionKind is what an informer is asked for.
+// exceptionKind is an empty PolicyException for unstructured reads.
 func exceptionKind() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyException"))
 	return u
 }
 
-// trimException keeps of an exception what is read of it: its annotations may be long, and are its tenant's.
+// trimException reduces an exception to what is read of it. Its annotations may be long, as a tenant writes them.
 func trimException(in any) (any, error) {
-	u, is := in.(*unstructured.Unstructured)
-	if !is {
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
 		return in, nil
 	}
 	kept := exceptionKind()
@@ -49,16 +49,17 @@ func trimException(in any) (any, error) {
 	kept.SetResourceVersion(u.GetResourceVersion())
 	kept.SetCreationTimestamp(u.GetCreationTimestamp())
 	for _, part := range []string{"spec", "status"} {
-		if content, there := u.Object[part]; there {
+		if content, ok := u.Object[part]; ok {
 			kept.Object[part] = content
 		}
 	}
-	// Who may ask for exceptions can ask for many, and for large ones: of those that nobody granted what their status tells is kept, and not for which pods.
-	spec, is := kept.Object["spec"].(map[string]any)
-	if is && grantOf(kept) == nil {
+	// Who may request exceptions can request many, and large ones: of those that were not granted only what their status needs is kept, without the
+	// pod selector.
+	spec, ok := kept.Object["spec"].(map[string]any)
+	if ok && grantOf(kept) == nil {
 		told := map[string]any{"allPods": true}
 		for _, field := range []string{"policy", "limits", "until"} {
-			if content, there := spec[field]; there {
+			if content, ok := spec[field]; ok {
 				told[field] = content
 			}
 		}
@@ -67,7 +68,7 @@ func trimException(in any) (any, error) {
 	return kept, nil
 }
 
-// asked is an exception as it was read: decoded and compiled, or why it can't be.
+// asked is a PolicyException that was read: decoded and compiled, or the error.
 type asked struct {
 	types.NamespacedName
 	Generation int64
@@ -76,7 +77,7 @@ type asked struct {
 	Err        error
 }
 
-// readException makes an exception ready.
+// readException decodes and compiles an exception.
 func readException(u *unstructured.Unstructured) asked {
 	a := asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
 	var x v1alpha1.PolicyException
@@ -89,7 +90,7 @@ func readException(u *unstructured.Unstructured) asked {
 	return a
 }
 
-// listExceptions returns all exceptions, shared with the informer that they are read from.
+// listExceptions returns all exceptions. They are shared with the informer: read only.
 func listExceptions(ctx context.Context, reader client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyExceptionList"))
@@ -117,17 +118,18 @@ func grantedExceptions(ctx context.Context, reader client.Reader) (policy.Except
 	return policy.SortExceptions(granted), nil
 }
 
-// grantOf is what stands in the status of who granted it; nil: nobody did.
+// grantOf returns status.grant; nil: there is none.
 func grantOf(o client.Object) any {
-	u, is := o.(*unstructured.Unstructured)
-	if !is {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
 		return nil
 	}
 	grant, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "grant")
 	return grant
 }
 
-// grantChanged lets through what may change which exceptions are in force: who may ask for them can ask and edit as often as he likes.
+// grantChanged is a predicate for events that may change which exceptions are in force. All others are dropped, since who may request exceptions can create and edit
+// as many as he likes.
 var grantChanged = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return grantOf(e.Object) != nil },
 	DeleteFunc: func(e event.DeleteEvent) bool { return grantOf(e.Object) != nil },
@@ -138,8 +140,8 @@ var grantChanged = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return true },
 }
 
-// KnowsExceptions says whether the cluster has the CustomResourceDefinition of exceptions. One that was upgraded without its definitions has it
-// not: then there are none, until the program is started anew.
+// KnowsExceptions says whether the cluster has the CustomResourceDefinition of exceptions. It is missing where Podgrace was upgraded without its CRDs: then there are no
+// exceptions until the program is restarted.
 func KnowsExceptions(mapper meta.RESTMapper) (bool, error) {
 	kind := v1alpha1.GroupVersion.WithKind("PolicyException")
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -149,16 +151,16 @@ func KnowsExceptions(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// ExceptionStore holds the exceptions that were granted. Who may ask for one can ask for many: the others are not kept.
+// ExceptionStore holds the exceptions that were granted. Others are not stored, since who may request exceptions can request many.
 type ExceptionStore struct {
 	clock clock.PassiveClock
 	log   logr.Logger
 
 	mu      sync.RWMutex
-	granted map[string]policy.Exceptions // by namespace; a slice that was handed out is never changed
+	granted map[string]policy.Exceptions // by namespace; a slice that was returned is never changed
 }
 
-// NewExceptionStore returns an empty store. The clock ends exceptions.
+// NewExceptionStore returns an empty store. The clock tells when exceptions end.
 func NewExceptionStore(clock clock.PassiveClock, log logr.Logger) *ExceptionStore {
 	return &ExceptionStore{clock: clock, log: log, granted: map[string]policy.Exceptions{}}
 }
@@ -171,7 +173,7 @@ func (s *ExceptionStore) InForce(namespace string) policy.Exceptions {
 	return granted.InForce(s.clock.Now())
 }
 
-// Watch follows the exceptions of the cluster. The function that it returns says whether those that exist now are known.
+// Watch watches the exceptions of the cluster. The function that it returns says whether the store has synced.
 func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, exceptionKind(), cache.BlockUntilSynced(false))
 	if err != nil {
@@ -194,13 +196,13 @@ func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (
 }
 
 func (s *ExceptionStore) set(object any) {
-	u, is := object.(*unstructured.Unstructured)
-	if !is {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
 		return
 	}
 	a := readException(u)
 	if a.Err != nil {
-		s.log.Error(a.Err, "the exception can't be read: it lifts nothing", "policyException", a.NamespacedName)
+		s.log.Error(a.Err, "invalid PolicyException: it lifts nothing", "policyException", a.NamespacedName)
 	}
 	if a.Compiled != nil && a.Compiled.GrantedBy == "" {
 		a.Compiled = nil
@@ -208,7 +210,7 @@ func (s *ExceptionStore) set(object any) {
 	s.replace(a.Namespace, a.Name, a.Compiled)
 }
 
-// replace puts what is in force under a name in place of what was; nil: nothing.
+// replace stores the exception of a name, or removes it (nil).
 func (s *ExceptionStore) replace(namespace, name string, x *policy.Exception) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -34,7 +35,7 @@ var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
 func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
 	var transform toolscache.TransformFunc
 	for kind, options := range webhook.CacheOptions().ByObject {
-		if _, is := kind.(*unstructured.Unstructured); is {
+		if _, ok := kind.(*unstructured.Unstructured); ok {
 			transform = options.Transform
 		}
 	}
@@ -174,7 +175,7 @@ func TestExceptionIsTold(t *testing.T) {
 		t.Errorf("where it makes no difference: %+v", got)
 	}
 	const count = `
-# HELP podgrace_pod_exceptions_total Pods at validation to which a PolicyException made a difference, by its namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.
+# HELP podgrace_pod_exceptions_total Pods that were admitted as they are because of a PolicyException, or changed because of it, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.
 # TYPE podgrace_pod_exceptions_total counter
 podgrace_pod_exceptions_total{namespace="shop",policy="p"} 1
 `
@@ -258,20 +259,13 @@ func TestLimitsWithExceptions(t *testing.T) {
 	p := minimum("p", 20)
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, exception("a"), exception("b", ungranted)).Build()
 	l := &webhook.Limits{Client: kube, Namespace: "ours", Exceptions: kube, Clock: clock}
-	compiledPolicy, err := policy.Compile(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := policy.CompileException(exception("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := policytest.Compile(t, p)
 	result, err := l.Reconcile(t.Context(), reconcile.Request{})
 	if err != nil || result.RequeueAfter != time.Hour {
 		t.Errorf("%+v, %v", result, err)
 	}
-	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, policy.Exceptions{x}, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policies, policytest.CompileExceptions(t, exception("a")), "ours", ""))
 	clock.SetTime(noon.Add(time.Hour))
 	reconcileLimits(t, l)
-	wantStored(t, kube, webhook.CompileLimits(policy.Policies{compiledPolicy}, nil, "ours", ""))
+	wantStored(t, kube, webhook.CompileLimits(policies, nil, "ours", ""))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// ExceptionStatus tells in each PolicyException's status whether it was granted and is in force. It is the leader's.
+// ExceptionStatus reports in the status of each PolicyException whether it was granted and is in force. The leader runs it.
 type ExceptionStatus struct {
 	Client client.Client
 	// Exceptions reads them from an informer.
@@ -42,7 +42,7 @@ func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// from are the exceptions from a policy.
+// from returns requests for the exceptions from a policy.
 func (s *ExceptionStatus) from(ctx context.Context, policy client.Object) (requests []reconcile.Request) {
 	all, err := listExceptions(ctx, s.Exceptions)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *ExceptionStatus) from(ctx context.Context, policy client.Object) (reque
 	return requests
 }
 
-// Reconcile writes an exception's status if it differs from what is true, and comes again when the exception ends.
+// Reconcile writes an exception's status where it is stale, and requeues for the time at which the exception ends.
 func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	u := exceptionKind()
 	if err := s.Exceptions.Get(ctx, req.NamespacedName, u); err != nil {
@@ -87,7 +87,7 @@ func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) 
 	return result, s.write(ctx, &a, want)
 }
 
-// status is what is true of the exception.
+// status is what the exception's status should be.
 func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies policy.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
 	want := v1alpha1.PolicyExceptionStatus{Grant: have.Grant, ObservedGeneration: a.Generation, Conditions: slices.Clone(have.Conditions)}
 	if a.Err != nil {
@@ -109,8 +109,8 @@ func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies policy.Poli
 	return want
 }
 
-// write leaves the grant alone, which is not the leader's. Of an exception that was deleted and made anew meanwhile it tells what was true of the other,
-// until that one is read, a moment later: the API server does not hold a status to a UID (k8s.io/apiextensions-apiserver
+// write applies the status without the grant, which another field manager owns. If the exception was deleted and created again meanwhile, the new one has the
+// old one's status until its own event is reconciled: the API server does not check a UID when a status is applied (k8s.io/apiextensions-apiserver
 // pkg/registry/customresource/status_strategy.go PrepareForUpdate, 0.36.3). What is in force is decided by the grant alone.
 func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.PolicyExceptionStatus) error {
 	status.Grant = nil
@@ -129,9 +129,9 @@ func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.P
 	return nil
 }
 
-// untilNextEnd is how long it is until the next of them ends; 0: none does.
+// untilNextEnd is how long it is until the next of them ends; 0: all have ended.
 func untilNextEnd(exceptions policy.Exceptions, now time.Time) time.Duration {
-	if next, there := exceptions.NextEnd(now); there {
+	if next, ok := exceptions.NextEnd(now); ok {
 		return next.Sub(now)
 	}
 	return 0

@@ -17,10 +17,10 @@ import (
 // RequestTimeout is the API server's default for how long a request can take (k8s.io/apiserver/pkg/server/config.go RequestTimeout, 0.36.3).
 const RequestTimeout = time.Minute
 
-// Holds knows since when finalizers have held each Node without a break, as far as this replica has seen it. It is for one goroutine that
-// tells and many that ask.
+// Holds records since when each Node has had finalizers without interruption, as far as this replica's informer has seen. One goroutine writes, many
+// read.
 type Holds struct {
-	// RequestTimeout is how long a request to the API server can take; 0: RequestTimeout.
+	// RequestTimeout is the API server's --request-timeout; 0: the constant RequestTimeout.
 	RequestTimeout time.Duration
 	// Clock may be nil: the real one.
 	Clock clock.PassiveClock
@@ -32,10 +32,10 @@ type Holds struct {
 type hold struct {
 	uid     types.UID
 	version string
-	since   time.Time // zero: nothing holds it
+	since   time.Time // zero: it has no finalizer
 }
 
-// set takes what is stored of a Node now.
+// set records a Node's current state.
 func (h *Holds) set(n *corev1.Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *Holds) now() time.Time {
 	return h.Clock.Now()
 }
 
-// from is when finalizers will have held a Node for longer than a request can take. It waits for a moment until what is known is as new as
-// the Node; what is not known counts as begun now.
+// from is when the Node will have had finalizers for longer than a request can take. It waits for up to a second until the informer has seen this version of the
+// Node; if it has not, they count as added now.
 func (h *Holds) from(ctx context.Context, n *corev1.Node) time.Time {
 	timeout := h.RequestTimeout
 	if timeout == 0 {
@@ -93,7 +93,7 @@ func notOlder(a, b string) bool {
 	return err == nil && order >= 0
 }
 
-// heldFrom is when a DELETE of a Node is sure to begin no more than its drain; zero: it removes it.
+// heldFrom is from when on finalizers are sure to keep a Node that is deleted (guard.Request.HeldFrom); zero: it has none, and a DELETE removes it.
 func (e *Engine) heldFrom(ctx context.Context, n *corev1.Node) time.Time {
 	switch {
 	case !isHeld(n):
@@ -104,7 +104,7 @@ func (e *Engine) heldFrom(ctx context.Context, n *corev1.Node) time.Time {
 	return e.Holds.from(ctx, n)
 }
 
-// isHeld says whether finalizers hold a Node that is deleted. A DELETE takes two of them away by itself, as its propagationPolicy says
+// isHeld says whether finalizers keep a Node that is deleted. Two finalizers do not count: a DELETE removes them by itself, as its propagationPolicy says
 // (k8s.io/apiserver/pkg/registry/generic/registry/store.go deletionFinalizersForGarbageCollection, 0.36.3).
 func isHeld(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Finalizers, func(f string) bool {

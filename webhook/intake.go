@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// What a replica takes in, in bytes. Its memory is limited to 512 MiB (deploy/webhook/deployment.yaml), of which the informers of a
+// Limits on the reviews that a replica reads and decodes, in bytes. Its memory is limited to 512 MiB (deploy/webhook/deployment.yaml), of which the informers of a
 // large cluster take a part.
 const (
 	// maxBody is the longest review that is read. An API server takes requests of 3 MiB (k8s.io/apiserver/pkg/server/config.go
@@ -30,18 +30,18 @@ const (
 	maxBody = 40 << 20
 	// maxWeight is the heaviest review that is decoded, as weigh estimates it.
 	maxWeight = 96 << 20
-	// smallBody and smallWeight are what nearly all reviews are below. Those above wait for each other, and hold up none of these.
+	// smallBody and smallWeight bound small reviews, which nearly all are. Larger ones queue for each other, and do not hold up small ones.
 	smallBody, smallWeight = 256 << 10, 4 << 20
-	// smallRead and smallWork are how much of the small ones is read, and worked on, at a time. Of the large ones it is as much as one
-	// may have.
+	// smallRead and smallWork bound all small reviews that are read, and judged, at the same time. Large ones together get as much as a single one
+	// may take.
 	smallRead, smallWork = 32 << 20, 64 << 20
 )
 
 const (
-	// defaultPatience is for a caller that does not say how long it waits; an API server does.
+	// defaultPatience is for a caller that tells no timeout; an API server does.
 	defaultPatience = 5 * time.Second
 	maxPatience     = 30 * time.Second
-	// answering is what is kept of the caller's patience to refuse what takes too long.
+	// answering is how much of the caller's timeout is reserved for sending a refusal.
 	answering = time.Second
 )
 
@@ -52,7 +52,7 @@ const (
 	reasonBusy     = "Busy"
 )
 
-// bounds are those of a replica: all paths share them.
+// bounds are the limits of one replica, which all paths share.
 type bounds struct{ smallRead, largeRead, smallWork, largeWork *semaphore.Weighted }
 
 func newBounds() *bounds {
@@ -62,9 +62,9 @@ func newBounds() *bounds {
 	}
 }
 
-// intake reads reviews for a handler, within bounds. What is beyond them is refused with the UID of the review: to an API server an
-// answer without it is a call that failed, and what decides about pods fails open, so that a pod which is large enough would get
-// round every limit.
+// intake is the HTTP handler in front of an admission handler: it reads and decodes reviews within bounds. A review beyond them is refused in a response that has its
+// UID. The API server takes a response without the UID for a failed call, and the webhooks for pods fail open, so that a pod which is large enough would
+// get round every limit.
 type intake struct {
 	path    string
 	hook    *admission.Webhook
@@ -72,7 +72,7 @@ type intake struct {
 	metrics *Metrics
 }
 
-// ServeHTTP answers one review, before the caller's patience ends.
+// ServeHTTP answers one review before the caller's timeout.
 func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	deadline := time.Now().Add(patience(r) - answering)
 	ctx, cancel := context.WithDeadline(r.Context(), deadline)
@@ -82,7 +82,7 @@ func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	review.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind("AdmissionReview"))
 	w.Header().Set("Content-Type", "application/json")
 	if err := encodingjson.NewEncoder(w).Encode(review); err != nil {
-		logf.Log.V(1).Info("the caller is gone", "path", in.path, "err", err)
+		logf.Log.V(1).Info("response not sent: the caller closed the connection", "path", in.path, "err", err)
 	}
 }
 
@@ -90,16 +90,16 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("Content-Type is %q: an AdmissionReview is application/json", contentType))
 	}
-	// An API server that writes a large object, and a machine that decodes one, may be short of time themselves.
+	// Half of the timeout is left to the API server for encoding and sending a large object.
 	half := time.Now().Add(patience(r) / 2)
-	// Who sends a review slowly must not keep others from being read.
+	// A caller that sends slowly must not keep other reviews from being read.
 	deadline, _ := ctx.Deadline()
-	if err := connection.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) { // a recorder, which has all of it
+	if err := connection.SetReadDeadline(deadline); err != nil && !errors.Is(err, http.ErrNotSupported) { // httptest's recorder, which has read all of it
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("bound the time in which the review is read: %w", err))
 	}
 	defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
 	raw, uid, release, refusal := in.read(ctx, r)
-	// What can't be read or decoded is refused like what is too large.
+	// Refusals of what can't be read or decoded have the UID as well.
 	defer func() { response.UID = cmp.Or(response.UID, uid) }()
 	if refusal != nil {
 		return *refusal
@@ -122,8 +122,8 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 	return in.judge(ctx, raw)
 }
 
-// judgeLarge judges a review while the context lasts. What was not decided then is refused, whatever still holds it up: a later
-// answer is none. (A small review costs little, so that it is not to blame for a decision that lacks something.)
+// judgeLarge judges a large review until the context ends. A review that is not decided by then is refused, whatever it still waits for: the caller would
+// not read a later answer. (Small reviews need no such limit: they cost little.)
 func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, release func()) admission.Response {
 	if in.bounds.largeWork.Acquire(ctx, weight) != nil {
 		release()
@@ -133,7 +133,7 @@ func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, rele
 	go func() {
 		defer release()
 		defer in.bounds.largeWork.Release(weight)
-		// As the handler does for itself (admission.Webhook.RecoverPanic): here is no server that would.
+		// A panic in a goroutine would end the process; net/http recovers only those of its own.
 		defer func() {
 			if r := recover(); r != nil {
 				answered <- admission.Errored(http.StatusInternalServerError, fmt.Errorf("panic: %v", r))
@@ -151,7 +151,7 @@ func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, rele
 	return in.refuse("", reasonTooDear, tooDear)
 }
 
-// read returns a review as it was sent, and its UID. The caller releases its share of what is read at a time when it is done with it.
+// read returns the body of a review and its UID. The caller calls release when it needs the body no more.
 func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid types.UID, release func(), refusal *admission.Response) {
 	body := bufio.NewReaderSize(http.MaxBytesReader(nil, r.Body, maxBody), uidWithin)
 	start, _ := body.Peek(uidWithin) // an error is met again below
@@ -168,7 +168,7 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	if size > smallBody {
 		reading = in.bounds.largeRead
 	}
-	if !reading.TryAcquire(size) && reading.Acquire(ctx, size) != nil { // which fails for want of time too, where nobody else is there
+	if !reading.TryAcquire(size) && reading.Acquire(ctx, size) != nil { // Acquire fails at once where the context has ended, even if nobody else holds any
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, busy))
 	}
 	raw, err := io.ReadAll(body)
@@ -176,10 +176,10 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 		return raw, uid, func() { reading.Release(size) }, nil
 	}
 	reading.Release(size)
-	if err == nil { // the last of it came too late
+	if err == nil { // it was read completely, but too late
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, late))
 	}
-	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, uid, nil, new(in.refuse(uid, reasonTooLarge, tooLarge))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -208,7 +208,7 @@ const (
 	busy     = "Podgrace judges other reviews as large as this one: try again"
 )
 
-// refuse denies with the review's UID. That others are judged passes by: clients of Kubernetes try again by themselves after
+// refuse denies with the review's UID. Being busy is temporary: clients of Kubernetes retry by themselves after
 // retryAfterSeconds (k8s.io/client-go/rest/with_retry.go, 0.36.3).
 func (in *intake) refuse(uid types.UID, reason, message string) admission.Response {
 	in.metrics.refuse(in.path, reason)
@@ -219,7 +219,7 @@ func (in *intake) refuse(uid types.UID, reason, message string) admission.Respon
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{UID: uid, Result: status, AuditAnnotations: map[string]string{"denied": reason}}}
 }
 
-// patience is how long the caller waits, as an API server says (k8s.io/apiserver/pkg/admission/plugin/webhook/request, 0.36.3: the
+// patience is the caller's timeout, as an API server tells it (k8s.io/apiserver/pkg/admission/plugin/webhook/request, 0.36.3: the
 // configuration's timeoutSeconds as the parameter timeout).
 func patience(r *http.Request) time.Duration {
 	d, err := time.ParseDuration(r.URL.Query().Get("timeout"))
@@ -235,7 +235,7 @@ const uidWithin = 4 << 10
 // uidField is the first field of the request of a review (k8s.io/api/admission/v1/types.go, 0.36.3).
 var uidField = regexp.MustCompile(`"request"\s*:\s*{\s*"uid"\s*:\s*"([-0-9A-Za-z]{1,64})"`)
 
-// uidOf returns the UID of the review that begins so, without decoding it; empty where it is not there, as in no API server's.
+// uidOf returns the UID of the review that begins with these bytes, without decoding it. Empty: not found, which does not happen with an API server's review.
 func uidOf(start []byte) types.UID {
 	if m := uidField.FindSubmatch(start); m != nil {
 		return types.UID(m[1])
@@ -250,7 +250,7 @@ const (
 )
 
 // weigh estimates the memory that a review takes once it is decoded. Its length says little: of "tolerations":[{},{},... three bytes
-// become 72, and of "containers" a thousand. What it counts in text that is no JSON is of no use to anybody, and does no harm.
+// become 72, and of "containers" a thousand. For text that is no JSON the result means nothing, and does no harm.
 func weigh(review []byte) int64 {
 	weight := int64(len(review))
 	inString := false

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kept is what an informer keeps of an object with a selector: of a Service or of a pod's controller. There are several for each workload
-// of a cluster, and an empty ReplicaSet alone takes a kilobyte.
+// kept is what an informer stores of a Service or of a controller of pods: name and selector. There are several such objects for each workload of a cluster,
+// and even an empty ReplicaSet takes a kilobyte.
 type kept struct {
 	metav1.ObjectMeta
-	// selector is nil where nothing is selected, and where no pods are expected: it is then read live.
+	// selector is nil where nothing is selected, and for ReplicaSets scaled to 0, whose selector is read live if it is needed.
 	selector *metav1.LabelSelector
 }
 
@@ -25,7 +25,7 @@ func (k *kept) DeepCopyObject() runtime.Object {
 	return &kept{*k.DeepCopy(), k.selector.DeepCopy()}
 }
 
-// keep makes of an object what an informer keeps of it.
+// keep reduces an object to what an informer stores of it.
 func keep[T metav1.Object](o T) *kept {
 	k := &kept{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), ResourceVersion: o.GetResourceVersion()}}
 	if s := selectorOf(o); s != nil && !idle(o) {
@@ -34,13 +34,13 @@ func keep[T metav1.Object](o T) *kept {
 	return k
 }
 
-// idle says whether an object is a ReplicaSet that is to have no pods: an older revision, of which a Deployment has ten.
+// idle says whether an object is a ReplicaSet scaled to 0: an old revision, of which a Deployment keeps ten.
 func idle(o any) bool {
 	r, ok := o.(*appsv1.ReplicaSet)
 	return ok && r.Spec.Replicas != nil && *r.Spec.Replicas == 0
 }
 
-// shared returns labels whose keys share their memory with all others alike: there are few keys, and each object brings its own copies.
+// shared returns labels with interned keys: few keys are different, and each decoded object has copies of its own.
 func shared(labels map[string]string) map[string]string {
 	if labels == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// limiters are limiters by key, such as a namespace, so that what one tenant does in a loop takes nothing from another.
+// limiters are rate limiters by key, such as a namespace, so that a tenant in a loop uses up his own limit alone.
 type limiters struct {
 	perSecond rate.Limit
 	burst     int
@@ -16,7 +16,7 @@ type limiters struct {
 	by *lru.Cache
 }
 
-// maxLimits is how many keys are remembered. One that was forgotten begins anew with all of its burst.
+// maxLimits is how many keys are kept, the least recently used go first. A key that was dropped starts with its full burst.
 const maxLimits = 4096
 
 func newLimiters(perSecond rate.Limit, burst int) *limiters {
@@ -26,8 +26,8 @@ func newLimiters(perSecond rate.Limit, burst int) *limiters {
 // allow says whether one more is within the limit of a key, and counts it.
 func (l *limiters) allow(key string) bool {
 	l.mu.Lock()
-	limit, known := l.by.Get(key)
-	if !known {
+	limit, ok := l.by.Get(key)
+	if !ok {
 		limit = rate.NewLimiter(l.perSecond, l.burst)
 		l.by.Add(key, limit)
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// limitsOwner owns the compiled limits.
+// limitsOwner is the field manager of the compiled limits.
 const limitsOwner = client.FieldOwner("podgrace-limits")
 
 // LimitsCache restricts a cache to the two objects that the webhook may watch.
@@ -40,31 +40,31 @@ func LimitsCache() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, limits.Name)}
 }
 
-// CompileLimits makes of policies, and of the exceptions in force, what the API server judges by itself, for a Podgrace that runs in a namespace.
+// CompileLimits compiles policies and the exceptions in force into a ValidatingAdmissionPolicy, for a Podgrace that runs in a namespace.
 func CompileLimits(policies policy.Policies, exceptions policy.Exceptions, namespace, globalDefault string) limits.Compiled {
 	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault, Exceptions: exceptions})
 }
 
-// Limits keeps the limits of the policies in the API server, where they hold while the webhook is away: it writes them, puts back what somebody
-// changes of them, and deletes them with the last policy that has any. They are in force while the webhook's account has a right in Podgrace's
-// namespace (RoleBinding podgrace-limits), so that they end with it. It is the leader's.
+// Limits reconciles the compiled limits of all policies in the API server, where they hold while the webhook is away: it writes the ValidatingAdmissionPolicy and its
+// binding, reverts changes by others, and deletes them with the last policy that has limits. They are in force only while the webhook's account has a right in
+// Podgrace's namespace (RoleBinding podgrace-limits), so that they end with the installation. The leader runs it.
 type Limits struct {
 	Client client.Client
 	// Namespace that Podgrace runs in.
 	Namespace string
-	// Off deletes them.
+	// Off: they are deleted.
 	Off bool
 	// Fixed are policies from files; nil: those of the cluster count.
 	Fixed policy.Policies
 	// Exceptions reads them from an informer. nil: there are none.
 	Exceptions client.Reader
-	// Clock ends exceptions.
+	// Clock tells when exceptions end.
 	Clock clock.PassiveClock
 
 	outcome atomic.Pointer[map[types.UID]compiledLimits]
 }
 
-// compiledLimits is what became of a policy's limits.
+// compiledLimits says which of a policy's limits were compiled.
 type compiledLimits struct {
 	generation int64
 	extent     string
@@ -79,9 +79,9 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("limits").
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicy{}, only).
 		Watches(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, only).
-		Watches(&schedulingv1.PriorityClass{}, only) // the words name the globalDefault
+		Watches(&schedulingv1.PriorityClass{}, only) // messages name the globalDefault
 	if l.Fixed == nil {
-		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // the status does not count
+		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // not for changes of the status
 	}
 	if l.Exceptions != nil {
 		b = b.Watches(exceptionKind(), only, builder.WithPredicates(grantChanged))
@@ -92,15 +92,15 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Condition is what a policy's status says of its compiled limits, nil where it has no limits on pods. It is not known before they were written.
+// Condition is the condition Compiled of a policy at a generation; nil: it has no limits on pods. false: its limits have not been written yet.
 func (l *Limits) Condition(policy types.UID, generation int64) (condition *metav1.Condition, known bool) {
 	all := l.outcome.Load()
 	if all == nil {
 		return nil, false
 	}
-	c, there := (*all)[policy]
+	c, ok := (*all)[policy]
 	switch {
-	case !there || c.generation != generation:
+	case !ok || c.generation != generation:
 		return nil, false
 	case c.extent == "":
 		return nil, true
@@ -132,7 +132,7 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	err = l.keep(ctx, compiled)
 	if apierrors.IsConflict(err) {
-		return reconcile.Result{}, nil // its event is on its way
+		return reconcile.Result{}, nil // the informer's event is still to come
 	}
 	outcome := map[types.UID]compiledLimits{}
 	for name, uid := range uids {
@@ -151,8 +151,8 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// exceptions returns those in force, and when to come again to take one out that has ended. It ends by itself at its time: this keeps what is stored
-// short.
+// exceptions returns those in force, and when to reconcile again because one ends. The compiled expression ends it on time by itself; reconciling again only
+// keeps the stored policy short.
 func (l *Limits) exceptions(ctx context.Context) (policy.Exceptions, time.Duration, error) {
 	if l.Exceptions == nil {
 		return nil, 0, nil
@@ -199,7 +199,7 @@ func globalDefaultOf(classes []schedulingv1.PriorityClass) string {
 	return ""
 }
 
-// keep writes the policy before its binding, and deletes it after: a binding never names what is not there.
+// keep writes the policy before its binding and deletes it after, so that a binding never names a policy that does not exist.
 func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
 	havePolicy, haveBinding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{havePolicy, haveBinding} {
@@ -225,8 +225,8 @@ func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
 	})
 }
 
-// write creates what is missing by server-side apply, since RBAC can limit that to a name; and else replaces what differs: an apply would leave in
-// it what somebody else has added, such as a condition that is never true. mend gives what there is its spec, and says whether it had it.
+// write creates a missing object by server-side apply, since RBAC can restrict that to a name, and replaces one that differs by an update: an apply would leave
+// what somebody else added, such as a match condition that is never true. mend sets the spec of the stored object and says whether that was right already.
 func (l *Limits) write(ctx context.Context, have, want client.Object, mend func() bool) error {
 	if have.GetUID() == "" && have.GetResourceVersion() == "" {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
@@ -259,7 +259,7 @@ func (l *Limits) write(ctx context.Context, have, want client.Object, mend func(
 	return nil
 }
 
-// remove deletes an object that was found.
+// remove deletes an object, if it exists.
 func (l *Limits) remove(ctx context.Context, o client.Object) error {
 	if o.GetResourceVersion() == "" {
 		return nil
@@ -270,7 +270,7 @@ func (l *Limits) remove(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// setCompiled writes the condition into a status, or takes it out.
+// setCompiled sets the condition Compiled in a status, or removes it.
 func setCompiled(status *v1alpha1.PodPolicyStatus, condition *metav1.Condition) {
 	if condition == nil {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionCompiled)

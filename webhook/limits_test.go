@@ -18,17 +18,16 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting/limits"
-	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 )
 
 var limited = types.NamespacedName{Name: limits.Name}
 
 func minimum(name string, seconds int64) *v1alpha1.PodPolicy {
-	return &v1alpha1.PodPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1},
-		Spec:       v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: &seconds}},
-	}
+	p := policytest.PodPolicy(name, policytest.MinGrace(seconds))
+	p.UID, p.Generation = types.UID(name), 1
+	return p
 }
 
 // stored are both objects as the API server has them; nil where it has them not.
@@ -85,11 +84,7 @@ func TestLimitsAreKept(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, basic).WithInterceptorFuncs(count).Build()
 	l := &webhook.Limits{Client: kube, Namespace: "ours"}
 	of := func(p *v1alpha1.PodPolicy) limits.Compiled {
-		compiled, err := policy.Compile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return webhook.CompileLimits(policy.Policies{compiled}, nil, "ours", "basic")
+		return webhook.CompileLimits(policytest.Compile(t, p), nil, "ours", "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -183,11 +178,8 @@ func TestLimitsThatAreRefused(t *testing.T) {
 
 // Policies from files are those of the webhook, and no object of the cluster is told of.
 func TestLimitsFromFiles(t *testing.T) {
-	fixed, err := policy.Compile(minimum("f", 10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fixed := policytest.Compile(t, minimum("f", 10))
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
-	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: policy.Policies{fixed}})
-	wantStored(t, kube, webhook.CompileLimits(policy.Policies{fixed}, nil, "ours", ""))
+	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: fixed})
+	wantStored(t, kube, webhook.CompileLimits(fixed, nil, "ours", ""))
 }

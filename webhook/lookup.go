@@ -25,28 +25,27 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// Lookup answers what a decision depends on.
+// Lookup reads the facts that a decision depends on.
 type Lookup struct {
-	// Informers is a reader of the informers' stores. What it returns must not be changed.
+	// Informers reads from the informers' stores. The objects that it returns must not be changed.
 	Informers client.Reader
-	// Live reads from the API server what no informer has yet: a namespace or a controller that was made a moment ago,
-	// whose first pods come before the informer's event. nil: such an object is unknown.
+	// Live reads from the API server what no informer has yet: a namespace or a controller that was created a moment ago, whose first
+	// pods arrive before the informer's event. nil: such an object is unknown.
 	Live client.Reader
-	// Reads limit what creations of pods read live. nil: nothing does, nobody else waits.
+	// Reads limits live reads for pods that are created. nil: they are not limited, as offline.
 	Reads *Reads
-	// Nodes of the cluster. nil: the readers'.
+	// Nodes of the cluster. nil: they are listed by Informers.
 	Nodes *topology.Nodes
 	// Exceptions returns those in force in a namespace now. nil: there are none.
 	Exceptions func(namespace string) policy.Exceptions
-	// Partial: what the readers do not have is unknown, and not absent.
+	// Partial: an object that the readers do not find is unknown, and not absent, as offline.
 	Partial bool
 }
 
-// liveTimeout bounds a live read. The whole review has a few seconds.
+// liveTimeout bounds one live read. A review has a few seconds in all.
 const liveTimeout = time.Second
 
-// current reads from the API server alone, where there is one: an informer may be behind, or its watch broken, and keeps only a part of
-// an object's metadata.
+// current returns a Lookup that reads everything live, where there is an API server: an informer may be stale, and stores only a part of each object.
 func (l *Lookup) current() *Lookup {
 	if l.Live == nil {
 		return l
@@ -66,7 +65,7 @@ func (l *Lookup) Namespace(ctx context.Context, name string) policy.Namespace {
 	return known
 }
 
-// Facts looks up what the needs name, for a pod in a namespace. An error is one of the informers', not an absent object.
+// Facts looks up the facts that are needed for a pod in a namespace. An error means that an informer could not be read; an absent object is none.
 func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace string, pod *corev1.Pod) (defaulting.Facts, error) {
 	var facts defaulting.Facts
 	var err error
@@ -119,7 +118,7 @@ func (l *Lookup) serviceSelectors(ctx context.Context, namespace string) ([]map[
 	return selectors, nil
 }
 
-// owners are the kinds of controllers from which the scheduler derives a selector, empty.
+// owners are empty objects of the kinds of controllers from which the scheduler derives a selector.
 var owners = map[string]func() client.Object{
 	"ReplicaSet":            func() client.Object { return &appsv1.ReplicaSet{} },
 	"StatefulSet":           func() client.Object { return &appsv1.StatefulSet{} },
@@ -147,7 +146,7 @@ func (l *Lookup) ownerSelector(ctx context.Context, namespace string, owner *met
 	return selectorOf(o)
 }
 
-// keptSelector returns what the informer knows of an owner's selector; nil: it does not know the owner, or expects it to have no pods.
+// keptSelector returns an owner's selector from the informer; nil: it has not seen the owner, or the owner is a ReplicaSet scaled to 0.
 func (l *Lookup) keptSelector(ctx context.Context, key types.NamespacedName, kind client.Object) (*metav1.LabelSelector, error) {
 	indexer, err := indexerOf(ctx, l.Informers, kind)
 	if err != nil {
@@ -177,7 +176,7 @@ func (l *Lookup) nodes(ctx context.Context) (*topology.Nodes, error) {
 	return topology.New(nodes...), nil
 }
 
-// pods returns the node of each pod that the scheduler counts, and whether they are known.
+// pods returns the node of each pod that the scheduler counts; false: they could not be read.
 func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Selector) ([]string, bool) {
 	if l.Reads != nil {
 		nodes, err := l.Reads.pods(ctx, namespace, selector)
@@ -196,8 +195,8 @@ func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Sel
 	return nodes, true
 }
 
-// claims returns what is known of the pod's claims, read live: they are many and rarely needed, so that no informer has them. One that can't be
-// read is left out: unknown.
+// claims reads the pod's PersistentVolumeClaims live: they are many and rarely needed, so that they are not watched. One that can't be read is left out,
+// which means that it is unknown.
 func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) policy.Claims {
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
@@ -226,11 +225,11 @@ func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) 
 	return claims
 }
 
-// claimReads is how many claims of a pod are read at once. A pod with hundreds of volumes must not draw a review out: while it lasts another
-// pod can take the place of the one that is judged.
+// claimReads is how many claims of a pod are read in parallel. A pod with hundreds of volumes must not make a review long: meanwhile another
+// pod could take the name of the one that is judged.
 const claimReads = 16
 
-// get reads from the informer, and live where the informer does not have the object.
+// get reads an object from the informer, and live where the informer does not have it.
 func (l *Lookup) get(ctx context.Context, key types.NamespacedName, into client.Object) error {
 	err := l.Informers.Get(ctx, key, into)
 	if !apierrors.IsNotFound(err) || l.Live == nil {
@@ -264,9 +263,9 @@ func selectorOf(o any) *metav1.LabelSelector {
 	return nil
 }
 
-// stored returns the objects of a kind as an informer holds them, in one namespace or, where that is empty, in all. The
-// cache's own List copies each of them into the list by reflection, even with UnsafeDisableDeepCopy, which a review in a
-// namespace of many Services would pay for. A reader that is no cache is listed.
+// stored returns the objects of a kind from an informer's store, in one namespace or, where that is empty, in all. The cache's own
+// List copies each object into the list by reflection, even with UnsafeDisableDeepCopy, which is expensive in a namespace with
+// many Services. A reader without informers is listed.
 func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, namespace string, list client.ObjectList) ([]T, error) {
 	indexer, err := indexerOf(ctx, reader, kind)
 	if err != nil {

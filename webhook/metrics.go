@@ -24,28 +24,28 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_pod_changes_total", Help: "Pods in which a section of a policy changed something, by section. Dry runs are not counted.",
+			Name: "podgrace_pod_changes_total", Help: "Pods that a section of a policy changed at their creation, by section. Dry runs are not counted.",
 		}, []string{"section"}),
 		warnings: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "podgrace_pod_warnings_total", Help: "Warnings given to the creators of pods. Dry runs are not counted.",
 		}),
 		denials: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_pod_denials_total", Help: "Pods refused, by the reason of the refusal; one that is refused for two reasons counts under each. Dry runs are not counted.",
+			Name: "podgrace_pod_denials_total", Help: "Pods refused, by reason; a pod that is refused for two reasons counts under both. Dry runs are not counted.",
 		}, []string{"reason"}),
 		removals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_removals_total", Help: "Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.",
+			Name: "podgrace_removals_total", Help: "Removals judged, by road (the kind of request: delete, eviction, status, finalizer, node, out-of-service, volume-attachment), verdict and reason. Dry runs are not counted.",
 		}, []string{"road", "verdict", "reason"}),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_reviews_missed_total", Help: "Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.",
+			Name: "podgrace_reviews_missed_total", Help: "Admission requests that this replica allowed without judging them, by path: its informers had not synced, or a lookup failed. Requests that never reached a replica are not counted.",
 		}, []string{"path"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_reviews_refused_total", Help: "Requests that this replica refused without judging their object, by the path that was asked and the reason: the review was too large, would have taken too much memory or time, or others as large were judged. Dry runs are counted.",
+			Name: "podgrace_reviews_refused_total", Help: "Admission requests that this replica denied without judging them, by path and reason: TooLarge to read, TooDear to judge in the memory and time there is, or Busy with others. Dry runs are counted.",
 		}, []string{"path", "reason"}),
 		unjudged: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_spread_unjudged_total", Help: "Pods of which it was not judged whether their hard topology spread constraints can be met, by the reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.",
+			Name: "podgrace_spread_unjudged_total", Help: "Pods whose hard topology spread constraints were not checked for feasibility, by reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.",
 		}, []string{"reason"}),
 		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_pod_exceptions_total", Help: "Pods at validation to which a PolicyException made a difference, by its namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
+			Name: "podgrace_pod_exceptions_total", Help: "Pods that were admitted as they are because of a PolicyException, or changed because of it, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
 		}, []string{"namespace", "policy"}),
 	}
 	m.begin()
@@ -53,7 +53,7 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 	return m
 }
 
-// begin has the series that alerts look at there from the start, so that the first event is an increase.
+// begin initialises the series that alerts look at to 0, so that the first event is an increase.
 func (m *Metrics) begin() {
 	for _, path := range []string{PathMutatePods, PathValidatePods, PathValidateWorkloads, PathValidatePodGroups, PathMutateEvictions} {
 		m.missed.WithLabelValues(path)
@@ -69,8 +69,8 @@ func (m *Metrics) begin() {
 	}
 }
 
-// inForce tells which generation of each policy this replica decides by, so that one which lags can be seen, and of which policies
-// it can't read a part.
+// inForce reports the generation of each policy that this replica decides by, so that a stale replica can be seen, and the policies of which a part can't be
+// read.
 type inForce struct{ store *PolicyStore }
 
 var inForceDesc = prometheus.NewDesc("podgrace_pod_policy_in_force_generation",
@@ -134,7 +134,7 @@ func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
 	}
 }
 
-// except counts the exceptions that a pod was validated by.
+// except counts the exceptions that made a difference to a pod at validation.
 func (m *Metrics) except(req admission.Request, result defaulting.Result) {
 	if m == nil || req.DryRun != nil && *req.DryRun {
 		return

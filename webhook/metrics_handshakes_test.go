@@ -44,7 +44,7 @@ func TestHandshakeLog(t *testing.T) {
 	if n := len(lines); n < 10 || n >= attempts { // the burst, and one each ten seconds
 		t.Errorf("%d were logged", n)
 	}
-	if line := <-lines; !strings.Contains(line, `"a TLS handshake failed" "caller"="127.0.0.1:`) || !strings.Contains(line, "client sent an HTTP request to an HTTPS server") {
+	if line := <-lines; !strings.Contains(line, `"TLS handshake failed" "caller"="127.0.0.1:`) || !strings.Contains(line, "client sent an HTTP request to an HTTPS server") {
 		t.Errorf("logged: %s", line)
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewServingMetrics registers what this replica tells of itself: whether it knows the cluster, and until when its certificate holds.
-// Certificate is asked without a ClientHello, at each scrape.
+// NewServingMetrics registers this replica's readiness and the expiry of its certificate. certificate is called at each scrape, without a ClientHello.
 func NewServingMetrics(registry prometheus.Registerer, ready func() bool, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) {
 	registry.MustRegister(serving{ready, certificate})
 }
@@ -20,7 +19,7 @@ type serving struct {
 
 var (
 	readyDesc = prometheus.NewDesc("podgrace_webhook_ready",
-		"1 where this replica's informers and policies have synced; else it judges nothing.", nil, nil)
+		"1 where this replica's informers and policies have synced; 0: it judges nothing yet.", nil, nil)
 	notAfterDesc = prometheus.NewDesc("podgrace_webhook_certificate_expiration_timestamp_seconds",
 		"When the certificate that this replica serves with expires, in seconds since 1970. Missing while it has none.", nil, nil)
 )

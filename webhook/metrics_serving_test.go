@@ -49,7 +49,7 @@ func TestServingMetrics(t *testing.T) {
 
 	check := func(step string, isReady int, hasDate bool) {
 		t.Helper()
-		want := fmt.Sprintf("# HELP podgrace_webhook_ready 1 where this replica's informers and policies have synced; else it judges nothing.\n# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready %d\n", isReady)
+		want := fmt.Sprintf("# HELP podgrace_webhook_ready 1 where this replica's informers and policies have synced; 0: it judges nothing yet.\n# TYPE podgrace_webhook_ready gauge\npodgrace_webhook_ready %d\n", isReady)
 		if hasDate {
 			want += "# HELP podgrace_webhook_certificate_expiration_timestamp_seconds When the certificate that this replica serves with expires, in seconds since 1970. Missing while it has none.\n# TYPE podgrace_webhook_certificate_expiration_timestamp_seconds gauge\npodgrace_webhook_certificate_expiration_timestamp_seconds 2e+09\n"
 		}

@@ -10,11 +10,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewWatchErrorHandler registers a count of the lists and watches that fail, and returns what counts them and logs as client-go does.
-// It is for sigs.k8s.io/controller-runtime/pkg/cache.Options. client-go has metrics of reflectors no more.
+// NewWatchErrorHandler registers a counter of failed lists and watches, and returns the handler for cache.Options that counts them and logs as client-go
+// does, which has no metrics of reflectors any more.
 func NewWatchErrorHandler(registry prometheus.Registerer) cache.WatchErrorHandlerWithContext {
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "podgrace_webhook_watch_failures_total", Help: "Lists and watches of the API server that failed, by the type as the log names it. While they fail this replica decides by what it knew before.",
+		Name: "podgrace_webhook_watch_failures_total", Help: "Failed lists and watches of the API server, by the type as the log names it. While they fail this replica decides by stale informers.",
 	}, []string{"type"})
 	registry.MustRegister(failures)
 	return func(ctx context.Context, r *cache.Reflector, err error) {
@@ -25,7 +25,8 @@ func NewWatchErrorHandler(registry prometheus.Registerer) cache.WatchErrorHandle
 	}
 }
 
-// ordinaryEnd is how every watch ends now and then: by the server's timeout, with the server, or because its past is compacted.
+// ordinaryEnd says whether an error is how every watch ends now and then: by the server's timeout, with the server, or because its resource version was
+// compacted.
 func ordinaryEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }

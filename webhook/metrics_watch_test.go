@@ -31,7 +31,7 @@ func TestWatchFailures(t *testing.T) {
 	handle(t.Context(), policies, apierrors.NewNotFound(schema.GroupResource{Group: "podgrace.dev", Resource: "podpolicies"}, ""))
 	handle(t.Context(), policies, errors.New("connection refused"))
 	handle(t.Context(), nodes, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
-	want := `# HELP podgrace_webhook_watch_failures_total Lists and watches of the API server that failed, by the type as the log names it. While they fail this replica decides by what it knew before.
+	want := `# HELP podgrace_webhook_watch_failures_total Failed lists and watches of the API server, by the type as the log names it. While they fail this replica decides by stale informers.
 # TYPE podgrace_webhook_watch_failures_total counter
 podgrace_webhook_watch_failures_total{type="*v1.Node"} 1
 podgrace_webhook_watch_failures_total{type="*v1alpha1.PodPolicy"} 2

@@ -11,7 +11,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 )
 
-// podGroup is what is read of a PodGroup or a Workload: the same in all versions, of which each Kubernetes so far has another.
+// podGroup are the fields that are read of a PodGroup or a Workload, alike in all API versions so far; each version of Kubernetes had another.
 type podGroup struct {
 	Spec struct {
 		PriorityClassName string `json:"priorityClassName"`

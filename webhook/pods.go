@@ -24,7 +24,7 @@ var errNotReady = errors.New("this replica has just started and does not know th
 type Engine struct {
 	// Policies in force.
 	Policies interface{ Policies() policy.Policies }
-	// LivePolicies reads them from the API server. nil: they are from files, and never behind.
+	// LivePolicies reads them from the API server. nil: they are from files, and never stale.
 	LivePolicies func(context.Context) (policy.Policies, error)
 	// Lookup of the facts.
 	Lookup *Lookup
@@ -32,11 +32,12 @@ type Engine struct {
 	Ready func() bool
 	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
 	Namespace string
-	// Offline: nobody waits for the answer. What can't be read is then refused also where a request that waits would go on.
+	// Offline: this is a review of files. A request whose facts can't be read is then refused, also where it would be allowed in a cluster so that nothing
+	// is held up.
 	Offline bool
-	// Fences gives receipts of fences. nil: nobody fences here.
+	// Fences returns receipts of fences. nil: there is no fencing.
 	Fences Fences
-	// Holds knows since when Nodes have been held by finalizers. nil: for ever, where nobody races with a review.
+	// Holds records since when Nodes have had finalizers. nil: they always had them, as offline, where nothing changes during a review.
 	Holds *Holds
 	// Events may be nil.
 	Events *Events

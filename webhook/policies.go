@@ -54,8 +54,8 @@ func (s *PolicyStore) OutOfForce() []string {
 	return slices.Sorted(maps.Keys(s.broken))
 }
 
-// Watch follows the PodPolicies of the cluster. What can't be read of a policy is not in force; its status says why. The
-// function that it returns says whether the policies that exist now are in force.
+// Watch watches the PodPolicies of the cluster. Parts of a policy that can't be read are not in force; its status says why. The
+// function that it returns says whether the store has synced.
 func (s *PolicyStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
 	informer, err := informers.GetInformer(ctx, &v1alpha1.PodPolicy{}, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *PolicyStore) set(object any) {
 	s.compiled[p.Name] = c
 	delete(s.broken, p.Name)
 	if err != nil {
-		s.log.Error(err, "a part of the policy can't be read", "podPolicy", p.Name, "holds", c.InForce())
+		s.log.Error(err, "invalid PodPolicy: a part of it is not in force", "podPolicy", p.Name, "inForce", c.InForce())
 		s.broken[p.Name] = true
 	}
 	s.publish()
@@ -113,8 +113,7 @@ func (s *PolicyStore) publish() {
 	s.inForce.Store(&sorted)
 }
 
-// Read returns a function that reads the PodPolicies with a removal section from the API server. Such a policy has no match
-// conditions, so that compiling it takes no time.
+// Read returns a function that reads the PodPolicies with a removal section live. Such a policy has no match conditions, so that it compiles fast.
 func Read(live client.Reader) func(context.Context) (policy.Policies, error) {
 	return func(ctx context.Context) (policy.Policies, error) {
 		var list v1alpha1.PodPolicyList

@@ -18,14 +18,14 @@ import (
 	"github.com/podgrace/podgrace/graceperiod"
 )
 
-// Reads are what a creation of a pod reads from the API server itself, sparingly: whoever may create pods can have it read, as often as
-// he creates one. It is remembered for a moment, and limited for each namespace.
+// Reads are the live reads of the API server for pods that are created. Whoever may create pods causes them, so that they are rate-limited for each namespace, and
+// their results are cached for a moment.
 type Reads struct {
 	live   client.Reader
 	limits *limiters
-	// absent are owners that are not there, by their UID: nothing else ever has it.
+	// absent caches that an owner does not exist, by its UID.
 	absent *cache.LRUExpireCache
-	// counted are lists of pods, by namespace and selector, and lists under way.
+	// counted caches lists of pods by namespace and selector, listing shares those under way.
 	counted *cache.LRUExpireCache
 	listing singleflight.Group
 }
@@ -37,7 +37,7 @@ const (
 	maxAbsent = 8192
 	absentFor = time.Minute
 
-	// Lists are remembered as short as informers are behind. One holds the name of a node for each pod.
+	// Lists are cached for about as long as informers are stale. One has a node's name for each pod.
 	maxLists   = 64
 	countedFor = time.Second
 	// countTimeout leaves time for the other reads of a review.
@@ -52,12 +52,12 @@ var (
 	errTooManyPods  = fmt.Errorf("more than %d pods", maxCounted)
 )
 
-// NewReads returns reads of the API server.
+// NewReads returns limited and cached reads of the API server.
 func NewReads(live client.Reader) *Reads {
 	return &Reads{live: live, limits: newLimiters(readsPerSecond, readsBurst), absent: cache.NewLRUExpireCache(maxAbsent), counted: cache.NewLRUExpireCache(maxLists)}
 }
 
-// get reads an object of a namespace. An error that is no NotFound is one of the API server's, or of the limit.
+// get reads an object of a namespace, unless the namespace's limit is reached.
 func (r *Reads) get(ctx context.Context, key types.NamespacedName, into client.Object) error {
 	if !r.limits.allow(key.Namespace) {
 		return errTooManyReads
@@ -70,7 +70,7 @@ func (r *Reads) get(ctx context.Context, key types.NamespacedName, into client.O
 	return nil
 }
 
-// owner reads the object that an owner reference names. That there is none is remembered.
+// owner reads the object that an owner reference names. NotFound is cached.
 func (r *Reads) owner(ctx context.Context, key types.NamespacedName, uid types.UID, into client.Object) error {
 	if known, ok := r.absent.Get(uid); ok {
 		return known.(error)
@@ -89,7 +89,7 @@ func (r *Reads) pods(ctx context.Context, namespace string, selector labels.Sele
 	if known, ok := r.counted.Get(key); ok {
 		return known.([]string), nil
 	}
-	// Pods of one workload come at once. Who waits for another's list may wait as long as that one.
+	// A workload's pods arrive together and share one list, which therefore does not end with the request that began it.
 	nodes, err, _ := r.listing.Do(key, func() (any, error) {
 		if !r.limits.allow(namespace) {
 			return nil, errTooManyReads

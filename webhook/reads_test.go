@@ -190,7 +190,7 @@ func TestTooManyPodsAreNotJudged(t *testing.T) {
 	if pages != 10 {
 		t.Errorf("%d pages of 500 pods were read", pages)
 	}
-	const want = `# HELP podgrace_spread_unjudged_total Pods of which it was not judged whether their hard topology spread constraints can be met, by the reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.
+	const want = `# HELP podgrace_spread_unjudged_total Pods whose hard topology spread constraints were not checked for feasibility, by reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.
 # TYPE podgrace_spread_unjudged_total counter
 podgrace_spread_unjudged_total{reason="PodsUnknown"} 1
 podgrace_spread_unjudged_total{reason="TooDear"} 0

@@ -21,8 +21,8 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-// ValidateRemoval decides about /validate-removal: the roads by which Kubernetes can be made to believe that a pod is gone. It
-// fails closed: what can't be judged is refused, with the reason.
+// ValidateRemoval decides about /validate-removal: requests on a road by which Kubernetes can be made to believe that a pod is gone. It
+// fails closed: a request that can't be judged is refused, with the reason.
 func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) (Decision, error) {
 	r, err := e.removalRequest(ctx, req)
 	if r == nil || err != nil {
@@ -35,10 +35,9 @@ func (e *Engine) ValidateRemoval(ctx context.Context, req admission.Request) (De
 	return e.tell(req, removal), nil
 }
 
-// MutateEvictions decides about /mutate-evictions. An eviction that would be refused is raised where the policy says so (guard.Raise). With a
-// grace period of 0 it is else left to ValidateRemoval. Any other, a drain's for instance, is judged here and nowhere else, so that it costs
-// one call: the webhook alone can tell that the pod's own grace is 0, or that a force delete of it is half done, and for that it has to read
-// the pod.
+// MutateEvictions decides about /mutate-evictions. An eviction that would be refused gets a grace period instead where the policy says so (guard.Raise).
+// An eviction with grace period 0 that does not is left to ValidateRemoval. Any other (of a drain, for instance) is judged here alone, so that it costs one
+// call: it has to be judged, because the pod's own grace period may be 0, or a force delete of it may have begun, which takes a read of the pod.
 func (e *Engine) MutateEvictions(ctx context.Context, req admission.Request) (d Decision, err error) {
 	r, err := e.removalRequest(ctx, req)
 	if r == nil || r.Road != guard.RoadEviction {
@@ -93,9 +92,9 @@ func ofThisPod(req admission.Request, r Removal, now time.Time, d *Decision) {
 	}
 }
 
-// unreadEviction answers an eviction whose pod could not be read. Of a pod that is not there the API server says so itself. Else a plain
-// eviction goes on, as it does while the webhook is away: hardly any pod is one that it would remove at once, and a drain must not wait for
-// who can't read. Offline nobody waits, so that what is not known is refused there.
+// unreadEviction decides about an eviction whose pod could not be read. If the pod does not exist the API server itself says so. Otherwise a plain eviction
+// (without grace period 0) is allowed, as while the webhook is away: it would remove hardly any pod at once, and a failed read must not stop drains.
+// Offline it is refused, since no drain waits there.
 func (e *Engine) unreadEviction(plain bool, err error) (Decision, error) {
 	switch {
 	case !plain || !errors.Is(err, errLookup) || apierrors.IsNotFound(err):
@@ -160,7 +159,7 @@ func confirmOff(req admission.Request, text string, d *Decision) {
 	d.change(fieldpath.Path{"metadata", "annotations", guard.AnnotationConfirmOff}.Pointer(), text)
 }
 
-// judge decides about a removal. Facts are looked up where it takes any, so that an ordinary eviction costs no more than the read of its pod.
+// judge decides about a removal. Facts are looked up only if the decision takes any, so that an ordinary eviction costs no more than the read of its pod.
 func (e *Engine) judge(ctx context.Context, r *guard.Request) (Removal, error) {
 	removal := Removal{Request: *r}
 	if d := guard.ByItself(*r, e.Now()); d != nil {
@@ -175,14 +174,14 @@ func (e *Engine) judge(ctx context.Context, r *guard.Request) (Removal, error) {
 	return removal, nil
 }
 
-// tell counts a removal that was judged, and tells of it in Events.
+// tell reports a removal that was judged in metrics and Events.
 func (e *Engine) tell(req admission.Request, r Removal) Decision {
 	e.Metrics.removal(req, r)
 	e.Events.removal(req, r)
 	return r.decision()
 }
 
-// removalRequest recognises the road. nil: the request is on none of them.
+// removalRequest finds the road that a request is on; nil: it is on none, and removes nothing.
 func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*guard.Request, error) {
 	r := &guard.Request{User: req.UserInfo}
 	what := fmt.Sprintf("%s %s/%s", req.Operation, req.Resource.Resource, req.SubResource)
@@ -223,7 +222,7 @@ func (e *Engine) removalRequest(ctx context.Context, req admission.Request) (*gu
 	return nil, fmt.Errorf("%s is no removal that Podgrace judges: check the rules of the webhook configuration", what)
 }
 
-// nodeUpdate recognises the roads that an update of a node can be on.
+// nodeUpdate finds the road that an update of a node is on.
 func nodeUpdate(req admission.Request, r *guard.Request) (*guard.Request, error) {
 	var now *corev1.Node
 	if err := errors.Join(decodeNode(req.OldObject.Raw, "old object", &r.Node), decodeNew(req, &now)); err != nil {
@@ -240,7 +239,7 @@ func nodeUpdate(req admission.Request, r *guard.Request) (*guard.Request, error)
 	return r, nil
 }
 
-// updateRequest recognises the roads that an update of a pod can be on.
+// updateRequest finds the road that an update of a pod is on.
 func updateRequest(req admission.Request, r *guard.Request) (*guard.Request, error) {
 	var now *corev1.Pod
 	if err := errors.Join(decodeOld(req, &r.Pod), decodeNew(req, &now)); err != nil {
@@ -266,7 +265,7 @@ func outOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// errLookup is for what the review does not have and the API server did not give.
+// errLookup is wrapped where the pod of an eviction, which the review does not have, could not be read.
 var errLookup = errors.New("look up the pod of the eviction")
 
 // decodeEviction reads the options of the eviction (policy/v1 and v1beta1 have the same fields) and looks the pod up: the
@@ -291,7 +290,7 @@ func decodeOld[T any](req admission.Request, into **T) error {
 	return decode(req.OldObject.Raw, "old object", into)
 }
 
-// decodeNode reads the node that a request is about. One without a name is nobody's: what runs on it can't be known.
+// decodeNode decodes the node of a request. It must have a name, by which its pods are found.
 func decodeNode(raw []byte, what string, node **corev1.Node) error {
 	if err := decode(raw, what, node); err != nil {
 		return err

@@ -625,7 +625,7 @@ func TestMutateNodes(t *testing.T) {
 		}
 	}
 	unknownLease := interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-		if _, is := into.(*coordinationv1.Lease); is {
+		if _, ok := into.(*coordinationv1.Lease); ok {
 			return errors.New("timeout")
 		}
 		return c.Get(ctx, key, into, options...)
@@ -811,7 +811,7 @@ func TestBoundWhileTheNodeIsJudged(t *testing.T) {
 			looks := 0
 			live := interceptor.NewClient(silentCluster(dbPod(stateless)), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				err := c.List(ctx, list, options...)
-				if pods, is := list.(*corev1.PodList); is {
+				if pods, ok := list.(*corev1.PodList); ok {
 					if looks++; looks == 2 || tc.every {
 						late := dbPod()
 						late.Name, late.UID = fmt.Sprintf("late-%d", looks-1), types.UID(fmt.Sprint(looks))
@@ -932,7 +932,7 @@ func TestMutateEvictions(t *testing.T) {
 // holding is what a live read finds, with a pod that no finalizer holds: the fake API server keeps no such pod.
 func holding(pod *corev1.Pod) client.Reader {
 	return interceptor.NewClient(silentCluster(), interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
-		if p, is := into.(*corev1.Pod); is && key == client.ObjectKeyFromObject(pod) {
+		if p, ok := into.(*corev1.Pod); ok && key == client.ObjectKeyFromObject(pod) {
 			pod.DeepCopyInto(p)
 			return nil
 		}
@@ -1111,7 +1111,7 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 				missed = 1
 			}
 			if diff := testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP podgrace_reviews_missed_total Requests that this replica let pass because it could not judge them, by the path that was asked: it was not ready, or could not look something up. Calls that never reached it are not among them.
+# HELP podgrace_reviews_missed_total Admission requests that this replica allowed without judging them, by path: its informers had not synced, or a lookup failed. Requests that never reached a replica are not counted.
 # TYPE podgrace_reviews_missed_total counter
 podgrace_reviews_missed_total{path="/mutate-evictions"} %d
 podgrace_reviews_missed_total{path="/mutate-pods"} 0
@@ -1170,7 +1170,7 @@ func TestRemovalIsTold(t *testing.T) {
 		webhook.Handler(e.ValidateRemoval).Handle(t.Context(), req)
 	}
 	const metric = `
-# HELP podgrace_removals_total Removals judged, by road, verdict and the reason of the verdict. Dry runs are not counted.
+# HELP podgrace_removals_total Removals judged, by road (the kind of request: delete, eviction, status, finalizer, node, out-of-service, volume-attachment), verdict and reason. Dry runs are not counted.
 # TYPE podgrace_removals_total counter
 podgrace_removals_total{reason="Confirmed",road="delete",verdict="Allow"} 1
 podgrace_removals_total{reason="Finished",road="delete",verdict="Allow"} 1

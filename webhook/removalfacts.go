@@ -21,12 +21,11 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// factsTimeout bounds all reads of one review together, so that the person still reads our words, about what is not known,
-// and not the API server's about a call that took too long.
+// factsTimeout bounds all reads of one review together, so that there is time to answer what could not be read, before the API server's own timeout.
 const factsTimeout = 3 * time.Second
 
-// Fences gives the receipts of fences for a pod or for the node that it is on; pod is nil where a node is judged. An error
-// means that there may be receipts which could not be read: the removal is then judged without them.
+// Fences returns the receipts of fences for a pod, or for the node that it is on; pod is nil where a node is judged. An error means that receipts could
+// not be read: the removal is then judged without them.
 type Fences interface {
 	Receipts(ctx context.Context, pod *corev1.Pod, node string) ([]guard.Fence, error)
 }
@@ -63,9 +62,9 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 	return facts
 }
 
-// currentPolicies reads the policies live and says what they guard: what a replica lets pass because its informer is behind
-// would be stored, and the next replica could not refuse it any more. Where they can't be read the informer's hold, if they
-// refuse; else they are unknown.
+// currentPolicies reads the policies live and sets what they say about this removal: a removal that a replica allowed because its informer was stale would be
+// stored, and no other replica could refuse it any more. If they can't be read, the informer's policies count if they deny; otherwise
+// the policies are unknown.
 func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *guard.Request) policy.Policies {
 	policies := e.Policies.Policies()
 	if e.LivePolicies != nil {
@@ -82,10 +81,10 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 	return policies
 }
 
-// guarding returns what guards the object: nodes and volume attachments, which are of no namespace, by all policies
-// that there are. What the attach-detach controller does of itself is judged by those of the volume's claim: elsewhere it goes on as without us.
+// guarding returns what the policies say about the removal: for Nodes and VolumeAttachments, which have no namespace, those of all namespaces. A detach by the
+// attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
-	if namespace, _, is := strings.Cut(facts.Volume.Claim, "/"); is {
+	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
 		return policies.Removal(e.Lookup.current().Namespace(ctx, namespace), e.Namespace)
 	}
 	switch r.Road {
@@ -118,15 +117,15 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies policy.P
 	}
 }
 
-// looks is how often the pods of a node are listed: one can be bound to it while the claims of the others are read.
+// looks is how often the pods of a node are listed at most, until a list has no new ones: a pod can be bound to it while the claims of others are read.
 const looks = 3
 
-// addProtected adds those that are protected. It is false where there was not enough time.
+// addProtected adds the pods that are protected; false: the context ended before all were looked at.
 func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies policy.Policies, lookup *Lookup, guarding map[string]policy.Removal) bool {
 	for i := range pods {
 		p := &pods[i]
-		pol, known := guarding[p.Namespace]
-		if !known {
+		pol, ok := guarding[p.Namespace]
+		if !ok {
 			pol = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
 			guarding[p.Namespace] = pol
 		}
@@ -161,7 +160,7 @@ func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Nod
 	}
 	lease, err := l.lease(ctx, name)
 	if err != nil {
-		// Without the lease the node may have been heard of a moment ago: nothing is known.
+		// Without the lease it is unknown when the node was last heard of.
 		return guard.Node{Name: name, State: guard.NodeUnknown}
 	}
 	return guard.NodeOf(&n, lease, now)
@@ -182,7 +181,7 @@ func (l *Lookup) lease(ctx context.Context, node string) (*coordinationv1.Lease,
 	return &lease, nil
 }
 
-// volume reads the PersistentVolume of an attachment live. One that stands in a pod itself has none.
+// volume reads the PersistentVolume of an attachment live. An inline volume has none.
 func (l *Lookup) volume(ctx context.Context, attachment *storagev1.VolumeAttachment) guard.Volume {
 	name := attachment.Spec.Source.PersistentVolumeName
 	if l.Live == nil || name == nil {

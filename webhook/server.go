@@ -40,8 +40,8 @@ func (e *Engine) Register(mux interface {
 	register(PathAnswers, admission.HandlerFunc(e.Answers))
 }
 
-// logAs names the path and nothing of the request: a logger with the request's values would be made for every request. The
-// server asks for a logger three times a request, so that even this one is made once.
+// logAs returns a log constructor that adds the path and no values of the request: controller-runtime calls it three times a request, so that the logger is made
+// only once.
 func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
 	var once sync.Once
 	var named logr.Logger
@@ -55,7 +55,7 @@ func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
 // for them, and turns ready.
 type Readiness struct {
 	Cache cache.Cache
-	// Followed says whether what is kept by events knows what existed: the policies, compiled, and the nodes.
+	// Followed says whether the stores that are kept by events (policies, nodes, exceptions) have synced.
 	Followed func() bool
 
 	ready atomic.Bool

@@ -28,10 +28,10 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// statusOwner owns the status of PodPolicies.
+// statusOwner is the field manager of the status of PodPolicies and PolicyExceptions.
 const statusOwner = client.FieldOwner("podgrace-status")
 
-// PolicyStatus tells in each PodPolicy's status whether it can be applied. It is the leader's.
+// PolicyStatus reports in the status of each PodPolicy whether it can be applied. The leader runs it.
 type PolicyStatus struct {
 	Client client.Client
 	Lookup *Lookup
@@ -64,7 +64,7 @@ func (s *PolicyStatus) SetUp(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile writes the status of every policy that differs from what is true.
+// Reconcile writes the status of every policy where it is stale.
 func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	var list v1alpha1.PodPolicyList
 	if err := s.Client.List(ctx, &list); err != nil {
@@ -98,7 +98,7 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
-// tellCompiled says in a status what the API server judges by itself. It returns false where that is not known yet.
+// tellCompiled sets the condition Compiled in a status. It returns false where it is not known yet.
 func (s *PolicyStatus) tellCompiled(p *v1alpha1.PodPolicy, status *v1alpha1.PodPolicyStatus) bool {
 	if s.Limits == nil {
 		return true
@@ -110,7 +110,7 @@ func (s *PolicyStatus) tellCompiled(p *v1alpha1.PodPolicy, status *v1alpha1.PodP
 	return known
 }
 
-// unknownFields are fields of policies that the API server has stored and this program would drop without a word.
+// unknownFields are fields of stored policies that this version does not know, and would ignore silently.
 func (s *PolicyStatus) unknownFields(ctx context.Context) (map[types.UID][]string, error) {
 	if s.Live == nil {
 		return nil, nil
@@ -139,7 +139,7 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 	}
 	var paths []string
 	for _, e := range strict {
-		if field, is := errors.AsType[json.FieldError](e); is {
+		if field, ok := errors.AsType[json.FieldError](e); ok {
 			paths = append(paths, field.FieldPath())
 		}
 	}
@@ -147,7 +147,7 @@ func unknownFieldsOf(policy *unstructured.Unstructured) []string {
 	return paths
 }
 
-// statuses returns what is true of each policy.
+// statuses returns what the status of each policy should be.
 func (s *PolicyStatus) statuses(policies []v1alpha1.PodPolicy, facts defaulting.Facts) []v1alpha1.PodPolicyStatus {
 	compiled := make([]*policy.Policy, len(policies))
 	wrong := make([]error, len(policies))

@@ -16,8 +16,8 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// ValidateWorkloads decides about /validate-workloads. It never refuses: it warns the person who applies a workload about what
-// its pods will meet, which otherwise only the events of a controller would tell.
+// ValidateWorkloads decides about /validate-workloads. It never refuses: it warns the person who applies a workload if its
+// pods will be refused or changed against a limit, which would otherwise be seen in the Events of its controller only.
 func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) (Decision, error) {
 	const otherwise = "this workload was not checked"
 	workload := newWorkload(req.Kind.Group, req.Kind.Kind)
@@ -40,7 +40,7 @@ func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) (
 	return Decision{Result: result}, nil
 }
 
-// foresee says as warnings what the pods of a workload will meet at their creation.
+// foresee returns what will be decided about the pods of a workload at their creation, as warnings.
 func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime.Object) (defaulting.Result, error) {
 	var none defaulting.Result
 	template, err := defaulting.PodOf(workload)

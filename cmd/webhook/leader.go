@@ -62,7 +62,7 @@ func (l *leader) Start(ctx context.Context) error {
 		if l.clock.Since(began) > retry.Cap {
 			backoff = retry // it had worked
 		}
-		l.log.Error(err, "the leader's controllers ended; they are started anew")
+		l.log.Error(err, "leader's controllers ended; restarting them")
 		select {
 		case <-ctx.Done():
 		case <-l.clock.After(backoff.Step()):

@@ -264,7 +264,7 @@ func exceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webho
 		return nil, setUpError(err)
 	}
 	if !known {
-		log.Info("the CustomResourceDefinition policyexceptions.podgrace.dev is not there, so that no exception is in force until it is and this program is started anew (kubectl apply --server-side -k deploy/crds)")
+		log.Info("CustomResourceDefinition policyexceptions.podgrace.dev is not installed: no exception is in force until it is and the webhook is restarted (kubectl apply --server-side -k deploy/crds)")
 		return nil, nil
 	}
 	store := webhook.NewExceptionStore(clock.RealClock{}, log)

@@ -34,27 +34,27 @@ const (
 	ZeroGrace      Limit = "removal.zeroGrace"
 )
 
-// Cluster is what of the cluster is baked in.
+// Cluster has the values of the cluster that are baked in.
 type Cluster struct {
 	// Namespace that Podgrace runs in.
 	Namespace string
-	// ServiceAccount there without whose right the limits are not in force: they end with the namespace.
+	// ServiceAccount in that namespace, whose right keeps the limits in force, so that they end with the namespace.
 	ServiceAccount string
-	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for the words; empty: none.
+	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for messages; empty: none.
 	GlobalDefault string
 	// Exceptions in force. Each ends by itself, at its time.
 	Exceptions policy.Exceptions
 }
 
-// Left is a limit that stays the webhook's alone, and why.
+// Left is a limit that is left to the webhook, and why.
 type Left struct {
 	Limit Limit
-	// Of is for what alone it stays the webhook's; empty: all of it does.
+	// Of says for which pods the limit is left to the webhook; empty: for all.
 	Of  string
 	Why string
 }
 
-// Verdict says what of a policy was compiled.
+// Verdict says which limits of a policy were compiled.
 type Verdict struct {
 	Compiled []Limit
 	Left     []Left
@@ -73,7 +73,7 @@ func (v Verdict) Extent() string {
 	return v1alpha1.ReasonPartly
 }
 
-// Message says the same to a person.
+// Message is the condition's message.
 func (v Verdict) Message() string {
 	var parts []string
 	if len(v.Compiled) > 0 {
@@ -93,7 +93,7 @@ func join(limits []Limit) string {
 	return strings.Join(names, ", ")
 }
 
-// Compiled is what policies become.
+// Compiled is the outcome of Compile.
 type Compiled struct {
 	// Policy and Binding are nil where nothing was compiled.
 	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
@@ -102,7 +102,7 @@ type Compiled struct {
 	Verdicts map[string]Verdict
 }
 
-// Compile makes what the API server judges by itself. Where all of it would cost the API server too much, policies are left out that make it so.
+// Compile compiles the limits of policies. If the result would exceed the API server's cost budget, the policies that cause it are left to the webhook.
 func Compile(policies policy.Policies, cluster Cluster) Compiled {
 	all := map[string]bool{}
 	for _, p := range policies {
@@ -131,8 +131,8 @@ func Compile(policies policy.Policies, cluster Cluster) Compiled {
 	return compiled
 }
 
-// fit offers all of a list to take, which takes what it is given as a whole or not at all: what does not fit is offered by halves, the first half
-// first, so that few questions find the few that do not.
+// fit passes a list to take, which accepts it as a whole or not at all. A list that is not accepted is split in halves, the first half first, so that few
+// calls find the few elements that do not fit.
 func fit(list policy.Policies, take func(policy.Policies) bool) {
 	if len(list) == 0 || take(list) || len(list) == 1 {
 		return
@@ -146,20 +146,21 @@ func fit(list policy.Policies, take func(policy.Policies) bool) {
 type subject struct {
 	*policy.Policy
 	index int // among all policies
-	// holds is true in CEL for the pods that it is for; empty: for all.
+	// holds is the CEL expression that is true for the pods that the policy is for; empty: for all.
 	holds string
-	// may is true for those that it may be for, since not all owners of a pod are looked at; empty: for all.
+	// may is the one that is true for the pods that it may be for, since not all owners of a pod are looked at; empty: for all.
 	may string
 	// condition: holds may fail to evaluate.
 	condition bool
 	// variables that say so: those of its conditions, and one for all.
 	variables []admissionregistrationv1.Variable
-	// why it is not known to CEL which pods it is for; empty: it is.
+	// why CEL can't say which pods the policy is for; empty: it can.
 	why  string
 	left map[Limit]string
-	// lifted is true in CEL for the pods for which an exception lifts a limit; a limit that is not there is lifted for none.
+	// lifted are expressions by limit, true for the pods for which an exception lifts it; a limit that is missing is lifted for none.
 	lifted map[v1alpha1.LiftedLimit]string
-	// apart are the namespaces for whose pods it is not known to CEL which limits are lifted, and perhaps is true for them; empty: there are none.
+	// apart are the namespaces whose exceptions are not compiled, so that the policy's limits are left to the webhook there; perhaps is the expression that is true
+	// for them. Empty: there are none.
 	apart   []string
 	perhaps string
 }
@@ -287,7 +288,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				MatchPolicy:    new(admissionregistrationv1.Equivalent),
 				ObjectSelector: &metav1.LabelSelector{},
 				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.NeverMatched(b.cluster.Namespace)},
+					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.ExemptNamespaces(b.cluster.Namespace)},
 				}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,55 +16,12 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
-
-type option func(*v1alpha1.PodPolicySpec)
-
-func podPolicy(name string, options ...option) *v1alpha1.PodPolicy {
-	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for _, o := range options {
-		o(&p.Spec)
-	}
-	return p
-}
-
-func grace(s *v1alpha1.PodPolicySpec) *v1alpha1.GracePeriodSection {
-	if s.GracePeriod == nil {
-		s.GracePeriod = &v1alpha1.GracePeriodSection{}
-	}
-	return s.GracePeriod
-}
-
-func least(n int64) option { return func(s *v1alpha1.PodPolicySpec) { grace(s).MinSeconds = &n } }
-func most(n int64) option  { return func(s *v1alpha1.PodPolicySpec) { grace(s).MaxSeconds = &n } }
-func margin(n int64) option {
-	return func(s *v1alpha1.PodPolicySpec) { grace(s).PreStopMarginSeconds = &n }
-}
-
-func allows(names ...string) option {
-	return func(s *v1alpha1.PodPolicySpec) { s.Priority = &v1alpha1.PrioritySection{AllowedClassNames: names} }
-}
-
-func ownedBy(kinds ...v1alpha1.OwnerKind) option {
-	return func(s *v1alpha1.PodPolicySpec) { s.Match = &v1alpha1.PodMatch{OwnerKinds: kinds} }
-}
-
-func where(expressions ...string) option {
-	return func(s *v1alpha1.PodPolicySpec) {
-		s.Match = &v1alpha1.PodMatch{}
-		for i, e := range expressions {
-			s.Match.MatchConditions = append(s.Match.MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: e})
-		}
-	}
-}
-
-func protects(p v1alpha1.Protection, zero v1alpha1.ZeroGraceAction) option {
-	return func(s *v1alpha1.PodPolicySpec) { s.Removal = &v1alpha1.RemovalSection{Protect: p, ZeroGrace: zero} }
-}
 
 func worldOf(t *testing.T, policies ...*v1alpha1.PodPolicy) world {
 	t.Helper()
-	w := world{policies: compile(t, policies...)}
+	w := world{policies: Compile(t, policies...)}
 	w.compiled = limits.Compile(w.policies, here)
 	if w.compiled.Policy != nil {
 		w.server = serverOf(t, w.compiled)
@@ -86,21 +42,21 @@ func TestVerdicts(t *testing.T) {
 		policies []*v1alpha1.PodPolicy
 		want     map[string]string
 	}{
-		"no limits":       {[]*v1alpha1.PodPolicy{podPolicy("a"), podPolicy("b", protects(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))}, map[string]string{}},
-		"all that can be": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), protects(v1alpha1.ProtectAll, ""))}, map[string]string{"a": "Full: the API server judges priority.allowedClassNames, removal.zeroGrace by itself"}},
-		"a maximum": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), most(10))},
+		"no limits":       {[]*v1alpha1.PodPolicy{PodPolicy("a"), PodPolicy("b", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))}, map[string]string{}},
+		"all that can be": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), ZeroGrace(v1alpha1.ProtectAll, ""))}, map[string]string{"a": "Full: the API server judges priority.allowedClassNames, removal.zeroGrace by itself"}},
+		"a maximum": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), MaxGrace(10))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames, gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers holds by the webhook alone: to look at more would cost the API server too much"}},
-		"a margin": {[]*v1alpha1.PodPolicy{podPolicy("a", margin(10))},
+		"a margin": {[]*v1alpha1.PodPolicy{PodPolicy("a", Margin(10))},
 			map[string]string{"a": "Partly: the API server judges gracePeriod by itself; gracePeriod for the hooks and probes of a pod with more than 256 containers, and for a preStop command of more than 256 characters, holds by the webhook alone: to look at more would cost the API server too much"}},
-		"claims": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), protects(v1alpha1.ProtectStateful, ""))},
+		"claims": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), ZeroGrace(v1alpha1.ProtectStateful, ""))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; removal.zeroGrace holds by the webhook alone: which pods are protected depends on their claims, which the API server does not look at (protect: All does not)"}},
-		"owners": {[]*v1alpha1.PodPolicy{podPolicy("a", allows("x"), ownedBy("Job"))},
+		"owners": {[]*v1alpha1.PodPolicy{PodPolicy("a", Allows("x"), ForOwners("Job"))},
 			map[string]string{"a": "Partly: the API server judges priority.allowedClassNames by itself; priority.allowedClassNames for a pod with more than 256 ownerReferences holds by the webhook alone: to look at more would cost the API server too much"}},
-		"a condition":         {[]*v1alpha1.PodPolicy{podPolicy("a", least(10), where("object.metadata.labels['app'] == 'web'"))}, map[string]string{"a": minimum}},
-		"one that reads more": {[]*v1alpha1.PodPolicy{podPolicy("a", least(10), where("object.status.phase == ''"))}, map[string]string{"a": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field status, which may not be the same to the API server"}},
-		"a minimum that may lift a maximum": {[]*v1alpha1.PodPolicy{podPolicy("a", most(30)), podPolicy("b", least(40), where("true")), podPolicy("c", least(40))},
+		"a condition":         {[]*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(10), Where("object.metadata.labels['app'] == 'web'"))}, map[string]string{"a": minimum}},
+		"one that reads more": {[]*v1alpha1.PodPolicy{PodPolicy("a", MinGrace(10), Where("object.status.phase == ''"))}, map[string]string{"a": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field status, which may not be the same to the API server"}},
+		"a minimum that may lift a maximum": {[]*v1alpha1.PodPolicy{PodPolicy("a", MaxGrace(30)), PodPolicy("b", MinGrace(40), Where("true")), PodPolicy("c", MinGrace(40))},
 			map[string]string{"a": "No: gracePeriod holds by the webhook alone: its maximum is below the minimum of PodPolicy b, " + unsure, "b": minimum, "c": minimum}},
-		"a maximum that may limit a margin": {[]*v1alpha1.PodPolicy{podPolicy("a", margin(5)), podPolicy("b", most(40), where("object.kind == 'Pod'"))},
+		"a maximum that may limit a margin": {[]*v1alpha1.PodPolicy{PodPolicy("a", Margin(5)), PodPolicy("b", MaxGrace(40), Where("object.kind == 'Pod'"))},
 			map[string]string{"a": "No: gracePeriod holds by the webhook alone: the maximum of PodPolicy b limits what preStop may need, " + unsure,
 				"b": "No: gracePeriod holds by the webhook alone: match condition c0 reads the field kind, which may not be the same to the API server"}},
 	} {
@@ -124,11 +80,11 @@ func TestConditionThatFails(t *testing.T) {
 		class  string
 		says   string
 	}{
-		"within":       {podPolicy("a", allows("high"), where(fails)), "high", ""},
-		"beyond":       {podPolicy("a", allows("high"), where(fails)), "low", "resulted in error"},
-		"another not":  {podPolicy("a", allows("high"), where(fails, "request.userInfo.username == 'joe'")), "low", ""},
-		"not, another": {podPolicy("a", allows("high"), where("request.userInfo.username == 'joe'", fails)), "low", ""},
-		"another is":   {podPolicy("a", allows("high"), where("request.userInfo.username == 'jane'", fails)), "low", "resulted in error"},
+		"within":       {PodPolicy("a", Allows("high"), Where(fails)), "high", ""},
+		"beyond":       {PodPolicy("a", Allows("high"), Where(fails)), "low", "resulted in error"},
+		"another not":  {PodPolicy("a", Allows("high"), Where(fails, "request.userInfo.username == 'joe'")), "low", ""},
+		"not, another": {PodPolicy("a", Allows("high"), Where("request.userInfo.username == 'joe'", fails)), "low", ""},
+		"another is":   {PodPolicy("a", Allows("high"), Where("request.userInfo.username == 'jane'", fails)), "low", "resulted in error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := worldOf(t, tc.policy)
@@ -147,7 +103,7 @@ func TestConditionThatFails(t *testing.T) {
 
 // The largest pods cost the API server no more than it grants, and are let go where the webhook lets them go.
 func TestLargePods(t *testing.T) {
-	w := worldOf(t, podPolicy("a", least(10), most(600), margin(5), allows("high"), protects(v1alpha1.ProtectAll, "")), podPolicy("b", least(20), most(500), margin(7)))
+	w := worldOf(t, PodPolicy("a", MinGrace(10), MaxGrace(600), Margin(5), Allows("high"), ZeroGrace(v1alpha1.ProtectAll, "")), PodPolicy("b", MinGrace(20), MaxGrace(500), Margin(7)))
 	hook := func(script string) *corev1.Lifecycle {
 		return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", script}}}}
 	}
@@ -188,7 +144,7 @@ func TestLargePods(t *testing.T) {
 
 // Where it is not known whose pod it is, a bound of a policy that may be for it lifts another's.
 func TestManyOwners(t *testing.T) {
-	w := worldOf(t, podPolicy("a", most(30)), podPolicy("b", least(40), ownedBy("Job")), podPolicy("c", margin(20)), podPolicy("d", most(35), ownedBy("Job")))
+	w := worldOf(t, PodPolicy("a", MaxGrace(30)), PodPolicy("b", MinGrace(40), ForOwners("Job")), PodPolicy("c", Margin(20)), PodPolicy("d", MaxGrace(35), ForOwners("Job")))
 	w.request.Pod.OwnerReferences = append(make([]metav1.OwnerReference, limits.MaxItems), metav1.OwnerReference{Kind: "Job", Controller: new(true)})
 	w.request.Pod.Spec.TerminationGracePeriodSeconds = new(int64(40))
 	if _, words, _ := w.validate(); words != "" {
@@ -203,7 +159,7 @@ func TestManyOwners(t *testing.T) {
 func TestTooDear(t *testing.T) {
 	var policies []*v1alpha1.PodPolicy
 	for i := range 30 {
-		policies = append(policies, podPolicy(fmt.Sprintf("p%02d", i), least(10), where(`object.metadata.?annotations[?'a'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`)))
+		policies = append(policies, PodPolicy(fmt.Sprintf("p%02d", i), MinGrace(10), Where(`object.metadata.?annotations[?'a'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`)))
 	}
 	c := worldOf(t, policies...).compiled
 	compiled := 0
@@ -227,7 +183,7 @@ func TestOnlyTheDearIsLeftOut(t *testing.T) {
 	for i := range dear {
 		dear[i] = fmt.Sprintf(`object.metadata.?annotations[?'a%d'].orValue('').matches('^(a|b|c|d|e|f|g)+(a|b|c|d|e|f|g)+$')`, i)
 	}
-	c := worldOf(t, podPolicy("a", least(10)), podPolicy("b", least(20), where(dear...)), podPolicy("c", least(30)), podPolicy("d", allows("x"), where(dear...)), podPolicy("e", allows("x"))).compiled
+	c := worldOf(t, PodPolicy("a", MinGrace(10)), PodPolicy("b", MinGrace(20), Where(dear...)), PodPolicy("c", MinGrace(30)), PodPolicy("d", Allows("x"), Where(dear...)), PodPolicy("e", Allows("x"))).compiled
 	for name, v := range c.Verdicts {
 		if want := map[string]string{"b": "No", "d": "No", "e": "Full"}[name]; v.Extent() != cmp.Or(want, "Partly") {
 			t.Errorf("%s: %s: %s", name, v.Extent(), v.Message())
@@ -242,7 +198,7 @@ func exceptions(t *testing.T, namespaces, each int, lifts ...v1alpha1.LiftedLimi
 	for n := range namespaces {
 		for i := range each {
 			x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("namespace-%d", n), Name: fmt.Sprintf("x%d", i), Generation: 1}, Spec: v1alpha1.PolicyExceptionSpec{
-				Policy: "a", Limits: lifts, Until: noon.Add(time.Hour).Format(time.RFC3339), PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d-%d", n, i)})}}
+				Policy: "a", Limits: lifts, Until: Noon.Add(time.Hour).Format(time.RFC3339), PodSelector: v1alpha1.SetAsLabelSelector(map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d-%d", n, i)})}}
 			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: 1}
 			compiled, err := policy.CompileException(x)
 			if err != nil {
@@ -269,7 +225,7 @@ func TestManyExceptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := worldOf(t, podPolicy("a", least(10), allows("x")), podPolicy("b", most(100)), podPolicy("c", allows("x", "y")))
+			w := worldOf(t, PodPolicy("a", MinGrace(10), Allows("x")), PodPolicy("b", MaxGrace(100)), PodPolicy("c", Allows("x", "y")))
 			w.exceptions = slices.Concat(exceptions(t, tc.namespaces, tc.each, v1alpha1.LiftMinSeconds), exceptions(t, tc.namespaces+1, tc.also, v1alpha1.LiftMinSeconds)[tc.namespaces*tc.also:])
 			cluster := here
 			cluster.Exceptions = w.exceptions
@@ -284,7 +240,7 @@ func TestManyExceptions(t *testing.T) {
 					t.Errorf("%s: %s: %s", p, v.Extent(), v.Message())
 				}
 			}
-			w.request.Pod.Spec.TerminationGracePeriodSeconds, w.request.Pod.CreationTimestamp = new(int64(5)), metav1.NewTime(noon)
+			w.request.Pod.Spec.TerminationGracePeriodSeconds, w.request.Pod.CreationTimestamp = new(int64(5)), metav1.NewTime(Noon)
 			for _, at := range []struct{ namespace, app string }{{"namespace-0", "app-0-0"}, {"namespace-2", "app-2-0"}, {"namespace-2", "app-1-0"}, {"shop", "app-0-0"}} {
 				w.request.Namespace.Name, w.request.Pod.Namespace, w.request.Pod.Labels = at.namespace, at.namespace, map[string]string{"app.kubernetes.io/name": at.app}
 				w.request.Namespace.Exceptions = slices.DeleteFunc(slices.Clone(w.exceptions), func(x *policy.Exception) bool { return x.Namespace != at.namespace })
@@ -305,7 +261,7 @@ func TestManyExceptions(t *testing.T) {
 func TestManyPolicies(t *testing.T) {
 	var policies []*v1alpha1.PodPolicy
 	for i := range 50 {
-		p := podPolicy(fmt.Sprintf("p%03d", i), least(int64(i)), most(int64(600-i)), margin(5), allows("a", "b", fmt.Sprint(i)))
+		p := PodPolicy(fmt.Sprintf("p%03d", i), MinGrace(int64(i)), MaxGrace(int64(600-i)), Margin(5), Allows("a", "b", fmt.Sprint(i)))
 		p.Spec.Match = &v1alpha1.PodMatch{NamespaceSelector: v1alpha1.SetAsLabelSelector(map[string]string{"team": fmt.Sprint(i), "stage": "live"})}
 		policies = append(policies, p)
 	}

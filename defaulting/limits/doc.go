@@ -1,15 +1,15 @@
-// Package limits makes of the limits of PodPolicies one ValidatingAdmissionPolicy, which the API server judges by itself, so that they hold
-// while the webhook is away. It is pure: policies go in, and the objects come out, with what of each policy was compiled and why not all.
+// Package limits compiles the limits of PodPolicies into one ValidatingAdmissionPolicy, which the API server evaluates in-process, so that they hold
+// while the webhook is away. It is pure: policies go in, the objects come out, and with them which limits of each policy were compiled, and why others were not.
 //
-// The rule is soundness: what is compiled never refuses a pod that defaulting.Validate lets go. A limit that can't be said exactly in CEL is left
-// out as a whole, and stays the webhook's alone. There are no parameters: constants are baked in, so that the API server waits for nothing
-// before it judges (kubernetes/kubernetes#122658, #141367). Nothing that changes pods is ever made (#142181).
+// The rule is soundness: the compiled policy never refuses a pod that defaulting.Validate allows. A limit that can't be expressed exactly in CEL is left
+// to the webhook as a whole. There are no parameters: constants are baked in, so that the API server waits for no informer of parameters
+// (kubernetes/kubernetes#122658, #141367). No MutatingAdmissionPolicy is made (#142181).
 //
-// The validating webhook is called for every pod all the same. A match condition of it that says where the limits make the call needless can't be
-// sound: an API server has webhook configurations and admission policies from two watches, either may be behind for as long as it likes, and nobody
-// is told by which version it judges. So nobody can know when a condition may be in force that relies on a policy which has changed. And the
-// call does more than limits: it holds each pod's priority against its class, and what Podgrace recorded in it against the policies.
+// The validating webhook is called for every pod all the same. A match condition that skips the call where the limits make it needless can't be
+// sound: an API server gets webhook configurations and admission policies by two watches, either may be stale, and nothing tells which version it
+// evaluates. So it is unknown when a condition could rely on a policy that has changed. And the
+// webhook checks more than limits: the pod's priority against its class, and what Podgrace recorded in the pod against the policies.
 //
-// CEL's || absorbs an error beside what is true. So each limit stands before the conditions of its policy, "within || !matches": a condition
-// that can't be evaluated leaves alone a pod that is within the limit, and refuses another, which is what the webhook does.
+// CEL's || absorbs an error if the other side is true. So each limit comes before the conditions of its policy, "within || !matches": if a condition
+// fails to evaluate, a pod within the limit is allowed and another is refused, which is what the webhook does.
 package limits

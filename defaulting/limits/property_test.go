@@ -56,7 +56,7 @@ func agrees(t *rapid.T, w world, seen map[string]int) {
 	if len(left) > 0 && isBeyond(w.request.Pod) {
 		seen["beyond"]++
 	}
-	refused := slices.DeleteFunc(reasons, func(r string) bool { _, is := limitOf[r]; return !is })
+	refused := slices.DeleteFunc(reasons, func(r string) bool { _, ok := limitOf[r]; return !ok })
 	if len(denials) > 0 && len(refused) == 0 {
 		t.Fatalf("unsound: the webhook lets the pod go, the API server says %+v\n%s", denials, show(w))
 	}

@@ -97,7 +97,7 @@ func typeOf(e ast.Expr) (reflect.Type, error) {
 	case ast.LiteralKind:
 		return nil, nil
 	case ast.IdentKind:
-		if t, is := roots[e.AsIdent()]; is {
+		if t, ok := roots[e.AsIdent()]; ok {
 			return t, nil
 		}
 		return nil, errReads(e.AsIdent())

@@ -3,7 +3,6 @@ package limits_test
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -26,19 +25,12 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
-// TestMain lets rapid try 160 cases of thirty pods a property where -rapid.checks does not say otherwise, and keep no files of failures: the seed is in the
-// output.
-func TestMain(m *testing.M) {
-	for name, value := range map[string]string{"rapid.checks": "160", "rapid.nofailfile": "true"} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run())
-}
+// A case has thirty pods.
+func TestMain(m *testing.M) { os.Exit(Run(m, 160)) }
 
 var here = limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
 
@@ -61,17 +53,6 @@ type world struct {
 	compiled   limits.Compiled
 	server     *apiserver.Policies
 	request    policy.Request
-}
-
-func compile(t interface{ Fatal(...any) }, policies ...*v1alpha1.PodPolicy) policy.Policies {
-	all := make([]*policy.Policy, len(policies))
-	for i, p := range policies {
-		var err error
-		if all[i], err = policy.Compile(p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return policy.Sort(all)
 }
 
 // validate is what the webhook says of the pod's limits: its first words, or none; and whether a match condition failed.
@@ -137,21 +118,14 @@ func reviewOf(t interface{ Fatal(...any) }, req policy.Request, may apiserver.Au
 	}
 }
 
-func chance(t *rapid.T, what string) bool { return rapid.Bool().Draw(t, what) }
-
-// rarely is true in one of ten cases.
-func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 9 }
-
-func pick[T any](t *rapid.T, what string, from ...T) T { return rapid.SampledFrom(from).Draw(t, what) }
-
 // graces are few and close, so that limits and choices meet.
 var graces = rapid.OneOf(rapid.SampledFrom([]int64{0, 1, 10, 20, 29, 30, 30, 31, 40, 60}), rapid.Int64Range(0, 100))
 
 func drawWorld(t *rapid.T) world {
-	policies := compile(t, rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 1, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")...)
+	policies := Compile(t, rapid.SliceOfNDistinct(rapid.Custom(drawPolicy), 1, 5, func(p *v1alpha1.PodPolicy) string { return p.Name }).Draw(t, "policies")...)
 	w := world{policies: policies, exceptions: drawExceptions(t, policies)}
 	cluster := here
-	cluster.Exceptions = w.exceptions.InForce(noon)
+	cluster.Exceptions = w.exceptions.InForce(Noon)
 	w.compiled = limits.Compile(policies, cluster)
 	if w.compiled.Policy != nil {
 		w.server = serverOf(t, w.compiled)
@@ -162,28 +136,25 @@ func drawWorld(t *rapid.T) world {
 // podsEach are the pods that one world's policies judge: reading policies takes longer than judging pods.
 const podsEach = 30
 
-// noon is when the policies are compiled. Pods are created up to some seconds later, which is when exceptions end.
-var noon = time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
-
 // drawExceptions are some in which namespaces, selectors, ends and grants differ.
 func drawExceptions(t *rapid.T, policies policy.Policies) policy.Exceptions {
 	names := []string{"gone"}
 	for _, p := range policies {
 		names = append(names, p.Name, p.Name)
 	}
-	all := make([]*policy.Exception, pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
+	all := make([]*policy.Exception, Pick(t, "exceptions", 0, 0, 0, 1, 2, 4))
 	for i := range all {
-		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: pick(t, "namespace", "shop", "shop", "shop", "other"), Name: fmt.Sprintf("x%d", i), Generation: 2}}
+		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: Pick(t, "namespace", "shop", "shop", "shop", "other"), Name: fmt.Sprintf("x%d", i), Generation: 2}}
 		x.Spec = v1alpha1.PolicyExceptionSpec{
-			Policy: pick(t, "policy", names...), Reason: "r", Owner: "o", AllPods: true,
-			Until:  noon.Add(time.Duration(pick(t, "until", -1, 1, 2, 3600, 3600)) * time.Second).Format(time.RFC3339),
-			Limits: rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted"),
+			Policy: Pick(t, "policy", names...), Reason: "r", Owner: "o", AllPods: true,
+			Until:  Noon.Add(time.Duration(Pick(t, "until", -1, 1, 2, 3600, 3600)) * time.Second).Format(time.RFC3339),
+			Limits: rapid.SliceOfNDistinct(rapid.SampledFrom(Limits), 1, len(Limits), rapid.ID).Draw(t, "lifted"),
 		}
-		if chance(t, "some pods") {
+		if Chance(t, "some pods") {
 			x.Spec.PodSelector, x.Spec.AllPods = drawSelector(t, "excepted"), false
 		}
-		if !rarely(t, "not granted") {
-			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: pick[int64](t, "generation", 2, 2, 2, 2, 1)}
+		if !Rarely(t, "not granted") {
+			x.Status.Grant = &v1alpha1.Grant{By: "eve", Generation: Pick[int64](t, "generation", 2, 2, 2, 2, 1)}
 		}
 		compiled, err := policy.CompileException(x)
 		if err != nil {
@@ -191,7 +162,7 @@ func drawExceptions(t *rapid.T, policies policy.Policies) policy.Exceptions {
 		}
 		all[i] = compiled
 	}
-	if pick(t, "too many", false, false, false, false, false, true) {
+	if Pick(t, "too many", false, false, false, false, false, true) {
 		all = append(all, drawLarge(t, names)...)
 	}
 	return policy.SortExceptions(all)
@@ -199,12 +170,12 @@ func drawExceptions(t *rapid.T, policies policy.Policies) policy.Exceptions {
 
 // drawLarge are exceptions from one policy that are too many for the API server to look at, though each is as the schema allows.
 func drawLarge(t *rapid.T, policies []string) []*policy.Exception {
-	of, namespace, limits := pick(t, "policy", policies...), pick(t, "namespace", "shop", "other"), rapid.SliceOfNDistinct(rapid.SampledFrom(lifted), 1, len(lifted), rapid.ID).Draw(t, "lifted")
-	operator := pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn)
+	of, namespace, limits := Pick(t, "policy", policies...), Pick(t, "namespace", "shop", "other"), rapid.SliceOfNDistinct(rapid.SampledFrom(Limits), 1, len(Limits), rapid.ID).Draw(t, "lifted")
+	operator := Pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn)
 	all := make([]*policy.Exception, 3)
 	for i := range all {
 		x := &v1alpha1.PolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("large%d", i), Generation: 1}}
-		x.Spec = v1alpha1.PolicyExceptionSpec{Policy: of, Reason: "r", Owner: "o", Until: noon.Add(time.Hour).Format(time.RFC3339), Limits: limits, PodSelector: &v1alpha1.LabelSelector{}}
+		x.Spec = v1alpha1.PolicyExceptionSpec{Policy: of, Reason: "r", Owner: "o", Until: Noon.Add(time.Hour).Format(time.RFC3339), Limits: limits, PodSelector: &v1alpha1.LabelSelector{}}
 		for range 8 {
 			r := v1alpha1.LabelSelectorRequirement{Key: "app", Operator: operator}
 			for j := range 16 {
@@ -221,26 +192,24 @@ func drawLarge(t *rapid.T, policies []string) []*policy.Exception {
 	return all
 }
 
-var lifted = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
-
 // drawRequest is the creation of a pod at some moment, as the webhook's clock has it; the API server writes it in whole seconds.
 func (w world) drawRequest(t *rapid.T) policy.Request {
 	r := drawRequest(t)
-	now := noon.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "now")))
+	now := Noon.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "now")))
 	r.Pod.CreationTimestamp = metav1.NewTime(now)
 	r.Namespace.Exceptions = slices.DeleteFunc(w.exceptions.InForce(now), func(x *policy.Exception) bool { return x.Namespace != r.Namespace.Name })
 	return r
 }
 
 func drawRequest(t *rapid.T) policy.Request {
-	r := policy.Request{Pod: drawPod(t), DryRun: rarely(t, "dry run")}
+	r := policy.Request{Pod: drawPod(t), DryRun: Rarely(t, "dry run")}
 	r.Namespace = policy.Namespace{Name: "shop", Labels: drawLabels(t, "namespace ")}
-	if rarely(t, "another namespace") {
-		r.Namespace.Name = pick(t, "namespace", "kube-system", "podgrace-system")
+	if Rarely(t, "another namespace") {
+		r.Namespace.Name = Pick(t, "namespace", "kube-system", "podgrace-system")
 	}
 	r.Namespace.Labels[corev1.LabelMetadataName] = r.Namespace.Name
 	r.Pod.Namespace = r.Namespace.Name
-	r.User = pick(t, "user", authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated", "team"}},
+	r.User = Pick(t, "user", authenticationv1.UserInfo{Username: "jane", Groups: []string{"system:authenticated", "team"}},
 		authenticationv1.UserInfo{Username: "system:node:n1", Groups: []string{"system:nodes", "system:authenticated"}})
 	return r
 }
@@ -248,7 +217,7 @@ func drawRequest(t *rapid.T) policy.Request {
 func drawLabels(t *rapid.T, of string) map[string]string {
 	l := map[string]string{}
 	for key, values := range map[string][]string{"app": {"web", "db", ""}, "track": {"stable", "5", ""}} {
-		if v := pick(t, of+key, values...); v != "" {
+		if v := Pick(t, of+key, values...); v != "" {
 			l[key] = v
 		}
 	}
@@ -257,13 +226,13 @@ func drawLabels(t *rapid.T, of string) map[string]string {
 
 func drawSelector(t *rapid.T, of string) *v1alpha1.LabelSelector {
 	s := &v1alpha1.LabelSelector{}
-	if chance(t, of+" by label") {
+	if Chance(t, of+" by label") {
 		s.MatchLabels = map[string]v1alpha1.LabelValue{"app": "web"}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, of+" expressions") {
-		r := v1alpha1.LabelSelectorRequirement{Key: pick(t, "key", "app", "track", "none"), Operator: pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
+		r := v1alpha1.LabelSelectorRequirement{Key: Pick(t, "key", "app", "track", "none"), Operator: Pick(t, "operator", metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)}
 		if r.Operator == metav1.LabelSelectorOpIn || r.Operator == metav1.LabelSelectorOpNotIn {
-			r.Values = pick(t, "values", []string{"web"}, []string{"db", "stable"}, []string{"5"})
+			r.Values = Pick(t, "values", []string{"web"}, []string{"db", "stable"}, []string{"5"})
 		}
 		s.MatchExpressions = append(s.MatchExpressions, r)
 	}
@@ -280,32 +249,32 @@ var conditions = []string{
 }
 
 func drawPolicy(t *rapid.T) *v1alpha1.PodPolicy {
-	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: pick(t, "name", "a", "b", "c", "d", "e", "f")}}
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: Pick(t, "name", "a", "b", "c", "d", "e", "f")}}
 	s := &p.Spec
 	s.Weight = rapid.Int32Range(-1, 1).Draw(t, "weight")
-	if chance(t, "match") {
+	if Chance(t, "match") {
 		s.Match = &v1alpha1.PodMatch{}
-		if chance(t, "namespace selector") {
+		if Chance(t, "namespace selector") {
 			s.Match.NamespaceSelector = drawSelector(t, "namespaces")
 		}
 	}
-	if chance(t, "removal") {
-		s.Removal = &v1alpha1.RemovalSection{Protect: pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectAll, v1alpha1.ProtectStateful), ZeroGrace: pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
+	if Chance(t, "removal") {
+		s.Removal = &v1alpha1.RemovalSection{Protect: Pick(t, "protect", v1alpha1.ProtectAll, v1alpha1.ProtectAll, v1alpha1.ProtectStateful), ZeroGrace: Pick(t, "zeroGrace", v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
 	} else if s.Match != nil {
-		if chance(t, "pod selector") {
+		if Chance(t, "pod selector") {
 			s.Match.PodSelector = drawSelector(t, "pods")
 		}
-		if rarely(t, "owners") {
-			s.Match.OwnerKinds = pick(t, "kinds", []v1alpha1.OwnerKind{"None"}, []v1alpha1.OwnerKind{"ReplicaSet", "Job"})
+		if Rarely(t, "owners") {
+			s.Match.OwnerKinds = Pick(t, "kinds", []v1alpha1.OwnerKind{"None"}, []v1alpha1.OwnerKind{"ReplicaSet", "Job"})
 		}
-		for i := range pick(t, "conditions", 0, 0, 1, 2) {
-			s.Match.MatchConditions = append(s.Match.MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: pick(t, "condition", conditions...)})
+		for i := range Pick(t, "conditions", 0, 0, 1, 2) {
+			s.Match.MatchConditions = append(s.Match.MatchConditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("c%d", i), Expression: Pick(t, "condition", conditions...)})
 		}
 	}
-	if chance(t, "classes") {
+	if Chance(t, "classes") {
 		s.Priority = &v1alpha1.PrioritySection{AllowedClassNames: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"high", "low", "basic", "batch"}), 1, 3, rapid.ID).Draw(t, "allowed")}
 	}
-	if chance(t, "grace period") {
+	if Chance(t, "grace period") {
 		drawGrace(t, s)
 	}
 	return p
@@ -315,52 +284,52 @@ func drawGrace(t *rapid.T, s *v1alpha1.PodPolicySpec) {
 	bounds := []int64{graces.Draw(t, "one"), graces.Draw(t, "two")}
 	slices.Sort(bounds)
 	s.GracePeriod = &v1alpha1.GracePeriodSection{}
-	if chance(t, "minimum") {
+	if Chance(t, "minimum") {
 		s.GracePeriod.MinSeconds = &bounds[0]
 	}
-	if chance(t, "maximum") && bounds[1] > 0 {
+	if Chance(t, "maximum") && bounds[1] > 0 {
 		s.GracePeriod.MaxSeconds = &bounds[1]
 	}
-	if chance(t, "margin") {
+	if Chance(t, "margin") {
 		s.GracePeriod.PreStopMarginSeconds = new(rapid.Int64Range(0, 20).Draw(t, "margin seconds"))
 	}
 }
 
 func drawPod(t *rapid.T) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-1", Labels: drawLabels(t, "")}}
-	p.Spec.Containers = []corev1.Container{{Name: "app", Image: pick(t, "image", "registry.example/app", "app")}}
-	p.Spec.PriorityClassName = pick(t, "class", "", "high", "low", "basic", "other")
-	if !rarely(t, "no grace period") {
+	p.Spec.Containers = []corev1.Container{{Name: "app", Image: Pick(t, "image", "registry.example/app", "app")}}
+	p.Spec.PriorityClassName = Pick(t, "class", "", "high", "low", "basic", "other")
+	if !Rarely(t, "no grace period") {
 		p.Spec.TerminationGracePeriodSeconds = new(graces.Draw(t, "grace"))
 	}
-	if rarely(t, "negative grace period") {
+	if Rarely(t, "negative grace period") {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(-5))
 	}
-	if chance(t, "note") {
+	if Chance(t, "note") {
 		p.Annotations = map[string]string{"note": "x"}
 	}
-	if rarely(t, "record") {
+	if Rarely(t, "record") {
 		p.Annotations = map[string]string{v1alpha1.AnnotationProtected: "ReplicaSet.apps/web"}
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", Controller: new(true)}}
 	}
-	if rarely(t, "mirror pod") {
+	if Rarely(t, "mirror pod") {
 		p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 	}
-	if chance(t, "owner") {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}, {APIVersion: "apps/v1", Kind: pick(t, "kind", "ReplicaSet", "StatefulSet", "Job"), Name: "web", Controller: new(true)}}
+	if Chance(t, "owner") {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n"}, {APIVersion: "apps/v1", Kind: Pick(t, "kind", "ReplicaSet", "StatefulSet", "Job"), Name: "web", Controller: new(true)}}
 	}
 	if rapid.IntRange(0, 60).Draw(t, "owners") == 60 {
 		p.OwnerReferences = append(make([]metav1.OwnerReference, limits.MaxItems), p.OwnerReferences...)
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "hooks") {
 		c := corev1.Container{Name: fmt.Sprintf("c%d", i), Lifecycle: &corev1.Lifecycle{}}
-		if hook := drawHook(t); chance(t, "before") {
+		if hook := drawHook(t); Chance(t, "before") {
 			c.Lifecycle.PreStop = hook
 		} else {
 			c.Lifecycle.PostStart = hook
 		}
 		c.LivenessProbe, c.StartupProbe = drawProbe(t), drawProbe(t)
-		switch pick(t, "where", "main", "sidecar", "init") {
+		switch Pick(t, "where", "main", "sidecar", "init") {
 		case "main":
 			p.Spec.Containers = append(p.Spec.Containers, c)
 		case "sidecar":
@@ -370,7 +339,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 		}
 	}
-	if many := pick(t, "many", slices.Concat(make([]int, 60), []int{limits.MaxItems, limits.MaxItems + 1})...); many > 0 { // of the last
+	if many := Pick(t, "many", slices.Concat(make([]int, 60), []int{limits.MaxItems, limits.MaxItems + 1})...); many > 0 { // of the last
 		for last := p.Spec.Containers[len(p.Spec.Containers)-1]; len(p.Spec.Containers)+len(p.Spec.InitContainers) < many; {
 			p.Spec.Containers = append(p.Spec.Containers, last)
 		}
@@ -380,7 +349,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 
 // drawProbe is now and then a probe with a grace period of its own.
 func drawProbe(t *rapid.T) *corev1.Probe {
-	if pick(t, "probe", 0, 0, 0, 0, 0, 0, 1) == 0 {
+	if Pick(t, "probe", 0, 0, 0, 0, 0, 0, 1) == 0 {
 		return nil
 	}
 	return &corev1.Probe{TerminationGracePeriodSeconds: new(graces.Draw(t, "probe's grace"))}
@@ -388,11 +357,11 @@ func drawProbe(t *rapid.T) *corev1.Probe {
 
 func drawHook(t *rapid.T) *corev1.LifecycleHandler {
 	n := fmt.Sprint(graces.Draw(t, "exec"))
-	switch pick(t, "hook", "sleep", "exec", "http") {
+	switch Pick(t, "hook", "sleep", "exec", "http") {
 	case "sleep":
-		return &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: pick(t, "sleep", graces.Draw(t, "seconds"), graces.Draw(t, "seconds"), 604800, 604801, -1)}}
+		return &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: Pick(t, "sleep", graces.Draw(t, "seconds"), graces.Draw(t, "seconds"), 604800, 604801, -1)}}
 	case "exec":
-		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: pick(t, "command", []string{"sleep", n}, []string{"/bin/sleep", n + "s"}, []string{"sleep", "00000000000000000000" + n},
+		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: Pick(t, "command", []string{"sleep", n}, []string{"/bin/sleep", n + "s"}, []string{"sleep", "00000000000000000000" + n},
 			[]string{"sleep", "99999999999999999999"}, []string{"sleep", "604801"}, []string{"sleep", n + "m"}, []string{"/opt/sleep", n}, []string{"sleep"}, nil,
 			[]string{"sh", "-c", "sleep " + n}, []string{"/usr/bin/bash", "-c", " exec /bin/sleep\t" + n + "s ;\n"}, []string{"sh", "-c", "sleep " + n + " && true"}, []string{"sh", "-x", "sleep " + n},
 			[]string{"dash", "-c", "/usr/bin/sleep " + n}, []string{"sleep", ".5m"}, []string{"sh", "-eu", "-c", "sleep " + n + ".7 && quit 2>&1"}, []string{"sh", "-c", "sleep " + n + " && a & b"},

@@ -1,7 +1,7 @@
-// Package topology knows the nodes of a cluster as topology spread constraints ask for them: which of them a pod may use, and which
-// domains these make.
+// Package topology indexes the nodes of a cluster for topology spread constraints: which nodes a pod may use, and which topology
+// domains these have.
 //
-// A review must not cost more where there are more nodes. What depends on a pod alone (its node affinity, its tolerations) is asked once
-// for all pods that ask alike, and kept up with the nodes that changed since; what depends on nodes alone (their domain of each key) is
-// kept by events. What is left for each review are a few words for each 64 nodes.
+// The cost of a review must not grow with the number of nodes. Which nodes match a pod's node affinity and tolerations is evaluated once for all
+// pods that have the same, and updated for nodes that change; the domain of each node by topology key is kept up to date by events. For each
+// review bit sets are combined, a few words for each 64 nodes.
 package topology

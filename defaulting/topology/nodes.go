@@ -10,11 +10,11 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Nodes are the nodes of a cluster with labels and taints. Its methods may be called at once; the nodes that it was given must not be
+// Nodes are the nodes of a cluster with labels and taints. Its methods may be called concurrently; the nodes that it was given must not be
 // changed. A nil *Nodes has none.
 type Nodes struct {
 	mu sync.Mutex
-	// slots gives each node's place in all that follows, by name.
+	// slots gives each node's index in the slices below, by name.
 	slots map[string]uint
 	// nodes by slot; nil: the slot is free.
 	nodes []*corev1.Node
@@ -31,12 +31,12 @@ type Nodes struct {
 }
 
 const (
-	// maxBehind is how many changes an answer may be behind and yet be kept; it is brought up while all others wait.
+	// maxBehind is how many changes a cached answer may miss and still be updated, which is done with the lock held.
 	maxBehind = 64
-	// maxAnswers is how many different questions are remembered, with 8 bytes for each 64 nodes. Pods of one workload, and most of one
+	// maxAnswers is how many different questions are cached, with 8 bytes for each 64 nodes. Pods of one workload, and most of one
 	// cluster, ask alike.
 	maxAnswers = 2048
-	// maxColumns is how many topology keys are remembered. They are of policies, so that no tenant can make up more.
+	// maxColumns is how many topology keys are cached. They come from policies, so that tenants can't cause more.
 	maxColumns = 64
 )
 
@@ -63,12 +63,12 @@ func (n *Nodes) Len() int {
 func (n *Nodes) Set(node *corev1.Node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slot, known := n.slots[node.Name]
+	slot, ok := n.slots[node.Name]
 	switch {
-	case known && alike(n.nodes[slot], node):
+	case ok && alike(n.nodes[slot], node):
 		n.nodes[slot] = node // so that the old one is not kept
 		return
-	case known:
+	case ok:
 	case len(n.free) > 0:
 		slot = n.free[len(n.free)-1]
 		n.free = n.free[:len(n.free)-1]
@@ -80,12 +80,12 @@ func (n *Nodes) Set(node *corev1.Node) {
 	n.put(slot, node)
 }
 
-// Delete forgets a node. One that is not there is none.
+// Delete removes a node, if it is there.
 func (n *Nodes) Delete(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	slot, known := n.slots[name]
-	if !known {
+	slot, ok := n.slots[name]
+	if !ok {
 		return
 	}
 	delete(n.slots, name)
@@ -103,14 +103,14 @@ func (n *Nodes) put(slot uint, node *corev1.Node) {
 	n.version++
 }
 
-// alike says whether two nodes answer every question alike. Kubelets write a node's status time and again.
+// alike says whether two nodes give the same answers to every question, as after an update of the status, which kubelets write all the time.
 func alike(a, b *corev1.Node) bool {
 	return maps.Equal(a.Labels, b.Labels) && slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool {
 		return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 	})
 }
 
-// column gives each node's domain of one topology key, as a small number.
+// column has each node's domain of one topology key, as a small number.
 type column struct {
 	key     string
 	domains []uint // by slot; none where the node has no such label, or is not there
@@ -132,8 +132,8 @@ func (c *column) put(slot uint, node *corev1.Node) {
 	if !ok {
 		return
 	}
-	number, known := c.numbers[value]
-	if !known {
+	number, seen := c.numbers[value]
+	if !seen {
 		number = uint(len(c.numbers))
 		c.numbers[value] = number
 	}
@@ -142,7 +142,7 @@ func (c *column) put(slot uint, node *corev1.Node) {
 
 // column returns the domains of a key, with the lock held.
 func (n *Nodes) column(key string) *column {
-	// Values that no node has any more keep their number. Where hosts come and go, it is begun anew now and then.
+	// Values that no node has any more keep their number, so that the column is built again when too many are unused.
 	if c := n.columns[key]; c != nil && len(c.numbers) <= 2*len(n.nodes)+1 {
 		return c
 	}

@@ -91,7 +91,7 @@ func (n *Nodes) Fewest(pod Pod, c Constraint, on iter.Seq[string]) int {
 	defer s.done()
 	counts := map[uint]int{}
 	for name := range on {
-		if slot, known := n.slots[name]; known && s.counts(slot) {
+		if slot, ok := n.slots[name]; ok && s.counts(slot) {
 			counts[s.key.domains[slot]]++
 		}
 	}

@@ -91,7 +91,7 @@ func install(t *testing.T, s *suite.Suite, documents []*manifest.Document) {
 			t.Fatal(err)
 		}
 		s.Create(t, o)
-		if p, is := o.(*v1alpha1.PodPolicy); is {
+		if p, ok := o.(*v1alpha1.PodPolicy); ok {
 			s.WaitInForce(t, p)
 		}
 	}

@@ -193,8 +193,8 @@ func (m *model) judge(what, which, why string, about []string) {
 }
 
 func (m *model) pod(e event, o *corev1.Pod) {
-	p, known := m.pods[o.UID]
-	if !known {
+	p, ok := m.pods[o.UID]
+	if !ok {
 		p = &podState{pod: &corev1.Pod{}, protected: m.isProtected(o)}
 		m.pods[o.UID] = p
 	}
@@ -221,7 +221,7 @@ func (m *model) pod(e event, o *corev1.Pod) {
 		delete(m.pods, o.UID)
 		m.vanished[podName(o)] = e.version
 		return
-	case known && m.holds(p) && finished(o):
+	case ok && m.holds(p) && finished(o):
 		m.judge("protected pod ended", which, m.whyPod(p, o), about)
 	}
 	p.pod = o
@@ -265,13 +265,13 @@ func (m *model) whyPod(p *podState, o *corev1.Pod) string {
 }
 
 func (m *model) isRecent(versions map[string]uint64, name string) bool {
-	v, is := versions[name]
-	return is && v >= m.recent
+	v, ok := versions[name]
+	return ok && v >= m.recent
 }
 
 func (m *model) isConfirming(uid types.UID) bool {
-	v, is := m.said.confirming[uid]
-	return is && v >= m.recent
+	v, ok := m.said.confirming[uid]
+	return ok && v >= m.recent
 }
 
 // isConfirmed says whether a pod is confirmed as it is stored so, and, where its node was silent then, without a sign of life of that since.
@@ -418,7 +418,7 @@ func (m *model) held(node string) []string {
 // forgery is a confirmation that is stored, and of which nobody said the like who may. One of another UID, with which a patch may have created the object
 // again, confirms nothing.
 func (m *model) forgery(which string, uid types.UID, text string, about []string) {
-	if who, is := m.said.forged[text]; is && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
+	if who, ok := m.said.forged[text]; ok && !m.said.confirmations[text] && strings.HasPrefix(text, string(uid)+"/") {
 		m.violations = append(m.violations, violation{fmt.Sprintf("a confirmation of %s by %s, who has not the verb, is stored: %s", which, who, text), about, m.past(about)})
 	}
 }

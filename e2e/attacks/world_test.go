@@ -338,12 +338,12 @@ func (w *world) tendCold(t *testing.T, m *model, pick func(n int) int) {
 	if m.nodeOf(name).node == nil {
 		return
 	}
-	since, is := w.back[name]
+	since, ok := w.back[name]
 	switch {
-	case !is && pick(8) == 0:
+	case !ok && pick(8) == 0:
 		w.unlessGone(t, name, w.TryRevive)
 		w.back[name] = time.Now()
-	case is && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are written to the second
+	case ok && time.Since(since) > 2*time.Second: // so that no heartbeat is like another, which are written to the second
 		w.unlessGone(t, name, w.TrySilence)
 		delete(w.back, name)
 	}

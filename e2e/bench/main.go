@@ -7,21 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	var o options
+	program.Main("bench", o.AddFlags, func(ctx context.Context) error {
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout, os.Stderr)
+	})
 }
 
 type options struct {
@@ -40,36 +39,12 @@ func (o *options) AddFlags(f *flag.FlagSet) {
 }
 
 // Validate says all that is wrong with the options.
-func (o *options) Validate(args []string) error {
-	var errs []error
-	if len(args) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
-	}
+func (o *options) Validate() error {
+	errs := []error{program.Positive("duration", o.duration), program.Positive("concurrency", o.concurrency)}
 	if o.rounds < 2 {
 		errs = append(errs, fmt.Errorf("-rounds: %d: the first is not counted, so that it takes 2 at least", o.rounds))
 	}
-	if o.duration <= 0 {
-		errs = append(errs, fmt.Errorf("-duration: %s is not above 0", o.duration))
-	}
-	if o.concurrency < 1 {
-		errs = append(errs, fmt.Errorf("-concurrency: %d is not above 0", o.concurrency))
-	}
 	return errors.Join(errs...)
-}
-
-func command(ctx context.Context, args []string) error {
-	var o options
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	o.AddFlags(flags)
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if err := o.Validate(flags.Args()); err != nil {
-		return err
-	}
-	return run(ctx, o, os.Stdout, os.Stderr)
 }
 
 // run compares and prints. Goals that are not met are no error; a run that proves nothing is.

@@ -10,12 +10,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -110,11 +107,11 @@ func startBare(ctx context.Context, c *cluster.Cluster) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, metricsPort, err := freePorts()
+	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	metricsAddress := net.JoinHostPort("127.0.0.1", metricsPort)
+	port, metricsAddress := ports[0], net.JoinHostPort("127.0.0.1", ports[1])
 	child, err := cluster.StartProcess("bare", filepath.Join(c.Dir, "log", "bare.log"), program,
 		"--port", port, "--metrics-address", metricsAddress, "--cert-dir", certDir)
 	if err != nil {
@@ -139,30 +136,16 @@ func writeCertificate(dir string) (trusted []byte, err error) {
 	return certificate, nil
 }
 
-// freePorts returns two ports of loopback that were free a moment ago.
-func freePorts() (string, string, error) {
-	var ports [2]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // only its number was wanted
-		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports[0], ports[1], nil
-}
-
 // waitAnswers returns when every recorded review gets the answer that it should: certificate served, informers synced,
 // policies in force.
 func (s *side) waitAnswers(ctx context.Context, reviews []review) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := cluster.Until(ctx, s.name+" to answer the recorded reviews", func(ctx context.Context) (bool, error) {
 		last = s.judgeAll(ctx, reviews)
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for %s to answer the recorded reviews: %w; it last said: %w", s.name, err, last)
+		return fmt.Errorf("%w; it last said: %w", err, last)
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -111,12 +110,12 @@ func use(ctx context.Context, kube client.Client, s *side, constraints []v1alpha
 		return fmt.Errorf("apply the policy: %w", err)
 	}
 	inForce := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d\n", policy.Name, policy.Generation)
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := cluster.Until(ctx, "the policy in the cluster of "+s.name, func(ctx context.Context) (bool, error) {
 		text, err := s.metrics(ctx)
 		return strings.Contains(text, inForce), err
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the policy in the cluster of %s: %w", s.name, err)
+		return err
 	}
 	return s.judgeAll(ctx, reviews)
 }

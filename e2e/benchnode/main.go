@@ -7,19 +7,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
+
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "benchnode:", err)
-		os.Exit(1)
-	}
+	var o options
+	program.Main("benchnode", o.AddFlags, func(ctx context.Context) error {
+		o.Complete()
+		if err := o.Validate(); err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout, os.Stderr)
+	})
 }
 
 type options struct {
@@ -48,40 +49,12 @@ func (o *options) Complete() {
 }
 
 // Validate says all that is wrong with the options.
-func (o *options) Validate(args []string) error {
-	var errs []error
-	if len(args) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", args[0]))
-	}
-	if o.rounds < 1 {
-		errs = append(errs, fmt.Errorf("-rounds: %d is not above 0", o.rounds))
-	}
+func (o *options) Validate() error {
+	errs := []error{program.Positive("rounds", o.rounds), program.Positive("rate", o.rate), program.Positive("for", o.minute)}
 	if o.threshold < 1 || o.threshold >= hogMiB {
 		errs = append(errs, fmt.Errorf("-threshold: %d MiB are not in 1..%d", o.threshold, hogMiB-1))
 	}
-	if o.rate < 1 {
-		errs = append(errs, fmt.Errorf("-rate: %d is not above 0", o.rate))
-	}
-	if o.minute <= 0 {
-		errs = append(errs, fmt.Errorf("-for: %s is not above 0", o.minute))
-	}
 	return errors.Join(errs...)
-}
-
-func command(ctx context.Context, args []string) error {
-	var o options
-	flags := flag.NewFlagSet("benchnode", flag.ContinueOnError)
-	o.AddFlags(flags)
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	o.Complete()
-	if err := o.Validate(flags.Args()); err != nil {
-		return err
-	}
-	return run(ctx, o, os.Stdout, os.Stderr)
 }
 
 // run does the parts one after the other, never two at a time: they would slow each other.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/manypods"
 	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -83,7 +84,7 @@ func makePods(ctx context.Context, c *cluster.Cluster) error {
 			if err := kube.Create(ctx, p); err != nil {
 				return fmt.Errorf("make pod %s: %w", p.Name, err)
 			}
-			if err := kube.Status().Update(ctx, runs(p)); err != nil {
+			if err := kube.Status().Update(ctx, manypods.Running(p)); err != nil {
 				return fmt.Errorf("make pod %s run: %w", p.Name, err)
 			}
 			return nil

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,69 +16,55 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/program"
 )
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "benchreview:", err)
-		os.Exit(1)
-	}
-}
 
 type options struct {
 	sizes  []int
 	rounds int
 }
 
-func command(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
+func main() {
+	var o options
+	var sizes string
+	flags := func(f *flag.FlagSet) {
+		f.StringVar(&sizes, "sizes", "100,1000,10000,100000", "how many manifests")
+		f.IntVar(&o.rounds, "rounds", 3, "runs of each size; the fastest counts")
 	}
-	if err != nil {
-		return err
-	}
+	program.Main("benchreview", flags, func(ctx context.Context) error {
+		for s := range strings.SplitSeq(sizes, ",") {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < 1 {
+				return fmt.Errorf("-sizes: %q is no number above 0", s)
+			}
+			o.sizes = append(o.sizes, n)
+		}
+		if err := program.Positive("rounds", o.rounds); err != nil {
+			return err
+		}
+		return run(ctx, o, os.Stdout)
+	})
+}
+
+func run(ctx context.Context, o options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "podgrace-benchreview-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "podgrace")
-	if err := cluster.GoBuild(ctx, program, "cmd/podgrace"); err != nil {
+	podgrace := filepath.Join(dir, "podgrace")
+	if err := cluster.GoBuild(ctx, podgrace, "cmd/podgrace"); err != nil {
 		return err
 	}
 	var rows []row
 	for _, size := range o.sizes {
-		r, err := measure(ctx, program, filepath.Join(dir, strconv.Itoa(size)), size, o.rounds)
+		r, err := measure(ctx, podgrace, filepath.Join(dir, strconv.Itoa(size)), size, o.rounds)
 		if err != nil {
 			return err
 		}
 		rows = append(rows, r)
 	}
 	return print(out, rows)
-}
-
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("benchreview", flag.ContinueOnError)
-	sizes := flags.String("sizes", "100,1000,10000,100000", "how many manifests")
-	flags.IntVar(&o.rounds, "rounds", 3, "runs of each size; the fastest counts")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	for s := range strings.SplitSeq(*sizes, ",") {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			return o, fmt.Errorf("-sizes: %q is no number above 0", s)
-		}
-		o.sizes = append(o.sizes, n)
-	}
-	if o.rounds < 1 {
-		return o, errors.New("-rounds: 1 at least")
-	}
-	return o, nil
 }
 
 // row is what a size takes.
@@ -93,7 +77,7 @@ type row struct {
 }
 
 // measure reviews so many manifests, round after round.
-func measure(ctx context.Context, program, dir string, size, rounds int) (row, error) {
+func measure(ctx context.Context, podgrace, dir string, size, rounds int) (row, error) {
 	r := row{manifests: size}
 	var err error
 	if r.bytes, err = write(dir, size); err != nil {
@@ -101,7 +85,7 @@ func measure(ctx context.Context, program, dir string, size, rounds int) (row, e
 	}
 	defer os.RemoveAll(dir)
 	for range rounds {
-		cmd := exec.CommandContext(ctx, program, "review", "-f", dir, "-o", "json", "--fail-on", "never")
+		cmd := exec.CommandContext(ctx, podgrace, "review", "-f", dir, "-o", "json", "--fail-on", "never")
 		var complaint strings.Builder
 		cmd.Stderr = &complaint
 		var printed counter

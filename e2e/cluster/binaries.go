@@ -107,7 +107,7 @@ func choose(names []string) ([]program, error) {
 // once calls build unless another process has built the program while we waited for it. The lock is of this program alone:
 // nobody waits for what others need, and who needs the same goes through it in the same order.
 func once(ctx context.Context, p program, dir string, progress io.Writer, build func() error) error {
-	unlock, err := lock(ctx, filepath.Join(dir, ".lock-"+p.name), progress)
+	unlock, err := Lock(ctx, filepath.Join(dir, ".lock-"+p.name), progress)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func build(ctx context.Context, module string, p program, dir, version string) e
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s in %s: %w\n%s", p.name, module, err, tail(text, 20))
+		return fmt.Errorf("building %s in %s: %w\n%s", p.name, module, err, Tail(text, 20))
 	}
 	if err := os.Rename(temp, filepath.Join(dir, p.name)); err != nil {
 		return fmt.Errorf("building %s: %w", p.name, err)
@@ -212,9 +212,9 @@ func repositoryRoot(dir string) (string, bool) {
 	}
 }
 
-// lock takes an exclusive file lock: one process at a time builds the programs, one has a node. The kernel
-// releases it if the process dies.
-func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
+// Lock takes an exclusive file lock: one process at a time builds the programs, one has a node. The kernel
+// releases it if the process dies. If it has to wait it says so.
+func Lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", path, err)

@@ -93,7 +93,7 @@ func enableControllers(dir string) {
 func removeCgroups(ctx context.Context, mounts []cgroupMount, path string) error {
 	for _, mount := range mounts {
 		root := filepath.Join(mount.point, path)
-		if err := until(ctx, "the end of "+root, func(context.Context) (bool, error) { return removeTree(root), nil }); err != nil {
+		if err := Until(ctx, "the end of "+root, func(context.Context) (bool, error) { return removeTree(root), nil }); err != nil {
 			return err
 		}
 	}

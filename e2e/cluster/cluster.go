@@ -202,7 +202,7 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr s
 	cmd := exec.CommandContext(ctx, filepath.Join(c.BinDir, "kubectl"), append(flags, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err = cmd.Run(); err != nil {
-		err = fmt.Errorf("kubectl %q: %w: %s", args, err, tail(errOut.Bytes(), 5))
+		err = fmt.Errorf("kubectl %q: %w: %s", args, err, Tail(errOut.Bytes(), 5))
 	}
 	return out.String(), errOut.String(), err
 }
@@ -233,13 +233,13 @@ func (c *Cluster) makeDir(context.Context) (err error) {
 
 // waitReady returns when the API server is ready and, with controllers, pods can be created in namespace default.
 func (c *Cluster) waitReady(ctx context.Context) error {
-	err := until(ctx, "the API server", func(ctx context.Context) (bool, error) {
+	err := Until(ctx, "the API server", func(ctx context.Context) (bool, error) {
 		return c.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	})
 	if err != nil || !c.options.ControllerManager {
 		return err
 	}
-	return until(ctx, "the default service account", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "the default service account", func(ctx context.Context) (bool, error) {
 		_, err := c.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil

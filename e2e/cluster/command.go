@@ -61,11 +61,9 @@ func compile(ctx context.Context, out, folder string, command ...string) error {
 	if out, err = filepath.Abs(out); err != nil {
 		return fmt.Errorf("compiling %s: %w", folder, err)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(command, "-trimpath", "-ldflags=-s -w", "-o", out, ".")...)
-	cmd.Dir = filepath.Join(root, folder)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("compiling %s: %w: %s", folder, err, tail(text, 20))
+	there := Command{Dir: filepath.Join(root, folder), Env: []string{"CGO_ENABLED=0", "GOOS=linux"}}
+	if _, err := there.Run(ctx, "go", append(command, "-trimpath", "-ldflags=-s -w", "-o", out, ".")...); err != nil {
+		return fmt.Errorf("compiling %s: %w", folder, err)
 	}
 	return nil
 }

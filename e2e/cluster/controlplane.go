@@ -232,7 +232,7 @@ func (c *Cluster) startComponent(ctx context.Context, name string, args ...strin
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(loopback)
+	port, err := FreePort(loopback)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (c *Cluster) startComponent(ctx context.Context, name string, args ...strin
 		return nil, err
 	}
 	url := fmt.Sprintf("https://%s:%d/healthz", loopback, port)
-	if err := until(ctx, name, healthy(url), child); err != nil {
+	if err := Until(ctx, name, healthy(url), child); err != nil {
 		_ = child.stop()
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (c *Cluster) logPath(name string) string { return filepath.Join(c.Dir, "log
 
 func (c *Cluster) logTail(name string) []byte {
 	text, _ := os.ReadFile(c.logPath(name))
-	return tail(text, 15)
+	return Tail(text, 15)
 }
 
 func closeAll(files []*os.File) {

@@ -36,7 +36,7 @@ func (c *Cluster) AwaitNode(ctx context.Context, name string, labels map[string]
 	if err := c.labelNode(ctx, name, labels, children...); err != nil {
 		return err
 	}
-	return until(ctx, "node "+name+" to be ready", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "node "+name+" to be ready", func(ctx context.Context) (bool, error) {
 		node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil || !isReady(node) || !mine(node) {
 			return false, err
@@ -54,7 +54,7 @@ func (c *Cluster) labelNode(ctx context.Context, name string, labels map[string]
 	if len(labels) > 0 { // a null would remove the kubelet's own
 		fields["metadata"] = map[string]any{"labels": labels}
 	}
-	return until(ctx, "node "+name+" to register", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "node "+name+" to register", func(ctx context.Context) (bool, error) {
 		err := c.patchNode(ctx, name, fields)
 		if apierrors.IsNotFound(err) {
 			return false, nil
@@ -74,23 +74,6 @@ func (c *Cluster) LogPath(name string) string { return c.logPath(name) }
 
 // Progress is where progress lines go; never nil.
 func (c *Cluster) Progress() io.Writer { return c.log }
-
-// Lock takes an exclusive file lock, which the kernel releases if the process dies. If it has to wait it says so.
-func Lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
-	return lock(ctx, path, progress)
-}
-
-// FreePort asks the kernel for a port that nobody listens on at a local address.
-func FreePort(address string) (int, error) { return freePort(address) }
-
-// Until polls done until it is true. It fails with ctx, after two minutes, with done's error, or when one of the
-// children ends.
-func Until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*Process) error {
-	return until(ctx, what, done, children...)
-}
-
-// Tail returns the last lines of a text.
-func Tail(text []byte, lines int) []byte { return tail(text, lines) }
 
 // Kubelet returns the path of the cluster's kubelet, which it builds if need be. A folder of KUBEBUILDER_ASSETS may lack it.
 func (c *Cluster) Kubelet(ctx context.Context) (string, error) {

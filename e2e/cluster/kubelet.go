@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -124,7 +123,7 @@ func (n *Node) takeHost(ctx context.Context) (err error) {
 	if err := os.MkdirAll(nodeHome, 0o700); err != nil {
 		return fmt.Errorf("making the node's folder: %w", err)
 	}
-	if n.unlock, err = lock(ctx, nodeHome+"/lock", n.cluster.log); err != nil {
+	if n.unlock, err = Lock(ctx, nodeHome+"/lock", n.cluster.log); err != nil {
 		return err
 	}
 	if err := cleanNode(ctx); err != nil {
@@ -154,7 +153,7 @@ func (n *Node) writeFiles(context.Context) (err error) {
 		address string
 		number  *int
 	}{{n.Address, &n.ports.server}, {loopback, &n.ports.health}} {
-		if *port.number, err = freePort(port.address); err != nil {
+		if *port.number, err = FreePort(port.address); err != nil {
 			return err
 		}
 	}
@@ -197,7 +196,7 @@ func (n *Node) startContainerd(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return until(ctx, "containerd", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "containerd", func(ctx context.Context) (bool, error) {
 		_, err := n.ctr(ctx, "version")
 		return err == nil, nil
 	}, n.containerd)
@@ -228,7 +227,7 @@ func (n *Node) runKubelet(ctx context.Context) error {
 		return err
 	}
 	url := fmt.Sprintf("http://%s:%d/healthz", loopback, n.ports.health)
-	return until(ctx, "the kubelet", healthy(url), n.kubelet, n.containerd)
+	return Until(ctx, "the kubelet", healthy(url), n.kubelet, n.containerd)
 }
 
 // waitReady returns when pods can be bound to the node. One of an earlier run of the same name had another port.
@@ -251,12 +250,7 @@ func (n *Node) killTasks(ctx context.Context) {
 
 // ctr runs containerd's client on the kubelet's namespace.
 func (n *Node) ctr(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "ctr", append([]string{"--address", n.Socket, "--namespace", "k8s.io"}, args...)...)
-	text, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, tail(text, 5))
-	}
-	return string(text), nil
+	return Run(ctx, "ctr", append([]string{"--address", n.Socket, "--namespace", "k8s.io"}, args...)...)
 }
 
 // snapshotter chooses how layers are stacked: an overlay cannot stand on an overlay, which is what a container has.

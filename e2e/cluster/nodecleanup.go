@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +40,7 @@ func cleanNode(ctx context.Context) error {
 // killNodeProcesses kills the shims of our containerd, then what is in the node's cgroup, until both are gone.
 // Nothing else on the machine has our socket in its arguments or our cgroup.
 func killNodeProcesses(ctx context.Context) error {
-	return until(ctx, "the end of the node's processes", func(context.Context) (bool, error) {
+	return Until(ctx, "the end of the node's processes", func(context.Context) (bool, error) {
 		pids := nodeProcesses("/proc")
 		for _, pid := range pids {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -117,8 +116,8 @@ func removeNetwork(ctx context.Context) error {
 	if _, err := net.InterfaceByName(nodeBridge); err == nil {
 		errs = append(errs, ip(ctx, "link", "delete", nodeBridge))
 	}
-	routes, err := exec.CommandContext(ctx, "ip", "route", "show", "type", "unreachable", "exact", serviceCIDR).Output()
-	if err == nil && len(strings.TrimSpace(string(routes))) > 0 {
+	routes, err := Run(ctx, "ip", "route", "show", "type", "unreachable", "exact", serviceCIDR)
+	if err == nil && routes != "" {
 		errs = append(errs, ip(ctx, "route", "delete", "unreachable", serviceCIDR))
 	}
 	return errors.Join(errs...)
@@ -126,10 +125,8 @@ func removeNetwork(ctx context.Context) error {
 
 // ip runs the tool of iproute2.
 func ip(ctx context.Context, args ...string) error {
-	if text, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, tail(text, 3))
-	}
-	return nil
+	_, err := Run(ctx, "ip", args...)
+	return err
 }
 
 // removeLeftFiles removes files of ours in folders that are not: links to the pods' logs, what the network plugins

@@ -39,7 +39,7 @@ func (c *Cluster) AddNode(ctx context.Context, name string, labels map[string]st
 			return err
 		}
 	}
-	return until(ctx, "node "+name+" to lose the taint not-ready", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "node "+name+" to lose the taint not-ready", func(ctx context.Context) (bool, error) {
 		node, err := c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		return err == nil && !slices.ContainsFunc(node.Spec.Taints, isNotReady), err
 	}, c.children()...)
@@ -58,7 +58,7 @@ func (c *Cluster) StopHeartbeat(name string) {
 
 // startHeartbeat creates the node's lease and renews it until StopHeartbeat or Stop.
 func (c *Cluster) startHeartbeat(ctx context.Context, name string) error {
-	err := until(ctx, "the lease of node "+name, func(ctx context.Context) (bool, error) {
+	err := Until(ctx, "the lease of node "+name, func(ctx context.Context) (bool, error) {
 		_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, nodeLease(name), metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil // the API server makes that namespace a moment after it is ready

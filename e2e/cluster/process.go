@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -71,7 +72,7 @@ func (p *process) failure() error {
 	if reason == nil {
 		reason = errors.New("exit status 0")
 	}
-	return fmt.Errorf("%s ended early: %w; the end of %s:\n%s", p.name, reason, p.logPath, tail(text, 15))
+	return fmt.Errorf("%s ended early: %w; the end of %s:\n%s", p.name, reason, p.logPath, Tail(text, 15))
 }
 
 // stop ends the child: SIGTERM, then SIGKILL, to this pid and no other.
@@ -110,9 +111,14 @@ func Pause(took time.Duration) time.Duration {
 	return min(max(4*took, 20*time.Millisecond), 3*time.Second)
 }
 
-// until polls done until it is true. It fails with ctx, with done's error, or when one of the children ends.
-func until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*process) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+// Until polls done until it is true. It fails with ctx, after two minutes, with done's error, or when one of the children ends.
+func Until(ctx context.Context, what string, done func(context.Context) (bool, error), children ...*process) error {
+	return UntilWithin(ctx, waitTimeout, what, done, children...)
+}
+
+// UntilWithin is Until for what is faster or slower than two minutes.
+func UntilWithin(ctx context.Context, within time.Duration, what string, done func(context.Context) (bool, error), children ...*process) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
 		begin := time.Now()
@@ -154,9 +160,9 @@ func dyingWithUs(dir, path string) (string, error) {
 	return script, nil
 }
 
-// freePort asks the kernel for a port that nobody listens on. Another process may take it before our child
+// FreePort asks the kernel for a port that nobody listens on at a local address. Another process may take it before our child
 // does; the child then ends with an error that says so.
-func freePort(address string) (int, error) {
+func FreePort(address string) (int, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		return 0, fmt.Errorf("finding a free port on %s: %w", address, err)
@@ -165,8 +171,22 @@ func freePort(address string) (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// tail returns the last lines of a text.
-func tail(text []byte, lines int) []byte {
+// FreePorts are so many of loopback, each another, as flags have them.
+func FreePorts(n int) ([]string, error) {
+	var ports []string
+	for range n {
+		listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port: %w", err)
+		}
+		defer listener.Close() // once all are found
+		ports = append(ports, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
+	}
+	return ports, nil
+}
+
+// Tail returns the last lines of a text.
+func Tail(text []byte, lines int) []byte {
 	text = bytes.TrimRight(text, "\n")
 	for i, t := range slices.Backward(text) {
 		if t == '\n' {

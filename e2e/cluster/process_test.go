@@ -15,7 +15,7 @@ func TestEarlyExitShowsTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	never := func(context.Context) (bool, error) { return false, nil }
-	err = until(t.Context(), "a child", never, p)
+	err = Until(t.Context(), "a child", never, p)
 	if err == nil || !strings.Contains(err.Error(), "no such flag") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("got %v", err)
 	}

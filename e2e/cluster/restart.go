@@ -28,7 +28,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	gone := func(context.Context) (bool, error) {
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH), nil
 	}
-	if err := until(ctx, "the end of the API server", gone); err != nil {
+	if err := Until(ctx, "the end of the API server", gone); err != nil {
 		return err
 	}
 	name := "kube-apiserver-again"
@@ -39,7 +39,7 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	return until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
+	return Until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}, c.apiServer)
 }

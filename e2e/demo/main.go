@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
+	"github.com/podgrace/podgrace/e2e/program"
 	"github.com/podgrace/podgrace/webhook"
 )
 
@@ -29,13 +26,13 @@ var examples = []string{"production-web", "stateful", "batch"}
 const expected = 3 + 2 + 3 + 2
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Getenv("DEMO_EXIT") == "1")
-	stop()
-	if err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
+	program.Main("demo", program.None, func(ctx context.Context) error {
+		err := run(ctx, os.Getenv("DEMO_EXIT") == "1")
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	})
 }
 
 func run(ctx context.Context, exit bool) (err error) {
@@ -125,11 +122,11 @@ func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
 func guarded(ctx context.Context, c *cluster.Cluster) error {
 	args := []string{"-n", "data", "delete", "pod", "db-0", "--force"}
 	// The guard is armed once a replica has answered for the policy; until then a force delete would go through.
-	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	if err := cluster.Until(ctx, "the removal guard", func(ctx context.Context) (bool, error) {
 		_, _, err := c.Kubectl(ctx, append(args, "--dry-run=server")...)
 		return err != nil, nil
 	}); err != nil {
-		return fmt.Errorf("wait for the removal guard: %w", err)
+		return err
 	}
 	_, said, err := c.Kubectl(ctx, args...)
 	if err == nil {
@@ -151,7 +148,7 @@ func policiesReady(ctx context.Context, c *cluster.Cluster) error {
 // createdPods returns when all pods of the examples exist and are bound to nodes.
 func createdPods(ctx context.Context, kube client.Client) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err := cluster.Until(ctx, "the examples' pods", func(ctx context.Context) (bool, error) {
 		if err := kube.List(ctx, &list); err != nil {
 			return false, err
 		}
@@ -163,7 +160,7 @@ func createdPods(ctx context.Context, kube client.Client) ([]corev1.Pod, error) 
 		return len(list.Items) >= expected, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wait for the examples' pods (%d of %d): %w", len(list.Items), expected, err)
+		return nil, fmt.Errorf("%w (%d of %d)", err, len(list.Items), expected)
 	}
 	return list.Items, nil
 }
@@ -204,7 +201,7 @@ func zones(ctx context.Context, kube client.Client) (map[string]string, error) {
 
 // refused prints why the ReplicaSet of the example that asks for a forbidden class has no pods.
 func refused(ctx context.Context, kube client.Client) error {
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, "an event of the refusal", func(ctx context.Context) (bool, error) {
 		var events corev1.EventList
 		if err := kube.List(ctx, &events, client.InNamespace("shop")); err != nil {
 			return false, err

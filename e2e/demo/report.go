@@ -10,14 +10,13 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // auditEvent is what the report reads of an audit event.
@@ -33,8 +32,7 @@ const mutated = "pods.mutate.podgrace.dev/"
 // them: the log is written a moment after the response.
 func waitReasons(ctx context.Context, path string, pods []corev1.Pod) (map[string]map[string]string, error) {
 	var found map[string]map[string]string
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		var err error
+	err := cluster.Until(ctx, "the audit log "+path, func(context.Context) (_ bool, err error) {
 		if found, err = reasons(path); err != nil {
 			return false, err
 		}
@@ -45,10 +43,7 @@ func waitReasons(ctx context.Context, path string, pods []corev1.Pod) (map[strin
 		}
 		return true, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("wait for the audit log %s: %w", path, err)
-	}
-	return found, nil
+	return found, err
 }
 
 func reasons(path string) (map[string]map[string]string, error) {

@@ -62,7 +62,7 @@ func (n *kubeletNode) Get(context.Context, bool) (*statsapi.Summary, error) {
 		s.Node.Fs = &statsapi.FsStats{Time: now, AvailableBytes: low, CapacityBytes: all, InodesFree: low, Inodes: all}
 	}
 	for _, p := range n.pods {
-		if stats, known := n.stats[p.UID]; known {
+		if stats, ok := n.stats[p.UID]; ok {
 			s.Pods = append(s.Pods, stats)
 		}
 	}
@@ -163,7 +163,7 @@ func drawCandidate(s source, name string) *corev1.Pod {
 func (c *evictionCase) kubelet() *kubeletNode {
 	n := &kubeletNode{signal: evictionSignals[c.Signal], soft: c.Soft, most: c.Most, pods: slices.Clone(c.Pods), stats: map[types.UID]statsapi.PodStats{}}
 	for _, p := range c.Pods {
-		if used, known := c.Used[p.Name]; known {
+		if used, ok := c.Used[p.Name]; ok {
 			n.stats[p.UID] = statsapi.PodStats{
 				PodRef: statsapi.PodReference{UID: string(p.UID)}, Memory: &statsapi.MemoryStats{WorkingSetBytes: &used}, ProcessStats: &statsapi.ProcessStats{ProcessCount: &used},
 				Containers: []statsapi.ContainerStats{{Name: "c0", Rootfs: &statsapi.FsStats{UsedBytes: &used, InodesUsed: &used}}},
@@ -178,7 +178,7 @@ func (c *evictionCase) ranked() []eviction.Ranked {
 	candidates := make([]eviction.Candidate, 0, len(c.Pods))
 	for _, p := range c.Pods {
 		candidate := eviction.Candidate{Pod: p}
-		if used, known := c.Used[p.Name]; known {
+		if used, ok := c.Used[p.Name]; ok {
 			candidate.Usage = map[v1alpha1.EvictionSignal]int64{c.Signal: int64(used)}
 		}
 		candidates = append(candidates, candidate)
@@ -188,7 +188,7 @@ func (c *evictionCase) ranked() []eviction.Ranked {
 
 // knownFirst puts those without statistics last, as we do; the kubelet has them before those with which it would compare them.
 func (c *evictionCase) knownFirst(victims []victim) []victim {
-	unknown := func(v victim) bool { _, known := c.Used[v.Name]; return !known }
+	unknown := func(v victim) bool { _, ok := c.Used[v.Name]; return !ok }
 	return append(slices.DeleteFunc(slices.Clone(victims), unknown), slices.DeleteFunc(slices.Clone(victims), func(v victim) bool { return !unknown(v) })...)
 }
 

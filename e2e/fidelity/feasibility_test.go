@@ -82,7 +82,7 @@ func (c *feasibilityCase) unhindered() {
 	for i, n := range c.Nodes {
 		n.Labels[corev1.LabelHostname] = n.Name
 		for _, key := range topologyKeys {
-			if _, has := n.Labels[key]; !has {
+			if _, ok := n.Labels[key]; !ok {
 				n.Labels[key] = "abc"[i%3 : i%3+1]
 			}
 		}
@@ -217,7 +217,7 @@ func honorsTaints(k corev1.TopologySpreadConstraint) bool {
 // node or a domain; here neither is lacking, and the next pod that goes elsewhere may change it. The cases are counted.
 func outOfReach(k corev1.TopologySpreadConstraint, usable []*corev1.Node) bool {
 	return k.NodeAffinityPolicy != nil && *k.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore &&
-		slices.ContainsFunc(usable, func(n *corev1.Node) bool { _, has := n.Labels[k.TopologyKey]; return has })
+		slices.ContainsFunc(usable, func(n *corev1.Node) bool { _, ok := n.Labels[k.TopologyKey]; return ok })
 }
 
 // TestFidelityFeasibility: with a single hard constraint, Podgrace calls it infeasible just where the scheduler finds no

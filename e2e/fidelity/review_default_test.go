@@ -60,8 +60,8 @@ func countDefaults(t *rapid.T, before, after runtime.Object, counts *tally) {
 	if encoded(t, before) != encoded(t, after) {
 		counts.add("changed")
 	}
-	pod, is := after.(*corev1.Pod)
-	if !is {
+	pod, ok := after.(*corev1.Pod)
+	if !ok {
 		if podSpecOf(after) != nil {
 			counts.add("workload")
 		}

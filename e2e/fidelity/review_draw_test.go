@@ -28,7 +28,7 @@ func drawDecoded(s source) runtime.Object {
 		func() runtime.Object { return &appsv1.StatefulSet{} }, func() runtime.Object { return &appsv1.DaemonSet{} },
 		func() runtime.Object { return &batchv1.Job{} }, func() runtime.Object { return &batchv1.CronJob{} },
 		func() runtime.Object { return &corev1.ReplicationController{} })()
-	if pod, is := object.(*corev1.Pod); is && s.chance(5) {
+	if pod, ok := object.(*corev1.Pod); ok && s.chance(5) {
 		*pod = *drawPod(s)
 		enrich(s, pod)
 	}
@@ -100,7 +100,7 @@ func (f *filler) fill(v reflect.Value, field string) {
 	if f.left <= 0 {
 		return
 	}
-	if leaf, is := f.leaf(v.Type()); is {
+	if leaf, ok := f.leaf(v.Type()); ok {
 		f.left--
 		v.Set(reflect.ValueOf(leaf))
 		return

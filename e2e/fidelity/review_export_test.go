@@ -173,7 +173,7 @@ func storedObject(t *rapid.T, o client.Object, n int) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetUID(types.UID(fmt.Sprintf("uid-%d", n)))
 	legacyscheme.Scheme.Default(o)
-	if job, is := o.(*batchv1.Job); is { // the only one whose strategy adds to what the review reads
+	if job, ok := o.(*batchv1.Job); ok { // the only one whose strategy adds to what the review reads
 		var internal batch.Job
 		if err := legacyscheme.Scheme.Convert(job, &internal, nil); err != nil {
 			t.Fatalf("converting to the internal version: %v", err)

@@ -154,13 +154,13 @@ func (r *router) readPolicies(t *testing.T) {
 	bindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	objects := stored(t, deploy.AdmissionPolicies)
 	for _, o := range objects {
-		if b, is := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); is {
+		if b, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); ok {
 			bindings[b.Spec.PolicyName] = b
 		}
 	}
 	for _, o := range objects {
-		p, is := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
-		if !is {
+		p, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
+		if !ok {
 			continue
 		}
 		hook := validating.PolicyHook{Policy: p, Bindings: []*validating.PolicyBinding{bindings[p.Name]}, Evaluator: evaluatorOf(t, p)}

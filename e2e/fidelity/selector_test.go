@@ -182,9 +182,9 @@ func wantedSelector(fromScheduler labels.Selector, c *selectorCase) selectorWant
 		w.ownerOwn = true
 		w.all = sortedUnion(w.all, added)
 	}
-	value, has := c.Pod.Labels[revisionKey]
+	value, ok := c.Pod.Labels[revisionKey]
 	revision := requirement(revisionKey, selection.In, value)
-	if owner.Kind != "ReplicaSet" || !has || !slices.Contains(w.all, revision) {
+	if owner.Kind != "ReplicaSet" || !ok || !slices.Contains(w.all, revision) {
 		return w
 	}
 	without := slices.DeleteFunc(slices.Clone(w.all), func(r string) bool { return r == revision })

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/kind/noregistry"
 )
@@ -46,11 +44,11 @@ func findDocker(ctx context.Context, dir string) (*Docker, error) {
 }
 
 func buildsWithBuildKit(ctx context.Context, client string) bool {
-	if exec.CommandContext(ctx, client, "buildx", "version").Run() == nil {
+	if _, err := cluster.Run(ctx, client, "buildx", "version"); err == nil {
 		return true
 	}
-	version, err := exec.CommandContext(ctx, client, "--version").Output() // Docker version 20.10.24+dfsg1, build 297e128
-	_, number, _ := strings.Cut(string(version), "version ")
+	version, err := cluster.Run(ctx, client, "--version") // Docker version 20.10.24+dfsg1, build 297e128
+	_, number, _ := strings.Cut(version, "version ")
 	number, _, _ = strings.Cut(number, ".")
 	major, convErr := strconv.Atoi(number)
 	return err == nil && convErr == nil && major < 23
@@ -103,11 +101,9 @@ func (d *Docker) start(ctx context.Context, dir, data string) error {
 		return err
 	}
 	d.daemon, d.host = daemon, socket
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
-		return d.reachable(ctx), daemon.Exited()
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("waiting for dockerd: %w", err), daemon.Stop())
+	reachable := func(ctx context.Context) (bool, error) { return d.reachable(ctx), nil }
+	if err := cluster.UntilWithin(ctx, 3*time.Minute, "dockerd", reachable, daemon); err != nil {
+		return errors.Join(err, daemon.Stop())
 	}
 	return d.removeLeftovers(ctx)
 }

@@ -121,7 +121,7 @@ func StartEnforcer(c *cluster.Cluster, program, nodeName string, args ...string)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2)
+	ports, err := cluster.FreePorts(2)
 	if err != nil {
 		return nil, err
 	}

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -101,7 +98,7 @@ func Start(ctx context.Context, c *cluster.Cluster, program string, options Opti
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
+	ports, err := cluster.FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +136,7 @@ func (w *Webhook) waitReady(ctx context.Context) error {
 // waitReady returns when /readyz answers, or the process has ended.
 func waitReady(ctx context.Context, what string, child *cluster.Process, healthURL string) error {
 	var last string
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := child.Exited(); err != nil {
-			return false, err
-		}
+	err := cluster.Until(ctx, what+" to be ready", func(ctx context.Context) (bool, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthURL+"/readyz?verbose", nil)
 		if err != nil {
 			return false, err
@@ -156,9 +150,9 @@ func waitReady(ctx context.Context, what string, child *cluster.Process, healthU
 		body, _ := io.ReadAll(response.Body)
 		last = string(body)
 		return response.StatusCode == http.StatusOK, nil
-	})
+	}, child)
 	if err != nil {
-		return fmt.Errorf("wait for %s to be ready: %w; it last said: %s", what, err, last)
+		return fmt.Errorf("%w; it last said: %s", err, last)
 	}
 	return nil
 }
@@ -202,7 +196,7 @@ func apply(ctx context.Context, kube client.Client, file string, change func(*un
 
 // waitCABundle returns when the webhook's leader has written its CA into both configurations.
 func waitCABundle(ctx context.Context, kube client.Client) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return cluster.Until(ctx, "the leader to write caBundle", func(ctx context.Context) (bool, error) {
 		var m admissionregistrationv1.MutatingWebhookConfiguration
 		var v admissionregistrationv1.ValidatingWebhookConfiguration
 		key := client.ObjectKey{Name: certs.ConfigurationName}
@@ -221,22 +215,4 @@ func waitCABundle(ctx context.Context, kube client.Client) error {
 		}
 		return true, nil
 	})
-	if err != nil {
-		return fmt.Errorf("wait for the leader to write caBundle: %w", err)
-	}
-	return nil
-}
-
-// freePorts returns ports of loopback that were free a moment ago.
-func freePorts(n int) ([]string, error) {
-	var ports []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close()
-		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return ports, nil
 }

@@ -15,12 +15,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/page"
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 // options are the command line.
@@ -35,22 +34,17 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.page, "page", "", "`FILE` of podgrace review -o html; none: a sample")
-	flag.StringVar(&o.terminal, "terminal", "", "`FILE` of a terminal's output, to be drawn as SVG")
-	flag.StringVar(&o.prompt, "prompt", "", "`COMMAND` that is shown before the terminal's output")
-	flag.StringVar(&o.out, "o", "", "`FILE` to write; in a folder it is review.png or review.svg")
-	flag.StringVar(&o.hash, "hash", "", "what the page shows, as in its address: result=3, decision=denied,warned")
-	flag.Int64Var(&o.look.Width, "width", 1280, "of the page, in pixels")
-	flag.Int64Var(&o.look.Height, "height", 1000, "of the page, in pixels")
-	flag.BoolVar(&o.look.Dark, "dark", false, "the page in its dark colours")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "screenshot:", err)
-		os.Exit(1)
+	flags := func(f *flag.FlagSet) {
+		f.StringVar(&o.page, "page", "", "`FILE` of podgrace review -o html; none: a sample")
+		f.StringVar(&o.terminal, "terminal", "", "`FILE` of a terminal's output, to be drawn as SVG")
+		f.StringVar(&o.prompt, "prompt", "", "`COMMAND` that is shown before the terminal's output")
+		f.StringVar(&o.out, "o", "", "`FILE` to write; in a folder it is review.png or review.svg")
+		f.StringVar(&o.hash, "hash", "", "what the page shows, as in its address: result=3, decision=denied,warned")
+		f.Int64Var(&o.look.Width, "width", 1280, "of the page, in pixels")
+		f.Int64Var(&o.look.Height, "height", 1000, "of the page, in pixels")
+		f.BoolVar(&o.look.Dark, "dark", false, "the page in its dark colours")
 	}
+	program.Main("screenshot", flags, func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) error {

@@ -284,19 +284,13 @@ func Eventually(t testing.TB, what string, condition func(context.Context) (bool
 // EventuallyWithin is Eventually for what is slow, such as a machine that is emulated.
 func EventuallyWithin(t testing.TB, within time.Duration, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
-	defer cancel()
-	for {
-		begin := time.Now()
-		done, last := condition(ctx)
-		if done && last == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("wait for %s: %v (last: %v)", what, ctx.Err(), last)
-		case <-time.After(cluster.Pause(time.Since(begin))):
-		}
+	var last error
+	err := cluster.UntilWithin(t.Context(), within, what, func(ctx context.Context) (done bool, _ error) {
+		done, last = condition(ctx)
+		return done && last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("%v (last: %v)", err, last)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -56,7 +55,7 @@ func debian(ctx context.Context) (release, mirror string, err error) {
 		return "", "", fmt.Errorf("finding Debian's release: %w", err)
 	}
 	release = releaseName(text)
-	targets, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages").Output()
+	targets, err := cluster.Run(ctx, "apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages")
 	if err != nil {
 		return "", "", fmt.Errorf("finding Debian's mirror: %w", err)
 	}
@@ -77,8 +76,8 @@ func releaseName(text []byte) string {
 }
 
 // mirrorOf finds the first source of a release in lines of "CODENAME SITE".
-func mirrorOf(release string, targets []byte) string {
-	for line := range strings.Lines(string(targets)) {
+func mirrorOf(release, targets string) string {
+	for line := range strings.Lines(targets) {
 		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == release {
 			return fields[1]
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,11 +49,11 @@ func initramfs(ctx context.Context, path string, files []cpioFile) error {
 func moduleFiles(ctx context.Context, root, version string) ([]cpioFile, error) {
 	var paths []string
 	for _, module := range diskModules {
-		text, err := exec.CommandContext(ctx, "modprobe", "--dirname", root, "--set-version", version, "--show-depends", module).Output()
+		text, err := cluster.Run(ctx, "modprobe", "--dirname", root, "--set-version", version, "--show-depends", module)
 		if err != nil {
 			return nil, fmt.Errorf("finding the module %s: %w", module, err)
 		}
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "insmod" && !slices.Contains(paths, fields[1]) {
 				paths = append(paths, fields[1])
 			}

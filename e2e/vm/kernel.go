@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
@@ -73,15 +71,15 @@ func cachedKernel(cache string) (kernel, error) {
 
 // fetchKernel downloads what the kernel's package stands for and unpacks it into dir.
 func fetchKernel(ctx context.Context, dir string) error {
-	text, err := exec.CommandContext(ctx, "apt-cache", "depends", "--important", kernelPackage).Output()
+	text, err := cluster.Run(ctx, "apt-cache", "depends", "--important", kernelPackage)
 	if err != nil {
-		return fmt.Errorf("asking apt for %s: %w", kernelPackage, err)
+		return err
 	}
-	name := regexp.MustCompile(`Depends: (linux-image-\S+)`).FindSubmatch(text)
+	name := regexp.MustCompile(`Depends: (linux-image-\S+)`).FindStringSubmatch(text)
 	if name == nil {
 		return fmt.Errorf("%s depends on no kernel:\n%s", kernelPackage, text)
 	}
-	if err := command(ctx, dir, "apt-get", "download", "--quiet", string(name[1])); err != nil {
+	if err := command(ctx, dir, "apt-get", "download", "--quiet", name[1]); err != nil {
 		return err
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.deb"))
@@ -109,13 +107,8 @@ func findKernel(dir string) (kernel, error) {
 	return kernel{}, errors.New("the kernel's package has no modules")
 }
 
-// command runs a program in dir. The error has the end of what it wrote.
+// command runs a program in dir, as a package manager wants it.
 func command(ctx context.Context, dir, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, cluster.Tail(text, 10))
-	}
-	return nil
+	_, err := cluster.Command{Dir: dir, Env: []string{"LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"}}.Run(ctx, name, args...)
+	return err
 }

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,27 +20,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bare:", err)
-		os.Exit(1)
+	var port int
+	var metricsAddress, certDir string
+	flags := func(f *flag.FlagSet) {
+		f.IntVar(&port, "port", 0, "port on loopback for the reviews (HTTPS)")
+		f.StringVar(&metricsAddress, "metrics-address", "", "address for /metrics")
+		f.StringVar(&certDir, "cert-dir", "", "folder with tls.crt and tls.key")
 	}
+	program.Main("bare", flags, func(ctx context.Context) error { return run(ctx, port, metricsAddress, certDir) })
 }
 
 // run serves until the context ends.
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
-	port := flags.Int("port", 0, "port on loopback for the reviews (HTTPS)")
-	metricsAddress := flags.String("metrics-address", "", "address for /metrics")
-	certDir := flags.String("cert-dir", "", "folder with tls.crt and tls.key")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+func run(ctx context.Context, port int, metricsAddress, certDir string) error {
 	ctrllog.SetLogger(textlogger.NewLogger(textlogger.NewConfig())) // as cmd/webhook does
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
@@ -52,9 +46,9 @@ func run(ctx context.Context, args []string) error {
 	if err := metrics.Registry.Register(collectors.NewGoCollector()); err != nil {
 		return err
 	}
-	go serveMetrics(ctx, *metricsAddress)
+	go serveMetrics(ctx, metricsAddress)
 
-	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: *port, CertDir: *certDir})
+	server := webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, CertDir: certDir})
 	server.Register("/", &admission.Webhook{Handler: allow{admission.NewDecoder(scheme)}})
 	return server.Start(ctx)
 }

@@ -10,9 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
@@ -38,6 +35,8 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 // controllers that turn a Certificate of a self-signed or CA issuer into a Secret.
@@ -48,21 +47,18 @@ var controllers = []string{
 }
 
 func main() {
-	flags := flag.NewFlagSet("certmanager", flag.ExitOnError) // libraries have flags of this name in flag.CommandLine
-	kubeconfig := flags.String("kubeconfig", "", "kubeconfig file of the cluster")
-	if err := flags.Parse(os.Args[1:]); err != nil {
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctrl.SetLogger(klog.Background())
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return issue(ctx, group, *kubeconfig) })
-	group.Go(func() error { return inject(ctx, *kubeconfig) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "certmanager:", err)
-		os.Exit(1)
-	}
+	var kubeconfig string
+	flags := func(f *flag.FlagSet) { f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster") }
+	program.Main("certmanager", flags, func(ctx context.Context) error {
+		ctrl.SetLogger(klog.Background())
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() error { return issue(ctx, group, kubeconfig) })
+		group.Go(func() error { return inject(ctx, kubeconfig) })
+		if err := group.Wait(); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
 }
 
 // issue starts the controllers, as cmd/controller/app of cert-manager does, without an election.

@@ -11,12 +11,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/program"
 )
 
 // pictures are a command each, and what it is drawn as.
@@ -30,15 +29,7 @@ var pictures = []struct {
 	{"page", []string{"review", "-f", "examples", "-o", "html"}, true},
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "readme:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("readme", program.None, run) }
 
 func run(ctx context.Context) error {
 	root, err := cluster.ModuleRoot()
@@ -74,8 +65,8 @@ func run(ctx context.Context) error {
 		} else {
 			args = append(args, "-terminal", file, "-prompt", command(p.args), "-o", filepath.Join(root, "docs", "images", p.name+".svg"))
 		}
-		if text, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("draw %s: %w\n%s", p.name, err, text)
+		if _, err := cluster.Run(ctx, "go", args...); err != nil {
+			return fmt.Errorf("draw %s: %w", p.name, err)
 		}
 	}
 	return nil
@@ -176,11 +167,11 @@ func command(args []string) string {
 
 // printed is what podgrace prints on a terminal of 100 columns. Findings are no failure.
 func printed(ctx context.Context, dir string, args []string) ([]byte, error) {
-	program, err := filepath.Abs(filepath.Join("bin", "podgrace"))
+	podgrace, err := filepath.Abs(filepath.Join("bin", "podgrace"))
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, podgrace, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CLICOLOR_FORCE=1", "COLUMNS=100")
 	var complaint bytes.Buffer

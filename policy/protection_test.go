@@ -1,4 +1,4 @@
-package guard_test
+package policy_test
 
 import (
 	"testing"
@@ -10,9 +10,70 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
+
+// guarded is a pod, what a policy protects, and what is known of the pod's claims.
+type guarded struct {
+	pod     *corev1.Pod
+	protect policy.Protection
+	claims  policy.Claims
+}
+
+type option func(*guarded)
+
+// database is a pod of a StatefulSet, bound to a node.
+func database(options ...option) guarded {
+	g := guarded{pod: Pod(OwnedBy("apps/v1", "StatefulSet", "db"), OnNode1)}
+	g.pod.Name = "db-0"
+	for _, o := range options {
+		o(&g)
+	}
+	return g
+}
+
+// has is what the pod is besides.
+func has(options ...PodOption) option {
+	return func(g *guarded) {
+		for _, o := range options {
+			o(g.pod)
+		}
+	}
+}
+
+func ownedBy(kind, name string) option { return has(OwnedBy("apps/v1", kind, name)) }
+
+func unowned(g *guarded) { g.pod.OwnerReferences = nil }
+
+func record(text string) option { return has(Recorded(text)) }
+
+func claims(names ...string) option { return has(WithClaims(names...)) }
+
+func scratch(modes ...corev1.PersistentVolumeAccessMode) option { return has(Scratch(modes...)) }
+
+func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
+	return func(g *guarded) { Known(&g.claims, name, policy.Claim{Modes: modes}) }
+}
+
+// blockClaimed is claimed, for a block device.
+func blockClaimed(name string, modes ...corev1.PersistentVolumeAccessMode) option {
+	return func(g *guarded) { Known(&g.claims, name, policy.Claim{Modes: modes, Block: true}) }
+}
+
+func protectAll(g *guarded) { g.protect.All = true }
+
+func protectBlock(g *guarded) { g.protect.BlockClaims = true }
+
+// owners are kinds whose pods the policy protects.
+func owners(kinds ...schema.GroupKind) option {
+	return func(g *guarded) { g.protect.Owners = kinds }
+}
+
+// podSet is the kind of an operator's controller.
+var podSet = schema.GroupKind(PodSets)
+
+var ownedByPodSet = has(OfPodSet)
 
 func TestWhy(t *testing.T) {
 	t.Parallel()
@@ -24,19 +85,19 @@ func TestWhy(t *testing.T) {
 	}{
 		{"nothing to lose", []option{unowned}, ""},
 		{"a StatefulSet's", nil, "it is a pod of StatefulSet db"},
-		{"a StatefulSet of another group has an identity as well", []option{func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "apps.kruise.io/v1beta1" }}, "it is a pod of StatefulSet db"},
-		{"owned by a StatefulSet that is not its controller", []option{func(w *world) { w.req.Pod.OwnerReferences[0].Controller = nil }}, ""},
-		{"the controller counts, not the first owner", []option{func(w *world) {
-			w.req.Pod.OwnerReferences = append([]metav1.OwnerReference{{Kind: "ConfigMap", Name: "x"}}, w.req.Pod.OwnerReferences...)
+		{"a StatefulSet of another group has an identity as well", []option{func(g *guarded) { g.pod.OwnerReferences[0].APIVersion = "apps.kruise.io/v1beta1" }}, "it is a pod of StatefulSet db"},
+		{"owned by a StatefulSet that is not its controller", []option{func(g *guarded) { g.pod.OwnerReferences[0].Controller = nil }}, ""},
+		{"the controller counts, not the first owner", []option{func(g *guarded) {
+			g.pod.OwnerReferences = append([]metav1.OwnerReference{{Kind: "ConfigMap", Name: "x"}}, g.pod.OwnerReferences...)
 		}}, "it is a pod of StatefulSet db"},
 		{"a ReplicaSet's", []option{ownedBy("ReplicaSet", "web")}, ""},
 		{"an operator's, which no policy names", []option{ownedByPodSet}, ""},
 		{"an operator's", []option{ownedByPodSet, owners(podSet)}, "it is a pod of StrimziPodSet kafka"},
-		{"an operator's, of another version", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "core.strimzi.io/v1" }}, "it is a pod of StrimziPodSet kafka"},
-		{"of the same kind in another group", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, ""},
+		{"an operator's, of another version", []option{ownedByPodSet, owners(podSet), func(g *guarded) { g.pod.OwnerReferences[0].APIVersion = "core.strimzi.io/v1" }}, "it is a pod of StrimziPodSet kafka"},
+		{"of the same kind in another group", []option{ownedByPodSet, owners(podSet), func(g *guarded) { g.pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, ""},
 		{"of another kind in the same group", []option{ownedByPodSet, owners(schema.GroupKind{Group: podSet.Group, Kind: "Kafka"})}, ""},
-		{"an operator's that is not its controller", []option{ownedByPodSet, owners(podSet), func(w *world) { w.req.Pod.OwnerReferences[0].Controller = nil }}, ""},
-		{"of the core group", []option{owners(schema.GroupKind{Kind: "ReplicationController"}), ownedBy("ReplicationController", "web"), func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "v1" }}, "it is a pod of ReplicationController web"},
+		{"an operator's that is not its controller", []option{ownedByPodSet, owners(podSet), func(g *guarded) { g.pod.OwnerReferences[0].Controller = nil }}, ""},
+		{"of the core group", []option{owners(schema.GroupKind{Kind: "ReplicationController"}), ownedBy("ReplicationController", "web"), func(g *guarded) { g.pod.OwnerReferences[0].APIVersion = "v1" }}, "it is a pod of ReplicationController web"},
 		{"one of several", []option{owners(schema.GroupKind{Group: "batch", Kind: "Job"}, schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}), ownedBy("ReplicaSet", "web")}, "it is a pod of ReplicaSet web"},
 		{"a StatefulSet's beside them", []option{owners(podSet)}, "it is a pod of StatefulSet db"},
 		{"a shared block device", []option{unowned, claims("data"), blockClaimed("data", many)}, ""},
@@ -56,8 +117,8 @@ func TestWhy(t *testing.T) {
 		{"the second of two claims", []option{unowned, claims("shared", "data"), claimed("shared", many), claimed("data", once)}, "its claim data is ReadWriteOnce"},
 		{"an ephemeral volume says its modes itself", []option{unowned, scratch(once)}, "the claim of its volume scratch is ReadWriteOnce"},
 		{"an ephemeral volume that is shared", []option{unowned, scratch(many)}, ""},
-		{"an ephemeral volume without a template", []option{unowned, func(w *world) {
-			w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+		{"an ephemeral volume without a template", []option{unowned, func(g *guarded) {
+			g.pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
 		}}, ""},
 		{"a StatefulSet's whose owner was taken out", []option{unowned, hostname("db-0")}, "its hostname is its own name, as of a StatefulSet's pod"},
 		{"a StatefulSet's by its record", []option{unowned, record("StatefulSet.apps/db")}, "it was created as a pod of StatefulSet db"},
@@ -74,9 +135,9 @@ func TestWhy(t *testing.T) {
 		{"more behind it", []option{unowned, record("StatefulSet.apps/db/x")}, ""},
 		{"an empty record", []option{unowned, record("")}, ""},
 		{"another hostname", []option{unowned, hostname("db-1")}, ""},
-		{"a pod without a name, and so without a hostname", []option{unowned, func(w *world) { w.req.Pod.Name = "" }}, ""},
-		{"a claim that was made anew", []option{unowned, claims("data"), func(w *world) {
-			w.facts.Claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
+		{"a pod without a name, and so without a hostname", []option{unowned, func(g *guarded) { g.pod.Name = "" }}, ""},
+		{"a claim that was made anew", []option{unowned, claims("data"), func(g *guarded) {
+			g.claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
 		}}, "its claim data was made anew after it started, so that the access mode of the volume that it has is not known"},
 		{"a disk that is no claim", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}})}, "its volume x (iscsi) may be written to by one node only"},
 		{"a disk that is only read", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{ReadOnly: true}})}, ""},
@@ -95,49 +156,35 @@ func TestWhy(t *testing.T) {
 		{"a driver of one's own", []option{unowned, volume(corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{}})}, "its volume x (flexVolume) may be written to by one node only"},
 		{"a driver of one's own that only reads", []option{unowned, volume(corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{ReadOnly: true}})}, ""},
 		{"NFS", []option{unowned, volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}})}, ""},
-		{"volumes that are no claims and no disks", []option{unowned, func(w *world) {
-			w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "y"}}
+		{"volumes that are no claims and no disks", []option{unowned, func(g *guarded) {
+			g.pod.Spec.Volumes = []corev1.Volume{{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "y"}}
 		}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := dangerous(tt.options...)
-			if got := w.facts.Policy.Protect.Why(w.req.Pod, w.facts.Claims); got != tt.want {
+			g := database(tt.options...)
+			if got := g.protect.Why(g.pod, g.claims); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// podSet is the kind of an operator's controller.
-var podSet = schema.GroupKind{Group: "core.strimzi.io", Kind: "StrimziPodSet"}
-
-func ownedByPodSet(w *world) {
-	ownedBy(podSet.Kind, "kafka")(w)
-	w.req.Pod.OwnerReferences[0].APIVersion = podSet.Group + "/v1beta2"
-}
-
 // scratchBlock is scratch, a block device.
 func scratchBlock(modes ...corev1.PersistentVolumeAccessMode) option {
-	return func(w *world) {
-		scratch(modes...)(w)
-		w.req.Pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
-	}
-}
-
-func record(text string) option {
-	return func(w *world) {
-		metav1.SetMetaDataAnnotation(&w.req.Pod.ObjectMeta, v1alpha1.AnnotationProtected, text)
+	return func(g *guarded) {
+		scratch(modes...)(g)
+		g.pod.Spec.Volumes[0].Ephemeral.VolumeClaimTemplate.Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
 	}
 }
 
 func hostname(name string) option {
-	return func(w *world) { w.req.Pod.Spec.Hostname = name }
+	return func(g *guarded) { g.pod.Spec.Hostname = name }
 }
 
 func volume(source corev1.VolumeSource) option {
-	return func(w *world) {
-		w.req.Pod.Spec.Volumes = []corev1.Volume{{Name: "y", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "x", VolumeSource: source}}
+	return func(g *guarded) {
+		g.pod.Spec.Volumes = []corev1.Volume{{Name: "y", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, {Name: "x", VolumeSource: source}}
 	}
 }
 
@@ -179,8 +226,8 @@ func TestClaimOf(t *testing.T) {
 
 // tiedTo is the affinity that the DaemonSet controller writes, for one node.
 func tiedTo(nodes ...string) option {
-	return func(w *world) {
-		w.req.Pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+	return func(g *guarded) {
+		g.pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: nodes}}}},
 		}}}
 	}
@@ -189,12 +236,11 @@ func tiedTo(nodes ...string) option {
 // TestHoldsNode: what no other node would get holds no node, unless it has something to lose.
 func TestHoldsNode(t *testing.T) {
 	t.Parallel()
-	daemon := func(w *world) {
-		ownedBy("DaemonSet", "agent")(w)
-		w.req.Pod.OwnerReferences[0].APIVersion = "apps/v1"
-		tiedTo(w.req.Pod.Spec.NodeName)(w)
+	daemon := func(g *guarded) {
+		ownedBy("DaemonSet", "agent")(g)
+		tiedTo(g.pod.Spec.NodeName)(g)
 	}
-	mirror := func(w *world) { w.req.Pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+	mirror := has(Mirrored)
 	for name, tt := range map[string]struct {
 		options []option
 		holds   bool
@@ -202,12 +248,12 @@ func TestHoldsNode(t *testing.T) {
 		"a StatefulSet's":                   {nil, true},
 		"a ReplicaSet's":                    {[]option{ownedBy("ReplicaSet", "web")}, true},
 		"a DaemonSet's":                     {[]option{daemon}, false},
-		"one of somebody else's DaemonSet":  {[]option{daemon, func(w *world) { w.req.Pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
-		"one that a DaemonSet adopted":      {[]option{daemon, func(w *world) { w.req.Pod.Spec.Affinity = nil }}, true},
-		"one adopted, tied to another node": {[]option{daemon, tiedTo("n2")}, true},
-		"one adopted, tied to two":          {[]option{daemon, tiedTo("n1", "n2")}, true},
-		"one adopted, tied by one of two terms": {[]option{daemon, func(w *world) {
-			required := w.req.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		"one of somebody else's DaemonSet":  {[]option{daemon, func(g *guarded) { g.pod.OwnerReferences[0].APIVersion = "x.example/v1" }}, true},
+		"one that a DaemonSet adopted":      {[]option{daemon, func(g *guarded) { g.pod.Spec.Affinity = nil }}, true},
+		"one adopted, tied to another node": {[]option{daemon, tiedTo("node-2")}, true},
+		"one adopted, tied to two":          {[]option{daemon, tiedTo("node-1", "node-2")}, true},
+		"one adopted, tied by one of two terms": {[]option{daemon, func(g *guarded) {
+			required := g.pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{})
 		}}, true},
 		"a DaemonSet's with a claim":              {[]option{daemon, claims("data"), claimed("data", corev1.ReadWriteOnce)}, true},
@@ -221,11 +267,12 @@ func TestHoldsNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := dangerous(append([]option{protectAll}, tt.options...)...)
-			if got := w.facts.Policy.HoldsNode(w.req.Pod, w.facts.Claims); len(got) > 0 != tt.holds {
+			g := database(append([]option{protectAll}, tt.options...)...)
+			denies := Level("p", v1alpha1.RemovalDeny, func(r *policy.Removal) { r.Protect = g.protect })
+			if got := denies.HoldsNode(g.pod, g.claims); len(got) > 0 != tt.holds {
 				t.Errorf("got %v", got)
 			}
-			if len(w.facts.Policy.ProtectedBy(w.req.Pod, w.facts.Claims)) == 0 {
+			if len(denies.ProtectedBy(g.pod, g.claims)) == 0 {
 				t.Error("a force delete of it is not refused")
 			}
 		})
@@ -234,24 +281,8 @@ func TestHoldsNode(t *testing.T) {
 
 func TestClaimNames(t *testing.T) {
 	t.Parallel()
-	w := dangerous(claims("a", "b"), scratch(corev1.ReadWriteOnce))
-	if diff := cmp.Diff([]string{"a", "b"}, policy.ClaimNames(w.req.Pod)); diff != "" {
+	g := database(claims("a", "b"), scratch(corev1.ReadWriteOnce))
+	if diff := cmp.Diff([]string{"a", "b"}, policy.ClaimNames(g.pod)); diff != "" {
 		t.Error(diff)
 	}
-}
-
-// What the policy protects decides between a refusal and a warning, on every road of pods.
-func TestUnprotected(t *testing.T) {
-	t.Parallel()
-	var rows []row
-	for _, road := range podRoads {
-		says := []string{"pod shop/db-0 is removed without waiting for its node: it may still run on n1 (not ready, silent since 11:50:00 UTC, 10m0s ago)"}
-		rows = append(rows,
-			row{name: string(road) + ": unprotected", world: dangerous(on(road), ownedBy("ReplicaSet", "web")), verdict: guard.Warn, reason: "Unprotected", says: says},
-			row{name: string(road) + ": all are protected", world: dangerous(on(road), ownedBy("ReplicaSet", "web"), protectAll), verdict: guard.Deny, reason: "Unsafe", says: []string{"the policy protects all pods"}},
-			row{name: string(road) + ": an operator's", world: dangerous(on(road), ownedByPodSet, owners(podSet)), verdict: guard.Deny, reason: "Unsafe", says: []string{"it is a pod of StrimziPodSet kafka, so"}},
-			row{name: string(road) + ": a claim that is not known", world: dangerous(on(road), unowned, claims("data")), verdict: guard.Deny, reason: "Unsafe", says: []string{"the access mode of its claim data is not known"}},
-		)
-	}
-	testRows(t, rows)
 }

@@ -1,4 +1,4 @@
-package guard_test
+package policy_test
 
 import (
 	"strings"
@@ -12,14 +12,15 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	of := func(apiVersion, kind, name string) option {
-		return func(w *world) {
-			ownedBy(kind, name)(w)
-			w.req.Pod.OwnerReferences[0].APIVersion = apiVersion
+		return func(g *guarded) {
+			ownedBy(kind, name)(g)
+			g.pod.OwnerReferences[0].APIVersion = apiVersion
 		}
 	}
 	for _, tt := range []struct {
@@ -35,7 +36,7 @@ func TestRecord(t *testing.T) {
 		{"a ReplicaSet's under a policy that protects all", []option{ownedBy("ReplicaSet", "web"), protectAll}, "", "ReplicaSet.apps/web"},
 		{"of the core group", []option{of("v1", "ReplicationController", "web"), owners(schema.GroupKind{Kind: "ReplicationController"})}, "ReplicationController/web", "ReplicationController/web"},
 		{"nobody's", []option{unowned}, "", ""},
-		{"owned, but not controlled", []option{func(w *world) { w.req.Pod.OwnerReferences[0].Controller = nil }}, "", ""},
+		{"owned, but not controlled", []option{func(g *guarded) { g.pod.OwnerReferences[0].Controller = nil }}, "", ""},
 		{"its hostname and its volumes need no record", []option{unowned, hostname("db-0"), claims("data"), claimed("data", corev1.ReadWriteOnce)}, "", ""},
 		{"what it says of itself is no record", []option{unowned, record("StatefulSet.apps/db")}, "", ""},
 		{"a name that is text", []option{of("apps/v1", "StatefulSet", "db (safe to delete)")}, "", ""},
@@ -44,11 +45,11 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := dangerous(tt.options...)
-			if got := w.facts.Policy.Protect.Record(w.req.Pod); got != tt.want {
+			g := database(tt.options...)
+			if got := g.protect.Record(g.pod); got != tt.want {
 				t.Errorf("recorded is %q, want %q", got, tt.want)
 			}
-			if got := policy.RecordOf(w.req.Pod); got != tt.fact {
+			if got := policy.RecordOf(g.pod); got != tt.fact {
 				t.Errorf("true is %q, want %q", got, tt.fact)
 			}
 		})
@@ -71,7 +72,7 @@ func TestRecordKeepsWhatTheOwnerGave(t *testing.T) {
 			}}
 		}
 		draw()
-		protect := drawLevel(t, v1alpha1.RemovalDeny).Protect
+		protect := DrawProtection(t)
 		text := protect.Record(pod)
 		if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsPrint(r) || unicode.IsSpace(r) }) || len(text) > 600 {
 			t.Fatalf("the record is %q", text)
