@@ -120,7 +120,7 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready, a.paths = true, podPaths(r.Tree)
+	a.ready = true
 	return r
 }
 
@@ -157,8 +157,16 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}, Planned: a.planned}
 	return a.enforcer, nil
+}
+
+// planned has the pods' paths known before anything is written: who can't be found can't be evicted, however long the writes take.
+func (a *Agent) planned(tree *plan.Tree) {
+	paths := podPaths(tree)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paths = paths
 }
 
 // Paths are the cgroups of the node's pods, by UID, as last planned.

@@ -16,6 +16,9 @@ var ErrGone = errors.New("cgroup is gone")
 // ErrNoFile means that the cgroup exists and has no such file: its controller is not enabled there, or the kernel is too old.
 var ErrNoFile = errors.New("cgroup has no such file")
 
+// ErrUnanswered means that systemd did not answer in time. The next write through it would wait as long.
+var ErrUnanswered = errors.New("systemd does not answer")
+
 // Tree is a node's cgroups, of either version. Paths are below the hierarchy's root with a leading slash
 // (/kubepods.slice/kubepods-burstable.slice); in v1 the file's name tells the controller, cpu.shares is the cpu hierarchy's.
 type Tree interface {

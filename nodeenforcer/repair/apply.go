@@ -16,11 +16,15 @@ import (
 // apply performs the operations in their order. A failed one holds back only those that depend on it (drift.Operation.DependsOn), so that a
 // file near the root that can never be written does not block everything below it.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
-	errs := []error{e.note(r.Diff.Operations, r.Processes.Operations)}
+	ops := r.Diff.Operations
+	if r.unanswered {
+		ops = nil
+	}
+	errs := []error{e.note(ops, r.Processes.Operations)}
 	var failed []drift.Operation
 	var gone []string
-	for ops := range runs(r.Diff.Operations) {
-		path := ops[0].Path
+	for run := range runs(ops) {
+		path := run[0].Path
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -28,10 +32,13 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 			continue // the pod ended, and the cgroups below are gone with it
 		}
 		var err error
-		if failed, err = e.write(ctx, r, ops, failed); errors.Is(err, cgroup.ErrGone) {
+		if failed, err = e.write(ctx, r, run, failed); errors.Is(err, cgroup.ErrGone) {
 			gone = append(gone, path)
 		} else {
 			errs = append(errs, err)
+		}
+		if errors.Is(err, cgroup.ErrUnanswered) {
+			break // each further unit would be waited for as long; the next round tries again
 		}
 	}
 	return errors.Join(append(errs, e.adjust(ctx, r))...)
@@ -58,7 +65,7 @@ func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Oper
 		for _, op := range free {
 			e.Rivals.Wrote(op)
 		}
-	case errors.Is(err, cgroup.ErrGone) || ctx.Err() != nil:
+	case errors.Is(err, cgroup.ErrGone) || errors.Is(err, cgroup.ErrUnanswered) || ctx.Err() != nil:
 	case len(free) == 1:
 		return append(failed, free[0]), fmt.Errorf("%s: %w", free[0].Where, err)
 	default:

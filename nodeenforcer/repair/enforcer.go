@@ -37,6 +37,8 @@ type Enforcer struct {
 	Hold bool
 	// Contained says whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
 	Contained func(path string) bool
+	// Planned gets the plan of each round before anything is written, which may take long; nil: nobody does.
+	Planned func(*plan.Tree)
 
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
@@ -61,6 +63,8 @@ type Round struct {
 	// Changed: the plan differs from the last round's.
 	Changed bool
 	Took    time.Duration
+
+	unanswered bool // systemd, when something was to be restored: it is not waited for again
 }
 
 // Round compares all cgroups with their plan (full), or those whose plan changed since the last round and their ancestors, and writes what
@@ -71,6 +75,9 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
 	if e.last == nil {
 		e.last = &plan.Tree{}
+	}
+	if e.Planned != nil {
+		e.Planned(r.Tree)
 	}
 	look := func(string) bool { return true }
 	news := changed(e.last, r.Tree)

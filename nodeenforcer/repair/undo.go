@@ -91,6 +91,10 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 		done, err := e.takeBackOne(ctx, op)
 		if err != nil && !errors.Is(err, cgroup.ErrGone) && !errors.Is(err, cgroup.ErrNoFile) {
 			errs = append(errs, fmt.Errorf("undo %s of %s: %w", op.File, op.Path, err))
+			if errors.Is(err, cgroup.ErrUnanswered) {
+				r.unanswered = true
+				break
+			}
 			continue
 		}
 		if done {
