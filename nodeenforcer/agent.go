@@ -189,8 +189,17 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 // report reports what a round found and did: log, metrics, Events and the Node's condition.
 func (a *Agent) report(state state.State, r repair.Round, err error) {
 	a.Metrics.ObserveRound(r, err)
-	for _, op := range r.Written {
-		a.Log.Info("wrote", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
+	for i := 0; i < len(r.Written); {
+		op, n := r.Written[i], 1
+		for op.File == plan.OOMScoreFile && i+n < len(r.Written) && r.Written[i+n].Path == op.Path && r.Written[i+n].File == op.File {
+			n++ // one line for all processes of a container, which may be thousands
+		}
+		i += n
+		line := []any{"cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To}
+		if n > 1 {
+			line = append(line, "processes", n)
+		}
+		a.Log.Info("wrote", line...)
 	}
 	if a.DryRun {
 		for _, op := range r.Diff.Operations {

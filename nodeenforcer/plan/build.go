@@ -130,9 +130,9 @@ func (b *builder) planPod(m *member) {
 	for _, c := range m.containers {
 		group.Path, group.Level, group.Container = m.path+"/"+c.name, LevelContainer, c.spec.Name
 		b.add(group, collect(containerRules, func(rule func(*builder, *member, *container) []value) []value { return rule(b, m, c) }))
-		if score, why, ok := b.oomScore(m, c); ok {
+		if score, started, why, ok := b.oomScore(m, c); ok {
 			b.processes = append(b.processes, Process{Path: group.Path, Pod: group.Pod, UID: group.UID, Container: group.Container,
-				OOMScoreAdj: score, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
+				OOMScoreAdj: score, Started: started, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
 		}
 	}
 }

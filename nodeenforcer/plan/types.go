@@ -106,6 +106,8 @@ type Process struct {
 	UID         types.UID
 	Container   string
 	OOMScoreAdj int
+	// Started is what the runtime gives each process that it starts in the container, a probe's too.
+	Started int
 	// Owner is Runtime where the value is the kubelet's own, Nobody where the policy orders by priority or rank.
 	Owner Owner
 }

@@ -88,18 +88,24 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 	return failed, errors.Join(errs...)
 }
 
-// adjust sets oom_score_adj of processes. One that has ended meanwhile is no error.
+// adjust sets oom_score_adj of processes, those of a container together. One that has ended meanwhile is no error.
 func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
 	var errs []error
-	for _, op := range r.Processes.Operations {
+	for ops := r.Processes.Operations; len(ops) > 0; {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
-		if err != nil && !errors.Is(err, cgroup.ErrGone) {
-			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
+		byPID, pids := map[int]drift.ProcessOperation{}, []int(nil)
+		first := ops[0]
+		for ; len(ops) > 0 && ops[0].Path == first.Path; ops = ops[1:] {
+			byPID[ops[0].PID], pids = ops[0], append(pids, ops[0].PID)
 		}
-		if written && err == nil {
+		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, first.Path, pids, first.To)
+		if err != nil && !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", first.Where, err))
+		}
+		for _, pid := range written {
+			op := byPID[pid]
 			e.Rivals.WroteProcess(op)
 			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: plan.OOMScoreFile, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
 		}

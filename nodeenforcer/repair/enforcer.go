@@ -43,6 +43,8 @@ type Enforcer struct {
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
 	missed bool              // the last round failed to read or write something
+	// nextProcess is the index of the container whose processes are looked at first.
+	nextProcess int
 }
 
 // Round is the result of one reconciliation.
@@ -194,15 +196,22 @@ func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.
 		}
 		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
 	}
-	for _, p := range tree.Processes {
+	left := maxProcesses
+	for i := range tree.Processes {
+		p := tree.Processes[(e.nextProcess+i)%len(tree.Processes)]
 		if _, ok := have[p.Path]; !ok {
 			continue
+		}
+		if left <= 0 {
+			e.nextProcess = (e.nextProcess + i) % len(tree.Processes) // the next round begins with those that this one did not come to
+			break
 		}
 		of, err := e.adjustments(p.Path)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		adjustments[p.Path] = of
+		left -= len(of)
 	}
 	return have, adjustments, errors.Join(errs...)
 }
@@ -216,6 +225,13 @@ func usage(files map[string]string) int64 {
 	return -1
 }
 
+// How many processes of one container, and in one round, have their oom_score_adj read and written: whoever may start processes must not make a
+// round longer for others. Of a container with more, those with the lowest ids are.
+const (
+	maxProcessesOfContainer = 4096
+	maxProcesses            = 8 * maxProcessesOfContainer
+)
+
 // adjustments reads oom_score_adj of a group's processes. One that ends meanwhile is no error.
 func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 	pids, err := e.Cgroups.Processes(path)
@@ -223,7 +239,7 @@ func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 		return nil, err
 	}
 	of := make(map[int]int, len(pids))
-	for _, pid := range pids {
+	for _, pid := range pids[:min(len(pids), maxProcessesOfContainer)] {
 		adj, err := cgroup.OOMScoreAdj(e.ProcRoot, pid)
 		if errors.Is(err, cgroup.ErrGone) {
 			continue

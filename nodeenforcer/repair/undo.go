@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
@@ -107,22 +109,14 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 
 func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
 	if op.File == plan.OOMScoreFile {
-		of, err := e.adjustments(op.Path)
-		for pid, adj := range of {
-			if fmt.Sprint(adj) != op.From {
-				continue
-			}
-			var to int
-			if _, scanErr := fmt.Sscan(op.To, &to); scanErr != nil {
-				return done, scanErr
-			}
-			written, writeErr := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, pid, to)
-			if writeErr != nil && !errors.Is(writeErr, cgroup.ErrGone) {
-				err = errors.Join(err, writeErr)
-			}
-			done = done || written
+		to, err := strconv.Atoi(op.To)
+		if err != nil {
+			return false, err
 		}
-		return done, err
+		of, err := e.adjustments(op.Path)
+		maps.DeleteFunc(of, func(_, adj int) bool { return strconv.Itoa(adj) != op.From })
+		written, writeErr := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, slices.Sorted(maps.Keys(of)), to)
+		return len(written) > 0, errors.Join(err, writeErr)
 	}
 	entry := ledger.Entry{Key: ledger.Key{Path: op.Path, File: op.File}, Wrote: op.From}
 	return entry.Restore(ctx, e.Cgroups, op.To)
