@@ -30,7 +30,8 @@ type Tree interface {
 	Write(ctx context.Context, path string, files []File) (written int, err error)
 	// Children are the names of the cgroups directly below, sorted.
 	Children(path string) ([]string, error)
-	// Processes are the ids of the processes in the cgroup and below it.
+	// Processes are the ids of the processes in the cgroup and below it; where there are very many cgroups below, of those that were looked
+	// at. ErrTooMany where they have none, but others may.
 	Processes(path string) ([]int, error)
 	// Kill sends SIGKILL to all processes in the cgroup and below, those that they start meanwhile included.
 	Kill(ctx context.Context, path string) error

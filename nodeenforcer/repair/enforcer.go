@@ -235,7 +235,7 @@ const (
 // adjustments reads oom_score_adj of a group's processes. One that ends meanwhile is no error.
 func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 	pids, err := e.Cgroups.Processes(path)
-	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+	if err != nil && !errors.Is(err, cgroup.ErrGone) && !errors.Is(err, cgroup.ErrTooMany) { // who hides his processes must not fail the round
 		return nil, err
 	}
 	of := make(map[int]int, len(pids))
