@@ -20,8 +20,15 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 	if r.unanswered {
 		ops = nil
 	}
-	errs := []error{e.note(ops, r.Processes.Operations)}
+	var errs []error
 	var failed []drift.Operation
+	processes := r.Processes.Operations
+	if err := e.note(ops, processes); err != nil { // what is not in the ledger could not be restored: it is not written, nor what depends on it
+		errs = append(errs, err)
+		failed = slices.DeleteFunc(slices.Clone(ops), func(op drift.Operation) bool { return op.Owner != plan.Nobody })
+		ops = slices.DeleteFunc(slices.Clone(ops), func(op drift.Operation) bool { return op.Owner == plan.Nobody })
+		processes = slices.DeleteFunc(slices.Clone(processes), func(op drift.ProcessOperation) bool { return op.Owner == plan.Nobody })
+	}
 	var gone []string
 	for run := range runs(ops) {
 		path := run[0].Path
@@ -41,7 +48,7 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 			break // each further unit would be waited for as long; the next round tries again
 		}
 	}
-	return errors.Join(append(errs, e.adjust(ctx, r))...)
+	return errors.Join(append(errs, e.adjust(ctx, r, processes))...)
 }
 
 // write performs those operations on one group that do not depend on a failed one, and returns all failed ones, its own included.
@@ -89,9 +96,9 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 }
 
 // adjust sets oom_score_adj of processes, those of a container together. One that has ended meanwhile is no error.
-func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
+func (e *Enforcer) adjust(ctx context.Context, r *Round, ops []drift.ProcessOperation) error {
 	var errs []error
-	for ops := r.Processes.Operations; len(ops) > 0; {
+	for len(ops) > 0 {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -76,5 +77,30 @@ func TestUndoDamaged(t *testing.T) {
 	}
 	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err != nil {
 		t.Errorf("it is told again: %v", err)
+	}
+}
+
+// What can't be noted is not written, since nobody could restore it; what has an owner, who does, is.
+func TestNotNotedIsNotWritten(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+	b.enforcer.Undo = &ledger.Ledger{File: filepath.Join(t.TempDir(), "written")}
+	if err := os.Mkdir(b.enforcer.Undo.File+".new", 0o700); err != nil { // in the way
+		t.Fatal(err)
+	}
+	a := b.Path("a", "c")
+	b.Cgroups.Set(a, "memory.max", "max")
+	r, _ := b.mustRound(true)
+	b.Cgroups.Set(a, "memory.max", "max")
+	r.Written = nil
+	r.Diff.Operations = []drift.Operation{
+		{Where: drift.Where{Path: a}, File: "io.weight", From: "default 100", To: "default 300", Owner: plan.Nobody},
+		{Where: drift.Where{Path: a}, File: "memory.max", From: "max", To: "67108864", Owner: plan.Runtime},
+	}
+	b.Cgroups.Set(a, "io.weight", "default 100")
+	err := b.enforcer.apply(t.Context(), &r)
+	weight, _ := b.Cgroups.Get(a, "io.weight")
+	most, _ := b.Cgroups.Get(a, "memory.max")
+	if weight != "default 100" || most != "67108864" || err == nil || len(r.Written) != 1 {
+		t.Errorf("io.weight %s, memory.max %s, wrote %v: %v", weight, most, r.Written, err)
 	}
 }
