@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Key identifies a file of a cgroup.
@@ -38,9 +39,25 @@ type Entry struct {
 	Then string `json:"then,omitempty"`
 }
 
-// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now.
+// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now. What others wrote for single devices
+// (io.weight: "default 100", then "8:0 200") does not matter.
 func (e Entry) Ours(content string) bool {
-	return content == e.Wrote || e.Then != "" && content == e.Then
+	return cgroupfile.Holds(content, e.Wrote) || e.Then != "" && cgroupfile.Holds(content, e.Then)
+}
+
+// replaced is what of a value we wrote over: of a file with a line for each device, the lines for which we wrote one. The kernel takes one line
+// a write (block/bfq-cgroup.c, block/blk-iocost.c ioc_weight_write), and the others were not ours.
+func (e Entry) replaced(value string) string {
+	if !strings.Contains(value, "\n") {
+		return value
+	}
+	var lines []string
+	for line := range strings.SplitSeq(value, "\n") {
+		if device, _, keyed := strings.Cut(line, " "); keyed && strings.HasPrefix(e.Wrote, device+" ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ReadWriter is what Restore needs of cgroups.
@@ -55,7 +72,7 @@ func (e Entry) Restore(ctx context.Context, cgroups ReadWriter, to string) (bool
 	if err != nil || !e.Ours(files[e.File]) {
 		return false, err
 	}
-	n, err := cgroups.Write(ctx, e.Path, []cgroup.File{{Name: e.File, Value: to}})
+	n, err := cgroups.Write(ctx, e.Path, []cgroup.File{{Name: e.File, Value: e.replaced(to)}})
 	return n > 0, err
 }
 

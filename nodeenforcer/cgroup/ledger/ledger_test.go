@@ -108,3 +108,28 @@ func TestRestore(t *testing.T) {
 		}
 	}
 }
+
+// A file with a line for each device is ours by our line; only that one is restored, in one write of one line.
+func TestRestoreOfDevices(t *testing.T) {
+	for name, test := range map[string]struct {
+		was, is, wrote string
+	}{
+		"a device came since":       {"default 100", "default 300\n8:0 200", "default 100"},
+		"a device was there before": {"default 100\n8:0 200", "default 300\n8:0 200", "default 100"},
+		"it is somebody else's":     {"default 100", "default 50\n8:0 200", ""},
+	} {
+		cgroups := cgrouptest.NewFake()
+		cgroups.Add("/p", map[string]string{"io.weight": test.is})
+		e := entry("/p", "io.weight", test.was, "default 300", "")
+		if _, err := e.Restore(t.Context(), cgroups, e.Was); err != nil {
+			t.Fatal(err)
+		}
+		wrote := ""
+		for _, w := range cgroups.Writes() {
+			wrote += w.Value
+		}
+		if wrote != test.wrote {
+			t.Errorf("%s: wrote %q, want %q", name, wrote, test.wrote)
+		}
+	}
+}
