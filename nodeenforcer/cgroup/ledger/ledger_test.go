@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -130,6 +131,26 @@ func TestRestoreOfDevices(t *testing.T) {
 		}
 		if wrote != test.wrote {
 			t.Errorf("%s: wrote %q, want %q", name, wrote, test.wrote)
+		}
+	}
+}
+
+// The ledger of a newer enforcer is neither read nor replaced, and nothing can be noted: it is told each time.
+func TestLedgerOfNewerVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "written")
+	const text = `{"version":2,"entries":{"/kubepods":{"memory.high":"max"}}}`
+	for _, text := range []string{text, `{"version":2,"entries":[]}`} {
+		write(t, file, text)
+		l := &ledger.Ledger{File: file}
+		for range 2 {
+			list, err := l.All()
+			put, drop := l.Put(entry("/p", "cpu.weight", "1", "2", "")), l.Drop(ledger.Key{Path: "/p"})
+			if len(list) > 0 || err == nil || put == nil || drop == nil || !strings.Contains(put.Error(), "is of version 2, this program reads 1") {
+				t.Errorf("all %v, %v; put %v; drop %v", list, err, put, drop)
+			}
+		}
+		if kept, err := os.ReadFile(file); string(kept) != text || err != nil {
+			t.Errorf("it became %s, %v", kept, err)
 		}
 	}
 }
