@@ -42,6 +42,8 @@ type Agent struct {
 	UndoFile string
 	// Contained is for repair.Enforcer.
 	Contained func(path string) bool
+	// Rounding is called when a round begins, and what it returns when that ends; nil: nothing is.
+	Rounding func() (done func())
 
 	mu       sync.Mutex
 	driver   plan.Driver
@@ -99,6 +101,9 @@ func (a *Agent) Ready() error {
 }
 
 func (a *Agent) round(ctx context.Context, full bool) repair.Round {
+	if a.Rounding != nil {
+		defer a.Rounding()()
+	}
 	state, ok := a.Source.State()
 	if !ok {
 		a.Log.V(1).Info("node state not synced yet")
