@@ -73,6 +73,8 @@ type Group struct {
 	Container string
 	// Files that should hold a value, by the kernel's file name.
 	Files map[string]Value
+	// Kept are files for which no value can be planned at present, and in which the last one stays.
+	Kept []string
 }
 
 // Value is what a file should hold.

@@ -50,7 +50,7 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 }
 
 // leftovers are operations for the entries that the plan does not ask for any more. They write the value that the plan has for the file's
-// regular owner, else the value from before our first write. They are ordered by path, descendants first.
+// regular owner, nothing into files that it keeps, else the value from before our first write. They are ordered by path, descendants first.
 func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	groups, processes := map[string]*plan.Group{}, map[string]plan.Process{}
 	for i := range tree.Groups {
@@ -66,6 +66,9 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 		op := drift.Operation{Where: drift.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
 		if g := groups[key.Path]; g != nil {
 			op.Where = drift.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
+			if slices.Contains(g.Kept, key.File) {
+				continue
+			}
 			if v, ok := g.Files[key.File]; ok {
 				op.To, op.Owner = v.Want, v.Owner
 			}

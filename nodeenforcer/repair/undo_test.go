@@ -2,9 +2,11 @@ package repair
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
@@ -102,5 +104,37 @@ func TestNotNotedIsNotWritten(t *testing.T) {
 	most, _ := b.Cgroups.Get(a, "memory.max")
 	if weight != "default 100" || most != "67108864" || err == nil || len(r.Written) != 1 {
 		t.Errorf("io.weight %s, memory.max %s, wrote %v: %v", weight, most, r.Written, err)
+	}
+}
+
+// One pod more, and the requests of the classes above are all that is allocatable: the class that is to yield keeps its limit. It is restored when
+// nothing is reserved any more.
+func TestReservedKeepsTheLimit(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "cpu<1", "memory<1Gi"), statetest.Pod("low"))
+	b.Policy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: 100}}
+	b.Mode = v1alpha1.NodeModeTune
+	b.enforcer.Undo = &ledger.Ledger{}
+	class := path.Dir(b.Path("low", ""))
+	b.make(func(g plan.Group, file string) string {
+		if file == "memory.max" && g.Path == class {
+			return "max"
+		}
+		return statetest.AsPlanned(g, file)
+	})
+	limit := func(what string) string {
+		t.Helper()
+		b.mustRound(true)
+		value, _ := b.Cgroups.Get(class, "memory.max")
+		t.Log(what, value)
+		return value
+	}
+	before := limit("with room")
+	b.Pods = append(b.Pods, statetest.Pod("b", "cpu<1", "memory<1Ti"))
+	if after := limit("with none"); before == "max" || after != before {
+		t.Errorf("the limit was %s, and became %s", before, after)
+	}
+	b.Policy.QOSReserved = nil
+	if after := limit("without the policy"); after != "max" {
+		t.Errorf("without the policy it is %s", after)
 	}
 }
