@@ -10,15 +10,15 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// maxAnnotation is how long the annotation may be: what admission writes is a few hundred bytes. Anybody may write one of 256 KiB where no webhook is asked, and a node enforcer
+// MaxAnnotation is how long the annotation may be: what admission writes is a few hundred bytes. Anybody may write one of 256 KiB where no webhook is asked, and a node enforcer
 // that ranks pods reads all of them.
-const maxAnnotation = 4 << 10
+const MaxAnnotation = 4 << 10
 
 // Parse reads the annotation podgrace.dev/enforcement, strictly: fields that are not known, given twice or in other
 // case, and values out of range, are errors. Nothing is returned with one.
 func Parse(text string) (*v1alpha1.Enforcement, error) {
-	if len(text) > maxAnnotation {
-		return nil, fmt.Errorf("read annotation %s: it has %d bytes, and %d at most are read", v1alpha1.AnnotationEnforcement, len(text), maxAnnotation)
+	if len(text) > MaxAnnotation {
+		return nil, fmt.Errorf("read annotation %s: it has %d bytes, and %d at most are read", v1alpha1.AnnotationEnforcement, len(text), MaxAnnotation)
 	}
 	var e v1alpha1.Enforcement
 	strict, err := json.UnmarshalStrict([]byte(text), &e)

@@ -42,6 +42,8 @@ type Agent struct {
 	UndoFile string
 	// Contained is for repair.Enforcer.
 	Contained func(path string) bool
+	// Rounding is called when a round begins, and what it returns when that ends; nil: nothing is.
+	Rounding func() (done func())
 
 	mu       sync.Mutex
 	driver   plan.Driver
@@ -99,6 +101,9 @@ func (a *Agent) Ready() error {
 }
 
 func (a *Agent) round(ctx context.Context, full bool) repair.Round {
+	if a.Rounding != nil {
+		defer a.Rounding()()
+	}
 	state, ok := a.Source.State()
 	if !ok {
 		a.Log.V(1).Info("node state not synced yet")
@@ -120,7 +125,7 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ready, a.paths = true, podPaths(r.Tree)
+	a.ready = true
 	return r
 }
 
@@ -157,8 +162,16 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}, Planned: a.planned}
 	return a.enforcer, nil
+}
+
+// planned has the pods' paths known before anything is written: who can't be found can't be evicted, however long the writes take.
+func (a *Agent) planned(tree *plan.Tree) {
+	paths := podPaths(tree)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.paths = paths
 }
 
 // Paths are the cgroups of the node's pods, by UID, as last planned.
@@ -181,8 +194,17 @@ func podPaths(tree *plan.Tree) map[types.UID]string {
 // report reports what a round found and did: log, metrics, Events and the Node's condition.
 func (a *Agent) report(state state.State, r repair.Round, err error) {
 	a.Metrics.ObserveRound(r, err)
-	for _, op := range r.Written {
-		a.Log.Info("wrote", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
+	for i := 0; i < len(r.Written); {
+		op, n := r.Written[i], 1
+		for op.File == plan.OOMScoreFile && i+n < len(r.Written) && r.Written[i+n].Path == op.Path && r.Written[i+n].File == op.File {
+			n++ // one line for all processes of a container, which may be thousands
+		}
+		i += n
+		line := []any{"cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To}
+		if n > 1 {
+			line = append(line, "processes", n)
+		}
+		a.Log.Info("wrote", line...)
 	}
 	if a.DryRun {
 		for _, op := range r.Diff.Operations {

@@ -92,3 +92,19 @@ func TestAgentHolds(t *testing.T) {
 		t.Errorf("it was not taken back: %s", weight())
 	}
 }
+
+// The processes of a container are one line of the log, however many they are.
+func TestAgentTellsProcessesOnce(t *testing.T) {
+	b := newBed(t, statetest.Pod("a"), statetest.Pod("b")).make(statetest.AsPlanned)
+	for pid := range 50 {
+		b.Process(b.Path("a", "c"), 100+pid, 0)
+	}
+	b.Process(b.Path("b", "c"), 7, 0)
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeRepair))
+	agent, log := newAgent(b, source)
+	agent.round(t.Context(), true)
+	if log.Count(`"msg"="wrote"`) != 2 || log.Count(`"processes"=50`) != 1 {
+		t.Errorf("told %q", log.Lines())
+	}
+}

@@ -34,6 +34,7 @@ func newAgent(b *bed, source state.Source) (*Agent, *statetest.Log) {
 		Clock: clock.RealClock{}, Log: funcr.New(log.Write, funcr.Options{}),
 	}
 	b.enforcer.Clock = a.Clock
+	b.enforcer.Planned = a.planned
 	a.enforcer, a.driver = b.enforcer, plan.Cgroupfs
 	return a, log
 }

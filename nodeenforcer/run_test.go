@@ -6,9 +6,12 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // An address for the metrics opens them there, and nothing else; without one they are where the probes are.
@@ -19,7 +22,7 @@ func TestMetricsAddress(t *testing.T) {
 			group, ctx := errgroup.WithContext(ctx)
 			health, free := freePorts(t)
 			o := &Options{BindAddress: "127.0.0.1", MetricsAddress: metrics, HealthPort: health, MetricsPort: free, Registry: prometheus.NewRegistry()}
-			servers, err := o.serve((&Agent{}).Ready)
+			servers, err := o.serve((&Agent{}).Ready, newPulses(clock.RealClock{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,4 +68,50 @@ func freePorts(t *testing.T) (int, int) {
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports[0], ports[1]
+}
+
+// A round or a step that hangs makes the enforcer unready, then has the kubelet restart it; one that ends late, or a pause between two, does not.
+func TestProbesSeeWhatHangs(t *testing.T) {
+	c := clocktesting.NewFakePassiveClock(time.Unix(1, 0))
+	p := newPulses(c)
+	health, _ := freePorts(t)
+	o := &Options{BindAddress: "127.0.0.1", HealthPort: health, Registry: prometheus.NewRegistry()}
+	servers, err := o.serve(func() error { return nil }, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return servers[0](ctx) })
+	probe := func(path string) bool {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", health, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}
+	for name, loop := range map[string]*pulse{"round": p.round, "step": p.step} {
+		for range 2 {
+			done := loop.begin()
+			for _, test := range []struct {
+				after        time.Duration
+				ready, lives bool
+			}{{slowAfter, true, true}, {time.Second, false, true}, {hungAfter, false, false}} {
+				c.SetTime(c.Now().Add(test.after))
+				if ready, lives := probe("/readyz"), probe("/healthz"); ready != test.ready || lives != test.lives {
+					t.Errorf("%s, %s later: ready %t, alive %t", name, test.after, ready, lives)
+				}
+			}
+			done()
+			c.SetTime(c.Now().Add(time.Hour))
+			if !probe("/readyz") || !probe("/healthz") {
+				t.Errorf("%s: idle for an hour, and not ready or not alive", name)
+			}
+		}
+	}
+	cancel()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -131,5 +132,34 @@ func TestNodeName(t *testing.T) {
 		if err := o.Complete(); err != nil || o.NodeName != tc.want {
 			t.Errorf("%+v: got %q, %v", tc, o.NodeName, err)
 		}
+	}
+}
+
+// The memory limit of the container is the garbage collector's too, unless somebody set that.
+func TestMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	for name, tc := range map[string]struct {
+		limit, own string
+		want       int64
+		err        string
+	}{
+		"not known":  {want: before},
+		"128Mi":      {limit: "134217728", want: 134217728 / 10 * 9},
+		"told by us": {limit: "134217728", own: "100MiB", want: before},
+		"quantity":   {limit: "128Mi", want: before, err: `POD_MEMORY_LIMIT: "128Mi" is no number of bytes`},
+		"zero":       {limit: "0", want: before, err: "is no number of bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("POD_MEMORY_LIMIT", tc.limit)
+			t.Setenv("GOMEMLIMIT", tc.own)
+			debug.SetMemoryLimit(before)
+			if err := limitMemory(); tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+				t.Fatalf("got %v, want %q", err, tc.err)
+			}
+			if got := debug.SetMemoryLimit(-1); got != tc.want {
+				t.Errorf("got %d, want %d", got, tc.want)
+			}
+		})
 	}
 }

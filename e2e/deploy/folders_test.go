@@ -43,7 +43,7 @@ func TestEnforcersFolders(t *testing.T) {
 		"cgroup-root": "/sys/fs/cgroup", "systemd-bus": "/run/dbus/system_bus_socket", "checkpoint": "/var/lib/podgrace/checkpoint",
 		"runtime-dir": "/run/podgrace", "kubelet-root": "/var/lib/kubelet", "image-root": "/var/lib/containerd",
 	}
-	hidden := []string{"pods", "plugins"}
+	hidden := []string{"pods", "plugins", "plugins_registry", "pod-resources", "device-plugins", "checkpoints"}
 	check := func(name string, o *unstructured.Unstructured, opens map[string]string, hidden []string) {
 		t.Run(name, func(t *testing.T) {
 			pod := typed[appsv1.DaemonSet](t, o).Spec.Template.Spec

@@ -16,6 +16,9 @@ var ErrGone = errors.New("cgroup is gone")
 // ErrNoFile means that the cgroup exists and has no such file: its controller is not enabled there, or the kernel is too old.
 var ErrNoFile = errors.New("cgroup has no such file")
 
+// ErrUnanswered means that systemd did not answer in time. The next write through it would wait as long.
+var ErrUnanswered = errors.New("systemd does not answer")
+
 // Tree is a node's cgroups, of either version. Paths are below the hierarchy's root with a leading slash
 // (/kubepods.slice/kubepods-burstable.slice); in v1 the file's name tells the controller, cpu.shares is the cpu hierarchy's.
 type Tree interface {
@@ -27,7 +30,8 @@ type Tree interface {
 	Write(ctx context.Context, path string, files []File) (written int, err error)
 	// Children are the names of the cgroups directly below, sorted.
 	Children(path string) ([]string, error)
-	// Processes are the ids of the processes in the cgroup and below it.
+	// Processes are the ids of the processes in the cgroup and below it; where there are very many cgroups below, of those that were looked
+	// at. ErrTooMany where they have none, but others may.
 	Processes(path string) ([]int, error)
 	// Kill sends SIGKILL to all processes in the cgroup and below, those that they start meanwhile included.
 	Kill(ctx context.Context, path string) error

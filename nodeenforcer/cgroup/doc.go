@@ -5,7 +5,7 @@
 // one that is idle, and never creates or removes a cgroup.
 //
 // Start reading at hierarchy.go, which has the file operations that v1 and v2 share and where they find out that a cgroup is
-// gone; systemd.go has how a write is made to last, bus.go the connection that it takes. usage.go reads what eviction decides by,
+// gone; processes.go has how far it looks below one; systemd.go has how a write is made to last, bus.go the connection that it takes. usage.go reads what eviction decides by,
 // proc.go what is in /proc: oom_score_adj, and the machine's limits.
 //
 // github.com/containerd/cgroups/v3 (v3.1.3) is not used. Of what it could do here: Mode looks at /sys/fs/cgroup only, which a

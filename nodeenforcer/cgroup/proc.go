@@ -69,26 +69,73 @@ func OOMScoreAdj(procRoot string, pid int) (int, error) {
 	return value, nil
 }
 
-// SetOOMScoreAdj makes a process of a cgroup have this oom_score_adj and tells whether it had to write. ErrGone where the process
-// has ended or is not (any more) in the cgroup or below it.
+// oomBatch bounds how many files are open at once.
+const oomBatch = 256
+
+// SetOOMScoreAdj makes processes of a cgroup have this oom_score_adj and returns those that it had to write. Who has ended or is not (any more) in
+// the cgroup or below it is left out; ErrGone where the cgroup is gone. The error has what failed; the others were written.
 //
 // A process's number may be another one's by the time it is used. So the file is opened first, which binds it to one process (a
 // write fails with ESRCH once that has ended), and only then the cgroup is asked whether the number is in it. It is the cgroup
 // that is asked, not /proc/PID/cgroup: in a cgroup namespace of our own, as a DaemonSet's pod has one, that file names other
 // cgroups only relative to ours.
-func SetOOMScoreAdj(procRoot string, tree Lister, path string, pid, value int) (written bool, err error) {
-	file, err := os.OpenFile(oomFile(procRoot, pid), os.O_RDWR, 0)
+//
+// The cgroup is listed once for many processes: whoever may start processes must not make our work grow with their square.
+func SetOOMScoreAdj(procRoot string, tree Lister, path string, pids []int, value int) (written []int, err error) {
+	var errs []error
+	for batch := range slices.Chunk(pids, oomBatch) {
+		wrote, err := setBatch(procRoot, tree, path, batch, value)
+		written = append(written, wrote...)
+		if errors.Is(err, ErrGone) {
+			return written, errors.Join(append(errs, err)...)
+		}
+		errs = append(errs, err)
+	}
+	return written, errors.Join(errs...)
+}
+
+func setBatch(procRoot string, tree Lister, path string, pids []int, value int) (written []int, err error) {
+	var errs []error
+	held := make(map[int]*os.File, len(pids))
+	defer func() {
+		for _, file := range held {
+			errs = append(errs, file.Close())
+		}
+		err = errors.Join(errs...)
+	}()
+	for _, pid := range pids {
+		file, err := os.OpenFile(oomFile(procRoot, pid), os.O_RDWR, 0)
+		if err := processErr("opening oom_score_adj", pid, err); err == nil {
+			held[pid] = file
+		} else if !errors.Is(err, ErrGone) {
+			errs = append(errs, err)
+		}
+	}
+	if len(held) == 0 {
+		return nil, nil
+	}
+	inside, err := tree.Processes(path)
 	if err != nil {
-		return false, processErr("opening oom_score_adj", pid, err)
+		errs = append(errs, err)
+		return nil, nil
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	pids, err := tree.Processes(path)
-	if err != nil {
-		return false, err
+	for _, pid := range inside {
+		file, ok := held[pid]
+		if !ok {
+			continue
+		}
+		wrote, err := setOOMScoreAdj(file, pid, value)
+		if err != nil && !errors.Is(err, ErrGone) {
+			errs = append(errs, err)
+		}
+		if wrote {
+			written = append(written, pid)
+		}
 	}
-	if !slices.Contains(pids, pid) {
-		return false, fmt.Errorf("process %d is not in %s: %w", pid, path, ErrGone)
-	}
+	return written, nil
+}
+
+func setOOMScoreAdj(file *os.File, pid, value int) (written bool, err error) {
 	var have [16]byte
 	n, err := file.ReadAt(have[:], 0)
 	if err != nil && n == 0 {
@@ -110,6 +157,9 @@ func oomFile(procRoot string, pid int) string {
 
 // processErr distinguishes a process that has ended (no folder, or ESRCH from a file of it) from other errors.
 func processErr(doing string, pid int, err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("%s: process %d has ended: %w", doing, pid, ErrGone)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -25,8 +27,8 @@ func TestSetOOMScoreAdj(t *testing.T) {
 		{"differs", "/a/b", 12, -998, "-998", true, nil},
 		{"the same", "/a/b", 12, 968, "968\n", false, nil},
 		{"in a cgroup below", "/a", 12, 100, "100", true, nil},
-		{"another process's number", "/a/b", 13, 1, "968\n", false, cgroup.ErrGone},
-		{"ended", "/a/b", 14, 1, "", false, cgroup.ErrGone},
+		{"another process's number", "/a/b", 13, 1, "968\n", false, nil},
+		{"ended", "/a/b", 14, 1, "", false, nil},
 		{"the cgroup is gone", "/c", 12, 1, "968\n", false, cgroup.ErrGone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,9 +41,9 @@ func TestSetOOMScoreAdj(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wrote, err := cgroup.SetOOMScoreAdj(proc, fake, test.path, test.pid, test.want)
-			if wrote != test.wrote || !errors.Is(err, test.is) {
-				t.Errorf("wrote %t: %v", wrote, err)
+			wrote, err := cgroup.SetOOMScoreAdj(proc, fake, test.path, []int{test.pid}, test.want)
+			if slices.Contains(wrote, test.pid) != test.wrote || !errors.Is(err, test.is) {
+				t.Errorf("wrote %v: %v", wrote, err)
 			}
 			if test.file == "" {
 				return
@@ -52,5 +54,37 @@ func TestSetOOMScoreAdj(t *testing.T) {
 				t.Errorf("the file holds %q: %v", got, err)
 			}
 		})
+	}
+}
+
+// counted counts the lists.
+type counted struct {
+	cgroup.Lister
+	lists int
+}
+
+func (c *counted) Processes(path string) ([]int, error) {
+	c.lists++
+	return c.Lister.Processes(path)
+}
+
+// The cgroup is listed a few times for thousands of processes, and not once for each.
+func TestSetOOMScoreAdjOfMany(t *testing.T) {
+	fake, proc := cgrouptest.NewFake(), t.TempDir()
+	var pids []int
+	for pid := 1; pid <= 1000; pid++ {
+		pids = append(pids, pid)
+		if err := os.Mkdir(filepath.Join(proc, strconv.Itoa(pid)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, strconv.Itoa(pid), "oom_score_adj"), []byte("100"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fake.Add("/a", nil, pids...)
+	tree := &counted{Lister: fake}
+	wrote, err := cgroup.SetOOMScoreAdj(proc, tree, "/a", pids, 999)
+	if !slices.Equal(wrote, pids) || err != nil || tree.lists > 4 {
+		t.Errorf("wrote %d of %d, listed %d times: %v", len(wrote), len(pids), tree.lists, err)
 	}
 }

@@ -46,8 +46,16 @@ func NewSystemd(files Tree, version cgroupfile.Version, dial Dialer) *Systemd {
 
 // Write implements Tree. A file without a property is written as a plain file. A quota is rounded up to a whole percent of a CPU, since
 // systemd can't store a finer one. Consecutive files with a property are set in one call. A property whose file does not exist is not
-// set: systemd would enable its controller.
+// set: systemd would enable its controller. It fails with ErrUnanswered where systemd takes longer than busPatience.
 func (s *Systemd) Write(ctx context.Context, cgroup string, files []File) (int, error) {
+	written, err := s.write(ctx, cgroup, files)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // ours passed, not the caller's
+		err = fmt.Errorf("%w: %w", ErrUnanswered, err)
+	}
+	return written, err
+}
+
+func (s *Systemd) write(ctx context.Context, cgroup string, files []File) (int, error) {
 	unit, ok := unitOf(cgroup)
 	if !ok {
 		return s.Tree.Write(ctx, cgroup, files)

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -95,47 +92,6 @@ func (h hierarchy) childrenOf(cgroup string) ([]string, error) {
 	}
 	defer g.close()
 	return g.children()
-}
-
-// processesOf lists the processes in a cgroup and below, sorted. What goes away below meanwhile had none left.
-func (h hierarchy) processesOf(cgroup string) ([]int, error) {
-	pids, err := h.processesIn(cgroup)
-	if err != nil {
-		return nil, err
-	}
-	names, err := h.childrenOf(cgroup)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		below, err := h.processesOf(path.Join(cgroup, name))
-		if err != nil && !errors.Is(err, ErrGone) {
-			return nil, err
-		}
-		pids = append(pids, below...)
-	}
-	slices.Sort(pids)
-	return slices.Compact(pids), nil
-}
-
-// processesIn reads one cgroup.procs. The kernel prints 0 for a process that our pid namespace does not have.
-func (h hierarchy) processesIn(cgroup string) ([]int, error) {
-	contents, err := h.readFiles(cgroup, []string{procsFile})
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for field := range strings.FieldsSeq(contents[procsFile]) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			return nil, fmt.Errorf("reading the processes of %s: %w", cgroup, err)
-		}
-		if pid <= 0 {
-			return nil, fmt.Errorf("%s has processes of another pid namespace: the host's is needed (hostPID)", cgroup)
-		}
-		pids = append(pids, pid)
-	}
-	return pids, nil
 }
 
 // writeInOrder counts what had to be written, up to the first failure.

@@ -98,11 +98,12 @@ func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Opti
 	})
 }
 
-// ObserveProcesses is Observe for processes; have as in ProcessOperations.
+// ObserveProcesses is Observe for processes; have as in ProcessOperations. A process that came since counts too, unless it has what the runtime
+// starts processes with: of what the container forks each has its parent's value, which is ours (fork(2)), until it sets another.
 func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[string]map[int]int) []Revert {
-	planned := make(map[string]string, len(want.Processes))
+	planned, started := make(map[string]string, len(want.Processes)), make(map[string]int, len(want.Processes))
 	for _, p := range want.Processes {
-		planned[p.Path] = strconv.Itoa(p.OOMScoreAdj)
+		planned[p.Path], started[p.Path] = strconv.Itoa(p.OOMScoreAdj), p.Started
 	}
 	return r.observe(now, true, func(key rivalKey, known *rival) (found string, holds, keep bool) {
 		processes, ok := have[key.path]
@@ -111,6 +112,11 @@ func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[strin
 			if !alive {
 				delete(known.pids, pid)
 			} else if value := strconv.Itoa(adj); value != known.wrote {
+				return value, false, ok && planned[key.path] == known.wrote
+			}
+		}
+		for _, pid := range slices.Sorted(maps.Keys(processes)) {
+			if value := strconv.Itoa(processes[pid]); !known.pids[pid] && value != known.wrote && processes[pid] != started[key.path] {
 				return value, false, ok && planned[key.path] == known.wrote
 			}
 		}

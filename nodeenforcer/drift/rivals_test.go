@@ -110,7 +110,7 @@ func TestRivalsForgetWhatIsLongAgo(t *testing.T) {
 
 func TestRivalsOfProcesses(t *testing.T) {
 	t.Parallel()
-	tree := &plan.Tree{Processes: []plan.Process{{Path: "/a", Container: "c", OOMScoreAdj: 900, Owner: plan.Nobody}}}
+	tree := &plan.Tree{Processes: []plan.Process{{Path: "/a", Container: "c", OOMScoreAdj: 900, Started: 1000, Owner: plan.Nobody}}}
 	rivals := drift.NewRivals(3, time.Hour)
 	have := map[string]map[int]int{}
 	writes, told := 0, 0
@@ -127,7 +127,7 @@ func TestRivalsOfProcesses(t *testing.T) {
 			}
 		}
 	}
-	for pid := range 10 { // new processes are no reverts
+	for pid := range 10 { // what the runtime starts is no revert
 		have["/a"] = map[int]int{pid: 1000}
 		turn(false)
 		turn(false)
@@ -141,5 +141,24 @@ func TestRivalsOfProcesses(t *testing.T) {
 	}
 	if writes != 13 || told != 1 {
 		t.Fatalf("%d writes, told %d times", writes, told)
+	}
+}
+
+// Processes that live only from one round to the next and set their own value are a rival, as one that lives on is.
+func TestRivalsOfShortLivedProcesses(t *testing.T) {
+	t.Parallel()
+	tree := &plan.Tree{Processes: []plan.Process{{Path: "/a", Container: "c", OOMScoreAdj: 500, Started: 400, Owner: plan.Nobody}}}
+	rivals := drift.NewRivals(3, time.Hour)
+	writes, told := 0, 0
+	for pid := range 50 {
+		have := map[string]map[int]int{"/a": {pid: 1000}}
+		told += len(rivals.ObserveProcesses(rivalStart.Add(time.Duration(pid)*30*time.Second), tree, have))
+		for _, op := range drift.ProcessOperations(tree, have, v1alpha1.NodeModeTune, drift.Options{GivenUp: rivals.GivenUp}).Operations {
+			writes++
+			rivals.WroteProcess(op)
+		}
+	}
+	if writes != 3 || told != 1 {
+		t.Errorf("%d writes, told %d times", writes, told)
 	}
 }

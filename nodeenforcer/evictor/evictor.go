@@ -35,9 +35,11 @@ type Terminator interface {
 type Evictor struct {
 	Source state.Source
 	// Paths are the pods' cgroups, by UID, as they are planned.
-	Paths   func() map[types.UID]string
-	Cgroups cgroup.Reader
-	Sensor  *pressure.Sensor
+	Paths func() map[types.UID]string
+	// Stepping is called when a step begins, and what it returns when that ends; nil: nothing is.
+	Stepping func() (done func())
+	Cgroups  cgroup.Reader
+	Sensor   *pressure.Sensor
 	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
@@ -87,6 +89,9 @@ func (e *Evictor) begin() {
 
 // step measures once, acts on it, and returns when to measure again.
 func (e *Evictor) step(ctx context.Context) time.Duration {
+	if e.Stepping != nil {
+		defer e.Stepping()()
+	}
 	state, ok := e.Source.State()
 	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
 		return idle

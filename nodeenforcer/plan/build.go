@@ -21,6 +21,7 @@ type value struct {
 	why  Condition
 	want string
 	also string
+	keep bool // no value is planned, and what was written stays
 }
 
 // The rules of each level, in order; which, for a file, is of no matter: no two give the same.
@@ -130,9 +131,9 @@ func (b *builder) planPod(m *member) {
 	for _, c := range m.containers {
 		group.Path, group.Level, group.Container = m.path+"/"+c.name, LevelContainer, c.spec.Name
 		b.add(group, collect(containerRules, func(rule func(*builder, *member, *container) []value) []value { return rule(b, m, c) }))
-		if score, why, ok := b.oomScore(m, c); ok {
+		if score, started, why, ok := b.oomScore(m, c); ok {
 			b.processes = append(b.processes, Process{Path: group.Path, Pod: group.Pod, UID: group.UID, Container: group.Container,
-				OOMScoreAdj: score, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
+				OOMScoreAdj: score, Started: started, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
 		}
 	}
 }
@@ -148,6 +149,10 @@ func collect[R any](rules []R, apply func(R) []value) (all []value) {
 func (b *builder) add(g Group, values []value) {
 	g.Files = make(map[string]Value, len(values))
 	for _, v := range values {
+		if v.keep {
+			g.Kept = append(g.Kept, v.file)
+			continue
+		}
 		g.Files[v.file] = Value{Want: v.want, Also: v.also, Owner: b.node.owner(v.file, g.Level, v.why)}
 	}
 	b.groups = append(b.groups, g)

@@ -123,7 +123,9 @@ func newReserved(b *builder) *reserved {
 	return r
 }
 
-// qosMemory is the level's limit. One that is not positive can't be written: the requests are more than there is.
+// qosMemory is the level's limit. One that is not positive can't be written: the requests are more than there is. Then the last one stays, as it does
+// where the kubelet reserves (libcontainer writes no limit of 0: opencontainers/cgroups v0.0.6 fs2/memory.go setMemory): the class that is to
+// yield must not be freed when least is left.
 func qosMemory(b *builder, class corev1.PodQOSClass) []value {
 	if b.reserved == nil {
 		return nil
@@ -133,8 +135,8 @@ func qosMemory(b *builder, class corev1.PodQOSClass) []value {
 		limit = b.reserved.besteffort
 	}
 	if limit < b.node.PageSize {
-		b.noteNode("qosReserved leaves no memory to class %s: the requests of the classes above it are all that is allocatable; it is not limited", class)
-		return nil
+		b.noteNode("qosReserved leaves no memory to class %s: the requests of the classes above it are all that is allocatable; it keeps the limit that it has", class)
+		return []value{{file: b.memoryFile(), keep: true}}
 	}
 	return []value{{file: b.memoryFile(), why: b.reserved.why, want: b.node.memoryBytes(limit)}}
 }

@@ -137,18 +137,19 @@ func (r band) place(kubelet int, rank int32) int {
 	return at + (r.high-at)*int(rank)/100
 }
 
-// oomScore is the desired oom_score_adj of a container's processes; not ok if it can't be determined.
-func (b *builder) oomScore(m *member, c *container) (score int, why Condition, ok bool) {
+// oomScore is the desired oom_score_adj of a container's processes, and what the kubelet has the runtime start them with; not ok if it can't be
+// determined.
+func (b *builder) oomScore(m *member, c *container) (score, started int, why Condition, ok bool) {
 	capacity := b.node.Capacity.Memory().Value()
 	if capacity <= 0 {
-		return 0, "", false
+		return 0, 0, "", false
 	}
-	score = kubeletOOMScore(m.pod, c.spec, m.class, capacity, b.set.podLevel)
+	started = kubeletOOMScore(m.pod, c.spec, m.class, capacity, b.set.podLevel)
 	var rank int32
 	ordered, byPriority := b.bands[priority(m.pod)]
 	asked := m.contract != nil && m.contract.OOM != nil
 	if !m.ranked() || !byPriority && !asked {
-		return score, Always, true
+		return started, started, Always, true
 	}
 	if asked {
 		rank = m.contract.OOM.Rank
@@ -156,5 +157,5 @@ func (b *builder) oomScore(m *member, c *container) (score int, why Condition, o
 	if !byPriority {
 		ordered = band{oomBurstableMin, oomBurstableMax}
 	}
-	return ordered.place(score, rank), Ordered, true
+	return ordered.place(started, rank), started, Ordered, true
 }

@@ -73,6 +73,8 @@ type Group struct {
 	Container string
 	// Files that should hold a value, by the kernel's file name.
 	Files map[string]Value
+	// Kept are files for which no value can be planned at present, and in which the last one stays.
+	Kept []string
 }
 
 // Value is what a file should hold.
@@ -106,6 +108,8 @@ type Process struct {
 	UID         types.UID
 	Container   string
 	OOMScoreAdj int
+	// Started is what the runtime gives each process that it starts in the container, a probe's too.
+	Started int
 	// Owner is Runtime where the value is the kubelet's own, Nobody where the policy orders by priority or rank.
 	Owner Owner
 }

@@ -16,11 +16,22 @@ import (
 // apply performs the operations in their order. A failed one holds back only those that depend on it (drift.Operation.DependsOn), so that a
 // file near the root that can never be written does not block everything below it.
 func (e *Enforcer) apply(ctx context.Context, r *Round) error {
-	errs := []error{e.note(r.Diff.Operations, r.Processes.Operations)}
+	ops := r.Diff.Operations
+	if r.unanswered {
+		ops = nil
+	}
+	var errs []error
 	var failed []drift.Operation
+	processes := r.Processes.Operations
+	if err := e.note(ops, processes); err != nil { // what is not in the ledger could not be restored: it is not written, nor what depends on it
+		errs = append(errs, err)
+		failed = slices.DeleteFunc(slices.Clone(ops), func(op drift.Operation) bool { return op.Owner != plan.Nobody })
+		ops = slices.DeleteFunc(slices.Clone(ops), func(op drift.Operation) bool { return op.Owner == plan.Nobody })
+		processes = slices.DeleteFunc(slices.Clone(processes), func(op drift.ProcessOperation) bool { return op.Owner == plan.Nobody })
+	}
 	var gone []string
-	for ops := range runs(r.Diff.Operations) {
-		path := ops[0].Path
+	for run := range runs(ops) {
+		path := run[0].Path
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
@@ -28,13 +39,16 @@ func (e *Enforcer) apply(ctx context.Context, r *Round) error {
 			continue // the pod ended, and the cgroups below are gone with it
 		}
 		var err error
-		if failed, err = e.write(ctx, r, ops, failed); errors.Is(err, cgroup.ErrGone) {
+		if failed, err = e.write(ctx, r, run, failed); errors.Is(err, cgroup.ErrGone) {
 			gone = append(gone, path)
 		} else {
 			errs = append(errs, err)
 		}
+		if errors.Is(err, cgroup.ErrUnanswered) {
+			break // each further unit would be waited for as long; the next round tries again
+		}
 	}
-	return errors.Join(append(errs, e.adjust(ctx, r))...)
+	return errors.Join(append(errs, e.adjust(ctx, r, processes))...)
 }
 
 // write performs those operations on one group that do not depend on a failed one, and returns all failed ones, its own included.
@@ -58,7 +72,7 @@ func (e *Enforcer) write(ctx context.Context, r *Round, ops, failed []drift.Oper
 		for _, op := range free {
 			e.Rivals.Wrote(op)
 		}
-	case errors.Is(err, cgroup.ErrGone) || ctx.Err() != nil:
+	case errors.Is(err, cgroup.ErrGone) || errors.Is(err, cgroup.ErrUnanswered) || ctx.Err() != nil:
 	case len(free) == 1:
 		return append(failed, free[0]), fmt.Errorf("%s: %w", free[0].Where, err)
 	default:
@@ -81,18 +95,24 @@ func (e *Enforcer) writeEach(ctx context.Context, r *Round, ops, failed []drift.
 	return failed, errors.Join(errs...)
 }
 
-// adjust sets oom_score_adj of processes. One that has ended meanwhile is no error.
-func (e *Enforcer) adjust(ctx context.Context, r *Round) error {
+// adjust sets oom_score_adj of processes, those of a container together. One that has ended meanwhile is no error.
+func (e *Enforcer) adjust(ctx context.Context, r *Round, ops []drift.ProcessOperation) error {
 	var errs []error
-	for _, op := range r.Processes.Operations {
+	for len(ops) > 0 {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, op.PID, op.To)
-		if err != nil && !errors.Is(err, cgroup.ErrGone) {
-			errs = append(errs, fmt.Errorf("%s: %w", op.Where, err))
+		byPID, pids := map[int]drift.ProcessOperation{}, []int(nil)
+		first := ops[0]
+		for ; len(ops) > 0 && ops[0].Path == first.Path; ops = ops[1:] {
+			byPID[ops[0].PID], pids = ops[0], append(pids, ops[0].PID)
 		}
-		if written && err == nil {
+		written, err := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, first.Path, pids, first.To)
+		if err != nil && !errors.Is(err, cgroup.ErrGone) {
+			errs = append(errs, fmt.Errorf("%s: %w", first.Where, err))
+		}
+		for _, pid := range written {
+			op := byPID[pid]
 			e.Rivals.WroteProcess(op)
 			r.Written = append(r.Written, drift.Operation{Where: op.Where, File: plan.OOMScoreFile, From: strconv.Itoa(op.From), To: strconv.Itoa(op.To), Owner: op.Owner})
 		}

@@ -37,10 +37,14 @@ type Enforcer struct {
 	Hold bool
 	// Contained says whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
 	Contained func(path string) bool
+	// Planned gets the plan of each round before anything is written, which may take long; nil: nobody does.
+	Planned func(*plan.Tree)
 
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
 	missed bool              // the last round failed to read or write something
+	// nextProcess is the index of the container whose processes are looked at first.
+	nextProcess int
 }
 
 // Round is the result of one reconciliation.
@@ -61,6 +65,8 @@ type Round struct {
 	// Changed: the plan differs from the last round's.
 	Changed bool
 	Took    time.Duration
+
+	unanswered bool // systemd, when something was to be restored: it is not waited for again
 }
 
 // Round compares all cgroups with their plan (full), or those whose plan changed since the last round and their ancestors, and writes what
@@ -71,6 +77,9 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
 	if e.last == nil {
 		e.last = &plan.Tree{}
+	}
+	if e.Planned != nil {
+		e.Planned(r.Tree)
 	}
 	look := func(string) bool { return true }
 	news := changed(e.last, r.Tree)
@@ -187,15 +196,22 @@ func (e *Enforcer) observe(tree *plan.Tree, look func(path string) bool) (drift.
 		}
 		have[g.Path] = drift.Observed{Files: files, MemoryUsage: usage(files)}
 	}
-	for _, p := range tree.Processes {
+	left := maxProcesses
+	for i := range tree.Processes {
+		p := tree.Processes[(e.nextProcess+i)%len(tree.Processes)]
 		if _, ok := have[p.Path]; !ok {
 			continue
+		}
+		if left <= 0 {
+			e.nextProcess = (e.nextProcess + i) % len(tree.Processes) // the next round begins with those that this one did not come to
+			break
 		}
 		of, err := e.adjustments(p.Path)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		adjustments[p.Path] = of
+		left -= len(of)
 	}
 	return have, adjustments, errors.Join(errs...)
 }
@@ -209,14 +225,21 @@ func usage(files map[string]string) int64 {
 	return -1
 }
 
+// How many processes of one container, and in one round, have their oom_score_adj read and written: whoever may start processes must not make a
+// round longer for others. Of a container with more, those with the lowest ids are.
+const (
+	maxProcessesOfContainer = 4096
+	maxProcesses            = 8 * maxProcessesOfContainer
+)
+
 // adjustments reads oom_score_adj of a group's processes. One that ends meanwhile is no error.
 func (e *Enforcer) adjustments(path string) (map[int]int, error) {
 	pids, err := e.Cgroups.Processes(path)
-	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+	if err != nil && !errors.Is(err, cgroup.ErrGone) && !errors.Is(err, cgroup.ErrTooMany) { // who hides his processes must not fail the round
 		return nil, err
 	}
 	of := make(map[int]int, len(pids))
-	for _, pid := range pids {
+	for _, pid := range pids[:min(len(pids), maxProcessesOfContainer)] {
 		adj, err := cgroup.OOMScoreAdj(e.ProcRoot, pid)
 		if errors.Is(err, cgroup.ErrGone) {
 			continue

@@ -60,3 +60,17 @@ func TestRoundGivesUpProcesses(t *testing.T) {
 		t.Errorf("drift %v, wrote %v", r.Processes.Drift, r.Written)
 	}
 }
+
+// Whoever starts processes must not make a round longer for others: of one container and in one round so many are written, and who was not
+// looked at in one is in the next.
+func TestRoundBoundsProcesses(t *testing.T) {
+	b := newBed(t, statetest.Pod("a"), statetest.Pod("z")).make(statetest.AsPlanned)
+	for pid := 10; pid < 10+maxProcessesOfContainer+100; pid++ {
+		b.Process(b.Path("a", "c"), pid, 0)
+	}
+	b.Process(b.Path("z", "c"), 7, 0)
+	r, _ := b.mustRound(true)
+	if len(r.Written) != maxProcessesOfContainer+1 {
+		t.Errorf("wrote %d", len(r.Written))
+	}
+}

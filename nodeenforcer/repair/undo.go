@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
@@ -48,7 +50,7 @@ func (e *Enforcer) note(ops []drift.Operation, processes []drift.ProcessOperatio
 }
 
 // leftovers are operations for the entries that the plan does not ask for any more. They write the value that the plan has for the file's
-// regular owner, else the value from before our first write. They are ordered by path, descendants first.
+// regular owner, nothing into files that it keeps, else the value from before our first write. They are ordered by path, descendants first.
 func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 	groups, processes := map[string]*plan.Group{}, map[string]plan.Process{}
 	for i := range tree.Groups {
@@ -64,6 +66,9 @@ func leftovers(entries []ledger.Entry, tree *plan.Tree) []drift.Operation {
 		op := drift.Operation{Where: drift.Where{Path: key.Path}, File: key.File, From: entry.Wrote, To: entry.Was}
 		if g := groups[key.Path]; g != nil {
 			op.Where = drift.Where{Path: g.Path, Level: g.Level, Pod: g.Pod, Container: g.Container}
+			if slices.Contains(g.Kept, key.File) {
+				continue
+			}
 			if v, ok := g.Files[key.File]; ok {
 				op.To, op.Owner = v.Want, v.Owner
 			}
@@ -91,6 +96,10 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 		done, err := e.takeBackOne(ctx, op)
 		if err != nil && !errors.Is(err, cgroup.ErrGone) && !errors.Is(err, cgroup.ErrNoFile) {
 			errs = append(errs, fmt.Errorf("undo %s of %s: %w", op.File, op.Path, err))
+			if errors.Is(err, cgroup.ErrUnanswered) {
+				r.unanswered = true
+				break
+			}
 			continue
 		}
 		if done {
@@ -103,22 +112,14 @@ func (e *Enforcer) takeBack(ctx context.Context, r *Round) error {
 
 func (e *Enforcer) takeBackOne(ctx context.Context, op drift.Operation) (done bool, err error) {
 	if op.File == plan.OOMScoreFile {
-		of, err := e.adjustments(op.Path)
-		for pid, adj := range of {
-			if fmt.Sprint(adj) != op.From {
-				continue
-			}
-			var to int
-			if _, scanErr := fmt.Sscan(op.To, &to); scanErr != nil {
-				return done, scanErr
-			}
-			written, writeErr := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, pid, to)
-			if writeErr != nil && !errors.Is(writeErr, cgroup.ErrGone) {
-				err = errors.Join(err, writeErr)
-			}
-			done = done || written
+		to, err := strconv.Atoi(op.To)
+		if err != nil {
+			return false, err
 		}
-		return done, err
+		of, err := e.adjustments(op.Path)
+		maps.DeleteFunc(of, func(_, adj int) bool { return strconv.Itoa(adj) != op.From })
+		written, writeErr := cgroup.SetOOMScoreAdj(e.ProcRoot, e.Cgroups, op.Path, slices.Sorted(maps.Keys(of)), to)
+		return len(written) > 0, errors.Join(err, writeErr)
 	}
 	entry := ledger.Entry{Key: ledger.Key{Path: op.Path, File: op.File}, Wrote: op.From}
 	return entry.Restore(ctx, e.Cgroups, op.To)

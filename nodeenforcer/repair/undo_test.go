@@ -1,9 +1,12 @@
 package repair
 
 import (
+	"os"
+	"path"
 	"path/filepath"
 	"testing"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
@@ -76,5 +79,62 @@ func TestUndoDamaged(t *testing.T) {
 	}
 	if err := e.takeBack(t.Context(), &Round{Tree: &plan.Tree{}}); err != nil {
 		t.Errorf("it is told again: %v", err)
+	}
+}
+
+// What can't be noted is not written, since nobody could restore it; what has an owner, who does, is.
+func TestNotNotedIsNotWritten(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+	b.enforcer.Undo = &ledger.Ledger{File: filepath.Join(t.TempDir(), "written")}
+	if err := os.Mkdir(b.enforcer.Undo.File+".new", 0o700); err != nil { // in the way
+		t.Fatal(err)
+	}
+	a := b.Path("a", "c")
+	b.Cgroups.Set(a, "memory.max", "max")
+	r, _ := b.mustRound(true)
+	b.Cgroups.Set(a, "memory.max", "max")
+	r.Written = nil
+	r.Diff.Operations = []drift.Operation{
+		{Where: drift.Where{Path: a}, File: "io.weight", From: "default 100", To: "default 300", Owner: plan.Nobody},
+		{Where: drift.Where{Path: a}, File: "memory.max", From: "max", To: "67108864", Owner: plan.Runtime},
+	}
+	b.Cgroups.Set(a, "io.weight", "default 100")
+	err := b.enforcer.apply(t.Context(), &r)
+	weight, _ := b.Cgroups.Get(a, "io.weight")
+	most, _ := b.Cgroups.Get(a, "memory.max")
+	if weight != "default 100" || most != "67108864" || err == nil || len(r.Written) != 1 {
+		t.Errorf("io.weight %s, memory.max %s, wrote %v: %v", weight, most, r.Written, err)
+	}
+}
+
+// One pod more, and the requests of the classes above are all that is allocatable: the class that is to yield keeps its limit. It is restored when
+// nothing is reserved any more.
+func TestReservedKeepsTheLimit(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "cpu<1", "memory<1Gi"), statetest.Pod("low"))
+	b.Policy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: 100}}
+	b.Mode = v1alpha1.NodeModeTune
+	b.enforcer.Undo = &ledger.Ledger{}
+	class := path.Dir(b.Path("low", ""))
+	b.make(func(g plan.Group, file string) string {
+		if file == "memory.max" && g.Path == class {
+			return "max"
+		}
+		return statetest.AsPlanned(g, file)
+	})
+	limit := func(what string) string {
+		t.Helper()
+		b.mustRound(true)
+		value, _ := b.Cgroups.Get(class, "memory.max")
+		t.Log(what, value)
+		return value
+	}
+	before := limit("with room")
+	b.Pods = append(b.Pods, statetest.Pod("b", "cpu<1", "memory<1Ti"))
+	if after := limit("with none"); before == "max" || after != before {
+		t.Errorf("the limit was %s, and became %s", before, after)
+	}
+	b.Policy.QOSReserved = nil
+	if after := limit("without the policy"); after != "max" {
+		t.Errorf("without the policy it is %s", after)
 	}
 }

@@ -1,11 +1,13 @@
 package state
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -44,18 +46,75 @@ type sealed struct {
 var ErrNoCheckpoint = errors.New("there is no checkpoint")
 
 // SaveCheckpoint replaces the file atomically: a reader sees the old one or the new one, also after a crash.
-func SaveCheckpoint(file string, c *Checkpoint) error {
-	content, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("encode the checkpoint: %w", err)
-	}
-	// Around the content by hand: encoding a RawMessage copies all of it twice, and 500 pods are megabytes.
-	text := fmt.Appendf(make([]byte, 0, len(content)+128), `{"version":%d,"sha256":%q,"content":%s}`, checkpointVersion, sum(content), content)
+func SaveCheckpoint(file string, c *Checkpoint) (err error) {
 	// Only root may read it: the pods' specs are in it. Their environments, which can hold secrets, are not (slimPod).
-	if err := renameio.WriteFile(file, text, 0o600); err != nil {
+	to, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o600))
+	if err != nil {
+		return fmt.Errorf("save the checkpoint: %w", err)
+	}
+	defer func() { _ = to.Cleanup() }() // of no effect once it replaced the file
+	if err := writeCheckpoint(to.File, c); err != nil {
+		return fmt.Errorf("save the checkpoint: %w", err)
+	}
+	if err := to.CloseAtomicallyReplace(); err != nil {
 		return fmt.Errorf("save the checkpoint: %w", err)
 	}
 	return nil
+}
+
+// writeCheckpoint writes one pod after the other: all of them at once would be in memory twice, encoded and not. The sum comes before
+// what it is of, and is filled in at last.
+func writeCheckpoint(to io.WriteSeeker, c *Checkpoint) error {
+	out := bufio.NewWriter(to)
+	head := fmt.Sprintf(`{"version":%d,"sha256":"`, checkpointVersion)
+	_, _ = fmt.Fprintf(out, `%s%064d","content":`, head, 0) // a failure stays until Flush
+	hash := sha256.New()
+	if err := c.encode(io.MultiWriter(hash, out)); err != nil {
+		return err
+	}
+	_ = out.WriteByte('}')
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if _, err := to.Seek(int64(len(head)), io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.WriteString(to, hex.EncodeToString(hash.Sum(nil)))
+	return err
+}
+
+// encode writes the checkpoint as encoding/json does, but for the order: the pods are last.
+func (c *Checkpoint) encode(to io.Writer) error {
+	rest := *c
+	rest.Pods = nil
+	text, err := json.Marshal(&struct {
+		*Checkpoint
+		Pods []*corev1.Pod `json:"pods,omitempty"` // hides the other
+	}{Checkpoint: &rest})
+	if err != nil {
+		return fmt.Errorf("encode the checkpoint: %w", err)
+	}
+	separator := `,"pods":[`
+	if _, err := to.Write(text[:len(text)-1]); err != nil {
+		return err
+	}
+	for _, pod := range c.Pods {
+		text, err := json.Marshal(pod)
+		if err != nil {
+			return fmt.Errorf("encode the checkpoint: %w", err)
+		}
+		if _, err := fmt.Fprintf(to, "%s%s", separator, text); err != nil {
+			return err
+		}
+		separator = ","
+	}
+	if len(c.Pods) == 0 {
+		_, err = io.WriteString(to, separator)
+	}
+	if err == nil {
+		_, err = io.WriteString(to, "]}")
+	}
+	return err
 }
 
 // LoadCheckpoint reads it. A file that is damaged or of another version is an error: a node's limits must not be planned from it.
@@ -83,6 +142,11 @@ func LoadCheckpoint(file string) (*Checkpoint, error) {
 	}
 	if c.Node == nil {
 		return nil, fmt.Errorf("read the checkpoint %s: it names no node", file)
+	}
+	for _, p := range c.Pods {
+		if p != nil {
+			slimPod(p) // an earlier enforcer kept more
+		}
 	}
 	return &c, nil
 }

@@ -3,10 +3,8 @@ package state
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,40 +51,6 @@ func informer(client rest.Interface, resource string, selector fields.Selector, 
 		},
 	}
 	return toolscache.NewSharedInformer(lw, kind, 0)
-}
-
-// slim drops fields that the enforcer does not read.
-func slim(o any) (any, error) {
-	if p, ok := o.(*corev1.Pod); ok {
-		slimPod(p)
-	}
-	if of, err := meta.Accessor(o); err == nil {
-		of.SetManagedFields(nil)
-	}
-	return o, nil
-}
-
-// slimPod drops what is large, and what must not be in the checkpoint: environments hold secrets. It keeps the volumes that can fill the
-// disk.
-func slimPod(p *corev1.Pod) {
-	delete(p.Annotations, corev1.LastAppliedConfigAnnotation) // the environment is in it once more
-	p.Spec.Volumes = slices.DeleteFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return !OnDisk(&v) })
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range containers {
-			c := &containers[i]
-			c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		c := &p.Spec.EphemeralContainers[i].EphemeralContainerCommon
-		c.Env, c.EnvFrom, c.VolumeMounts, c.VolumeDevices, c.Command, c.Args = nil, nil, nil, nil, nil, nil
-	}
-}
-
-// OnDisk says whether a pod can fill the node's disk through a volume (pkg/volume/util/util.go IsLocalEphemeralVolume, 1.36.3, has
-// the ConfigMaps as well, which nobody can fill).
-func OnDisk(v *corev1.Volume) bool {
-	return v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumDefault
 }
 
 // register has every change notified, and returns the registrations, which know when each kind is synced.

@@ -33,7 +33,7 @@ func TestSlim(t *testing.T) {
 			t.Fatalf("got %v, %v", got, err)
 		}
 	}
-	small := corev1.Container{Name: "c", Image: "i"}
+	small := corev1.Container{Name: "c"}
 	want := statetest.Pod("a", "cpu=1")
 	want.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: "{}"}
 	want.Spec.Volumes = []corev1.Volume{disk}

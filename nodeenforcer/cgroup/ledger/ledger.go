@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // Key identifies a file of a cgroup.
@@ -38,9 +40,25 @@ type Entry struct {
 	Then string `json:"then,omitempty"`
 }
 
-// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now.
+// Ours says whether a file with this content holds what we wrote. If not it is somebody else's by now. What others wrote for single devices
+// (io.weight: "default 100", then "8:0 200") does not matter.
 func (e Entry) Ours(content string) bool {
-	return content == e.Wrote || e.Then != "" && content == e.Then
+	return cgroupfile.Holds(content, e.Wrote) || e.Then != "" && cgroupfile.Holds(content, e.Then)
+}
+
+// replaced is what of a value we wrote over: of a file with a line for each device, the lines for which we wrote one. The kernel takes one line
+// a write (block/bfq-cgroup.c, block/blk-iocost.c ioc_weight_write), and the others were not ours.
+func (e Entry) replaced(value string) string {
+	if !strings.Contains(value, "\n") {
+		return value
+	}
+	var lines []string
+	for line := range strings.SplitSeq(value, "\n") {
+		if device, _, keyed := strings.Cut(line, " "); keyed && strings.HasPrefix(e.Wrote, device+" ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ReadWriter is what Restore needs of cgroups.
@@ -55,7 +73,7 @@ func (e Entry) Restore(ctx context.Context, cgroups ReadWriter, to string) (bool
 	if err != nil || !e.Ours(files[e.File]) {
 		return false, err
 	}
-	n, err := cgroups.Write(ctx, e.Path, []cgroup.File{{Name: e.File, Value: to}})
+	n, err := cgroups.Write(ctx, e.Path, []cgroup.File{{Name: e.File, Value: e.replaced(to)}})
 	return n > 0, err
 }
 
@@ -69,6 +87,7 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	loaded  bool
+	newer   error // the file is a newer enforcer's: it stays as it is
 	dirty   bool
 	entries map[Key]Entry
 }
@@ -79,6 +98,9 @@ func (l *Ledger) Put(entries ...Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.load()
+	if l.newer != nil {
+		return l.newer
+	}
 	for _, e := range entries {
 		if known, ok := l.entries[e.Key]; !ok || known != e {
 			l.entries[e.Key], l.dirty = e, true
@@ -92,6 +114,9 @@ func (l *Ledger) Drop(keys ...Key) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.load()
+	if l.newer != nil {
+		return l.newer
+	}
 	for _, key := range keys {
 		if _, ok := l.entries[key]; ok {
 			delete(l.entries, key)
@@ -101,11 +126,15 @@ func (l *Ledger) Drop(keys ...Key) error {
 	return errors.Join(err, l.save())
 }
 
-// All are the entries by path and file. One that can't be read is reported once, in the error.
+// All are the entries by path and file. One that can't be read is reported once, in the error; a file of a newer version always.
 func (l *Ledger) All() ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := errors.Join(l.load(), l.save())
+	err := l.load()
+	if l.newer != nil {
+		return nil, l.newer
+	}
+	err = errors.Join(err, l.save())
 	return slices.SortedFunc(maps.Values(l.entries), inOrder), err
 }
 
@@ -120,13 +149,36 @@ func (l *Ledger) load() error {
 	old, err := readFolder(l.Folder)
 	l.dirty = len(old) > 0
 	list, err2 := readFile(l.File)
+	if errors.As(err2, &newer{}) {
+		l.newer = err2
+		return l.newer
+	}
 	for _, e := range slices.Concat(old, list) {
 		l.entries[e.Key] = e
 	}
 	return errors.Join(err, err2)
 }
 
-// readFile reads a list of entries. That of an earlier enforcer has the same names, in capitals.
+// version is of the format of the file: entries is a list. Before the first one the file was that list alone.
+const version = 1
+
+type stored struct {
+	Version int     `json:"version"`
+	Entries []Entry `json:"entries"`
+}
+
+// newer is the error for a file of a later version. It is neither read nor replaced, since what is in it would be lost; so nothing can be noted, and
+// nothing is written that would have to be.
+type newer struct {
+	file    string
+	version int
+}
+
+func (n newer) Error() string {
+	return fmt.Sprintf("read what was written before: %s is of version %d, this program reads %d", n.file, n.version, version)
+}
+
+// readFile reads the entries. Those of an earlier enforcer have the same names, in capitals.
 func readFile(name string) (list []Entry, err error) {
 	if name == "" {
 		return nil, nil
@@ -135,7 +187,18 @@ func readFile(name string) (list []Entry, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil {
+	if err == nil && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		var s struct {
+			Version int             `json:"version"`
+			Entries json.RawMessage `json:"entries"` // of a newer version it may be anything
+		}
+		if err = json.Unmarshal(text, &s); err == nil && s.Version > version {
+			return nil, newer{name, s.Version}
+		}
+		if err == nil {
+			err = json.Unmarshal(s.Entries, &list)
+		}
+	} else if err == nil {
 		err = json.Unmarshal(text, &list)
 	}
 	if err != nil {
@@ -169,7 +232,7 @@ func (l *Ledger) save() error {
 	if !l.dirty || l.File == "" {
 		return nil
 	}
-	text, err := json.Marshal(slices.SortedFunc(maps.Values(l.entries), inOrder))
+	text, err := json.Marshal(stored{Version: version, Entries: slices.SortedFunc(maps.Values(l.entries), inOrder)})
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(l.File), 0o700)
 	}

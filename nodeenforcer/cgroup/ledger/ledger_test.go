@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,6 +106,51 @@ func TestRestore(t *testing.T) {
 		done, err := entry("/p", "memory.high", "max", "4096", "8192").Restore(t.Context(), cgroups, "max")
 		if got, _ := cgroups.Get("/p", "memory.high"); done != tc.done || err != nil || done && got != "max" || !done && got != tc.is {
 			t.Errorf("%s: %t, %v, %s", tc.is, done, err, got)
+		}
+	}
+}
+
+// A file with a line for each device is ours by our line; only that one is restored, in one write of one line.
+func TestRestoreOfDevices(t *testing.T) {
+	for name, test := range map[string]struct {
+		was, is, wrote string
+	}{
+		"a device came since":       {"default 100", "default 300\n8:0 200", "default 100"},
+		"a device was there before": {"default 100\n8:0 200", "default 300\n8:0 200", "default 100"},
+		"it is somebody else's":     {"default 100", "default 50\n8:0 200", ""},
+	} {
+		cgroups := cgrouptest.NewFake()
+		cgroups.Add("/p", map[string]string{"io.weight": test.is})
+		e := entry("/p", "io.weight", test.was, "default 300", "")
+		if _, err := e.Restore(t.Context(), cgroups, e.Was); err != nil {
+			t.Fatal(err)
+		}
+		wrote := ""
+		for _, w := range cgroups.Writes() {
+			wrote += w.Value
+		}
+		if wrote != test.wrote {
+			t.Errorf("%s: wrote %q, want %q", name, wrote, test.wrote)
+		}
+	}
+}
+
+// The ledger of a newer enforcer is neither read nor replaced, and nothing can be noted: it is told each time.
+func TestLedgerOfNewerVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "written")
+	const text = `{"version":2,"entries":{"/kubepods":{"memory.high":"max"}}}`
+	for _, text := range []string{text, `{"version":2,"entries":[]}`} {
+		write(t, file, text)
+		l := &ledger.Ledger{File: file}
+		for range 2 {
+			list, err := l.All()
+			put, drop := l.Put(entry("/p", "cpu.weight", "1", "2", "")), l.Drop(ledger.Key{Path: "/p"})
+			if len(list) > 0 || err == nil || put == nil || drop == nil || !strings.Contains(put.Error(), "is of version 2, this program reads 1") {
+				t.Errorf("all %v, %v; put %v; drop %v", list, err, put, drop)
+			}
+		}
+		if kept, err := os.ReadFile(file); string(kept) != text || err != nil {
+			t.Errorf("it became %s, %v", kept, err)
 		}
 	}
 }
