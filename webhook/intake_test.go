@@ -37,7 +37,7 @@ func serve(t *testing.T, handle admission.HandlerFunc) (server *httptest.Server,
 	server = httptest.NewServer(&intake{path: "/test", hook: &admission.Webhook{Handler: handle}, bounds: newBounds()})
 	t.Cleanup(server.Close)
 	return server, func(timeout time.Duration, body io.Reader) (int, *admissionv1.AdmissionResponse) {
-		got, err := http.Post(server.URL+"?timeout="+timeout.String(), "application/json", body)
+		got, err := server.Client().Post(server.URL+"?timeout="+timeout.String(), "application/json", body)
 		if err != nil {
 			t.Error(err)
 			return 0, nil
@@ -240,7 +240,7 @@ func TestIntakeOfWhatIsNoReview(t *testing.T) {
 			t.Errorf("%q: %+v", body, got)
 		}
 	}
-	got, err := http.Post(server.URL, "text/plain", strings.NewReader(reviewOf(`{}`)))
+	got, err := server.Client().Post(server.URL, "text/plain", strings.NewReader(reviewOf(`{}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

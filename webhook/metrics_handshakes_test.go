@@ -30,7 +30,7 @@ func TestHandshakeLog(t *testing.T) {
 	defer server.Close()
 	const attempts = 50
 	for range attempts {
-		r, err := http.Get(strings.Replace(server.URL, "https:", "http:", 1)) // no TLS
+		r, err := server.Client().Get(strings.Replace(server.URL, "https:", "http:", 1)) // no TLS
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func TestDrainEndsConnections(t *testing.T) {
 	defer server.Close()
 	post := func(path string) *http.Response {
 		t.Helper()
-		r, err := http.Post(server.URL+path, "application/json", strings.NewReader("{}"))
+		r, err := server.Client().Post(server.URL+path, "application/json", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestDrainKeepsRequests(t *testing.T) {
 	server.Config.BaseContext = func(net.Listener) context.Context { return later }
 	server.Start()
 	defer server.Close()
-	r, err := http.Post(server.URL, "application/json", strings.NewReader("{}"))
+	r, err := server.Client().Post(server.URL, "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestDrainLetsCallersGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := http.DefaultClient.Do(req); err == nil {
+	if r, err := server.Client().Do(req); err == nil {
 		_ = r.Body.Close()
 		t.Error("it was answered")
 	}
