@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/workloads"
 )
 
 // custom is where objects of a kind that Kubernetes does not have keep the template of their pods, and what is made of it.
 type custom struct {
 	path []string
 	// pod that the kind's controllers make of the template; nil: one that the object itself controls.
-	pod func(*unstructured.Unstructured, *corev1.PodTemplateSpec) (*defaulting.Template, error)
+	pod func(*unstructured.Unstructured, *corev1.PodTemplateSpec) (*workloads.Template, error)
 }
 
 // wellKnown are custom workloads of which the pods are known without being told.
@@ -71,18 +71,18 @@ func (c custom) template(o *unstructured.Unstructured) (*corev1.PodTemplateSpec,
 	return &template, hasContainers(template.Spec, path+".spec")
 }
 
-func (s *step) templateOf(o client.Object) (*defaulting.Template, error) {
+func (s *step) templateOf(o client.Object) (*workloads.Template, error) {
 	if u, is := o.(*unstructured.Unstructured); is {
 		return s.State.customPod(u)
 	}
-	return defaulting.PodOf(o)
+	return workloads.PodOf(o)
 }
 
 // customPod is the pod that would be made for a custom workload; nil: it says itself of none.
-func (s *State) customPod(o *unstructured.Unstructured) (*defaulting.Template, error) {
+func (s *State) customPod(o *unstructured.Unstructured) (*workloads.Template, error) {
 	c := s.custom[o.GroupVersionKind().GroupKind()]
 	template, err := c.template(o)
-	var made *defaulting.Template
+	var made *workloads.Template
 	switch {
 	case err == nil && template == nil:
 		return nil, nil
@@ -98,15 +98,15 @@ func (s *State) customPod(o *unstructured.Unstructured) (*defaulting.Template, e
 }
 
 // ownPod is controlled by the custom workload itself.
-func ownPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) *defaulting.Template {
+func ownPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) *workloads.Template {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.GenerateName = o.GetNamespace(), o.GetName()+"-"
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o, o.GroupVersionKind())}
-	return &defaulting.Template{Pod: pod}
+	return &workloads.Template{Pod: pod}
 }
 
 // rolloutPod is a pod of the ReplicaSet that a Rollout makes.
-func rolloutPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) (*defaulting.Template, error) {
+func rolloutPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) (*workloads.Template, error) {
 	const hash, revision = "rollouts-pod-template-hash", "revision"
 	given, _, err := unstructured.NestedMap(o.Object, "spec", "selector")
 	if err != nil {
@@ -121,7 +121,7 @@ func rolloutPod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) 
 	}
 	template.Labels = withLabel(template.Labels, hash, revision)
 	selector.MatchLabels = withLabel(selector.MatchLabels, hash, revision)
-	return defaulting.PodOf(&appsv1.ReplicaSet{
+	return workloads.PodOf(&appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName() + "-" + revision, UID: o.GetUID()},
 		Spec:       appsv1.ReplicaSetSpec{Selector: &selector, Template: *template},
 	})
@@ -133,7 +133,7 @@ const knativeTimeout = 300
 
 // knativePod is a pod of the Deployment that Knative makes for a Service's first revision. The container that Knative adds is left out: no
 // policy looks at it.
-func knativePod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) (*defaulting.Template, error) {
+func knativePod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) (*workloads.Template, error) {
 	timeout, there, err := unstructured.NestedInt64(o.Object, "spec", "template", "spec", "timeoutSeconds")
 	if err != nil {
 		return nil, fmt.Errorf("spec.template.spec: %w", err)
@@ -163,7 +163,7 @@ func knativePod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) 
 	if template.Labels["app"] == "" {
 		template.Labels = withLabel(template.Labels, "app", revision)
 	}
-	return defaulting.PodOf(&appsv1.Deployment{
+	return workloads.PodOf(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: revision + "-deployment"},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"serving.knative.dev/revisionUID": string(reviewUID)}}, Template: *template,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/workloads"
 )
 
 // ValidateWorkloads decides about /validate-workloads. It never refuses: it warns the person who applies a workload if its
@@ -43,7 +44,7 @@ func (e *Engine) ValidateWorkloads(ctx context.Context, req admission.Request) (
 // foresee returns what will be decided about the pods of a workload at their creation, as warnings.
 func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime.Object) (defaulting.Result, error) {
 	var none defaulting.Result
-	template, err := defaulting.PodOf(workload)
+	template, err := workloads.PodOf(workload)
 	if err != nil || template == nil {
 		return none, err
 	}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/workloads"
 )
 
 // ReadPods reads the pods of a file: YAML or JSON, one document or many, Pods or lists of them, as kubectl prints them. Of a workload
@@ -57,7 +57,7 @@ func podOf(o runtime.Object) (p *corev1.Pod, kind string) {
 	if !ok {
 		return nil, ""
 	}
-	template, err := defaulting.PodOf(o)
+	template, err := workloads.PodOf(o)
 	if err != nil || template == nil {
 		return nil, ""
 	}

@@ -1,4 +1,4 @@
-package defaulting_test
+package workloads_test
 
 import (
 	"maps"
@@ -12,10 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
-	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/defaulting"
-	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
+	"github.com/podgrace/podgrace/workloads"
 )
 
 func TestPodOf(t *testing.T) {
@@ -41,13 +39,13 @@ func TestPodOf(t *testing.T) {
 		labels   map[string]string
 		selector map[string]string
 	}{
-		{"a Deployment's pods belong to a ReplicaSet", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{"app": "web", hash: "revision"}},
-		{"a Deployment without a selector", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{hash: "revision"}},
+		{"a Deployment's pods belong to a ReplicaSet", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "revision"}, map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "revision"}},
+		{"a Deployment without a selector", &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template}}, "ReplicaSet", map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "revision"}, map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "revision"}},
 		{"ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
 		{"a Deployment's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed("apps/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "", nil, nil},
 		{"a Rollout's ReplicaSet", &appsv1.ReplicaSet{ObjectMeta: managed("argoproj.io/v1alpha1", "Rollout"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
 		{"a ReplicaSet of another group's Deployment", &appsv1.ReplicaSet{ObjectMeta: managed("example.com/v1", "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web"}, map[string]string{"app": "web"}},
-		{"an operator's Deployment", &appsv1.Deployment{ObjectMeta: managed("operators.coreos.com/v1alpha1", "ClusterServiceVersion"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", hash: "revision"}, map[string]string{"app": "web", hash: "revision"}},
+		{"an operator's Deployment", &appsv1.Deployment{ObjectMeta: managed("operators.coreos.com/v1alpha1", "ClusterServiceVersion"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}, "ReplicaSet", map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "revision"}, map[string]string{"app": "web", appsv1.DefaultDeploymentUniqueLabelKey: "revision"}},
 		{"StatefulSet", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", first("web-0", "0"), map[string]string{"app": "web"}},
 		{"a StatefulSet that begins at 5", &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template, Ordinals: &appsv1.StatefulSetOrdinals{Start: 5}}}, "StatefulSet", first("web-5", "5"), map[string]string{"app": "web"}},
 		{"an operator's StatefulSet", &appsv1.StatefulSet{ObjectMeta: managed("monitoring.coreos.com/v1", "Prometheus"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}, "StatefulSet", first("web-0", "0"), map[string]string{"app": "web"}},
@@ -65,7 +63,7 @@ func TestPodOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			before := tt.workload.DeepCopyObject()
-			got, err := defaulting.PodOf(tt.workload)
+			got, err := workloads.PodOf(tt.workload)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,10 +93,10 @@ func TestPodOf(t *testing.T) {
 			}
 		})
 	}
-	if _, err := defaulting.PodOf(&corev1.Pod{}); err == nil {
+	if _, err := workloads.PodOf(&corev1.Pod{}); err == nil {
 		t.Error("a pod is no workload")
 	}
-	if _, err := defaulting.PodOf(&corev1.ReplicationController{ObjectMeta: meta}); err == nil {
+	if _, err := workloads.PodOf(&corev1.ReplicationController{ObjectMeta: meta}); err == nil {
 		t.Error("a ReplicationController may lack its template, as the API has it")
 	}
 }
@@ -106,7 +104,7 @@ func TestPodOf(t *testing.T) {
 // TestClaimVolumes: a StatefulSet's pod has the claims of its templates, in place of volumes of their names.
 func TestClaimVolumes(t *testing.T) {
 	t.Parallel()
-	got, err := defaulting.PodOf(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
+	got, err := workloads.PodOf(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
 		Ordinals:             &appsv1.StatefulSetOrdinals{Start: 2},
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
@@ -119,67 +117,5 @@ func TestClaimVolumes(t *testing.T) {
 	want := []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-2"}}}, {Name: "tmp"}}
 	if diff := cmp.Diff(want, got.Pod.Spec.Volumes); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestResolvePriority: as the in-tree plugin, its refusals included.
-func TestResolvePriority(t *testing.T) {
-	t.Parallel()
-	named := func(name string) PodOption { return func(p *podT) { bare(p); p.Spec.PriorityClassName = name } }
-	tests := []struct {
-		name  string
-		pod   *corev1.Pod
-		facts defaulting.Facts
-		want  *corev1.Pod
-		err   string
-	}{
-		{name: "no class and no globalDefault", pod: Pod(bare), want: Pod()},
-		{name: "globalDefault", pod: Pod(bare), facts: facts(classes(basic)), want: Pod(OfClass(basic))},
-		{name: "a named class", pod: Pod(named("batch")), facts: facts(classes(basic, batch)), want: Pod(OfClass(batch))},
-		{name: "unknown class", pod: Pod(named("gone")), facts: facts(classes(basic)), err: "no PriorityClass with name gone was found"},
-		{name: "nil preemptionPolicy leaves the pod's alone", pod: Pod(named("quiet"), func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), facts: facts(classes(quiet)), want: Pod(OfClass(Class("quiet", 500, never)))},
-		{name: "another value", pod: Pod(named("batch"), func(p *podT) { p.Spec.Priority = new(int32(7)) }), facts: facts(classes(batch)), err: "must not be provided"},
-		{name: "another preemptionPolicy", pod: Pod(func(p *podT) { p.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) }), err: "must not be provided"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			err := defaulting.ResolvePriority(tt.pod, tt.facts)
-			if err != nil || tt.err != "" {
-				if err == nil || !Contains(err.Error(), tt.err) || tt.err == "" {
-					t.Errorf("error %v, want %q", err, tt.err)
-				}
-				return
-			}
-			if diff := cmp.Diff([]any{tt.want.Spec.PriorityClassName, tt.want.Spec.Priority, tt.want.Spec.PreemptionPolicy}, []any{tt.pod.Spec.PriorityClassName, tt.pod.Spec.Priority, tt.pod.Spec.PreemptionPolicy}); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-// TestForesee: what the author of a workload is told. All of it is warnings.
-func TestForesee(t *testing.T) {
-	t.Parallel()
-	unknownClass := func(p *podT) { bare(p); p.Spec.PriorityClassName = "gone" }
-	tests := []scenario{
-		{name: "nothing to say", pod: Pod(bare), policies: One(PodPolicy("p", Gives("high"), DefaultGrace(45))), facts: facts(classes(high))},
-		{name: "unknown class", pod: Pod(unknownClass), policies: One(PodPolicy("p", Gives("high"))), facts: facts(classes(high)), warnings: []string{"its pods will be refused: …gone"}},
-		{name: "grace too short for preStop", pod: Pod(bare, stopping("a", sleep(28))), policies: One(PodPolicy("p", Margin(10))), warnings: []string{"is now 38, not 30"}},
-		{name: "infeasible spread", pod: Pod(bare), policies: One(PodPolicy("p", Spreads(Hard(zone)), OnInfeasible(v1alpha1.InfeasibleDeny))), facts: facts(service("app", "web"), withNode("n1", host, "n1")), warnings: []string{"its pods will be refused: …topology.kubernetes.io/zone can't be met now"}},
-		{name: "a class that is not allowed", pod: Pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: One(PodPolicy("p", Allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
-		{name: "kube-system", pod: Pod(unknownClass), namespace: policy.Namespace{Name: "kube-system"}, policies: One(PodPolicy("p", Gives("high")))},
-		{name: "a 0 that a policy warns about: whoever applies the StatefulSet reads it, not its controller alone", pod: Pod(Grace(0), OfStatefulSet), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
-		{name: "a missing annotation is nothing to foresee", pod: Pod(bare), policies: One(PodPolicy("p", Node(CPUWeight(500))))},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			before := tt.pod.DeepCopy()
-			tt.compare(t, defaulting.For(Compile(t, tt.policies...), tt.request(), OwnNamespace).Foresee(tt.request(), tt.facts))
-			if diff := cmp.Diff(before, tt.pod); diff != "" {
-				t.Errorf("Foresee changed its input: %s", diff)
-			}
-		})
 	}
 }

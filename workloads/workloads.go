@@ -1,4 +1,6 @@
-package defaulting
+// Package workloads says which pod the controller of a workload would create, without a cluster: with the labels, the owner and the volumes that
+// it would get. Admission reviews by it what a Deployment will lead to, and the files of an offline plan name pods by it.
+package workloads
 
 import (
 	"fmt"
@@ -13,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-
-	"github.com/podgrace/podgrace/policy"
 )
 
 // revisionPlaceholder stands for the hash that a Deployment's controller will compute.
@@ -24,7 +24,7 @@ const revisionPlaceholder = "revision"
 type Template struct {
 	// Pod with the labels and the owner that the controller would give it.
 	Pod *corev1.Pod
-	// OwnerSelector is the selector of the pod's controller, as Facts wants it; nil for kinds without one.
+	// OwnerSelector is the selector of the pod's controller, which topologySpreadConstraints without one of their own take; nil for kinds without one.
 	OwnerSelector *metav1.LabelSelector
 }
 
@@ -158,62 +158,4 @@ func with(labels map[string]string, key, value string) map[string]string {
 	}
 	labels[key] = value
 	return labels
-}
-
-// ResolvePriority does to a pod what the in-tree Priority plugin does before any webhook sees it
-// (plugin/pkg/admission/priority/admission.go admitPod, 1.36.3). The error is the plugin's refusal. A pod whose class is unknown
-// (Facts.Partial) stays as it is.
-func ResolvePriority(pod *corev1.Pod, facts Facts) error {
-	class := facts.GlobalDefault
-	if name := pod.Spec.PriorityClassName; name != "" {
-		var known bool
-		if class, known = facts.PriorityClasses[name]; !known {
-			if facts.Partial {
-				return nil
-			}
-			return fmt.Errorf("no PriorityClass with name %s was found", name)
-		}
-	}
-	value, preemption := int32(0), ptr.To(corev1.PreemptLowerPriority)
-	if class != nil {
-		pod.Spec.PriorityClassName, value, preemption = class.Name, class.Value, class.PreemptionPolicy
-	}
-	if have := pod.Spec.Priority; have != nil && *have != value {
-		return fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; it is %d by the PriorityClass", *have, value)
-	}
-	pod.Spec.Priority = new(value)
-	if preemption == nil {
-		return nil
-	}
-	if have := pod.Spec.PreemptionPolicy; have != nil && *have != *preemption {
-		return fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; it is %s by the PriorityClass", *have, *preemption)
-	}
-	pod.Spec.PreemptionPolicy = new(*preemption)
-	return nil
-}
-
-// Foresee returns, as warnings, what will be decided about a pod that a controller would create: that its class does not exist, and what Apply and
-// Validate would say. It works on a copy of the pod, to which the Priority plugin's changes are made first.
-func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
-	var out Result
-	if e.Excluded {
-		return out
-	}
-	pod := req.Pod.DeepCopy()
-	if err := ResolvePriority(pod, facts); err != nil {
-		out.warn(PriorityRefused, "its pods will be refused: %v", err)
-		return out
-	}
-	req.Pod = pod
-	applied := e.Apply(req, facts)
-	out.Warnings = applied.Warnings
-	denials := applied.Denials
-	if len(denials) == 0 {
-		req.Pod = Patch(pod, applied.Changes)
-		denials = e.Validate(req, facts).Denials
-	}
-	for _, d := range denials {
-		out.warn(d.Reason, "its pods will be refused: %s", d.Message)
-	}
-	return out
 }
