@@ -2,3 +2,6 @@
 // (nodepolicy.go), what that leaves of each field (outcome.go), and on how many nodes of a cluster (reach.go). It is pure. The node enforcer plans by it, and the webhook and
 // the offline commands tell by it what the plan will be.
 package enforcement
+
+// NodeEnforcer is the node enforcer's name at the API server: the user agent and the field manager of what it writes, and the reporting controller of its Events.
+const NodeEnforcer = "podgrace-nodeenforcer"

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // The programs, as they call themselves.
 const (
 	Webhook      = "podgrace-webhook"
-	NodeEnforcer = "podgrace-nodeenforcer"
+	NodeEnforcer = enforcement.NodeEnforcer
 	CommandLine  = "podgrace"
 )
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // Clients are REST clients of the API groups that the enforcer uses. client-go's clientset and controller-runtime's client are not
@@ -66,7 +66,7 @@ func (c *Clients) Get(ctx context.Context, name string) (*corev1.Node, error) {
 // Patch is for Nodes.
 func (c *Clients) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, subresources ...string) error {
 	return c.Core.Patch(kind).Resource("nodes").Name(name).SubResource(subresources...).
-		VersionedParams(&metav1.PatchOptions{FieldManager: version.NodeEnforcer}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
+		VersionedParams(&metav1.PatchOptions{FieldManager: enforcement.NodeEnforcer}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
 }
 
 // PodsOf lists the pods of a node.

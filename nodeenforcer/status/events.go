@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
 
@@ -96,7 +96,7 @@ func podReference(p *corev1.Pod) runtime.Object {
 }
 
 // reporter is the reportingController.
-const reporter = version.NodeEnforcer
+const reporter = enforcement.NodeEnforcer
 
 // eventsQueue is how many Events are queued while the API server is unavailable; Events itself lets no more than eventsBurst through at once.
 const eventsQueue = 100

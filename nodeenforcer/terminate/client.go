@@ -17,12 +17,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // FieldManager owns what the node enforcer writes: a pod's condition, and the Node's taint and conditions. Without a name it would be
 // the first word of the user agent.
-const FieldManager = version.NodeEnforcer
+const FieldManager = enforcement.NodeEnforcer
 
 // ReasonEvicted is the reason of the condition DisruptionTarget that Mark sets. Those of Kubernetes name their own authors.
 const ReasonEvicted = "EvictionByNodeEnforcer"
