@@ -11,34 +11,35 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
-	"github.com/podgrace/podgrace/review/suite"
 )
 
 // draft is the version of JSON Schema that editors know.
 const draft = "http://json-schema.org/draft-07/schema#"
 
-// Files are the schemas by the paths of their files.
+// File is the schema of a kind as a file of this folder has it.
+func File(kind string, schema map[string]any) (path string, text []byte, err error) {
+	schema["$schema"] = draft
+	if text, err = encode(schema); err != nil {
+		return "", nil, fmt.Errorf("encode the schema of a %s: %w", kind, err)
+	}
+	return v1alpha1.GroupVersion.Group + "/" + strings.ToLower(kind) + "_" + v1alpha1.GroupVersion.Version + ".json", text, nil
+}
+
+// Files are the schemas of the CustomResourceDefinitions by the paths of their files.
 func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	add := func(kind string, schema map[string]any) error {
-		schema["$schema"] = draft
-		text, err := encode(schema)
-		if err != nil {
-			return fmt.Errorf("encode the schema of a %s: %w", kind, err)
-		}
-		files[v1alpha1.GroupVersion.Group+"/"+strings.ToLower(kind)+"_"+v1alpha1.GroupVersion.Version+".json"] = text
-		return nil
-	}
 	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD} {
 		schema, kind, err := OfCRD(document)
 		if err != nil {
 			return nil, err
 		}
-		if err := add(kind, schema); err != nil {
+		path, text, err := File(kind, schema)
+		if err != nil {
 			return nil, err
 		}
+		files[path] = text
 	}
-	return files, add(suite.Kind, suite.Schema())
+	return files, nil
 }
 
 func encode(schema map[string]any) ([]byte, error) {

@@ -17,15 +17,13 @@ import (
 	"github.com/podgrace/podgrace/deploy/schema"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/review/suite"
 )
 
 var update = flag.Bool("update", false, "write the files")
 
 func TestFilesAreFresh(t *testing.T) {
-	want, err := schema.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := files(t)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -45,17 +43,28 @@ func TestFilesAreFresh(t *testing.T) {
 	}
 }
 
-// compiled are the schemas by the kind that they are of.
-func compiled(t *testing.T) map[string]*jsonschema.Schema {
+// files are the schemas by the paths of their files: those of the CustomResourceDefinitions, and that of suites, which are no objects of a cluster.
+func files(t *testing.T) map[string][]byte {
 	t.Helper()
-	files, err := schema.Files()
+	all, err := schema.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
+	path, text, err := schema.File(suite.Kind, suite.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all[path] = text
+	return all
+}
+
+// compiled are the schemas by the kind that they are of.
+func compiled(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	all := map[string]*jsonschema.Schema{}
-	for name, text := range files {
+	for name, text := range files(t) {
 		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
