@@ -107,9 +107,9 @@ func Run(ctx context.Context, o Options) error {
 		API: api, Cgroups: cgroups, Processes: terminate.Host{Proc: o.Machine.ProcRoot}, Ledger: contained,
 		Recorder: status.NewRecorder(metrics, o.Log), Clock: clock.RealClock{}, Limits: terminate.DefaultLimits(),
 	})
-	pulses := newPulses(clock.RealClock{})
+	pulses := status.NewPulses(clock.RealClock{})
 	agent := &Agent{
-		Rounding: pulses.round.begin,
+		Rounding: pulses.Round.Begin,
 		Source:   source, Machine: o.Machine, Mode: o.Mode, Resync: o.Resync, Bus: o.SystemdBus, DryRun: o.DryRun, UndoFile: filepath.Join(o.RuntimeDir, "written"),
 		Contained: func(path string) bool {
 			return slices.ContainsFunc(terminator.Victims(), func(s terminate.VictimStatus) bool { return s.Contained && s.Path == path })
@@ -120,7 +120,7 @@ func Run(ctx context.Context, o Options) error {
 		CgroupRoot: o.Machine.CgroupRoot, ProcRoot: o.Machine.ProcRoot, Version: o.Machine.Version, KubeletRoot: o.Machine.KubeletRoot, ImageRoot: o.ImageRoot, Clock: clock.RealClock{},
 	}
 	relief := &evictor.Evictor{
-		Stepping: pulses.step.begin,
+		Stepping: pulses.Step.Begin,
 		Source:   source, Paths: agent.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun,
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
@@ -169,7 +169,7 @@ func (o *Options) source() (state.Source, *state.Kubelet, error) {
 }
 
 // serve listens for the kubelet's probes and for Prometheus, and returns the servers that answer them.
-func (o *Options) serve(ready func() error, pulses pulses) (servers []part, err error) {
+func (o *Options) serve(ready func() error, pulses status.Pulses) (servers []part, err error) {
 	if o.MetricsPort != 0 {
 		mux := http.NewServeMux()
 		mux.Handle("/metrics", promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
@@ -182,11 +182,11 @@ func (o *Options) serve(ready func() error, pulses pulses) (servers []part, err 
 	if o.HealthPort != 0 {
 		mux := http.NewServeMux()
 		mux.Handle("/healthz", http.StripPrefix("/healthz", &healthz.Handler{Checks: map[string]healthz.Checker{
-			"loops": func(*http.Request) error { return pulses.within(hungAfter) },
+			"loops": func(*http.Request) error { return pulses.Within(status.HungAfter) },
 		}}))
 		mux.Handle("/readyz", http.StripPrefix("/readyz", &healthz.Handler{Checks: map[string]healthz.Checker{
 			"state": func(*http.Request) error { return ready() },
-			"loops": func(*http.Request) error { return pulses.within(slowAfter) },
+			"loops": func(*http.Request) error { return pulses.Within(status.SlowAfter) },
 		}}))
 		server, err := listen("health", o.BindAddress, o.HealthPort, mux)
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // An address for the metrics opens them there, and nothing else; without one they are where the probes are.
@@ -22,7 +24,7 @@ func TestMetricsAddress(t *testing.T) {
 			group, ctx := errgroup.WithContext(ctx)
 			health, free := freePorts(t)
 			o := &Options{BindAddress: "127.0.0.1", MetricsAddress: metrics, HealthPort: health, MetricsPort: free, Registry: prometheus.NewRegistry()}
-			servers, err := o.serve((&Agent{}).Ready, newPulses(clock.RealClock{}))
+			servers, err := o.serve((&Agent{}).Ready, status.NewPulses(clock.RealClock{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +75,7 @@ func freePorts(t *testing.T) (int, int) {
 // A round or a step that hangs makes the enforcer unready, then has the kubelet restart it; one that ends late, or a pause between two, does not.
 func TestProbesSeeWhatHangs(t *testing.T) {
 	c := clocktesting.NewFakePassiveClock(time.Unix(1, 0))
-	p := newPulses(c)
+	p := status.NewPulses(c)
 	health, _ := freePorts(t)
 	o := &Options{BindAddress: "127.0.0.1", HealthPort: health, Registry: prometheus.NewRegistry()}
 	servers, err := o.serve(func() error { return nil }, p)
@@ -91,13 +93,13 @@ func TestProbesSeeWhatHangs(t *testing.T) {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	}
-	for name, loop := range map[string]*pulse{"round": p.round, "step": p.step} {
+	for name, loop := range map[string]*status.Pulse{"round": p.Round, "step": p.Step} {
 		for range 2 {
-			done := loop.begin()
+			done := loop.Begin()
 			for _, test := range []struct {
 				after        time.Duration
 				ready, lives bool
-			}{{slowAfter, true, true}, {time.Second, false, true}, {hungAfter, false, false}} {
+			}{{status.SlowAfter, true, true}, {time.Second, false, true}, {status.HungAfter, false, false}} {
 				c.SetTime(c.Now().Add(test.after))
 				if ready, lives := probe("/readyz"), probe("/healthz"); ready != test.ready || lives != test.lives {
 					t.Errorf("%s, %s later: ready %t, alive %t", name, test.after, ready, lives)

@@ -1,4 +1,4 @@
-package nodeenforcer
+package status
 
 import (
 	"fmt"
@@ -12,31 +12,31 @@ import (
 // it. What hangs is a file of a cgroup, a file system whose server is away, or a full pipe of the log: a minute is beyond all that is only slow
 // (cgroup.busPatience, the kubelet's client), and a restart loses little.
 const (
-	slowAfter = time.Minute
-	hungAfter = 3 * time.Minute
+	SlowAfter = time.Minute
+	HungAfter = 3 * time.Minute
 )
 
-// pulse knows since when a loop has been busy with one thing.
-type pulse struct {
+// Pulse knows since when a loop has been busy with one thing.
+type Pulse struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	since time.Time // zero: it is idle
 }
 
-// begin is called when the loop begins with something, and what it returns when that is done.
-func (p *pulse) begin() (done func()) {
+// Begin is called when the loop begins with something, and what it returns when that is done.
+func (p *Pulse) Begin() (done func()) {
 	p.set(p.clock.Now())
 	return func() { p.set(time.Time{}) }
 }
 
-func (p *pulse) set(since time.Time) {
+func (p *Pulse) set(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.since = since
 }
 
 // longer fails where the loop has been busy with one thing for longer.
-func (p *pulse) longer(what string, limit time.Duration) error {
+func (p *Pulse) longer(what string, limit time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.since.IsZero() {
@@ -48,17 +48,18 @@ func (p *pulse) longer(what string, limit time.Duration) error {
 	return nil
 }
 
-// pulses are those of the loops that must not hang.
-type pulses struct{ round, step *pulse }
+// Pulses are those of the loops that must not hang.
+type Pulses struct{ Round, Step *Pulse }
 
-func newPulses(c clock.PassiveClock) pulses {
-	return pulses{round: &pulse{clock: c}, step: &pulse{clock: c}}
+// NewPulses returns those of loops that have not begun yet.
+func NewPulses(c clock.PassiveClock) Pulses {
+	return Pulses{Round: &Pulse{clock: c}, Step: &Pulse{clock: c}}
 }
 
-// within fails where a loop has been busy with one thing for longer.
-func (p pulses) within(limit time.Duration) error {
-	if err := p.round.longer("a round of reconciling cgroups", limit); err != nil {
+// Within fails where a loop has been busy with one thing for longer.
+func (p Pulses) Within(limit time.Duration) error {
+	if err := p.Round.longer("a round of reconciling cgroups", limit); err != nil {
 		return err
 	}
-	return p.step.longer("a step of the eviction loop", limit)
+	return p.Step.longer("a step of the eviction loop", limit)
 }
