@@ -25,6 +25,7 @@ require (
 	golang.org/x/time v0.16.0
 	golang.org/x/tools v0.49.0
 	gomodules.xyz/jsonpatch/v2 v2.5.0
+	gotest.tools/v3 v3.5.2
 	k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver v0.36.3
 	k8s.io/apimachinery v0.36.3

@@ -3,18 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 )
-
-var update = flag.Bool("update", false, "write what is printed into the golden file")
 
 // call returns the exit code, and what was printed and logged.
 func call(t testing.TB, args ...string) (code int, out, log string) {
@@ -44,7 +41,7 @@ func unpack(t testing.TB) *txtar.Archive {
 var offline = []string{"plan", "--pods-from=pods.yaml", "--node=node.yaml", "--policy=policy.yaml", "--kubelet-config=kubelet.yaml"}
 
 func TestPlan(t *testing.T) {
-	golden, err := filepath.Abs("testdata/plan.txtar")
+	file, err := filepath.Abs("testdata/plan.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,15 +63,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-	if *update {
-		if err := os.WriteFile(golden, txtar.Format(&want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
-		t.Errorf("(-want +got; go test -update writes it):\n%s", diff)
-	}
+	golden.Assert(t, string(txtar.Format(&want)), file)
 }
 
 // Programs rely on the names of the JSON's fields, and on lists that are there also where they are empty.

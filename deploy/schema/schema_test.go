@@ -2,7 +2,6 @@ package schema_test
 
 import (
 	"bytes"
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gotest.tools/v3/golden"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/deploy/schema"
@@ -20,26 +19,10 @@ import (
 	"github.com/podgrace/podgrace/review/suite"
 )
 
-var update = flag.Bool("update", false, "write the files")
-
 func TestFilesAreFresh(t *testing.T) {
 	want := files(t)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, want[name], 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		have, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want[name]), string(have)); diff != "" {
-			t.Errorf("%s is stale: run make generate (-want +got)\n%s", name, diff)
-		}
+		golden.Assert(t, string(want[name]), filepath.Join("..", name), "%s is stale: run make generate", name)
 	}
 }
 

@@ -8,6 +8,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.90.0
 	github.com/prometheus/prometheus v0.315.0
+	gotest.tools/v3 v3.5.2
 	k8s.io/apimachinery v0.37.0
 	k8s.io/apiserver v0.36.3
 	k8s.io/component-base v0.36.3

@@ -1,7 +1,6 @@
 package monitoring
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/prometheus/promql/parser"
+	"gotest.tools/v3/golden"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
-
-var update = flag.Bool("update", false, "write the PrometheusRule of deploy/components/monitoring")
 
 // folder holds the rules, their tests and what to scrape.
 const folder = "../../deploy/monitoring"
@@ -248,18 +246,7 @@ func TestPrometheusRuleIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(head+string(text)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(head+string(text), string(have)); diff != "" {
-		t.Errorf("%s is stale (-want +have):\n%s", file, diff)
-	}
+	golden.Assert(t, head+string(text), filepath.Join("..", file))
 }
 
 // The operator's own types take what we give it, and it selects what is there: labels and ports as the Deployment and the DaemonSet have.

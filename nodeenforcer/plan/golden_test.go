@@ -1,17 +1,15 @@
 package plan_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -20,8 +18,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
-
-var update = flag.Bool("update", false, "write the golden files and docs/nodeenforcer-files.md")
 
 // goldenNode is the node of a golden file.
 type goldenNode struct {
@@ -64,15 +60,7 @@ func TestGolden(t *testing.T) {
 				node.Version, node.Driver = v.version, v.driver
 				want.Files = append(want.Files, txtar.File{Name: v.name, Data: []byte(render(plan.Build(node, policy, pods)))})
 			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(&want), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
-				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-			}
+			golden.Assert(t, string(txtar.Format(&want)), filepath.Base(file))
 		})
 	}
 }

@@ -1,10 +1,9 @@
 package plan_test
 
 import (
-	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -12,20 +11,7 @@ import (
 
 // TestOwnershipMarkdown keeps the page fresh.
 func TestOwnershipMarkdown(t *testing.T) {
-	const page = "../../docs/nodeenforcer-files.md"
-	got := plan.OwnershipMarkdown()
-	if *update {
-		if err := os.WriteFile(page, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is stale (-want +got; go test -update writes it):\n%s", page, diff)
-	}
+	golden.Assert(t, plan.OwnershipMarkdown(), "../../../docs/nodeenforcer-files.md")
 }
 
 // TestOwnershipConsistent: a rule that is ours is nobody else's, and no file has two rules under one condition.

@@ -3,15 +3,13 @@ package report_test
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -21,8 +19,6 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
-
-var update = flag.Bool("update", false, "write what is printed into the golden files")
 
 // situation is case.yaml of an archive: a machine that is as planned, but for this.
 type situation struct {
@@ -67,15 +63,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.Files = append(want.Files, txtar.File{Name: "text", Data: text.Bytes()}, txtar.File{Name: "json", Data: json.Bytes()})
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(&want), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
-				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-			}
+			golden.Assert(t, string(txtar.Format(&want)), filepath.Base(file))
 		})
 	}
 }

@@ -2,15 +2,13 @@ package explain_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -27,8 +25,6 @@ import (
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
-
-var update = flag.Bool("update", false, "write what is printed into the golden files")
 
 // screen is how many lines a usual pod may take.
 const screen = 60
@@ -96,15 +92,7 @@ func TestGolden(t *testing.T) {
 				}
 				want.Files = append(want.Files, txtar.File{Name: "json", Data: out.Bytes()})
 			}
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(&want), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(&want))); diff != "" {
-				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-			}
+			golden.Assert(t, string(txtar.Format(&want)), filepath.Base(file))
 		})
 	}
 }

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/console"
@@ -24,9 +22,7 @@ import (
 	"github.com/podgrace/podgrace/review/told"
 )
 
-var update = flag.Bool("update", false, "write what is printed into the golden files")
-
-var golden = []struct {
+var formats = []struct {
 	name, format string
 	Options
 }{
@@ -61,24 +57,11 @@ func TestGolden(t *testing.T) {
 	for name, d := range samples(t) {
 		t.Run(name, func(t *testing.T) {
 			got := &txtar.Archive{}
-			for _, g := range golden {
+			for _, g := range formats {
 				text := strings.ReplaceAll(printed(t, g.format, d, g.Options), "\x1b", "␛")
 				got.Files = append(got.Files, txtar.File{Name: g.name, Data: []byte(text)})
 			}
-			file := filepath.Join("testdata", name+".txtar")
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(txtar.Format(got))); diff != "" {
-				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-			}
+			golden.Assert(t, string(txtar.Format(got)), name+".txtar")
 		})
 	}
 }

@@ -2,23 +2,18 @@ package report
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 )
 
-var update = flag.Bool("update", false, "write what is printed into the golden files")
-
-// golden are the ways in which each sample is printed. The page has tests of its own.
-var golden = []struct {
+// formats are the ways in which each sample is printed. The page has tests of its own.
+var formats = []struct {
 	name   string
 	format Format
 	Options
@@ -43,25 +38,12 @@ func TestGolden(t *testing.T) {
 	for name, r := range samples() {
 		t.Run(name, func(t *testing.T) {
 			got := &txtar.Archive{}
-			for _, g := range golden {
+			for _, g := range formats {
 				// An escape would be lost on the reader of the file.
 				text := strings.ReplaceAll(printed(t, g.format, r, g.Options), "\x1b", "␛")
 				got.Files = append(got.Files, txtar.File{Name: g.name, Data: []byte(text)})
 			}
-			file := filepath.Join("testdata", name+".txtar")
-			if *update {
-				if err := os.WriteFile(file, txtar.Format(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(txtar.Format(got))); diff != "" {
-				t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-			}
+			golden.Assert(t, string(txtar.Format(got)), name+".txtar")
 		})
 	}
 }

@@ -3,7 +3,6 @@ package suite
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,13 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+	"gotest.tools/v3/golden"
 
 	"github.com/podgrace/podgrace/console"
 )
-
-var write = flag.Bool("update", false, "write what is printed into the golden files")
 
 const (
 	policy = `apiVersion: podgrace.dev/v1alpha1
@@ -127,19 +124,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			add("updated", string(text))
-			if *write {
-				if err := os.WriteFile(file, txtar.Format(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(txtar.Format(got))); diff != "" {
-				t.Errorf("-want +got; go test -update writes it:\n%s", diff)
-			}
+			golden.Assert(t, string(txtar.Format(got)), filepath.Base(file))
 		})
 	}
 }

@@ -1,13 +1,10 @@
 package confirm_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,25 +13,6 @@ import (
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it):\n%s", file, diff)
-	}
-}
 
 var (
 	now      = time.Date(2026, 3, 14, 2, 26, 53, 0, time.UTC)
@@ -126,7 +104,7 @@ func TestPodText(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, confirm.ReportPod(f, style, commands)+confirm.NextForPod(f, confirm.JudgePod(f), style, commands))
+			golden.Assert(t, confirm.ReportPod(f, style, commands)+confirm.NextForPod(f, confirm.JudgePod(f), style, commands), name+".txt")
 		})
 	}
 }
@@ -209,7 +187,7 @@ func TestNodeText(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name, confirm.ReportNode(f, style)+confirm.NextForNode(f, confirm.JudgeNode(f), style, commands))
+			golden.Assert(t, confirm.ReportNode(f, style)+confirm.NextForNode(f, confirm.JudgeNode(f), style, commands), name+".txt")
 		})
 	}
 }
@@ -258,11 +236,11 @@ func TestHostileText(t *testing.T) {
 		f.Needed = []confirm.Right{{Verb: "patch", Resource: "nodes"}}
 		f.Missing = f.Needed
 	})
-	golden(t, "hostile", confirm.ReportNode(f, style)+confirm.NextForNode(f, confirm.JudgeNode(f), style, commands))
+	golden.Assert(t, confirm.ReportNode(f, style)+confirm.NextForNode(f, confirm.JudgeNode(f), style, commands), "hostile.txt")
 }
 
 func TestStyles(t *testing.T) {
-	golden(t, "style-color", confirm.ReportPod(pod(), confirm.Style{Color: true, Width: 100}, commands)+confirm.NextForPod(pod(), confirm.JudgePod(pod()), confirm.Style{Color: true}, commands))
-	golden(t, "style-narrow", confirm.ReportPod(pod(), confirm.Style{Width: 60}, commands))
-	golden(t, "style-unlimited", confirm.ReportPod(pod(), confirm.Style{}, commands))
+	golden.Assert(t, confirm.ReportPod(pod(), confirm.Style{Color: true, Width: 100}, commands)+confirm.NextForPod(pod(), confirm.JudgePod(pod()), confirm.Style{Color: true}, commands), "style-color.txt")
+	golden.Assert(t, confirm.ReportPod(pod(), confirm.Style{Width: 60}, commands), "style-narrow.txt")
+	golden.Assert(t, confirm.ReportPod(pod(), confirm.Style{}, commands), "style-unlimited.txt")
 }
