@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,20 +39,6 @@ func (h Handler) Handle(ctx context.Context, req admission.Request) admission.Re
 	return Answer(h(ctx, req))
 }
 
-// Handlers by the paths that the API server calls.
-func (e *Engine) Handlers() map[string]Handler {
-	return map[string]Handler{
-		PathMutatePods:        e.MutatePods,
-		PathValidatePods:      e.ValidatePods,
-		PathValidateWorkloads: e.ValidateWorkloads,
-		PathValidateRemoval:   e.ValidateRemoval,
-		PathValidatePolicies:  e.ValidatePolicies,
-		PathValidatePodGroups: e.ValidatePodGroups,
-		PathMutateEvictions:   e.MutateEvictions,
-		PathMutateNodes:       e.MutateNodes,
-	}
-}
-
 // The reasons of what is no decision by a policy.
 var (
 	becauseMissed      = policy.Reason{Code: "Missed", Short: "The request was not judged", Help: "Try again once Podgrace can read what the decision depends on."}
@@ -71,14 +56,6 @@ func (d *Decision) warn(reason policy.Reason, message string) {
 // change adds one that follows from no section of a policy.
 func (d *Decision) change(path string, value any) {
 	d.Changes = append(d.Changes, defaulting.Change{Operation: defaulting.OperationAdd, Path: path, Value: value})
-}
-
-// missed lets a request go that could not be judged, counts it and says so.
-func (e *Engine) missed(path, what string, err error) Decision {
-	e.Metrics.miss(path)
-	var d Decision
-	d.warn(becauseMissed, fmt.Sprintf("podgrace: %s: %v", what, err))
-	return d
 }
 
 // invalid refuses a policy with the fields and what is wrong in each.

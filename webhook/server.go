@@ -26,6 +26,20 @@ const (
 	PathAnswers           = "/answers"
 )
 
+// Handlers by the paths that the API server calls.
+func (e *Engine) Handlers() map[string]Handler {
+	return map[string]Handler{
+		PathMutatePods:        e.MutatePods,
+		PathValidatePods:      e.ValidatePods,
+		PathValidateWorkloads: e.ValidateWorkloads,
+		PathValidateRemoval:   e.ValidateRemoval,
+		PathValidatePolicies:  e.ValidatePolicies,
+		PathValidatePodGroups: e.ValidatePodGroups,
+		PathMutateEvictions:   e.MutateEvictions,
+		PathMutateNodes:       e.MutateNodes,
+	}
+}
+
 // Register puts the handlers on a server.
 func (e *Engine) Register(mux interface {
 	Register(path string, hook http.Handler)
