@@ -8,8 +8,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -19,11 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Recorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
-type Recorder interface {
-	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
-}
-
 // CABundle writes the self-managed CA into the webhook configurations, and again whenever somebody empties it; and it replaces
 // the CA, step by step. It is the leader's.
 type CABundle struct {
@@ -31,7 +26,7 @@ type CABundle struct {
 	Namespace string
 	Timing    Timing
 	Clock     clock.PassiveClock
-	Events    Recorder
+	Events    events.EventRecorder
 }
 
 // SetUp adds the controller to the manager. Its cache must hold Secrets of the namespace only.

@@ -9,7 +9,7 @@ import (
 
 // Wrap breaks a text between words so that the first line has room for first characters and the others for rest; without room it is one
 // line. What is longer than a line, as a path, is not broken: it is there to be copied. But a terminal goes on with it in the margin, where
-// a label may be imitated by who knows a letter that nothing is seen of: so that a word of other letters than those of paths is broken.
+// invisible letters could make it look like a label: so a long word with other letters than those of paths is broken.
 func Wrap(text string, first, rest int) []string {
 	if first <= 0 || rest <= 0 {
 		return []string{text}

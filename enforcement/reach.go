@@ -6,12 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// ConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned. The node enforcer alone writes it, so that a
+// NodeConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned. The node enforcer alone writes it, so that a
 // Node without it has none.
-const ConditionEnforced = "PodgraceEnforced"
+const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
+
+// HasEnforcer says whether a node enforcer runs on a Node, or did.
+func HasEnforcer(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == NodeConditionEnforced })
+}
 
 // Alike are nodes of a cluster on which the same comes of what is asked for.
 type Alike struct {
@@ -131,7 +138,7 @@ func (r Reach) String() string {
 // Node is what of a Node object decides what holds there.
 type Node struct {
 	Labels map[string]string
-	// Enforcer: it has ConditionEnforced.
+	// Enforcer: it has NodeConditionEnforced.
 	Enforcer bool
 }
 

@@ -13,7 +13,7 @@ const (
 	SleepsFirst = `^` + path + `(sleep` + Separator + anyLength + `$|` +
 		anyShell + `(` + Separator + `-[eux]*)*` + Separator + `-[eux]*c[eux]*` + Separator + beforeOperand + anyLength +
 		`[ \t]*($|` + Separator + `|\n|;|[ \t]#|(&&|\|\|)` + waits + `($|` + Separator + `)))`
-	// Operand is what of such a command is found first: a Number, and perhaps a unit, of which UnitSeconds tells.
+	// Operand matches a Number and an optional unit (UnitSeconds): the first that is found in such a command.
 	Operand = Number + `[smhd]?`
 	// Number of the operand, which can have a fraction.
 	Number = `[0-9.]+`

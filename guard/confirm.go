@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A confirmation is proof by itself: the API server lets only users with the Verb write one, and only for the object as it is
+// A confirmation is proof by itself: the API server lets only users with the ConfirmVerb write one, and only for the object as it is
 // (confirm-force-delete.podgrace.dev and confirm-off.podgrace.dev in deploy/webhook/policies.yaml). So whoever acts on it later, such as a
 // controller that removes its finalizer, needs no right of its own, and nothing is read from managedFields, which whoever may patch the
 // object can forge.
@@ -21,8 +21,8 @@ const (
 	AnnotationConfirmOff = "podgrace.dev/confirm-off"
 )
 
-// Verb that a user must have on pods or nodes of the group podgrace.dev to write a confirmation.
-const Verb = "force-delete"
+// ConfirmVerb is what a user must be allowed on pods or nodes of the group podgrace.dev to write a confirmation.
+const ConfirmVerb = "force-delete"
 
 const (
 	// confirmationLasts is how long a pod's confirmation is valid.

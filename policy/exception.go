@@ -18,9 +18,6 @@ import (
 // decides about a pod is given those that are in force in its namespace (Namespace.Exceptions), so that no rule here has a clock. A limit that is
 // lifted counts as if the policy did not have it; a zeroGrace as Warn. What a policy protects from removal, and its defaults, nothing lifts.
 
-// MaxException is how long after its creation an exception may end; the ValidatingAdmissionPolicy exceptions.podgrace.dev holds it.
-const MaxException = 366 * 24 * time.Hour
-
 // Exception is a PolicyException made ready to decide with.
 type Exception struct {
 	Namespace, Name string

@@ -20,7 +20,7 @@ func TestRemarksOnNodeSections(t *testing.T) {
 	nodes := func(name string, mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
 	}
-	enforced := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: enforcement.ConditionEnforced}}}}
+	enforced := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}}}}
 	for name, tc := range map[string]struct {
 		beside []*v1alpha1.NodePolicy
 		state  []client.Object

@@ -113,7 +113,7 @@ func (s *step) judge(ctx context.Context, d *manifest.Document) (bool, error) {
 // ask makes of a document the request that the API server would get: of its object, and what of it the question is about. nil: it is none of
 // Podgrace's.
 func (s *step) ask(ctx context.Context, d *manifest.Document) (*admission.Request, error) {
-	if isRecorded(d) {
+	if IsRecorded(d) {
 		return s.recorded(d)
 	}
 	o, err := s.State.manifest(d)

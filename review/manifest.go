@@ -22,8 +22,8 @@ import (
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
-// isRecorded says whether a document is a request that the API server sent.
-func isRecorded(d *manifest.Document) bool {
+// IsRecorded says whether a document is a request that the API server sent.
+func IsRecorded(d *manifest.Document) bool {
 	return d.Kind == "AdmissionReview" && strings.HasPrefix(d.APIVersion, "admission.k8s.io/")
 }
 

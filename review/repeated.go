@@ -12,7 +12,7 @@ type Repeated struct {
 func RepeatedIn(results []Result, documents []*manifest.Document) []Repeated {
 	recorded := map[Source]bool{}
 	for _, d := range documents {
-		if isRecorded(d) {
+		if IsRecorded(d) {
 			recorded[Source{File: d.File, Line: d.Line}] = true
 		}
 	}

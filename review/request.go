@@ -23,13 +23,13 @@ import (
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
-// reviewUID is that of what is not there yet.
-const reviewUID = "review"
+// UID of what is not there yet.
+const UID = "review"
 
-// someNode stands for the node of a pod that is only a manifest: what becomes of it is asked for the time when it runs.
-const someNode = "some-node"
+// SomeNode stands for the node of a pod that is only a manifest: what becomes of it is asked for the time when it runs.
+const SomeNode = "some-node"
 
-// subject is what becomes of an object is asked about: a pod, the object itself or what its controller would make, and of a removal as the cluster
+// subject is the object that the question is about: a pod, which is the object itself or what its controller would make, for a removal as the cluster
 // would have it; a node or a VolumeAttachment that is deleted. nil: it is none of Podgrace's.
 func (s *step) subject(ctx context.Context, o client.Object) (client.Object, error) {
 	switch o.(type) {
@@ -57,7 +57,7 @@ func (s *step) workload(o client.Object) (err error) {
 	if !is {
 		return nil
 	}
-	if set.UID == reviewUID { // it is not there yet
+	if set.UID == UID { // it is not there yet
 		set.UID = ""
 	}
 	s.made, err = s.objectRequest(set, admissionv1.Create)
@@ -78,7 +78,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	}
 	s.result.Resource.Namespace = o.GetNamespace()
 	if o.GetUID() == "" {
-		o.SetUID(reviewUID)
+		o.SetUID(UID)
 	}
 	apiserver.Default(o)
 	if pod, is := o.(*corev1.Pod); is {
@@ -92,7 +92,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	s.result.Via = ViaTemplate
 	owner := metav1.GetControllerOfNoCopy(template.Pod)
 	if owner.UID == "" { // of a ReplicaSet that a Deployment would make
-		owner.UID = reviewUID
+		owner.UID = UID
 	}
 	s.view.madeUp = append(s.view.madeUp, controllerLike(owner, o.GetNamespace(), template.OwnerSelector))
 	s.creator = controllerUser(owner)
@@ -147,7 +147,7 @@ func (s *step) stored(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	if pod.Name == "" {
 		pod.Name = pod.GenerateName + "0"
 	}
-	pod.UID, pod.Spec.NodeName, pod.Status.Phase = reviewUID, someNode, corev1.PodRunning
+	pod.UID, pod.Spec.NodeName, pod.Status.Phase = UID, SomeNode, corev1.PodRunning
 	return pod, nil
 }
 
@@ -204,7 +204,7 @@ func (s *step) objectRequest(o client.Object, operation admissionv1.Operation) (
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	return &admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: reviewUID, Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(resource),
+		UID: UID, Kind: metav1.GroupVersionKind(kind), Resource: metav1.GroupVersionResource(resource),
 		Namespace: o.GetNamespace(), Name: o.GetName(), Operation: operation, UserInfo: s.question.User, Object: runtime.RawExtension{Raw: raw},
 	}}, nil
 }
@@ -217,7 +217,7 @@ func (s *step) evictRequest(pod *corev1.Pod) (*admission.Request, error) {
 	if grace := s.question.GracePeriodSeconds; grace != nil {
 		eviction.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: grace}
 	}
-	if pod.UID == reviewUID { // so that it is not changed to keep it to a pod by a name that was made up
+	if pod.UID == UID { // so that it is not changed to keep it to a pod by a name that was made up
 		if eviction.DeleteOptions == nil {
 			eviction.DeleteOptions = &metav1.DeleteOptions{}
 		}
@@ -228,7 +228,7 @@ func (s *step) evictRequest(pod *corev1.Pod) (*admission.Request, error) {
 		return nil, fmt.Errorf("encode the eviction: %w", err)
 	}
 	return &admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-		UID: reviewUID, Kind: metav1.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
+		UID: UID, Kind: metav1.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
 		Resource:    metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
 		SubResource: "eviction", Namespace: pod.Namespace, Name: pod.Name, Operation: admissionv1.Create, UserInfo: s.question.User,
 		Object: runtime.RawExtension{Raw: raw},

@@ -181,7 +181,7 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 		return err
 	case there:
 		return assign(into, found.(client.Object))
-	case v.complete[kind] && key.Name != someNode: // nobody has deleted that one
+	case v.complete[kind] && key.Name != SomeNode: // nobody has deleted that one
 		return v.notFound(into, key.Name)
 	}
 	if _, is := into.(*corev1.PersistentVolumeClaim); is {

@@ -156,7 +156,7 @@ func knativePod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) 
 	}
 	for key, value := range map[string]string{
 		"serving.knative.dev/service": o.GetName(), "serving.knative.dev/configuration": o.GetName(),
-		"serving.knative.dev/revision": revision, "serving.knative.dev/revisionUID": string(reviewUID),
+		"serving.knative.dev/revision": revision, "serving.knative.dev/revisionUID": string(UID),
 	} {
 		template.Labels = withLabel(template.Labels, key, value)
 	}
@@ -166,7 +166,7 @@ func knativePod(o *unstructured.Unstructured, template *corev1.PodTemplateSpec) 
 	return workloads.PodOf(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: revision + "-deployment"},
 		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"serving.knative.dev/revisionUID": string(reviewUID)}}, Template: *template,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"serving.knative.dev/revisionUID": string(UID)}}, Template: *template,
 		},
 	})
 }

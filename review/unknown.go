@@ -31,7 +31,7 @@ func (s *step) unknown() []string {
 	for _, what := range s.view.missed {
 		switch {
 		case strings.HasPrefix(what, "Namespace ") && !s.Policies.Policies().Undecided(policy.Namespace{Name: strings.TrimPrefix(what, "Namespace "), Unknown: true}):
-		case what == "Node "+someNode:
+		case what == "Node "+SomeNode:
 			matters = append(matters, "the Node that it runs on")
 		default:
 			matters = append(matters, what)

@@ -19,14 +19,14 @@ const enforcedEvery = 30 * time.Second
 
 // enforced are those conditions of a Node that Podgrace reads, for the cache.
 func enforced(n *corev1.Node) []corev1.NodeCondition {
-	if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == enforcement.ConditionEnforced }) {
+	if enforcement.HasEnforcer(n) {
 		return onlyEnforced
 	}
 	return nil
 }
 
 // onlyEnforced is shared by all nodes of the cache.
-var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.ConditionEnforced}}
+var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}}
 
 // asksNodes says whether a policy has a node section.
 func asksNodes(p v1alpha1.PodPolicy) bool { return p.Spec.Node != nil }
@@ -48,7 +48,7 @@ func (s *PolicyStatus) cluster(ctx context.Context) ([]enforcement.Alike, error)
 	ready, _ := enforcement.Compile(pointers) // one that can't be read selects nothing, and who applied it was told
 	all := make([]enforcement.Node, len(nodes.Items))
 	for i := range nodes.Items {
-		all[i] = enforcement.Node{Labels: nodes.Items[i].Labels, Enforcer: enforced(&nodes.Items[i]) != nil}
+		all[i] = enforcement.Node{Labels: nodes.Items[i].Labels, Enforcer: enforcement.HasEnforcer(&nodes.Items[i])}
 	}
 	return enforcement.Group(all, ready), nil
 }

@@ -39,10 +39,10 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		"no node section here": {[]v1alpha1.PodPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, asks}, []client.Object{node("a")}, ""},
 		"no nodes":             {[]v1alpha1.PodPolicy{asks}, nil, "Unknown NoNodes: the cluster has no nodes"},
 		"no enforcer":          {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)}, "False No: the node section has no effect: on the only node there is no node enforcer"},
-		"observed":             {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.ConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
-		"on one of two": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady, enforcement.ConditionEnforced), node("b", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)},
+		"observed":             {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
+		"on one of two": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady, enforcement.NodeConditionEnforced), node("b", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)},
 			"False Partly: the node section holds as it is on 1 of 2 nodes: on 1 of 2 nodes there is no node enforcer"},
-		"on all": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.ConditionEnforced), node("b", enforcement.ConditionEnforced), nodePolicy(v1alpha1.NodeModeRepair)}, "True Full: the node section holds on all 2 nodes"},
+		"on all": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), node("b", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeRepair)}, "True Full: the node section holds on all 2 nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

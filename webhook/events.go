@@ -11,21 +11,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/guard"
 )
 
-// Recorder writes Events (k8s.io/client-go/tools/events.EventRecorder).
-type Recorder interface {
-	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
-}
-
 // Events records Events about removals that were refused, or allowed because of a confirmation, on the object that was to be
 // removed. They are rate-limited for each namespace, so that a tenant who repeats a force delete in a loop neither floods the cluster nor uses up the
 // Events of others. Metrics and the audit log have every removal.
 type Events struct {
-	recorder Recorder
+	recorder events.EventRecorder
 	// refusals limits those of all namespaces together.
 	refusals *rate.Limiter
 
@@ -51,7 +47,7 @@ const (
 )
 
 // NewEvents limits a recorder.
-func NewEvents(recorder Recorder) *Events {
+func NewEvents(recorder events.EventRecorder) *Events {
 	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: newLimiters(eventsPerSecond, eventsBurst)}
 }
 

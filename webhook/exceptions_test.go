@@ -175,7 +175,7 @@ func TestExceptionIsTold(t *testing.T) {
 		t.Errorf("where it makes no difference: %+v", got)
 	}
 	const count = `
-# HELP podgrace_pod_exceptions_total Pods that were admitted as they are because of a PolicyException, or changed because of it, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.
+# HELP podgrace_pod_exceptions_total Pods for which a PolicyException lifted a limit, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.
 # TYPE podgrace_pod_exceptions_total counter
 podgrace_pod_exceptions_total{namespace="shop",policy="p"} 1
 `

@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// RequestTimeout is the API server's default for how long a request can take (k8s.io/apiserver/pkg/server/config.go RequestTimeout, 0.36.3).
-const RequestTimeout = time.Minute
+// DefaultRequestTimeout is the API server's default for how long a request can take (k8s.io/apiserver/pkg/server/config.go RequestTimeout, 0.36.3).
+const DefaultRequestTimeout = time.Minute
 
 // Holds records since when each Node has had finalizers without interruption, as far as this replica's informer has seen. One goroutine writes, many
 // read.
 type Holds struct {
-	// RequestTimeout is the API server's --request-timeout; 0: the constant RequestTimeout.
+	// RequestTimeout is the API server's --request-timeout; 0: DefaultRequestTimeout.
 	RequestTimeout time.Duration
 	// Clock may be nil: the real one.
 	Clock clock.PassiveClock
@@ -69,7 +69,7 @@ func (h *Holds) now() time.Time {
 func (h *Holds) from(ctx context.Context, n *corev1.Node) time.Time {
 	timeout := h.RequestTimeout
 	if timeout == 0 {
-		timeout = RequestTimeout
+		timeout = DefaultRequestTimeout
 	}
 	since := h.now()
 	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Second, true, func(context.Context) (bool, error) {

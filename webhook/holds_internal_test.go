@@ -65,7 +65,7 @@ func TestHoldsWaits(t *testing.T) {
 	answer := make(chan time.Time)
 	go func() { answer <- h.from(context.Background(), heldNode("a", "2", "x/y")) }()
 	h.set(heldNode("a", "2", "x/y"))
-	if got := <-answer; !got.Equal(since.Add(RequestTimeout)) {
+	if got := <-answer; !got.Equal(since.Add(DefaultRequestTimeout)) {
 		t.Errorf("got %s, want %s and a minute", got, since)
 	}
 }

@@ -45,7 +45,7 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 			Name: "podgrace_spread_unjudged_total", Help: "Pods whose hard topology spread constraints were not checked for feasibility, by reason: TooDear to compare with all nodes, or PodsUnknown. Dry runs are not counted.",
 		}, []string{"reason"}),
 		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_pod_exceptions_total", Help: "Pods that were admitted as they are because of a PolicyException, or changed because of it, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
+			Name: "podgrace_pod_exceptions_total", Help: "Pods for which a PolicyException lifted a limit, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
 		}, []string{"namespace", "policy"}),
 	}
 	m.begin()

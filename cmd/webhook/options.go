@@ -50,7 +50,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: webhook.RequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: webhook.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.

@@ -20,7 +20,7 @@ const Name = "limits.podgrace.dev"
 
 // The right that keeps the compiled limits in force: the verb on the resource of group podgrace.dev.
 const (
-	Verb     = "hold"
+	HoldVerb = "hold"
 	Resource = "limits"
 )
 
@@ -300,7 +300,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 					text(corev1.MirrorPodAnnotationKey), text(user.NodesGroup))},
 				// They end with the namespace, when nobody is left who would keep them.
 				{Name: "kept", Expression: fmt.Sprintf("authorizer.serviceAccount(%[1]s, %[2]s).group(%[3]s).resource(%[4]s).namespace(%[1]s).check(%[5]s).allowed()",
-					text(b.cluster.Namespace), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(Verb))},
+					text(b.cluster.Namespace), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(HoldVerb))},
 			},
 			Variables:   b.variables(),
 			Validations: validations,

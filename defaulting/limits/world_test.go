@@ -39,7 +39,7 @@ type holds bool
 
 func (h holds) Allowed(_ context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) apiserver.Answer {
 	if h && user.Username == "system:serviceaccount:podgrace-system:podgrace-webhook" &&
-		what.Namespace == "podgrace-system" && what.Group == "podgrace.dev" && what.Resource == limits.Resource && what.Verb == limits.Verb {
+		what.Namespace == "podgrace-system" && what.Group == "podgrace.dev" && what.Resource == limits.Resource && what.Verb == limits.HoldVerb {
 		return apiserver.Yes
 	}
 	return apiserver.No

@@ -21,7 +21,7 @@ func TestPolicyTellsWhetherNodesEnforceIt(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "enforced-"}}
 	s.Create(t, node)
 	before := node.DeepCopy() // which the node lifecycle controller writes, too
-	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: enforcement.ConditionEnforced, Status: corev1.ConditionTrue, Reason: "AsPlanned"})
+	node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: enforcement.NodeConditionEnforced, Status: corev1.ConditionTrue, Reason: "AsPlanned"})
 	if err := s.Client.Status().Patch(t.Context(), node, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}

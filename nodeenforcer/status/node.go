@@ -28,8 +28,6 @@ const (
 	TaintPressure = "podgrace.dev/pressure"
 	// ConditionPressure is True while the node is under pressure as the NodePolicy's thresholds say.
 	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
-	// ConditionEnforced is True while every file that the mode covers holds what was planned.
-	ConditionEnforced corev1.NodeConditionType = enforcement.ConditionEnforced
 )
 
 // NodeStatus is what the enforcer reports in the Node object.
@@ -55,7 +53,7 @@ func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) 
 		setCondition(node, condition(ConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
 	}
 	if !s.EnforcedUnknown {
-		setCondition(node, condition(ConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, "every file that the mode covers holds what was planned"), now)
+		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, "every file that the mode covers holds what was planned"), now)
 	}
 	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
@@ -93,7 +94,7 @@ func TestNodeStatus(t *testing.T) {
 		for _, c := range node.Status.Conditions {
 			got[c.Type] = c.Status
 		}
-		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[ConditionEnforced] != step.enforced {
+		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[enforcement.NodeConditionEnforced] != step.enforced {
 			t.Errorf("%s: conditions %v", step.what, got)
 		}
 	}

@@ -56,12 +56,6 @@ func Parse(name string, text []byte) ([]*v1alpha1.PodPolicy, error) {
 	return policies, manifest.Join(errs)
 }
 
-// ParseNodePolicies reads every NodePolicy, as Parse does PodPolicies.
-func ParseNodePolicies(name string, text []byte) ([]*v1alpha1.NodePolicy, error) {
-	policies, errs := parse(nodePolicies, name, text)
-	return policies, manifest.Join(errs)
-}
-
 // ParseExceptions reads every PolicyException, as Parse does PodPolicies.
 func ParseExceptions(name string, text []byte) ([]*v1alpha1.PolicyException, error) {
 	exceptions, errs := parse(policyExceptions, name, text)
@@ -244,7 +238,7 @@ func readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
-// parse reads the policies of a file. What its documents are of other kinds is none of their business.
+// parse reads the policies of a file. Documents of other kinds are skipped.
 func parse[T any, P object[T]](k kind[T, P], name string, text []byte) ([]P, []*manifest.Error) {
 	var policies []P
 	var errs []*manifest.Error

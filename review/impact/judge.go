@@ -2,11 +2,8 @@ package impact
 
 import (
 	"context"
-	"runtime"
-	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -24,9 +21,6 @@ type Comparison struct {
 	// Progress is told how many documents were done, from several goroutines; nil: nobody looks.
 	Progress func(done int)
 }
-
-// chunk is how many documents a worker takes at once.
-const chunk = 64
 
 // Of judges the documents and compares. What is wrong with a document is in the errors of the Diff, and the others are compared.
 func (c *Comparison) Of(ctx context.Context, documents []*manifest.Document) (*Diff, error) {
@@ -53,30 +47,14 @@ type judge struct {
 
 // all runs over the items on all processors.
 func (j *judge) all(ctx context.Context, do func(*item) error) error {
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for some := range slices.Chunk(j.items.list, chunk) {
-		workers.Go(func() error {
-			done := 0
-			for _, i := range some {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				before := i.done
-				if err := do(i); err != nil {
-					i.wrong, i.done = i.document.Wrong(err), true
-				}
-				if i.done && !before {
-					done++
-				}
-			}
-			if j.Progress != nil && done > 0 {
-				j.Progress(done)
-			}
-			return nil
-		})
-	}
-	return workers.Wait()
+	return review.Each(ctx, len(j.items.list), j.Progress, func(k int) bool {
+		i := j.items.list[k]
+		before := i.done
+		if err := do(i); err != nil {
+			i.wrong, i.done = i.document.Wrong(err), true
+		}
+		return i.done && !before
+	})
 }
 
 // decide judges everything but pods that run. For those it keeps what their owner's pods would get.
@@ -85,10 +63,11 @@ func (j *judge) decide(ctx context.Context, i *item) error {
 		return nil
 	}
 	i.done = true
-	switch i.document.Kind {
-	case "AdmissionReview":
+	if review.IsRecorded(i.document) {
 		_, err := j.creation(ctx, i)
 		return err
+	}
+	switch i.document.Kind {
 	case "Node", "VolumeAttachment":
 		if i.judged = true; !j.removals {
 			return nil
@@ -115,7 +94,7 @@ func (j *judge) creation(ctx context.Context, i *item) (*pair, error) {
 	i.resource = to.Resource
 	i.judge(from, to)
 	i.changes = creationChanges(from, to)
-	if i.document.Kind == "AdmissionReview" {
+	if review.IsRecorded(i.document) {
 		i.request, i.user = strings.TrimSpace(to.Operation+" "+to.Subresource), to.User
 	}
 	if i.owns {

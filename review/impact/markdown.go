@@ -10,9 +10,6 @@ import (
 	"github.com/podgrace/podgrace/review/told"
 )
 
-// maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
-const maxComment = 60_000
-
 // writeMarkdown prints a comment for a pull request: a heading, how many by kind of change, then a part for all workloads that change
 // alike, the most urgent first. What does not fit is counted.
 func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
@@ -25,7 +22,7 @@ func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
 	c.WriteString(markdownCounts(s))
 	parts := markdownParts(d)
 	for i, part := range parts {
-		if c.Len()+len(part)+200 > maxComment {
+		if c.Len()+len(part)+200 > told.MaxComment {
 			fmt.Fprintf(&c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, "part", "parts"))
 			break
 		}
@@ -65,25 +62,25 @@ func markdownCounts(s *Summary) string {
 func markdownParts(d *Diff) []string {
 	var parts []string
 	for _, e := range d.Errors {
-		parts = append(parts, "\n**error** "+code(where(e.File, e.Line))+": "+prose(message(e.Message))+"\n")
+		parts = append(parts, "\n**error** "+told.Code(where(e.File, e.Line))+": "+told.Prose(message(e.Message))+"\n")
 	}
 	all := groups(d.Workloads)
 	slices.Reverse(all)
 	for _, g := range all {
 		tag, _ := tagOf(g.kind())
-		title := fmt.Sprintf("<b>%s</b> %s", strings.ToLower(tag), code(g.subject()))
+		title := fmt.Sprintf("<b>%s</b> %s", strings.ToLower(tag), told.Code(g.subject()))
 		var names string
 		if len(g.workloads) > 1 {
-			names = code(g.names(maxMarkdownNames)) + "\n\n"
+			names = told.Code(g.names(maxMarkdownNames)) + "\n\n"
 		} else {
-			names = code(where(g.workloads[0].Source.File, g.workloads[0].Source.Line)) + "\n\n"
+			names = told.Code(where(g.workloads[0].Source.File, g.workloads[0].Source.Line)) + "\n\n"
 		}
 		parts = append(parts, fold(title, names+fence(lines(g.changes, len(g.workloads) == 1)), g.kind().Denies()))
 	}
 	running := runningGroups(d.Running)
 	slices.Reverse(running)
 	for _, g := range running {
-		parts = append(parts, fold("<b>running</b> "+code(g.subject())+" would be created otherwise today", fence(g.lines()), false))
+		parts = append(parts, fold("<b>running</b> "+told.Code(g.subject())+" would be created otherwise today", fence(g.lines()), false))
 	}
 	return parts
 }
@@ -115,12 +112,4 @@ func fence(all []told.Line) string {
 		rows = append(rows, row)
 	}
 	return mark + "diff\n" + strings.Join(rows, "\n") + "\n" + mark
-}
-
-// code is a text in the face of code, in which code hosts look for no mentions and references.
-func code(text string) string { return "<code>" + told.Markdown(text) + "</code>" }
-
-// prose is a text among Markdown. A blank of no width keeps what looks like a mention or an issue's number from being one.
-func prose(text string) string {
-	return told.Markdown(strings.NewReplacer("@", "@\u200b", "#", "#\u200b").Replace(text))
 }

@@ -127,9 +127,6 @@ func (j *judge) asItIs(ctx context.Context, i *item) (*outcome, error) {
 	return outcomeOf(r), nil
 }
 
-// someNode stands for the node of a pod that is only a manifest, as in package review.
-const someNode = "some-node"
-
 // runningPod is a pod of a workload as it would run after its creation. The engine would make the same of the workload, and judge the
 // creation again for each question.
 func runningPod(d *manifest.Document, created json.RawMessage) *manifest.Document {
@@ -139,7 +136,7 @@ func runningPod(d *manifest.Document, created json.RawMessage) *manifest.Documen
 		prefix, _ := metadata["generateName"].(string)
 		metadata["name"] = prefix + "0"
 	}
-	metadata["uid"], spec["nodeName"], member(pod, "status")["phase"] = "review", someNode, corev1.PodRunning
+	metadata["uid"], spec["nodeName"], member(pod, "status")["phase"] = review.UID, review.SomeNode, corev1.PodRunning
 	raw, err := json.Marshal(pod)
 	if err != nil {
 		panic(err) // it came out of JSON

@@ -157,7 +157,7 @@ func TestTextFitsAScreen(t *testing.T) {
 	if text := printed(t, "text", d, Options{All: true}); !strings.Contains(text, "Deployment d0 ") || strings.Contains(text, "--all shows") {
 		t.Error("not all")
 	}
-	if size := len(printed(t, "markdown", d, Options{})); size > maxComment+500 {
+	if size := len(printed(t, "markdown", d, Options{})); size > told.MaxComment+500 {
 		t.Errorf("a comment of %d bytes", size)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,9 +12,6 @@ import (
 	"github.com/podgrace/podgrace/review/input"
 	"github.com/podgrace/podgrace/review/told"
 )
-
-// maxComment is the size that is kept to, in bytes: GitHub refuses a comment of over 65,536 characters.
-const maxComment = 60_000
 
 // maxCell is how much of a message stands in a table, in characters.
 const maxCell = 600
@@ -49,7 +45,7 @@ func (c *comment) section(heading, what string, parts []func() string) {
 	c.add(heading)
 	for i, write := range parts {
 		part := write()
-		if c.Len()+len(part)+2*note > maxComment {
+		if c.Len()+len(part)+2*note > told.MaxComment {
 			fmt.Fprintf(c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, what, what+"s"))
 			return
 		}
@@ -130,18 +126,12 @@ func detail(subject string, edits []edit) string {
 	return fmt.Sprintf("<details><summary>Changes of %s</summary>\n\n%sdiff\n%s\n%s\n\n</details>\n", code(subject), fence, strings.Join(lines, "\n"), fence)
 }
 
-// code is a text in the face of code, in which GitHub looks for no mentions and references.
+// code is a text in the face of code, clipped.
 func code(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "<code>" + told.Markdown(console.Clip(text, maxLine)) + "</code>"
+	return told.Code(console.Clip(text, maxLine))
 }
 
-// reference is the beginning of a mention or of an issue's number, which GitHub looks for in the finished HTML.
-var reference = regexp.MustCompile(`(^|\W)@|#`)
-
-// prose is a text among Markdown, clipped. A blank of no width keeps what looks like a reference from being one.
+// prose is a text among Markdown, clipped.
 func prose(text string) string {
-	return told.Markdown(reference.ReplaceAllString(console.Clip(console.OneLine(text), maxCell), "$0\u200b"))
+	return told.Prose(console.Clip(console.OneLine(text), maxCell))
 }

@@ -25,7 +25,7 @@ func TestMarkdownFits(t *testing.T) {
 		}
 		results = append(results, impatient())
 		out := printed(t, FormatMarkdown, review.NewReport(1, 0, results, nil), Options{})
-		if len(out) > maxComment {
+		if len(out) > told.MaxComment {
 			t.Errorf("%d results: %d bytes", n, len(out))
 		}
 		if !strings.Contains(out, "shop/impatient") {

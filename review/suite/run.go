@@ -163,7 +163,7 @@ func recorded(s *Suite, path string) (*manifest.Document, error) {
 	}
 	var found []*manifest.Document
 	for _, d := range in.Documents {
-		if d.Kind == "AdmissionReview" && (at == 0 || d.Line == at) {
+		if review.IsRecorded(d) && (at == 0 || d.Line == at) {
 			found = append(found, d)
 		}
 	}

@@ -2,6 +2,7 @@ package told
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -23,4 +24,23 @@ func Markdown(text string) string {
 		}
 	}
 	return links.Replace(out.String())
+}
+
+// MaxComment is the size that a comment for a pull request is kept to, in bytes: GitHub refuses one of over 65,536 characters.
+const MaxComment = 60_000
+
+// Code is a text in the face of code, in which GitHub looks for no mentions and references.
+func Code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "<code>" + Markdown(text) + "</code>"
+}
+
+// reference is the beginning of a mention or of an issue's number, which GitHub looks for in the finished HTML.
+var reference = regexp.MustCompile(`(^|\W)@|#`)
+
+// Prose is a text among Markdown. A blank of no width keeps what looks like a reference from being one.
+func Prose(text string) string {
+	return Markdown(reference.ReplaceAllString(text, "$0\u200b"))
 }

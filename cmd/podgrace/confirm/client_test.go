@@ -155,10 +155,10 @@ func TestMay(t *testing.T) {
 	kube.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
 		asked = append(asked, *review.Spec.ResourceAttributes)
-		review.Status.Allowed = review.Spec.ResourceAttributes.Verb != guard.Verb
+		review.Status.Allowed = review.Spec.ResourceAttributes.Verb != guard.ConfirmVerb
 		return true, review, nil
 	})
-	verb := confirm.Right{Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}
+	verb := confirm.Right{Verb: guard.ConfirmVerb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}
 	patch := confirm.Right{Verb: "patch", Resource: "pods", Namespace: "shop", Name: "db-0"}
 	p, err := c.May(t.Context(), []confirm.Right{verb, patch})
 	if diff := cmp.Diff(confirm.Permission{User: "alice", Needed: []confirm.Right{verb, patch}, Missing: []confirm.Right{verb}}, p); err != nil || diff != "" {

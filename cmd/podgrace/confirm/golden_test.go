@@ -99,7 +99,7 @@ func TestPodText(t *testing.T) {
 		"pod-void":      pod(confirmPod(2 * time.Hour)),
 		"pod-heard-of":  pod(confirmPod(time.Minute), func(f *confirm.PodFacts) { f.Node.Heartbeat = now.Add(-45 * time.Second) }),
 		"pod-not-permitted": pod(func(f *confirm.PodFacts) {
-			f.Needed = []confirm.Right{{Verb: guard.Verb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}, {Verb: "patch", Resource: "pods", Namespace: "shop", Name: "db-0"}}
+			f.Needed = []confirm.Right{{Verb: guard.ConfirmVerb, Group: "podgrace.dev", Resource: "pods", Namespace: "shop", Name: "db-0"}, {Verb: "patch", Resource: "pods", Namespace: "shop", Name: "db-0"}}
 			f.Missing = f.Needed[:1]
 		}),
 	} {

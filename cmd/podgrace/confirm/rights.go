@@ -16,7 +16,7 @@ const group = "podgrace.dev"
 // (deploy/webhook/policies.yaml), and the annotation.
 func podRights(pod *corev1.Pod) []Right {
 	return []Right{
-		{Verb: guard.Verb, Group: group, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
+		{Verb: guard.ConfirmVerb, Group: group, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
 		{Verb: "patch", Resource: "pods", Namespace: pod.Namespace, Name: pod.Name},
 	}
 }
@@ -25,7 +25,7 @@ func podRights(pod *corev1.Pod) []Right {
 // (deploy/webhook/policies.yaml), since many an agent may patch nodes, and the annotation.
 func nodeRights(node string) []Right {
 	return []Right{
-		{Verb: guard.Verb, Group: group, Resource: "nodes", Name: node},
+		{Verb: guard.ConfirmVerb, Group: group, Resource: "nodes", Name: node},
 		{Verb: "patch", Resource: "nodes", Name: node},
 	}
 }
