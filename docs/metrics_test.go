@@ -20,6 +20,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // metric is a row of the table.
@@ -58,7 +59,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	}
 	var r registered
 	webhook.NewMetrics(&r, store)
-	webhook.NewGuardMetric(&r)
+	controllers.NewGuardMetric(&r)
 	webhook.NewWatchErrorHandler(&r)
 	webhook.NewHandshakeLog(&r, logr.Discard())
 	version.NewMetric(&r, version.Info{})

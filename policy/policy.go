@@ -166,3 +166,12 @@ func checkSpread(s *v1alpha1.TopologySpreadSection, path *field.Path) field.Erro
 	}
 	return errs
 }
+
+// InForce compiles policies and orders them. Parts that can't be read are not in force, and the policy's status says so.
+func InForce(policies []v1alpha1.PodPolicy) Policies {
+	all := make([]*Policy, len(policies))
+	for i := range policies {
+		all[i], _ = Compile(&policies[i])
+	}
+	return Sort(all)
+}

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
 // watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims are not watched: they are many,
@@ -47,7 +49,7 @@ func CacheOptions() cache.Options {
 			})),
 			// Policies are kept whole: the status controller reads all of them.
 			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},
-			exceptionKind():       {Transform: trimException},
+			exceptions.New():      {Transform: exceptions.Trim},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}
@@ -73,5 +75,16 @@ func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
 	return labelled
 }
 
-// kindOf names an object's kind for messages.
-func kindOf(o client.Object) string { return fmt.Sprintf("%T", o)[1:] }
+// KindOf names an object's kind for messages.
+func KindOf(o client.Object) string { return fmt.Sprintf("%T", o)[1:] }
+
+// enforced are those conditions of a Node that Podgrace reads, for the cache.
+func enforced(n *corev1.Node) []corev1.NodeCondition {
+	if enforcement.HasEnforcer(n) {
+		return onlyEnforced
+	}
+	return nil
+}
+
+// onlyEnforced is shared by all nodes of the cache.
+var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}}

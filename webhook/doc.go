@@ -4,6 +4,5 @@
 // Mutation and /validate-pods fail open: where a fact is missing (informers not synced, a namespace that can't be read), the pod is allowed, and a warning
 // says what was not done. Removals fail closed.
 //
-// The leader alone runs the controllers: it arms the removal guard (arming.go), writes allowed actors into match conditions (actors.go), compiles limits for
-// the API server (limits.go), and reports the status of policies and exceptions (status.go, exceptionstatus.go).
+// What the leader alone does is in package controllers, and how PolicyExceptions are read in package exceptions.
 package webhook

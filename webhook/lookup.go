@@ -238,7 +238,7 @@ func (l *Lookup) get(ctx context.Context, key types.NamespacedName, into client.
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	if err := l.Live.Get(ctx, key, into); err != nil {
-		return fmt.Errorf("read %s %s: %w", kindOf(into), key, err)
+		return fmt.Errorf("read %s %s: %w", KindOf(into), key, err)
 	}
 	return nil
 }

@@ -121,6 +121,6 @@ func Read(live client.Reader) func(context.Context) (policy.Policies, error) {
 			return nil, fmt.Errorf("list PodPolicies: %w", err)
 		}
 		list.Items = slices.DeleteFunc(list.Items, func(p v1alpha1.PodPolicy) bool { return p.Spec.Removal == nil })
-		return inForceOf(list.Items), nil
+		return policy.InForce(list.Items), nil
 	}
 }

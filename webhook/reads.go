@@ -65,7 +65,7 @@ func (r *Reads) get(ctx context.Context, key types.NamespacedName, into client.O
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	if err := r.live.Get(ctx, key, into); err != nil {
-		return fmt.Errorf("read %s %s: %w", kindOf(into), key, err)
+		return fmt.Errorf("read %s %s: %w", KindOf(into), key, err)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (r *Readiness) Check(*http.Request) error {
 func (r *Readiness) Start(ctx context.Context) error {
 	for _, kind := range watched() {
 		if _, err := r.Cache.GetInformer(ctx, kind); err != nil {
-			return fmt.Errorf("start the informer for %s: %w", kindOf(kind), err)
+			return fmt.Errorf("start the informer for %s: %w", KindOf(kind), err)
 		}
 	}
 	if !r.Cache.WaitForCacheSync(ctx) {

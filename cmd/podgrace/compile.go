@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 const compileLong = `Print the limits of policies as the ValidatingAdmissionPolicy that the webhook's
@@ -88,7 +88,7 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 	}
 	policy.SortExceptions(exceptions)
 	now := clock.RealClock{}.Now()
-	compiled := webhook.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), namespace, globalDefault)
+	compiled := controllers.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), namespace, globalDefault)
 	slices.SortFunc(ready, func(a, b *policy.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]

@@ -23,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard. A manager ends when it
@@ -41,7 +42,7 @@ type leader struct {
 	exceptions bool
 	// nodes reads the cluster's Nodes, which every replica has.
 	nodes client.Reader
-	guard *webhook.GuardMetric
+	guard *controllers.GuardMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -89,9 +90,9 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
 		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
-	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = webhook.GuardCache(o.namespace)
-	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = webhook.LimitsCache()
-	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = webhook.LimitsCache()
+	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardCache(o.namespace)
+	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = controllers.LimitsCache()
+	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = controllers.LimitsCache()
 	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
 		Scheme:                        webhook.NewScheme(),
 		Logger:                        l.log,
@@ -106,22 +107,22 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
-	arming := &webhook.Arming{
+	arming := &controllers.Arming{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
-		Answered: webhook.Answered(l.config), Judges: webhook.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
+		Answered: webhook.Answered(l.config), Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	limits := &webhook.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
+	limits := &controllers.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
 	var errs []error
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()
-		errs = append(errs, (&webhook.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
+		errs = append(errs, (&controllers.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
 	}
 	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr))
 	if len(o.policies) == 0 {
 		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&webhook.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
-			(&webhook.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
+			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
+			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {
 		bundle := &certs.CABundle{

@@ -30,6 +30,8 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/exceptions"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // run serves until the context ends.
@@ -168,7 +170,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		return err
 	}
 	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: webhook.NewReads(mgr.GetAPIReader()), Nodes: nodes}
-	exceptionsSynced, err := exceptions(ctx, mgr, o, lookup, log)
+	exceptionsSynced, err := watchExceptions(ctx, mgr, o, lookup, log)
 	if err != nil {
 		return err
 	}
@@ -211,7 +213,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	for name, check := range ready {
 		errs = append(errs, mgr.AddReadyzCheck(name, check))
 	}
-	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: webhook.NewGuardMetric(metrics.Registry), exceptions: exceptionsSynced != nil, nodes: mgr.GetCache()}
+	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: controllers.NewGuardMetric(metrics.Registry), exceptions: exceptionsSynced != nil, nodes: mgr.GetCache()}
 	if len(o.policies) > 0 {
 		leads.fromFiles, leads.limitsFromFiles = new(store.Policies().RemovalOfAll()), store.Policies()
 	}
@@ -253,13 +255,13 @@ func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1
 	return store, synced, err
 }
 
-// exceptions has a lookup know those of the cluster, and returns a function that says whether it does; nil: there are none. Policies from files have
+// watchExceptions has a lookup know those of the cluster, and returns a function that says whether it does; nil: there are none. Policies from files have
 // none either: who may write such a file may change the policy.
-func exceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webhook.Lookup, log logr.Logger) (func() bool, error) {
+func watchExceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webhook.Lookup, log logr.Logger) (func() bool, error) {
 	if len(o.policies) > 0 {
 		return nil, nil
 	}
-	known, err := webhook.KnowsExceptions(mgr.GetRESTMapper())
+	known, err := exceptions.Known(mgr.GetRESTMapper())
 	if err != nil {
 		return nil, setUpError(err)
 	}
@@ -267,7 +269,7 @@ func exceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webho
 		log.Info("CustomResourceDefinition policyexceptions.podgrace.dev is not installed: no exception is in force until it is and the webhook is restarted (kubectl apply --server-side -k deploy/crds)")
 		return nil, nil
 	}
-	store := webhook.NewExceptionStore(clock.RealClock{}, log)
+	store := exceptions.NewStore(clock.RealClock{}, log)
 	lookup.Exceptions = store.InForce
 	return store.Watch(ctx, mgr.GetCache())
 }

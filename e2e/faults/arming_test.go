@@ -22,7 +22,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // The guard refuses what nobody answers about only where a policy asks for it and after a replica has answered; it can be switched off while
@@ -192,7 +192,7 @@ func (a *armory) refuses(t *testing.T) {
 }
 
 func (a *armory) binding(ctx context.Context) (*rbacv1.RoleBinding, error) {
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: webhook.GuardBinding}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: controllers.GuardBinding}}
 	return binding, a.kube.Get(ctx, client.ObjectKeyFromObject(binding), binding)
 }
 
@@ -228,7 +228,7 @@ func (a *armory) applyAgain(t *testing.T) {
 		}
 	}
 	after, err := a.binding(t.Context())
-	if err != nil || len(before.Subjects) != len(after.Subjects) || before.Annotations[webhook.AnnotationGuard] != after.Annotations[webhook.AnnotationGuard] {
+	if err != nil || len(before.Subjects) != len(after.Subjects) || before.Annotations[controllers.AnnotationGuard] != after.Annotations[controllers.AnnotationGuard] {
 		t.Errorf("applied again: %v, %v, were %v, %v (%v)", after.Subjects, after.Annotations, before.Subjects, before.Annotations, err)
 	}
 }

@@ -36,7 +36,7 @@ import (
 
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/review/apiserver"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 var podKind = corev1.SchemeGroupVersion.WithKind("Pod")
@@ -90,7 +90,7 @@ func newIndexer() cache.Indexer {
 // Authorize says of everything what the case says, and of the right that arms the guard whether a policy needs it.
 func (r *router) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	right := r.right
-	if a.GetResource() == webhook.ArmingResource {
+	if a.GetResource() == controllers.ArmingResource {
 		if right = apiserver.Yes; r.idle {
 			right = apiserver.No
 		}
@@ -139,7 +139,7 @@ func (r *router) readWebhooks(t *testing.T) {
 				}
 			case *admissionregistrationv1.ValidatingWebhookConfiguration:
 				if rendered {
-					webhook.RenderActors(c, []string{userRepair.Username})
+					controllers.RenderActors(c, []string{userRepair.Username})
 				}
 				for i := range c.Webhooks {
 					r.validating[rendered] = append(r.validating[rendered], apiwebhook.NewValidatingWebhookAccessor(c.Webhooks[i].Name, c.Name, &c.Webhooks[i]))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -38,3 +39,18 @@ func CompileExceptions(t rapid.TB, all ...*v1alpha1.PolicyException) policy.Exce
 
 // Limits are all that an exception can lift.
 var Limits = []v1alpha1.LiftedLimit{v1alpha1.LiftAllowedClassNames, v1alpha1.LiftMinSeconds, v1alpha1.LiftMaxSeconds, v1alpha1.LiftPreStopMarginSeconds, v1alpha1.LiftZeroGrace}
+
+// NamedException from the minimum of policy p for all pods of the namespace shop, granted, until an hour after Noon.
+func NamedException(name string, change ...func(*v1alpha1.PolicyException)) *v1alpha1.PolicyException {
+	x := Exception("p", v1alpha1.LiftMinSeconds)
+	x.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PolicyException"}
+	x.Name, x.UID, x.Generation = name, types.UID(name), 1
+	x.Status.Grant = &v1alpha1.Grant{By: "eve", UID: x.UID, Generation: 1}
+	for _, c := range change {
+		c(x)
+	}
+	return x
+}
+
+// Ungranted takes an exception's grant away.
+func Ungranted(x *v1alpha1.PolicyException) { x.Status.Grant = nil }

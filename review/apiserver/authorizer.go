@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // Answer is a fact that may be unknown.
@@ -55,7 +55,7 @@ var errRight = errors.New("not known")
 // Authorize is the API server's interface. Its expressions give it a context of their own.
 func (r *recorder) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	answer := Unknown
-	if a.GetAPIGroup() == v1alpha1.GroupVersion.Group && a.GetResource() == webhook.ArmingResource && a.GetVerb() == webhook.ArmingVerb {
+	if a.GetAPIGroup() == v1alpha1.GroupVersion.Group && a.GetResource() == controllers.ArmingResource && a.GetVerb() == controllers.ArmingVerb {
 		answer = No
 		if r.armed {
 			answer = Yes

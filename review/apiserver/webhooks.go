@@ -14,7 +14,7 @@ import (
 
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // Webhooks are Podgrace's webhook configurations as shipped, with the allowed actors as its leader renders them, and with the removal guard
@@ -62,7 +62,7 @@ func readWebhooks(text []byte, ofAll policy.Removal) (*Webhooks, error) {
 				err = errors.Join(err, add(&w.mutating, "admit", shared(&c.Webhooks[i])))
 			}
 		case *admissionregistrationv1.ValidatingWebhookConfiguration:
-			webhook.RenderActors(c, ofAll.ActorsOfAll())
+			controllers.RenderActors(c, ofAll.ActorsOfAll())
 			for i := range c.Webhooks {
 				err = errors.Join(err, add(&w.validating, "validating", &c.Webhooks[i]))
 			}

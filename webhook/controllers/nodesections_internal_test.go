@@ -1,4 +1,4 @@
-package webhook
+package controllers
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // A policy with a node section says on which nodes that holds, and one without says nothing of it.
@@ -24,7 +25,6 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		for _, c := range conditions {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: c, Message: "as the enforcer says it"})
 		}
-		n.Status.Conditions = enforced(n) // as the cache keeps it
 		return n
 	}
 	nodePolicy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
@@ -46,7 +46,7 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(tc.cluster...).Build()
+			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(tc.cluster...).Build()
 			s := &PolicyStatus{Client: kube, Nodes: kube}
 			statuses := make([]v1alpha1.PodPolicyStatus, len(tc.policies))
 			meta.SetStatusCondition(&statuses[0].Conditions, metav1.Condition{Type: v1alpha1.ConditionEnforced, Reason: "Before", Status: metav1.ConditionTrue})

@@ -1,4 +1,4 @@
-package webhook
+package controllers
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	want := actorsExpression(inForceOf(list.Items).RemovalOfAll().ActorsOfAll())
+	want := actorsExpression(policy.InForce(list.Items).RemovalOfAll().ActorsOfAll())
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
 		if !takesActors(w.Name) {
@@ -108,15 +108,6 @@ func RenderActors(configuration *admissionregistrationv1.ValidatingWebhookConfig
 // takesActors says whether a webhook has the match condition for allowed actors.
 func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
-}
-
-// inForceOf compiles policies. Parts that can't be read are not in force, and the policy's status says so.
-func inForceOf(policies []v1alpha1.PodPolicy) policy.Policies {
-	all := make([]*policy.Policy, len(policies))
-	for i := range policies {
-		all[i], _ = policy.Compile(&policies[i])
-	}
-	return policy.Sort(all)
 }
 
 func conditionOf(w admissionregistrationv1.ValidatingWebhook) string {

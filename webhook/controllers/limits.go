@@ -1,4 +1,4 @@
-package webhook
+package controllers
 
 import (
 	"context"
@@ -30,6 +30,8 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
 // limitsOwner is the field manager of the compiled limits.
@@ -84,7 +86,7 @@ func (l *Limits) SetUp(mgr ctrl.Manager) error {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only, builder.WithPredicates(predicate.GenerationChangedPredicate{})) // not for changes of the status
 	}
 	if l.Exceptions != nil {
-		b = b.Watches(exceptionKind(), only, builder.WithPredicates(grantChanged))
+		b = b.Watches(exceptions.New(), only, builder.WithPredicates(exceptions.GrantChanged))
 	}
 	if err := b.Complete(l); err != nil {
 		return fmt.Errorf("set up the controller of compiled limits: %w", err)
@@ -157,7 +159,7 @@ func (l *Limits) exceptions(ctx context.Context) (policy.Exceptions, time.Durati
 	if l.Exceptions == nil {
 		return nil, 0, nil
 	}
-	granted, err := grantedExceptions(ctx, l.Exceptions)
+	granted, err := exceptions.Granted(ctx, l.Exceptions)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -185,7 +187,7 @@ func (l *Limits) policies(ctx context.Context) (policy.Policies, map[string]iden
 	for i := range list.Items {
 		there[list.Items[i].Name] = identified{list.Items[i].UID, list.Items[i].Generation}
 	}
-	return inForceOf(list.Items), there, nil
+	return policy.InForce(list.Items), there, nil
 }
 
 func globalDefaultOf(classes []schedulingv1.PriorityClass) string {
@@ -204,7 +206,7 @@ func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
 	havePolicy, haveBinding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{havePolicy, haveBinding} {
 		if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, o); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read %s %s: %w", kindOf(o), limits.Name, err)
+			return fmt.Errorf("read %s %s: %w", webhook.KindOf(o), limits.Name, err)
 		}
 	}
 	if want.Policy == nil {
@@ -231,13 +233,13 @@ func (l *Limits) write(ctx context.Context, have, want client.Object, mend func(
 	if have.GetUID() == "" && have.GetResourceVersion() == "" {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", kindOf(want), limits.Name, err)
+			return fmt.Errorf("%s %s: %w", webhook.KindOf(want), limits.Name, err)
 		}
 		u := &unstructured.Unstructured{Object: content}
 		unstructured.RemoveNestedField(u.Object, "status")
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 		if err := l.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), limitsOwner, client.ForceOwnership); err != nil {
-			return fmt.Errorf("create %s %s: %w", kindOf(want), limits.Name, err)
+			return fmt.Errorf("create %s %s: %w", webhook.KindOf(want), limits.Name, err)
 		}
 		return nil
 	}
@@ -254,7 +256,7 @@ func (l *Limits) write(ctx context.Context, have, want client.Object, mend func(
 	}
 	have.SetLabels(labels)
 	if err := l.Client.Update(ctx, have, limitsOwner); err != nil {
-		return fmt.Errorf("write %s %s: %w", kindOf(want), limits.Name, err)
+		return fmt.Errorf("write %s %s: %w", webhook.KindOf(want), limits.Name, err)
 	}
 	return nil
 }
@@ -265,7 +267,7 @@ func (l *Limits) remove(ctx context.Context, o client.Object) error {
 		return nil
 	}
 	if err := l.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s %s: %w", kindOf(o), limits.Name, err)
+		return fmt.Errorf("delete %s %s: %w", webhook.KindOf(o), limits.Name, err)
 	}
 	return nil
 }

@@ -1,4 +1,6 @@
-package webhook
+// Package exceptions reads PolicyExceptions and holds those that were granted. The informer is unstructured, and they are decoded one by one: tenants write
+// them, and a single one that can't be decoded would keep a typed informer from syncing.
+package exceptions
 
 import (
 	"context"
@@ -10,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,23 +26,20 @@ import (
 	"github.com/podgrace/podgrace/policy"
 )
 
-// The informer of exceptions is unstructured, and they are decoded one by one: tenants write them, and a single one that can't be decoded would keep a
-// typed informer from syncing.
-
-// exceptionKind is an empty PolicyException for unstructured reads.
-func exceptionKind() *unstructured.Unstructured {
+// New is an empty PolicyException for unstructured reads.
+func New() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyException"))
 	return u
 }
 
-// trimException reduces an exception to what is read of it. Its annotations may be long, as a tenant writes them.
-func trimException(in any) (any, error) {
+// Trim reduces an exception to what is read of it. Its annotations may be long, as a tenant writes them.
+func Trim(in any) (any, error) {
 	u, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return in, nil
 	}
-	kept := exceptionKind()
+	kept := New()
 	kept.SetNamespace(u.GetNamespace())
 	kept.SetName(u.GetName())
 	kept.SetUID(u.GetUID())
@@ -68,8 +66,8 @@ func trimException(in any) (any, error) {
 	return kept, nil
 }
 
-// asked is a PolicyException that was read: decoded and compiled, or the error.
-type asked struct {
+// Exception is a PolicyException that was read: decoded and compiled, or the error.
+type Exception struct {
 	types.NamespacedName
 	Generation int64
 	Object     *v1alpha1.PolicyException // nil: it can't be decoded
@@ -77,9 +75,9 @@ type asked struct {
 	Err        error
 }
 
-// readException decodes and compiles an exception.
-func readException(u *unstructured.Unstructured) asked {
-	a := asked{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
+// Read decodes and compiles an exception.
+func Read(u *unstructured.Unstructured) Exception {
+	a := Exception{NamespacedName: types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, Generation: u.GetGeneration()}
 	var x v1alpha1.PolicyException
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &x); err != nil {
 		a.Err = fmt.Errorf("decode PolicyException %s: %w", a.NamespacedName, err)
@@ -90,8 +88,8 @@ func readException(u *unstructured.Unstructured) asked {
 	return a
 }
 
-// listExceptions returns all exceptions. They are shared with the informer: read only.
-func listExceptions(ctx context.Context, reader client.Reader) ([]unstructured.Unstructured, error) {
+// List returns all exceptions. They are shared with the informer: read only.
+func List(ctx context.Context, reader client.Reader) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PolicyExceptionList"))
 	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -100,9 +98,9 @@ func listExceptions(ctx context.Context, reader client.Reader) ([]unstructured.U
 	return list.Items, nil
 }
 
-// grantedExceptions are those that were granted and can be read.
-func grantedExceptions(ctx context.Context, reader client.Reader) (policy.Exceptions, error) {
-	all, err := listExceptions(ctx, reader)
+// Granted are those that were granted and can be read.
+func Granted(ctx context.Context, reader client.Reader) (policy.Exceptions, error) {
+	all, err := List(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +109,7 @@ func grantedExceptions(ctx context.Context, reader client.Reader) (policy.Except
 		if grantOf(&all[i]) == nil {
 			continue
 		}
-		if a := readException(&all[i]); a.Compiled != nil && a.Compiled.GrantedBy != "" {
+		if a := Read(&all[i]); a.Compiled != nil && a.Compiled.GrantedBy != "" {
 			granted = append(granted, a.Compiled)
 		}
 	}
@@ -128,9 +126,9 @@ func grantOf(o client.Object) any {
 	return grant
 }
 
-// grantChanged is a predicate for events that may change which exceptions are in force. All others are dropped, since who may request exceptions can create and edit
+// GrantChanged is a predicate for events that may change which exceptions are in force. All others are dropped, since who may request exceptions can create and edit
 // as many as he likes.
-var grantChanged = predicate.Funcs{
+var GrantChanged = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return grantOf(e.Object) != nil },
 	DeleteFunc: func(e event.DeleteEvent) bool { return grantOf(e.Object) != nil },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -140,9 +138,9 @@ var grantChanged = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return true },
 }
 
-// KnowsExceptions says whether the cluster has the CustomResourceDefinition of exceptions. It is missing where Podgrace was upgraded without its CRDs: then there are no
+// Known says whether the cluster has the CustomResourceDefinition of exceptions. It is missing where Podgrace was upgraded without its CRDs: then there are no
 // exceptions until the program is restarted.
-func KnowsExceptions(mapper meta.RESTMapper) (bool, error) {
+func Known(mapper meta.RESTMapper) (bool, error) {
 	kind := v1alpha1.GroupVersion.WithKind("PolicyException")
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -151,8 +149,8 @@ func KnowsExceptions(mapper meta.RESTMapper) (bool, error) {
 	return err == nil, err
 }
 
-// ExceptionStore holds the exceptions that were granted. Others are not stored, since who may request exceptions can request many.
-type ExceptionStore struct {
+// Store holds the exceptions that were granted. Others are not stored, since who may request exceptions can request many.
+type Store struct {
 	clock clock.PassiveClock
 	log   logr.Logger
 
@@ -160,13 +158,13 @@ type ExceptionStore struct {
 	granted map[string]policy.Exceptions // by namespace; a slice that was returned is never changed
 }
 
-// NewExceptionStore returns an empty store. The clock tells when exceptions end.
-func NewExceptionStore(clock clock.PassiveClock, log logr.Logger) *ExceptionStore {
-	return &ExceptionStore{clock: clock, log: log, granted: map[string]policy.Exceptions{}}
+// NewStore returns an empty store. The clock tells when exceptions end.
+func NewStore(clock clock.PassiveClock, log logr.Logger) *Store {
+	return &Store{clock: clock, log: log, granted: map[string]policy.Exceptions{}}
 }
 
 // InForce returns the exceptions in force in a namespace now.
-func (s *ExceptionStore) InForce(namespace string) policy.Exceptions {
+func (s *Store) InForce(namespace string) policy.Exceptions {
 	s.mu.RLock()
 	granted := s.granted[namespace]
 	s.mu.RUnlock()
@@ -174,8 +172,8 @@ func (s *ExceptionStore) InForce(namespace string) policy.Exceptions {
 }
 
 // Watch watches the exceptions of the cluster. The function that it returns says whether the store has synced.
-func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
-	informer, err := informers.GetInformer(ctx, exceptionKind(), cache.BlockUntilSynced(false))
+func (s *Store) Watch(ctx context.Context, informers cache.Informers) (hasSynced func() bool, err error) {
+	informer, err := informers.GetInformer(ctx, New(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch PolicyExceptions: %w", err)
 	}
@@ -195,12 +193,12 @@ func (s *ExceptionStore) Watch(ctx context.Context, informers cache.Informers) (
 	return registration.HasSynced, nil
 }
 
-func (s *ExceptionStore) set(object any) {
+func (s *Store) set(object any) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return
 	}
-	a := readException(u)
+	a := Read(u)
 	if a.Err != nil {
 		s.log.Error(a.Err, "invalid PolicyException: it lifts nothing", "policyException", a.NamespacedName)
 	}
@@ -211,7 +209,7 @@ func (s *ExceptionStore) set(object any) {
 }
 
 // replace stores the exception of a name, or removes it (nil).
-func (s *ExceptionStore) replace(namespace, name string, x *policy.Exception) {
+func (s *Store) replace(namespace, name string, x *policy.Exception) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := slices.DeleteFunc(slices.Clone(s.granted[namespace]), func(have *policy.Exception) bool { return have.Name == name })
@@ -223,13 +221,4 @@ func (s *ExceptionStore) replace(namespace, name string, x *policy.Exception) {
 		return
 	}
 	s.granted[namespace] = rest
-}
-
-// setCondition is meta.SetStatusCondition in few words.
-func setCondition(all *[]metav1.Condition, generation int64, kind string, is bool, reason, message string) {
-	c := metav1.Condition{Type: kind, ObservedGeneration: generation, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	if is {
-		c.Status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(all, c)
 }

@@ -1,4 +1,4 @@
-package webhook_test
+package controllers_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // The guard is armed where a policy needs it, nobody has switched it off, and a replica answers; it stays so while none does.
@@ -40,43 +41,43 @@ func TestArming(t *testing.T) {
 		off      string
 		answered error
 		want     bool
-		state    webhook.GuardState
+		state    controllers.GuardState
 		fails    bool
 		blind    bool
 	}{
-		"no policy":                          {state: webhook.GuardIdle},
-		"no policy any more":                 {armed: true, state: webhook.GuardIdle},
-		"a policy that allows":               {policy: removal(v1alpha1.RemovalAllow), armed: true, state: webhook.GuardIdle},
-		"a policy that denies":               {policy: removal(v1alpha1.RemovalDeny), want: true, state: webhook.GuardArmed},
-		"a policy that warns":                {policy: removal(v1alpha1.RemovalWarn), want: true, state: webhook.GuardArmed},
-		"a policy that denies by default":    {policy: removal(""), want: true, state: webhook.GuardArmed},
-		"a policy of which namespaces":       {policy: unread, want: true, state: webhook.GuardArmed}, // can't be read
-		"a policy from a file":               {fixed: &policy.Removal{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: webhook.GuardArmed},
-		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &policy.Removal{}, armed: true, state: webhook.GuardIdle},
-		"armed already, and nobody answers":  {policy: removal(v1alpha1.RemovalDeny), armed: true, answered: deaf, want: true, state: webhook.GuardArmed},
-		"the API server has not seen it":     {policy: removal(v1alpha1.RemovalDeny), want: true, blind: true, state: webhook.GuardWaiting},
-		"nobody answers yet":                 {policy: removal(v1alpha1.RemovalDeny), answered: deaf, state: webhook.GuardWaiting, fails: true},
-		"switched off":                       {policy: removal(v1alpha1.RemovalDeny), armed: true, off: "off", state: webhook.GuardSwitchedOff},
-		"switched off, nobody has the right": {policy: removal(v1alpha1.RemovalDeny), off: "off", state: webhook.GuardSwitchedOff},
-		"a word that switches nothing":       {policy: removal(v1alpha1.RemovalDeny), off: "no", want: true, state: webhook.GuardArmed},
+		"no policy":                          {state: controllers.GuardIdle},
+		"no policy any more":                 {armed: true, state: controllers.GuardIdle},
+		"a policy that allows":               {policy: removal(v1alpha1.RemovalAllow), armed: true, state: controllers.GuardIdle},
+		"a policy that denies":               {policy: removal(v1alpha1.RemovalDeny), want: true, state: controllers.GuardArmed},
+		"a policy that warns":                {policy: removal(v1alpha1.RemovalWarn), want: true, state: controllers.GuardArmed},
+		"a policy that denies by default":    {policy: removal(""), want: true, state: controllers.GuardArmed},
+		"a policy of which namespaces":       {policy: unread, want: true, state: controllers.GuardArmed}, // can't be read
+		"a policy from a file":               {fixed: &policy.Removal{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: controllers.GuardArmed},
+		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &policy.Removal{}, armed: true, state: controllers.GuardIdle},
+		"armed already, and nobody answers":  {policy: removal(v1alpha1.RemovalDeny), armed: true, answered: deaf, want: true, state: controllers.GuardArmed},
+		"the API server has not seen it":     {policy: removal(v1alpha1.RemovalDeny), want: true, blind: true, state: controllers.GuardWaiting},
+		"nobody answers yet":                 {policy: removal(v1alpha1.RemovalDeny), answered: deaf, state: controllers.GuardWaiting, fails: true},
+		"switched off":                       {policy: removal(v1alpha1.RemovalDeny), armed: true, off: "off", state: controllers.GuardSwitchedOff},
+		"switched off, nobody has the right": {policy: removal(v1alpha1.RemovalDeny), off: "off", state: controllers.GuardSwitchedOff},
+		"a word that switches nothing":       {policy: removal(v1alpha1.RemovalDeny), off: "no", want: true, state: controllers.GuardArmed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: webhook.GuardBinding}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "podgrace-guard"}}
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.GuardBinding}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "podgrace-guard"}}
 			if tc.armed {
 				binding.Subjects = []rbacv1.Subject{us}
 			}
 			if tc.off != "" {
-				binding.Annotations = map[string]string{webhook.AnnotationGuard: tc.off}
+				binding.Annotations = map[string]string{controllers.AnnotationGuard: tc.off}
 			}
 			objects := []client.Object{binding}
 			if tc.policy != nil {
 				objects = append(objects, tc.policy)
 			}
 			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).Build()
-			var state webhook.GuardState
+			var state controllers.GuardState
 			now := testclock.NewFakePassiveClock(time.Now())
-			a := &webhook.Arming{
-				Client: kube, Live: kube, Namespace: namespace, Fixed: tc.fixed, Tell: func(s webhook.GuardState) { state = s }, Clock: now,
+			a := &controllers.Arming{
+				Client: kube, Live: kube, Namespace: namespace, Fixed: tc.fixed, Tell: func(s controllers.GuardState) { state = s }, Clock: now,
 				Answered: func(context.Context) error { return tc.answered }, Judges: func(context.Context) (bool, error) { return !tc.blind, nil },
 			}
 			for range 2 { // a lull apart
@@ -104,14 +105,14 @@ func TestArmingOutlastsALull(t *testing.T) {
 	policy := func(uid types.UID) *v1alpha1.PodPolicy {
 		return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.GuardBinding}}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding, policy("first")).Build()
 	now := testclock.NewFakePassiveClock(time.Now())
-	a := &webhook.Arming{
+	a := &controllers.Arming{
 		Client: kube, Live: kube, Namespace: "ours", Clock: now,
 		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
 	}
-	step := func(armed bool, states map[types.UID]webhook.GuardState) reconcile.Result {
+	step := func(armed bool, states map[types.UID]controllers.GuardState) reconcile.Result {
 		t.Helper()
 		result, err := a.Reconcile(t.Context(), reconcile.Request{})
 		if err != nil {
@@ -130,14 +131,14 @@ func TestArmingOutlastsALull(t *testing.T) {
 		}
 		return result
 	}
-	if got := a.For("first"); got != webhook.GuardWaiting {
+	if got := a.For("first"); got != controllers.GuardWaiting {
 		t.Errorf("before it looked it says %s", got)
 	}
-	step(true, map[types.UID]webhook.GuardState{"first": webhook.GuardArmed, "second": webhook.GuardWaiting})
+	step(true, map[types.UID]controllers.GuardState{"first": controllers.GuardArmed, "second": controllers.GuardWaiting})
 	if err := kube.Delete(t.Context(), policy("first")); err != nil {
 		t.Fatal(err)
 	}
-	if again := step(true, map[types.UID]webhook.GuardState{"second": webhook.GuardWaiting}); again.RequeueAfter != 10*time.Second {
+	if again := step(true, map[types.UID]controllers.GuardState{"second": controllers.GuardWaiting}); again.RequeueAfter != 10*time.Second {
 		t.Errorf("it looks again after %s", again.RequeueAfter)
 	}
 	now.SetTime(now.Now().Add(9 * time.Second))
@@ -145,7 +146,7 @@ func TestArmingOutlastsALull(t *testing.T) {
 	if err := kube.Create(t.Context(), policy("second")); err != nil {
 		t.Fatal(err)
 	}
-	step(true, map[types.UID]webhook.GuardState{"first": webhook.GuardWaiting, "second": webhook.GuardArmed})
+	step(true, map[types.UID]controllers.GuardState{"first": controllers.GuardWaiting, "second": controllers.GuardArmed})
 	if err := kube.Delete(t.Context(), policy("second")); err != nil {
 		t.Fatal(err)
 	}
@@ -171,15 +172,15 @@ func TestArmingThatCanNotBeRead(t *testing.T) {
 		"the policies": {gone: true, live: interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away }}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}}
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.GuardBinding}}
 			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding, policy.DeepCopy()).Build()
 			now := testclock.NewFakePassiveClock(time.Now())
 			var judges error
-			a := &webhook.Arming{
+			a := &controllers.Arming{
 				Client: kube, Live: kube, Namespace: "ours", Clock: now,
 				Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, judges },
 			}
-			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil || a.For("u") != webhook.GuardArmed {
+			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil || a.For("u") != controllers.GuardArmed {
 				t.Fatalf("%s, %v", a.For("u"), err)
 			}
 			a.Live, judges = interceptor.NewClient(kube, tc.live), tc.judges
@@ -198,7 +199,7 @@ func TestArmingThatCanNotBeRead(t *testing.T) {
 			if err := kube.Get(t.Context(), client.ObjectKeyFromObject(binding), binding); err != nil || len(binding.Subjects) != 1 {
 				t.Errorf("disarmed: %v, %v", binding.Subjects, err)
 			}
-			if got := a.For("u"); !tc.gone && got != webhook.GuardArmed {
+			if got := a.For("u"); !tc.gone && got != controllers.GuardArmed {
 				t.Errorf("it says %s", got)
 			}
 		})
@@ -207,9 +208,9 @@ func TestArmingThatCanNotBeRead(t *testing.T) {
 
 // The right of another account arms nothing, and is taken back.
 func TestArmingByAnotherAccount(t *testing.T) {
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: webhook.GuardBinding}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ours", Name: "default"}}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.GuardBinding}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ours", Name: "default"}}}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding).Build()
-	a := &webhook.Arming{
+	a := &controllers.Arming{
 		Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true},
 		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
 	}
@@ -224,9 +225,9 @@ func TestArmingByAnotherAccount(t *testing.T) {
 // Who took the RoleBinding away has taken the guard away; it is said, and not that all is well.
 func TestArmingWithoutItsBinding(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).Build()
-	var state webhook.GuardState
-	a := &webhook.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true}, Tell: func(s webhook.GuardState) { state = s }}
-	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err == nil || state != webhook.GuardWaiting {
+	var state controllers.GuardState
+	a := &controllers.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true}, Tell: func(s controllers.GuardState) { state = s }}
+	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err == nil || state != controllers.GuardWaiting {
 		t.Errorf("state %s, %v", state, err)
 	}
 }
@@ -234,7 +235,7 @@ func TestArmingWithoutItsBinding(t *testing.T) {
 // Exactly one state is 1, and none where this replica does not lead.
 func TestGuardMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m := webhook.NewGuardMetric(registry)
+	m := controllers.NewGuardMetric(registry)
 	count := func() (n int) {
 		n, err := testutil.GatherAndCount(registry, "podgrace_removal_guard")
 		if err != nil {
@@ -245,8 +246,8 @@ func TestGuardMetric(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("%d series before it leads", n)
 	}
-	m.Set(webhook.GuardArmed)
-	m.Set(webhook.GuardSwitchedOff)
+	m.Set(controllers.GuardArmed)
+	m.Set(controllers.GuardSwitchedOff)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -1,24 +1,19 @@
-package webhook
+package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -47,8 +41,6 @@ const (
 
 	// account is the webhook's service account.
 	account = "podgrace-webhook"
-	// heardAnswer is the warning by which a replica shows that it was asked.
-	heardAnswer = "podgrace: a replica of the webhook answers"
 )
 
 // GuardState is what the removal guard is doing.
@@ -176,7 +168,7 @@ func policiesOf(ctx context.Context, from client.Reader) (policy.Removal, map[ty
 	for i := range list.Items {
 		there[list.Items[i].UID] = true
 	}
-	return inForceOf(list.Items).RemovalOfAll(), there, nil
+	return policy.InForce(list.Items).RemovalOfAll(), there, nil
 }
 
 // reach arms or disarms the guard as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
@@ -253,47 +245,6 @@ func Judges(kube client.Client, namespace string) func(context.Context) (bool, e
 			return false, fmt.Errorf("ask whether the removal guard is armed: %w", err)
 		}
 		return review.Status.Allowed, nil
-	}
-}
-
-// Answers answers /answers: the request that Answered makes the API server send to a replica.
-func (e *Engine) Answers(context.Context, admission.Request) admission.Response {
-	if !e.Ready() {
-		return admission.Allowed("")
-	}
-	return admission.Allowed("").WithWarnings(heardAnswer)
-}
-
-// Answered creates a SelfSubjectReview, for which the API server calls the webhook answers.podgrace.dev: the warning in the response comes from a replica. That
-// proves the whole way: the Service, its endpoints, the network and the certificate.
-func Answered(config *rest.Config) func(context.Context) error {
-	return func(ctx context.Context) error {
-		var heard atomic.Bool
-		own := rest.CopyConfig(config)
-		own.WarningHandler, own.WarningHandlerWithContext = hearing{&heard}, nil
-		kube, err := authenticationclient.NewForConfig(own)
-		if err != nil {
-			return fmt.Errorf("make a client: %w", err)
-		}
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // more than the webhook may take
-		defer cancel()
-		if _, err := kube.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("ask the API server who this is: %w", err)
-		}
-		if !heard.Load() {
-			return errors.New("the API server got no answer from any replica")
-		}
-		return nil
-	}
-}
-
-// hearing notes whether a response has the warning of a replica.
-type hearing struct{ heard *atomic.Bool }
-
-// HandleWarningHeader is for rest.WarningHandler.
-func (h hearing) HandleWarningHeader(_ int, _, text string) {
-	if strings.Contains(text, heardAnswer) {
-		h.heard.Store(true)
 	}
 }
 

@@ -1,4 +1,4 @@
-package webhook
+package controllers
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
 // ExceptionStatus reports in the status of each PolicyException whether it was granted and is in force. The leader runs it.
@@ -33,7 +36,7 @@ type ExceptionStatus struct {
 // SetUp adds the controller to the manager.
 func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named("policyexception-status").
-		For(exceptionKind()).
+		For(exceptions.New()).
 		Watches(&v1alpha1.PodPolicy{}, handler.EnqueueRequestsFromMapFunc(s.from), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(s)
 	if err != nil {
@@ -44,7 +47,7 @@ func (s *ExceptionStatus) SetUp(mgr ctrl.Manager) error {
 
 // from returns requests for the exceptions from a policy.
 func (s *ExceptionStatus) from(ctx context.Context, policy client.Object) (requests []reconcile.Request) {
-	all, err := listExceptions(ctx, s.Exceptions)
+	all, err := exceptions.List(ctx, s.Exceptions)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "the status of exceptions may be stale", "podPolicy", policy.GetName())
 		return nil
@@ -59,11 +62,11 @@ func (s *ExceptionStatus) from(ctx context.Context, policy client.Object) (reque
 
 // Reconcile writes an exception's status where it is stale, and requeues for the time at which the exception ends.
 func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	u := exceptionKind()
+	u := exceptions.New()
 	if err := s.Exceptions.Get(ctx, req.NamespacedName, u); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	a, now := readException(u), s.Clock.Now()
+	a, now := exceptions.Read(u), s.Clock.Now()
 	var have v1alpha1.PolicyExceptionStatus
 	var from []v1alpha1.PodPolicy
 	if a.Object != nil {
@@ -80,15 +83,15 @@ func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) 
 	if a.Compiled != nil {
 		result.RequeueAfter = untilNextEnd(policy.Exceptions{a.Compiled}, now)
 	}
-	want := a.status(have, inForceOf(from), now)
+	want := exceptionStatus(&a, have, policy.InForce(from), now)
 	if a.Object != nil && equality.Semantic.DeepEqual(have, want) {
 		return result, nil
 	}
 	return result, s.write(ctx, &a, want)
 }
 
-// status is what the exception's status should be.
-func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies policy.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
+// exceptionStatus is what the exception's status should be.
+func exceptionStatus(a *exceptions.Exception, have v1alpha1.PolicyExceptionStatus, policies policy.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
 	want := v1alpha1.PolicyExceptionStatus{Grant: have.Grant, ObservedGeneration: a.Generation, Conditions: slices.Clone(have.Conditions)}
 	if a.Err != nil {
 		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionGranted, false, v1alpha1.ReasonInvalidSpec, "it can't be read")
@@ -112,13 +115,13 @@ func (a *asked) status(have v1alpha1.PolicyExceptionStatus, policies policy.Poli
 // write applies the status without the grant, which another field manager owns. If the exception was deleted and created again meanwhile, the new one has the
 // old one's status until its own event is reconciled: the API server does not check a UID when a status is applied (k8s.io/apiextensions-apiserver
 // pkg/registry/customresource/status_strategy.go PrepareForUpdate, 0.36.3). What is in force is decided by the grant alone.
-func (s *ExceptionStatus) write(ctx context.Context, a *asked, status v1alpha1.PolicyExceptionStatus) error {
+func (s *ExceptionStatus) write(ctx context.Context, a *exceptions.Exception, status v1alpha1.PolicyExceptionStatus) error {
 	status.Grant = nil
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return fmt.Errorf("status of PolicyException %s: %w", a.NamespacedName, err)
 	}
-	u := exceptionKind()
+	u := exceptions.New()
 	u.Object["status"] = content
 	u.SetNamespace(a.Namespace)
 	u.SetName(a.Name)
@@ -135,4 +138,13 @@ func untilNextEnd(exceptions policy.Exceptions, now time.Time) time.Duration {
 		return next.Sub(now)
 	}
 	return 0
+}
+
+// setCondition is meta.SetStatusCondition in few words.
+func setCondition(all *[]metav1.Condition, generation int64, kind string, is bool, reason, message string) {
+	c := metav1.Condition{Type: kind, ObservedGeneration: generation, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if is {
+		c.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(all, c)
 }

@@ -1,4 +1,4 @@
-package webhook_test
+package controllers_test
 
 import (
 	"testing"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // Only actors pass without a call whom all policies allow that deny or warn: of the others the webhook has to say something.
@@ -36,7 +37,7 @@ func TestAllowedActorsOfSeveralPolicies(t *testing.T) {
 				{Name: "delete.removal.podgrace.dev"}, {Name: "enforcer.removal.podgrace.dev"}, {Name: "pods.podgrace.dev"},
 			}}
 			c := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(append(tc.policies, configuration)...).Build()
-			a := webhook.AllowedActors{Client: c, Configuration: name}
+			a := controllers.AllowedActors{Client: c, Configuration: name}
 			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil {
 				t.Fatal(err)
 			}

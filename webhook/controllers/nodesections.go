@@ -1,4 +1,4 @@
-package webhook
+package controllers
 
 import (
 	"context"
@@ -16,17 +16,6 @@ import (
 
 // enforcedEvery is how old may be what a policy's status says of nodes: they change often, and no policy waits for them.
 const enforcedEvery = 30 * time.Second
-
-// enforced are those conditions of a Node that Podgrace reads, for the cache.
-func enforced(n *corev1.Node) []corev1.NodeCondition {
-	if enforcement.HasEnforcer(n) {
-		return onlyEnforced
-	}
-	return nil
-}
-
-// onlyEnforced is shared by all nodes of the cache.
-var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}}
 
 // asksNodes says whether a policy has a node section.
 func asksNodes(p v1alpha1.PodPolicy) bool { return p.Spec.Node != nil }

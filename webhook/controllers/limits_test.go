@@ -1,4 +1,4 @@
-package webhook_test
+package controllers_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 var limited = types.NamespacedName{Name: limits.Name}
@@ -47,7 +48,7 @@ func stored(t *testing.T, kube client.Client) (*admissionregistrationv1.Validati
 	return p, b
 }
 
-func reconcileLimits(t *testing.T, l *webhook.Limits) {
+func reconcileLimits(t *testing.T, l *controllers.Limits) {
 	t.Helper()
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{}); err != nil {
 		t.Fatal(err)
@@ -82,9 +83,9 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 	basic := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, basic).WithInterceptorFuncs(count).Build()
-	l := &webhook.Limits{Client: kube, Namespace: "ours"}
+	l := &controllers.Limits{Client: kube, Namespace: "ours"}
 	of := func(p *v1alpha1.PodPolicy) limits.Compiled {
-		return webhook.CompileLimits(policytest.Compile(t, p), nil, "ours", "basic")
+		return controllers.CompileLimits(policytest.Compile(t, p), nil, "ours", "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -140,7 +141,7 @@ func TestLimitsAreKept(t *testing.T) {
 	wantStored(t, kube, of(p))
 	wantWrites(1)
 
-	off := &webhook.Limits{Client: kube, Namespace: "ours", Off: true}
+	off := &controllers.Limits{Client: kube, Namespace: "ours", Off: true}
 	reconcileLimits(t, off)
 	if havePolicy, haveBinding := stored(t, kube); havePolicy != nil || haveBinding != nil {
 		t.Error("switched off, and still there")
@@ -167,7 +168,7 @@ func TestLimitsThatAreRefused(t *testing.T) {
 			return apierrors.NewForbidden(admissionregistrationv1.Resource("validatingadmissionpolicies"), limits.Name, nil)
 		},
 	}).Build()
-	l := &webhook.Limits{Client: kube, Namespace: "ours"}
+	l := &controllers.Limits{Client: kube, Namespace: "ours"}
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{}); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
 	}
@@ -180,6 +181,6 @@ func TestLimitsThatAreRefused(t *testing.T) {
 func TestLimitsFromFiles(t *testing.T) {
 	fixed := policytest.Compile(t, minimum("f", 10))
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
-	reconcileLimits(t, &webhook.Limits{Client: kube, Namespace: "ours", Fixed: fixed})
-	wantStored(t, kube, webhook.CompileLimits(fixed, nil, "ours", ""))
+	reconcileLimits(t, &controllers.Limits{Client: kube, Namespace: "ours", Fixed: fixed})
+	wantStored(t, kube, controllers.CompileLimits(fixed, nil, "ours", ""))
 }
