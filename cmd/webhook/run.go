@@ -30,8 +30,8 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
-	"github.com/podgrace/podgrace/webhook/exceptions"
 	"github.com/podgrace/podgrace/webhook/controllers"
+	"github.com/podgrace/podgrace/webhook/exceptions"
 )
 
 // run serves until the context ends.
