@@ -127,7 +127,9 @@ func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, 
 	if is.Same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
 		return nil
 	}
-	c.withhold(is, should, seen.MemoryUsage, mode, options)
+	if c.withhold(is, should, seen.MemoryUsage, mode, options); c.Why == "" && v.PerRuntime {
+		c.Why = WhyFormula
+	}
 	return c
 }
 
