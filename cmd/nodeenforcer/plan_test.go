@@ -111,6 +111,43 @@ func TestPlanJSON(t *testing.T) {
 	}
 }
 
+// Each container of a manifest has its oom_score_adj in the plan, though the pod's status names none.
+func TestPlanOfProcesses(t *testing.T) {
+	unpack(t)
+	pod := func(name, rest string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: shop" + rest
+	}
+	const spec = "spec: {initContainers: [{name: mesh, restartPolicy: Always}], containers: [{name: app, resources: {requests: {memory: 4Gi}}}, {name: log}]}\n"
+	text := pod("manifest", "}\n"+spec) + "---\n" + pod("pending", ", uid: u}\n"+spec+"status: {phase: Pending}\n") + "---\n" + pod("trimmed", ", uid: v}\n"+spec)
+	if err := os.WriteFile("some.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := call(t, "plan", "--pods-from=some.yaml", "--node=node.yaml", "--cgroup-version=2", "-o=json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, log)
+	}
+	var plan struct {
+		Processes []struct {
+			Pod, Container string
+			OOMScoreAdj    int
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, p := range plan.Processes {
+		got[p.Pod+" "+p.Container] = p.OOMScoreAdj
+	}
+	want := map[string]int{}
+	for _, name := range []string{"manifest", "pending", "trimmed"} { // 4 of 16Gi
+		want["shop/"+name+" app"], want["shop/"+name+" log"], want["shop/"+name+" mesh"] = 750, 999, 999
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestPlanWithoutNode(t *testing.T) {
 	unpack(t)
 	t.Setenv("NODE_NAME", "")

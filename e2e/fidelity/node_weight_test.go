@@ -24,7 +24,7 @@ import (
 //
 // They are linear, and what the groups of pods and QoS classes get: libcontainer writes the weight that the kubelet made. Container
 // runtimes convert a container's shares by themselves: runc up to 1.3.1 and crun up to 1.22 by the same line, later ones by
-// libcontainer's ConvertCPUSharesToCgroupV2Value, which is a curve. Of containers we foretell no weight.
+// libcontainer's ConvertCPUSharesToCgroupV2Value, which is a curve. Of containers the plan has both.
 //
 //go:linkname getCPUWeight k8s.io/kubernetes/pkg/kubelet/cm.getCPUWeight
 func getCPUWeight(cpuShares *uint64) uint64
@@ -62,6 +62,8 @@ func TestFidelityNodeWeight(t *testing.T) {
 	}
 	checkWeights(t, cgroupfile.V2, nil, "cpu.weight", pods, want)
 
+	checkContainerWeights(t, pods)
+
 	pods, want = nil, map[string]uint64{}
 	for weight := range uint64(10000) {
 		p := weighed(fmt.Sprintf("weight-%d", weight+1), resource.MustParse("1"))
@@ -69,6 +71,33 @@ func TestFidelityNodeWeight(t *testing.T) {
 		pods, want[p.Name] = append(pods, p), cpuWeightToCPUShares(weight+1)
 	}
 	checkWeights(t, cgroupfile.V1, &v1alpha1.NodePolicySpec{}, "cpu.shares", pods, want)
+}
+
+// checkContainerWeights: a container's weight is the curve's, and the line's where that is another.
+func checkContainerWeights(t *testing.T, pods []*corev1.Pod) {
+	t.Helper()
+	node, seen := (&nodeCase{Root: "/", PeriodMillis: 100}).node(cgroupfile.V2), 0
+	requests := map[string]*resource.Quantity{}
+	for _, p := range pods {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + p.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		requests[p.Name] = p.Spec.Containers[0].Resources.Requests.Cpu()
+	}
+	for some := range slices.Chunk(pods, 500) {
+		for _, g := range plan.Build(node, nil, some).Groups {
+			if g.Level != plan.LevelContainer {
+				continue
+			}
+			seen++
+			shares := cm.MilliCPUToShares(requests[g.Pod.Name].MilliValue())
+			v, curve, line := g.Files["cpu.weight"], strconv.FormatUint(cgroups.ConvertCPUSharesToCgroupV2Value(shares), 10), strconv.FormatUint(getCPUWeight(&shares), 10)
+			if v.Want != curve || curve != line && (v.Also != line || !v.PerRuntime) || curve == line && v.PerRuntime {
+				t.Fatalf("the container of %s has %+v, the runtimes' are %s and %s", g.Pod.Name, v, curve, line)
+			}
+		}
+	}
+	if seen != len(pods) {
+		t.Errorf("%d of %d containers are in the plan", seen, len(pods))
+	}
 }
 
 // weighed is a Burstable pod.

@@ -27,15 +27,18 @@ const (
 
 // machineOptions describe a guest.
 type machineOptions struct {
-	name      string
-	dir       string // of its files
-	console   string // the log of the guest's serial line; default: in dir
-	image     image
-	keepDisk  bool // write to the image; otherwise to a file that nobody else sees, and that is gone with QEMU
-	seed      seed
-	memoryMiB int
-	cpus      int
-	forwards  []string // more of QEMU's user network: hostfwd=, guestfwd=
+	name     string
+	dir      string // of its files
+	console  string // the log of the guest's serial line; default: in dir
+	image    image
+	keepDisk bool // write to the image; otherwise to a file that nobody else sees, and that is gone with QEMU
+	seed     seed
+	// imageDiskMiB is the size of a third disk; 0: there is none.
+	imageDiskMiB int
+	memoryMiB    int
+	cpus         int
+	forwards     []string // more of QEMU's user network: hostfwd=, guestfwd=
+	more         []string // devices
 }
 
 // machine is a running guest.
@@ -60,6 +63,12 @@ func startMachine(ctx context.Context, o machineOptions) (*machine, error) {
 	if err := m.options.seed.write(m.seedFile()); err != nil {
 		return nil, err
 	}
+	if o.imageDiskMiB > 0 {
+		if err := emptyDisk(ctx, m.imageDiskFile(), o.imageDiskMiB); err != nil {
+			return nil, err
+		}
+		m.options.more = []string{"-drive", "file=" + m.imageDiskFile() + ",format=raw,if=virtio,cache=unsafe"}
+	}
 	if m.process, err = cluster.StartAhead("guest "+o.name, m.logFile(), qemu, m.options.arguments(m.seedFile())...); err != nil {
 		return nil, err
 	}
@@ -75,15 +84,25 @@ func (o machineOptions) arguments(seedFile string) []string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	network := append([]string{"user", "id=net", "restrict=on", "ipv6=off", "net=10.0.2.0/24", "host=10.0.2.2"}, o.forwards...)
+	devices := append([]string{
+		"-name", o.name,
+		"-drive", "file=" + o.image.disk() + ",format=raw,if=virtio,cache=unsafe,snapshot=" + snapshot,
+		"-drive", "file=" + seedFile + ",format=raw,if=virtio,readonly=on",
+	}, o.more...)
 	return hardware{
 		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus,
 		boot: []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)},
-	}.arguments(
-		"-name", o.name,
-		"-drive", "file="+o.image.disk()+",format=raw,if=virtio,cache=unsafe,snapshot="+snapshot,
-		"-drive", "file="+seedFile+",format=raw,if=virtio,readonly=on",
+	}.arguments(append(devices,
 		"-netdev", strings.Join(network, ","), "-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
-	)
+	)...)
+}
+
+// emptyDisk makes a file system in a file; only what is written takes room.
+func emptyDisk(ctx context.Context, file string, mib int) error {
+	if err := command(ctx, "/", "truncate", fmt.Sprintf("--size=%dM", mib), file); err != nil {
+		return err
+	}
+	return command(ctx, "/", "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", file)
 }
 
 // apiServerForward forwards guestAPIServer to a port of the host's loopback: for each connection QEMU runs a program
@@ -92,8 +111,9 @@ func apiServerForward(port string) string {
 	return fmt.Sprintf("guestfwd=tcp:%s-cmd:socat - TCP4:%s:%s", guestAPIServer, loopback, port)
 }
 
-func (m *machine) seedFile() string { return filepath.Join(m.options.dir, "seed.tar") }
-func (m *machine) logFile() string  { return filepath.Join(m.options.dir, "qemu.log") }
+func (m *machine) seedFile() string      { return filepath.Join(m.options.dir, "seed.tar") }
+func (m *machine) imageDiskFile() string { return filepath.Join(m.options.dir, "images.ext4") }
+func (m *machine) logFile() string       { return filepath.Join(m.options.dir, "qemu.log") }
 
 // explain adds the end of the console to an error.
 func (m *machine) explain(err error) error {
@@ -106,7 +126,7 @@ func (m *machine) stop() error {
 	if m == nil {
 		return nil
 	}
-	return errors.Join(m.process.Stop(), os.RemoveAll(m.seedFile()), os.RemoveAll(m.logFile()))
+	return errors.Join(m.process.Stop(), os.RemoveAll(m.seedFile()), os.RemoveAll(m.imageDiskFile()), os.RemoveAll(m.logFile()))
 }
 
 const qemu = "qemu-system-x86_64"

@@ -27,6 +27,9 @@ type Options struct {
 	// MemoryMiB of the guest, 2048 by default, and CPUs, 1 by default: emulated ones wait for each other, and two cost half as much
 	// again as one for the same work.
 	MemoryMiB, CPUs int
+	// ImageDiskMiB is the size of a disk of its own for what containerd has, images and the containers' writable layers: imagefs. 0: it is on the
+	// guest's only disk, as nodefs is.
+	ImageDiskMiB int
 	// KubeletConfig changes the kubelet's configuration.
 	KubeletConfig func(*kubeletv1beta1.KubeletConfiguration)
 	// Files by their absolute path in the guest. They are there before any program starts but init.
@@ -176,7 +179,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	kubelet := fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, kubeletPort, guestAddress, kubeletPort)
 	n.machine, err = startMachine(ctx, machineOptions{
 		name: n.Name, dir: n.dir, console: n.Console, image: n.image, seed: seed,
-		memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, forwards: []string{kubelet, apiServerForward(port)},
+		imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, forwards: []string{kubelet, apiServerForward(port)},
 	})
 	return err
 }

@@ -10,7 +10,8 @@ import (
 // enabled are our units and what wants them.
 var enabled = map[string]string{
 	"podgrace-seed.service": "basic.target", "podgrace-agent.service": "multi-user.target",
-	"podgrace-network.service": "multi-user.target", "podgrace-images.service": "multi-user.target", "kubelet.service": "multi-user.target",
+	"podgrace-network.service": "multi-user.target", "podgrace-images.service": "multi-user.target", "podgrace-imagedisk.service": "multi-user.target",
+	"kubelet.service": "multi-user.target",
 }
 
 // masked are Debian's units that cost time or disturb measurements, and that a guest of some minutes has no use for.

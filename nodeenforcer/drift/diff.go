@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -19,6 +21,8 @@ type Options struct {
 	BelowUsage bool
 	// GivenUp says whether a file is given up, because another writer keeps reverting it (Rivals.GivenUp). nil: none.
 	GivenUp func(path, file string) bool
+	// Resized says whether the kubelet may have written a pod's files since they were last looked at, by a resize: Rivals does not count that. nil: none.
+	Resized func(types.NamespacedName) bool
 	// Fresh says whether a difference is held back, because the file's owner may be about to write it (Settling.Fresh). nil: none.
 	Fresh func(Drift) bool
 }
@@ -127,7 +131,9 @@ func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, 
 	if is.Same(should) || v.Also != "" && means(file, c.Have, v.Also, options.PageSize) {
 		return nil
 	}
-	c.withhold(is, should, seen.MemoryUsage, mode, options)
+	if c.withhold(is, should, seen.MemoryUsage, mode, options); c.Why == "" && v.PerRuntime {
+		c.Why = WhyFormula
+	}
 	return c
 }
 

@@ -344,3 +344,18 @@ func TestDiffAlso(t *testing.T) {
 		}
 	}
 }
+
+// Of a value that the runtime's version decides either is right, and a third one is told in every mode and written in none.
+func TestDiffPerRuntime(t *testing.T) {
+	tree := &plan.Tree{Groups: []plan.Group{{Path: "/p", Level: plan.LevelContainer, Files: map[string]plan.Value{
+		"cpu.weight": {Want: "17", Also: "4", PerRuntime: true, Owner: plan.Runtime},
+	}}}}
+	for have, drifts := range map[string]int{"17": 0, "4": 0, "100": 1} {
+		for mode, why := range map[v1alpha1.NodeMode]drift.Why{v1alpha1.NodeModeObserve: drift.WhyObserve, v1alpha1.NodeModeTune: drift.WhyOwned, v1alpha1.NodeModeRepair: drift.WhyFormula} {
+			got := drift.Diff(tree, diffHave("/p cpu.weight "+have), mode, drift.Options{})
+			if len(got.Drift) != drifts || len(got.Operations) > 0 || drifts > 0 && got.Drift[0].Why != why {
+				t.Errorf("%s in %s: drift %v, operations %v", have, mode, got.Drift, got.Operations)
+			}
+		}
+	}
+}

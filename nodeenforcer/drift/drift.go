@@ -67,6 +67,8 @@ const (
 	WhyUsageUnknown Why = "UsageUnknown"
 	// WhyPromise: a group below would have more than the one above it, because one of the two is not written.
 	WhyPromise Why = "Promise"
+	// WhyFormula: the runtime's version decides which of two values is right, and it is not known.
+	WhyFormula Why = "Formula"
 	// WhyUnreadable: the actual or the planned value can't be parsed.
 	WhyUnreadable Why = "Unreadable"
 )
@@ -80,6 +82,7 @@ var explanations = map[Why]string{
 	WhyUsage:        "the limit would fall under what is used now",
 	WhyUsageUnknown: "what is used now is not known, and the limit could fall under it",
 	WhyPromise:      "a group would have more than the one above it",
+	WhyFormula:      "which of two formulas the runtime has is not known",
 	WhyUnreadable:   "it can't be understood",
 }
 

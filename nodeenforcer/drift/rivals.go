@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
@@ -90,7 +92,10 @@ func (r *Rivals) Observe(now time.Time, want *plan.Tree, have Have, options Opti
 	for i := range want.Groups {
 		planned[want.Groups[i].Path] = &want.Groups[i]
 	}
-	return r.observe(now, false, func(key rivalKey, known *rival) (found string, holds, keep bool) {
+	resized := func(pod types.NamespacedName) bool {
+		return pod.Name != "" && options.Resized != nil && options.Resized(pod)
+	}
+	return r.observe(now, false, resized, func(key rivalKey, known *rival) (found string, holds, keep bool) {
 		found, ok := have[key.path].Files[key.file]
 		g := planned[key.path]
 		keep = ok && g != nil && means(key.file, g.Files[key.file].Want, known.wrote, page)
@@ -105,7 +110,7 @@ func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[strin
 	for _, p := range want.Processes {
 		planned[p.Path], started[p.Path] = strconv.Itoa(p.OOMScoreAdj), p.Started
 	}
-	return r.observe(now, true, func(key rivalKey, known *rival) (found string, holds, keep bool) {
+	return r.observe(now, true, func(types.NamespacedName) bool { return false }, func(key rivalKey, known *rival) (found string, holds, keep bool) {
 		processes, ok := have[key.path]
 		for _, pid := range slices.Sorted(maps.Keys(known.pids)) {
 			adj, alive := processes[pid]
@@ -125,8 +130,8 @@ func (r *Rivals) ObserveProcesses(now time.Time, want *plan.Tree, have map[strin
 }
 
 // observe looks at every file, or every process, by what it is found to hold, whether that is what was written, and whether it
-// is to be kept in mind.
-func (r *Rivals) observe(now time.Time, processes bool, at func(rivalKey, *rival) (found string, holds, keep bool)) []Revert {
+// is to be kept in mind. What it is found to hold in a resized pod is the kubelet's, which is no rival: it does not write it again.
+func (r *Rivals) observe(now time.Time, processes bool, resized func(types.NamespacedName) bool, at func(rivalKey, *rival) (found string, holds, keep bool)) []Revert {
 	var out []Revert
 	for key, known := range r.files {
 		if (known.pids != nil) != processes {
@@ -139,6 +144,8 @@ func (r *Rivals) observe(now time.Time, processes bool, at func(rivalKey, *rival
 		case holds:
 			// It is tried again, and what was counted stays: one that reverts once a minute lets it hold in between.
 			known.givenUp = false
+		case resized(known.where.Pod):
+			known.pending = false
 		case r.reverted(known, now):
 			out = append(out, Revert{Where: known.where, File: key.file, Wrote: known.wrote, Found: found, Times: len(known.reverts)})
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -160,5 +162,24 @@ func TestRivalsOfShortLivedProcesses(t *testing.T) {
 	}
 	if writes != 3 || told != 1 {
 		t.Errorf("%d writes, told %d times", writes, told)
+	}
+}
+
+// What the kubelet writes at a resize is no revert: it does not write it again. What somebody writes afterwards is.
+func TestRivalsOfAResizedPod(t *testing.T) {
+	pod := types.NamespacedName{Namespace: "shop", Name: "a"}
+	where := drift.Where{Path: "/p", Level: plan.LevelPod, Pod: pod}
+	tree := &plan.Tree{Groups: []plan.Group{{Path: "/p", Level: plan.LevelPod, Pod: pod, Files: map[string]plan.Value{"cpu.weight": {Want: "300", Owner: plan.Nobody}}}}}
+	r, now := drift.NewRivals(2, time.Hour), time.Unix(1000, 0)
+	for i, resized := range []bool{true, true, true, false, true, false} {
+		r.Wrote(drift.Operation{Where: where, File: "cpu.weight", To: "300"})
+		options := drift.Options{Resized: func(name types.NamespacedName) bool { return resized && name == pod }}
+		gone := r.Observe(now, tree, diffHave("/p cpu.weight 4"), options)
+		if want := i == 5; (len(gone) > 0) != want || r.GivenUp("/p", "cpu.weight") != want {
+			t.Errorf("look %d: given up %v", i, gone)
+		}
+		if again := r.Observe(now, tree, diffHave("/p cpu.weight 4"), drift.Options{}); i < 5 && len(again) > 0 {
+			t.Errorf("look %d: counted later, %v", i, again)
+		}
 	}
 }

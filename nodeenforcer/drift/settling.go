@@ -19,13 +19,42 @@ const SettleTime = 2 * time.Second
 // pod comes or goes, a busy node's kubelet was seen to write the new sum seconds after the API server showed the pod.
 const loopTime = 70 * time.Second
 
+// resizeTime is for how long what nobody else owns is held back while a pod is resized. That takes a second or two; where it takes for ever, as a limit
+// does that is below what is used, the pod must not do without.
+const resizeTime = 10 * time.Second
+
+// Work is what the kubelet does with a pod's cgroups at present.
+type Work int
+
+// The kinds of work.
+const (
+	// Settled: nothing, as far as is known.
+	Settled Work = iota
+	// Resizing: it writes what a resize changes, or may at any moment (plan.Resizing).
+	Resizing
+	// Creating: it makes them.
+	Creating
+)
+
+// WorkOn is what the kubelet does with a pod's cgroups, by its status.
+func WorkOn(pod *corev1.Pod) Work {
+	switch {
+	case Starting(pod):
+		return Creating
+	case plan.Resizing(pod):
+		return Resizing
+	default:
+		return Settled
+	}
+}
+
 // Settling distinguishes a value that somebody changed from one that its owner is about to write. Nil holds nothing back.
 type Settling struct {
 	after time.Duration
 	found map[finding]time.Time // when it was first found so, without a break
 
-	now      time.Time // of the last look
-	starting func(types.NamespacedName) bool
+	now  time.Time // of the last look
+	work func(types.NamespacedName) Work
 }
 
 // finding is a value of a file. Another value is another finding: somebody is writing.
@@ -37,32 +66,33 @@ func NewSettling(after time.Duration) *Settling {
 }
 
 // Observe takes what Diff and ProcessOperations found, and returns whether some of it is held back: the caller then calls them again, with
-// Options.Fresh. starting says whether none of a pod's containers has started (Starting): its cgroups are being created. all: the whole
-// tree was compared, and what is not in the drift does not differ. again is after what time to compare again; 0: not for this.
+// Options.Fresh. work says what the kubelet does with a pod's cgroups. all: the whole tree was compared, and what is not in the drift does not
+// differ. again is after what time to compare again; 0: not for this.
 //
-// All files of a starting pod are held back, also those that nobody else owns: a write through systemd sets all of the unit's properties to
-// what its files hold, and would make the kernel's defaults permanent that the kubelet is about to replace.
-func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func(types.NamespacedName) bool) (held bool, again time.Duration) {
+// While a pod's cgroups are created, or the pod is resized, files of other owners are held back for as long as that takes: what differs is what the
+// kubelet has not written yet, or has written and not told. So are those that nobody else owns, of a resized pod for resizeTime: a write through
+// systemd sets all of the unit's properties to what its files hold, and would make permanent what the kubelet is about to replace.
+func (s *Settling) Observe(now time.Time, all bool, drift []Drift, work func(types.NamespacedName) Work) (held bool, again time.Duration) {
 	if s == nil {
 		return false, 0
 	}
-	s.now, s.starting = now, starting
+	s.now, s.work = now, work
 	still := map[finding]bool{}
 	for _, d := range drift {
-		if d.Why != "" || d.Owner == plan.Nobody && !s.isStarting(d) {
+		if d.Why != "" || d.Owner == plan.Nobody && s.workOn(d) == Settled {
 			continue
 		}
 		f := finding{d.Path, d.File, d.Have}
 		still[f] = true
-		if _, ok := s.found[f]; !ok || s.isStarting(d) {
+		if _, ok := s.found[f]; !ok || s.untimed(d) {
 			s.found[f] = now
 		}
 		if !s.Fresh(d) {
 			continue
 		}
 		held = true
-		if left := s.time(d) - now.Sub(s.found[f]); !s.isStarting(d) && (again == 0 || left < again) {
-			again = left // a starting pod needs no time: once it has started its plan changes
+		if left := s.time(d) - now.Sub(s.found[f]); !s.untimed(d) && (again == 0 || left < again) {
+			again = left // what is untimed needs none: once the kubelet is done the pod changes
 		}
 	}
 	for f := range s.found {
@@ -75,17 +105,32 @@ func (s *Settling) Observe(now time.Time, all bool, drift []Drift, starting func
 
 // Fresh says whether a difference was found too short a time ago to be repaired; for Options.
 func (s *Settling) Fresh(d Drift) bool {
+	if d.Owner == plan.Nobody && s.workOn(d) == Settled {
+		return false
+	}
 	since, ok := s.found[finding{d.Path, d.File, d.Have}]
-	return s.isStarting(d) || ok && s.now.Sub(since) < s.time(d)
+	return s.untimed(d) || ok && s.now.Sub(since) < s.time(d)
 }
 
-func (s *Settling) isStarting(d Drift) bool {
-	return d.Pod.Name != "" && s.starting != nil && s.starting(d.Pod)
+func (s *Settling) workOn(d Drift) Work {
+	if d.Pod.Name == "" || s.work == nil {
+		return Settled
+	}
+	return s.work(d.Pod)
+}
+
+// untimed says whether a difference is held back for as long as the kubelet is at work.
+func (s *Settling) untimed(d Drift) bool {
+	work := s.workOn(d)
+	return work == Creating || work == Resizing && d.Owner != plan.Nobody
 }
 
 // time for which a difference is held back.
 func (s *Settling) time(d Drift) time.Duration {
-	if d.Level == plan.LevelQOS && d.Owner == plan.Kubelet {
+	switch {
+	case d.Owner == plan.Nobody:
+		return max(s.after, resizeTime)
+	case d.Level == plan.LevelQOS && d.Owner == plan.Kubelet:
 		return max(s.after, loopTime)
 	}
 	return s.after

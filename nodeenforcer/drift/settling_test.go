@@ -77,7 +77,12 @@ func TestSettlingOfQOSLevels(t *testing.T) {
 func TestSettlingOfAPodThatStarts(t *testing.T) {
 	name := types.NamespacedName{Namespace: "shop", Name: "a"}
 	s, now, starts := NewSettling(2*time.Second), time.Unix(1000, 0), true
-	starting := func(n types.NamespacedName) bool { return n == name && starts }
+	starting := func(n types.NamespacedName) Work {
+		if n == name && starts {
+			return Creating
+		}
+		return Settled
+	}
 	pod := Where{Path: "/kubepods/p", Level: plan.LevelPod, Pod: name}
 	drift := []Drift{{Where: pod, File: "cpu.weight", Have: "1", Owner: plan.Kubelet}, {Where: pod, File: "memory.low", Have: "0", Owner: plan.Nobody}}
 	for range 100 {
@@ -98,6 +103,29 @@ func TestSettlingOfAPodThatStarts(t *testing.T) {
 	}
 	if held, again := s.Observe(now.Add(2*time.Second), true, drift, starting); held || again != 0 {
 		t.Errorf("held %v, again in %v, two seconds later", held, again)
+	}
+}
+
+// While a pod is resized nothing that others write is restored, however long that takes, and what nobody else owns is after ten seconds. Two seconds after it
+// the rest is.
+func TestSettlingOfAPodThatIsResized(t *testing.T) {
+	pod := Where{Path: "/kubepods/p", Level: plan.LevelPod, Pod: types.NamespacedName{Namespace: "shop", Name: "a"}}
+	theirs, ours := Drift{Where: pod, File: "memory.max", Have: "1", Owner: plan.Runtime}, Drift{Where: pod, File: "memory.low", Have: "0", Owner: plan.Nobody}
+	s, now, is := NewSettling(2*time.Second), time.Unix(1000, 0), Resizing
+	for second := range 100 {
+		held, again := s.Observe(now, true, []Drift{theirs, ours}, func(types.NamespacedName) Work { return is })
+		want := max(10*time.Second-time.Duration(second)*time.Second, 0)
+		if !held || again != want || !s.Fresh(theirs) || s.Fresh(ours) != (second < 10) {
+			t.Fatalf("second %d: held %v, again in %v, of others %v, ours %v", second, held, again, s.Fresh(theirs), s.Fresh(ours))
+		}
+		now = now.Add(time.Second)
+	}
+	is = Settled
+	for second, held := range []bool{true, false} { // the last look was a second ago
+		if got, again := s.Observe(now, true, []Drift{theirs, ours}, func(types.NamespacedName) Work { return is }); got != held || got != (again > 0) || s.Fresh(ours) {
+			t.Errorf("second %d after it: held %v, again in %v, ours %v", second, got, again, s.Fresh(ours))
+		}
+		now = now.Add(time.Second)
 	}
 }
 

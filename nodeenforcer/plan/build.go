@@ -21,6 +21,7 @@ type value struct {
 	why  Condition
 	want string
 	also string
+	per  bool // the runtime's version decides which of both it is
 	keep bool // no value is planned, and what was written stays
 }
 
@@ -30,7 +31,7 @@ var (
 	qosRules       = []func(*builder, corev1.PodQOSClass) []value{qosCPU, qosMemory, qosHuge, qosProtection}
 	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podIO}
 	containerRules = []func(*builder, *member, *container) []value{
-		containerCPU, containerQuota, containerMemory, containerProtection, containerThrottle, containerOOMGroup, containerCPUs,
+		containerCPU, containerQuota, containerMemory, containerSwap, containerHuge, containerProtection, containerThrottle, containerOOMGroup, containerCPUs,
 	}
 )
 
@@ -153,7 +154,7 @@ func (b *builder) add(g Group, values []value) {
 			g.Kept = append(g.Kept, v.file)
 			continue
 		}
-		g.Files[v.file] = Value{Want: v.want, Also: v.also, Owner: b.node.owner(v.file, g.Level, v.why)}
+		g.Files[v.file] = Value{Want: v.want, Also: v.also, PerRuntime: v.per, Owner: b.node.owner(v.file, g.Level, v.why)}
 	}
 	b.groups = append(b.groups, g)
 }

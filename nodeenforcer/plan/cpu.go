@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,19 @@ func weightOf(shares int64) int64 {
 		return 10000
 	}
 	return 1 + (max(shares, minShares)-2)*9999/262142
+}
+
+// curveOf converts cpu.shares to cpu.weight as container runtimes do (opencontainers/cgroups v0.0.6 utils.go
+// ConvertCPUSharesToCgroupV2Value: runc from 1.3.2, crun from 1.23): through the least, the default and the greatest of both.
+func curveOf(shares int64) int64 {
+	switch {
+	case shares <= minShares:
+		return 1
+	case shares >= maxShares:
+		return 10000
+	}
+	l := math.Log2(float64(shares))
+	return int64(math.Ceil(math.Pow(10, (l*l+125*l)/612.0-7.0/34.0)))
 }
 
 // sharesOfWeight is the way back (cgroup_v2_manager_linux.go cpuWeightToCPUShares, 1.36.3).
@@ -87,18 +101,21 @@ func (b *builder) contractCPU(m *member, shares int64) value {
 	return value{file: "cpu.weight", why: ContractCPU, want: strconv.FormatInt(weight, 10)}
 }
 
-// containerCPU: in v1 the runtime writes what the kubelet says, the request or, without one, the limit
-// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources, 1.36.3). In v2 it has a formula of its own, which
-// differs from one version to the next: that weight is not predicted.
+// containerCPU: the runtime writes what the kubelet says, the request or, without one, the limit
+// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go calculateLinuxResources, 1.36.3). In v2 it converts the shares by itself, along a
+// curve, and up to runc 1.3.1 and crun 1.22 along the kubelet's line.
 func containerCPU(b *builder, _ *member, c *container) []value {
-	if b.node.Version != cgroupfile.V1 {
-		return nil
-	}
 	milli := c.limit(corev1.ResourceCPU)
 	if request, ok := c.spec.Resources.Requests[corev1.ResourceCPU]; ok {
 		milli = request
 	}
-	return []value{b.cpuShare(sharesOf(milli.MilliValue()), Always)}
+	v := b.cpuShare(sharesOf(milli.MilliValue()), Always)
+	if b.node.Version == cgroupfile.V2 {
+		if curve := strconv.FormatInt(curveOf(sharesOf(milli.MilliValue())), 10); curve != v.want {
+			v.want, v.also, v.per = curve, v.want, true
+		}
+	}
+	return []value{v}
 }
 
 const (

@@ -26,6 +26,7 @@ type goldenNode struct {
 	KubeletVersion string                                     `json:"kubeletVersion,omitempty"`
 	Kubelet        *kubeletconfigv1beta1.KubeletConfiguration `json:"kubelet,omitempty"`
 	CPUs           *plan.CPUManagerState                      `json:"cpus,omitempty"`
+	Swap           int64                                      `json:"swap,omitempty"`
 }
 
 // variants are the forms of one plan.
@@ -101,7 +102,7 @@ func readGolden(t *testing.T, archive *txtar.Archive) (plan.Node, *v1alpha1.Node
 			}
 		}
 	}
-	return plan.Node{Name: "n1", Capacity: n.Capacity, PIDs: n.PIDs, Kubelet: n.Kubelet, KubeletVersion: n.KubeletVersion, CPUs: n.CPUs}, policy, pods
+	return plan.Node{Name: "n1", Capacity: n.Capacity, PIDs: n.PIDs, Kubelet: n.Kubelet, KubeletVersion: n.KubeletVersion, CPUs: n.CPUs, Swap: n.Swap}, policy, pods
 }
 
 // render is a tree as text: groups with their files, then processes, then notes.
@@ -110,7 +111,11 @@ func render(tree *plan.Tree) string {
 	for _, g := range tree.Groups {
 		fmt.Fprintln(&b, strings.Join(slices.DeleteFunc([]string{g.Path, string(g.Level), string(g.QOS), podName(g), g.Container}, func(s string) bool { return s == "" }), "  "))
 		for _, file := range slices.Sorted(maps.Keys(g.Files)) {
-			fmt.Fprintf(&b, "    %-30s %-20s %s\n", file, g.Files[file].Want, g.Files[file].Owner)
+			v, also := g.Files[file], ""
+			if v.Also != "" {
+				also = ", or " + v.Also
+			}
+			fmt.Fprintf(&b, "    %-30s %-20s %s%s\n", file, v.Want, v.Owner, also)
 		}
 	}
 	for _, p := range tree.Processes {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,8 +92,7 @@ func (b *builder) unboundedHuge() []value {
 	return b.huge(b.set.hugePages, func(int64) int64 { return hugeUnbounded })
 }
 
-// podHuge: a pod is limited to its requests. A container's own limits are not planned: whether the runtime writes what the kubelet
-// asks for is a matter of its configuration (containerd's disable_hugetlb_controller is true by default).
+// podHuge: a pod is limited to its requests.
 func podHuge(b *builder, m *member) []value {
 	limits := hugeLimits(m.requests)
 	sizes := b.set.hugePages
@@ -103,6 +103,27 @@ func podHuge(b *builder, m *member) []value {
 	}
 	slices.Sort(sizes)
 	return b.huge(sizes, func(size int64) int64 { return limits[size] })
+}
+
+// containerHuge: a container is limited to its own limits, else the pod's, and a size without one to 0
+// (pkg/kubelet/kuberuntime/kuberuntime_container_linux.go GetHugepageLimitsFromResources, 1.36.3). No limit at all is as good: a runtime does not
+// write what the kubelet asks for where it is told so, as containerd is by default (disable_hugetlb_controller). Of sizes of which the node has no
+// pages nobody can use any: they are not looked at.
+func containerHuge(b *builder, _ *member, c *container) []value {
+	limits := hugeLimits(c.podLimits)
+	maps.Copy(limits, hugeLimits(c.spec.Resources.Limits))
+	var sizes []int64
+	for size, pages := range hugeLimits(b.node.Capacity) {
+		if pages > 0 && slices.Contains(b.set.hugePages, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	slices.Sort(sizes)
+	files := b.huge(sizes, func(size int64) int64 { return limits[size] })
+	for i := range files {
+		files[i].also = "max"
+	}
+	return files
 }
 
 func qosHuge(b *builder, _ corev1.PodQOSClass) []value { return b.unboundedHuge() }

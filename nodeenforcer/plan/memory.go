@@ -39,6 +39,32 @@ func containerMemory(b *builder, _ *member, c *container) []value {
 	return b.memoryLimit(limit.Value())
 }
 
+// containerSwap: a container has no swap of its own, or with the kubelet's LimitedSwap, if it is of a Burstable pod and has a request below its limit,
+// a part of the node's: that of its request in the node's memory (kuberuntime_container_linux.go configureContainerSwapResources and
+// calcSwapForBurstablePods, 1.36.3).
+func containerSwap(b *builder, m *member, c *container) []value {
+	if b.node.Version != cgroupfile.V2 || b.node.minor() < swapMinor {
+		return nil
+	}
+	request, own := c.spec.Resources.Requests.Memory(), c.spec.Resources.Limits.Memory()
+	var swap int64
+	if b.set.limitedSwap && m.class == corev1.PodQOSBurstable && !critical(m.pod) && request.Cmp(*own) != 0 {
+		if capacity := b.node.Capacity.Memory().Value(); capacity > 0 && request.Value() <= capacity {
+			swap = int64(float64(request.Value()) / float64(capacity) * float64(b.node.Swap))
+		}
+	}
+	return []value{{file: "memory.swap.max", why: Always, want: b.node.memoryBytes(swap)}}
+}
+
+// SwapOf is what a Node says of its swap, in bytes; 0 where it says nothing, which is so where it has none (pkg/kubelet/nodestatus/setters.go
+// MachineInfo, 1.36.3).
+func SwapOf(n *corev1.Node) int64 {
+	if swap := n.Status.NodeInfo.Swap; swap != nil && swap.Capacity != nil {
+		return *swap.Capacity
+	}
+	return 0
+}
+
 // memoryBytes is how the kernel prints a number of bytes that was written to a memory file: it counts in pages, rounded down, up
 // to a largest number that v2 calls max (mm/page_counter.c page_counter_memparse, mm/memcontrol.c seq_puts_memcg_tunable).
 func (n Node) memoryBytes(value int64) string {

@@ -83,9 +83,11 @@ func isSidecar(pod *corev1.Pod, c *corev1.Container) bool {
 
 // nodeCritical is IsNodeCriticalPod (pkg/kubelet/types/pod_update.go, 1.36.3).
 func nodeCritical(pod *corev1.Pod) bool {
-	if pod.Spec.PriorityClassName != systemNodeCritical {
-		return false
-	}
+	return pod.Spec.PriorityClassName == systemNodeCritical && critical(pod)
+}
+
+// critical is IsCriticalPod (as above).
+func critical(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	source, static := pod.Annotations[annotationConfigSource]
 	return mirror || static && source != sourceAPI || priority(pod) >= systemCriticalPriority

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,6 +109,9 @@ func (b *builder) newMember(raw *corev1.Pod) *member {
 	m.specRequests = resourcehelper.PodRequests(raw, options)
 	m.specRequestsAlways = resourcehelper.PodRequests(raw, resourcehelper.PodResourcesOptions{})
 	m.setLimits(options)
+	if pending, ok := resizeCondition(pod, corev1.PodResizePending); ok {
+		b.note(m, "it is planned as the kubelet has allocated it, and not as its spec asks: its resize is pending (%s)", cmp.Or(pending.Reason, "no reason given"))
+	}
 	if name, err := b.set.root.pod(m.class, m.uid); err != nil {
 		b.note(m, "it has no plan of its own: %v", err)
 	} else {
@@ -242,12 +246,30 @@ func Allocated(pod *corev1.Pod) *corev1.Pod {
 
 // awaitsResize says whether the kubelet has not accepted what the spec says: it refused it, put it off, or has not seen it yet.
 func awaitsResize(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
+	_, pending := resizeCondition(pod, corev1.PodResizePending)
+	return pending || unobserved(pod)
+}
+
+// Resizing says whether the kubelet resizes a pod in place, or may at any moment: it is at it, has put it off, or the spec has changed and
+// it has not told what it makes of that. What it refused (Infeasible) it tries again with another spec only
+// (pkg/kubelet/allocation/allocation_manager.go retryPendingResizes, 1.36.3).
+func Resizing(pod *corev1.Pod) bool {
+	pending, ok := resizeCondition(pod, corev1.PodResizePending)
+	_, inProgress := resizeCondition(pod, corev1.PodResizeInProgress)
+	return inProgress || ok && pending.Reason != corev1.PodReasonInfeasible || unobserved(pod)
+}
+
+func unobserved(pod *corev1.Pod) bool {
 	return pod.Status.ObservedGeneration != 0 && pod.Status.ObservedGeneration < pod.Generation
+}
+
+// resizeCondition is a condition that is True.
+func resizeCondition(pod *corev1.Pod, of corev1.PodConditionType) (corev1.PodCondition, bool) {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == of && c.Status == corev1.ConditionTrue })
+	if i < 0 {
+		return corev1.PodCondition{}, false
+	}
+	return pod.Status.Conditions[i], true
 }
 
 // allocatedContainer returns a container's allocated resources where they are not the spec's, else nil.
@@ -267,6 +289,8 @@ func allocatedContainer(c *corev1.Container, statuses []corev1.ContainerStatus, 
 	}
 	r := c.Resources.DeepCopy()
 	r.Requests, r.Limits = s.AllocatedResources.DeepCopy(), s.Resources.Limits.DeepCopy()
+	// The status also has as a container's what it has of the pod: the limits of its cgroup.
+	maps.DeleteFunc(r.Limits, func(name corev1.ResourceName, _ quantity) bool { _, own := c.Resources.Limits[name]; return !own })
 	return r
 }
 

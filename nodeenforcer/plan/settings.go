@@ -25,6 +25,9 @@ const (
 	// resourcePID is the kubelet's own name for processes in its reservations (pkg/kubelet/stats/pidlimit).
 	resourcePID  = corev1.ResourceName("pid")
 	policyStatic = "static"
+	limitedSwap  = "LimitedSwap" // pkg/kubelet/types/constants.go
+	// swapMinor is from when on the kubelet always says which swap a container has: since NodeSwap is stable.
+	swapMinor = 34
 )
 
 // settings are what the kubelet's configuration means, with its defaults (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3).
@@ -42,6 +45,7 @@ type settings struct {
 	throttle            float64 // the factor of memory.high; 0: the kubelet writes none
 	qosReserved         *int64  // the percentage that the kubelet itself keeps
 	oomGroup            bool
+	limitedSwap         bool // the kubelet's memorySwap.swapBehavior
 	cpus                *cpus
 	exclusive           exclusivity
 }
@@ -61,6 +65,8 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 		podLevel:  n.enabled(gatePodLevelResources),
 		memoryQoS: n.Version == cgroupfile.V2 && n.enabled(gateMemoryQoS),
 		oomGroup:  n.Version == cgroupfile.V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
+
+		limitedSwap: k.MemorySwap.SwapBehavior == limitedSwap,
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil && p.Duration >= time.Microsecond && n.enabled(gateCFSQuotaPeriod) {
 		s.period = p.Microseconds()

@@ -44,6 +44,8 @@ type Node struct {
 	Kubelet *kubeletconfigv1beta1.KubeletConfiguration
 	// KubeletVersion as in the Node's status.nodeInfo: the defaults of feature gates depend on it. Empty: 1.36.
 	KubeletVersion string
+	// Swap in bytes, as in the Node's status.nodeInfo.swap; 0: none.
+	Swap int64
 	// CPUs is the kubelet's cpu_manager_state; nil: none or unreadable, then no cpuset is planned.
 	CPUs *CPUManagerState
 }
@@ -83,6 +85,9 @@ type Value struct {
 	Want string
 	// Also is another value that is accepted, because other versions of the runtime write it; empty: none.
 	Also string
+	// PerRuntime: the runtime's version, which nobody tells, decides whether Want or Also is right. What differs from both is told and not written: a
+	// container would have a weight by one formula among siblings with theirs by the other.
+	PerRuntime bool
 	// Owner says who else writes the file; it decides what the modes may do.
 	Owner Owner
 }

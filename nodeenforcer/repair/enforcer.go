@@ -40,6 +40,8 @@ type Enforcer struct {
 	// Planned gets the plan of each round before anything is written, which may take long; nil: nobody does.
 	Planned func(*plan.Tree)
 
+	versions map[types.NamespacedName]version // of the last full round
+
 	last   *plan.Tree
 	mode   v1alpha1.NodeMode // of the last round
 	missed bool              // the last round failed to read or write something
@@ -100,11 +102,12 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	r.Have = have
 	options := drift.Options{PageSize: node.PageSize, GivenUp: e.Rivals.GivenUp}
 	if r.Full { // in a partial round a cgroup that was not read would count as gone
+		options.Resized = e.resized(pods)
 		r.Reverts = append(e.Rivals.Observe(began, r.Tree, have, options), e.Rivals.ObserveProcesses(began, r.Tree, adjustments)...)
 	}
 	r.Diff = drift.Diff(r.Tree, have, mode, options)
 	r.Processes = drift.ProcessOperations(r.Tree, adjustments, mode, options)
-	held, again := e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift), starting(pods))
+	held, again := e.Settling.Observe(began, r.Full, slices.Concat(r.Diff.Drift, r.Processes.Drift), workOn(pods))
 	if r.Again = again; held {
 		options.Fresh = e.Settling.Fresh
 		r.Diff = drift.Diff(r.Tree, have, mode, options)
@@ -118,17 +121,36 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	return r, err
 }
 
-// starting returns a function that says whether none of a pod's containers has started.
-func starting(pods []*corev1.Pod) func(types.NamespacedName) bool {
-	var names map[types.NamespacedName]bool // built at the first call, which is rare
-	return func(name types.NamespacedName) bool {
+// workOn returns a function that says what the kubelet does with a pod's cgroups.
+func workOn(pods []*corev1.Pod) func(types.NamespacedName) drift.Work {
+	var names map[types.NamespacedName]drift.Work // built at the first call, which is rare
+	return func(name types.NamespacedName) drift.Work {
 		if names == nil {
-			names = map[types.NamespacedName]bool{}
+			names = map[types.NamespacedName]drift.Work{}
 			for _, p := range pods {
-				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = drift.Starting(p)
+				names[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = drift.WorkOn(p)
 			}
 		}
 		return names[name]
+	}
+}
+
+// version is what a full round saw of a pod's spec, and of what the kubelet made of it.
+type version struct {
+	generation, observed int64
+	resizing             bool
+}
+
+// resized returns a function that says whether the kubelet may have resized a pod since the last full round, and notes what this one sees.
+func (e *Enforcer) resized(pods []*corev1.Pod) func(types.NamespacedName) bool {
+	before := e.versions
+	e.versions = make(map[types.NamespacedName]version, len(pods))
+	for _, p := range pods {
+		e.versions[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = version{p.Generation, p.Status.ObservedGeneration, plan.Resizing(p)}
+	}
+	return func(name types.NamespacedName) bool {
+		was, is := before[name], e.versions[name]
+		return was != is || is.resizing
 	}
 }
 

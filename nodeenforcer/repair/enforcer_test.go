@@ -262,7 +262,7 @@ func TestRoundRefusedAtTheTop(t *testing.T) {
 	}
 	weights := 0
 	for _, g := range b.Tree().Groups {
-		if _, planned := g.Files["cpu.weight"]; planned {
+		if v, planned := g.Files["cpu.weight"]; planned && !v.PerRuntime {
 			weights++
 		}
 	}

@@ -75,7 +75,7 @@ func (t *table) rows() {
 		t.drift[d.Path]++
 	}
 	for _, p := range t.in.Pods {
-		t.pods[p.UID] = p
+		t.pods[p.UID] = plan.Allocated(p)
 	}
 	for _, p := range t.in.Tree.Processes {
 		t.adj[p.Path] = p.OOMScoreAdj
@@ -137,7 +137,7 @@ func (t *table) priority(g plan.Group) string {
 	return ""
 }
 
-// resources are what the group's pod or container asked for.
+// resources are what the group's pod or container has been allocated.
 func (t *table) resources(g plan.Group) (requests, limits corev1.ResourceList) {
 	p := t.pods[g.UID]
 	if p == nil {

@@ -161,7 +161,7 @@ func (c *Cluster) State() (State, bool) {
 	if c.policies != nil {
 		policy, _ = enforcement.PolicyFor(c.last.Node, c.policies)
 	}
-	return State{Node: c.last.Node, Policy: policy, Pods: c.last.Pods, Config: c.config, Guessed: c.guessed(), From: "the checkpoint of " + c.last.Saved.UTC().Format(time.RFC3339)}, true
+	return State{Node: c.last.Node, Policy: policy, Pods: c.last.Pods, Config: c.config, Guessed: c.guessed(), Old: true, From: "the checkpoint of " + c.last.Saved.UTC().Format(time.RFC3339)}, true
 }
 
 // live is the API server's state, once it is synced.

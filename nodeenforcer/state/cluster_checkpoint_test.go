@@ -19,7 +19,7 @@ func TestClusterFromCheckpoint(t *testing.T) {
 	c, log := newTestCluster(t, nowhere, state.ClusterOptions{Checkpoint: file})
 	startCluster(t, c)
 	s := awaitNews(t, c, "the checkpoint", isKnown)
-	if diff := cmp.Diff(state.State{Node: want.Node, Policy: want.Policy, Pods: want.Pods, Config: want.Config, From: "the checkpoint of 2026-03-04T05:06:07Z"}, s); diff != "" {
+	if diff := cmp.Diff(state.State{Node: want.Node, Policy: want.Policy, Pods: want.Pods, Config: want.Config, Old: true, From: "the checkpoint of 2026-03-04T05:06:07Z"}, s); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if err := c.Save(s); err != nil || log.Count("checkpoint") > 0 {

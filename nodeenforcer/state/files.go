@@ -27,7 +27,7 @@ import (
 //
 // A manifest that was never in a cluster is planned as if it ran: namespace and name stand for its UID, a container's name for its id,
 // and a request that is not set is the limit, as the API server would have it. All of its containers have their place in the plan,
-// those that run before the others too.
+// those that run before the others too; and so have those of a pod of a cluster that were never made.
 func ReadPods(file, nodeName string) (pods []*corev1.Pod, others int, err error) {
 	objects, err := readObjects(file)
 	if err != nil {
@@ -125,6 +125,8 @@ func asIfItRan(p *corev1.Pod, kind string) *corev1.Pod {
 			defaultRequests(&containers[i].Resources)
 		}
 	}
+	p.Status.InitContainerStatuses = allMade(p.Spec.InitContainers, p.Status.InitContainerStatuses)
+	p.Status.ContainerStatuses = allMade(p.Spec.Containers, p.Status.ContainerStatuses)
 	if p.UID != "" || p.Status.Phase != "" {
 		return p
 	}
@@ -133,13 +135,18 @@ func asIfItRan(p *corev1.Pod, kind string) *corev1.Pod {
 		p.UID = nameAsUID(p.Namespace, strings.ToLower(kind)+"."+p.Name)
 	}
 	p.Status.Phase = corev1.PodRunning
-	for _, c := range p.Spec.InitContainers {
-		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, running(c.Name))
-	}
-	for _, c := range p.Spec.Containers {
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, running(c.Name))
-	}
 	return p
+}
+
+// allMade has those containers run that were never made: the status does not name them, or without an id.
+func allMade(containers []corev1.Container, statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	made := slices.DeleteFunc(statuses, func(s corev1.ContainerStatus) bool { return s.ContainerID == "" && s.State.Terminated == nil })
+	for _, c := range containers {
+		if !slices.ContainsFunc(made, func(s corev1.ContainerStatus) bool { return s.Name == c.Name }) {
+			made = append(made, running(c.Name))
+		}
+	}
+	return made
 }
 
 // nameAsUID is another one for each pod: a namespace has no dot in it. What is too long for a cgroup's name is shortened.

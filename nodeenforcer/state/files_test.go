@@ -47,6 +47,40 @@ func TestReadPods(t *testing.T) {
 	}
 }
 
+// Of a pod of a cluster every container that was never made has its place as well: the status of one that waits for its node, or of a file that somebody
+// has trimmed, names none. What was made is as the status says.
+func TestReadPodsWithoutStatuses(t *testing.T) {
+	const spec = "spec: {initContainers: [{name: i}], containers: [{name: c}, {name: d}]}"
+	made := "initContainerStatuses: [{name: i, containerID: 'containerd://1', state: {terminated: {exitCode: 0}}}], "
+	for name, test := range map[string]struct {
+		status string
+		want   map[string]string // the containers that run, by name
+	}{
+		"no status":         {"{}", map[string]string{"i": "containerd://i", "c": "containerd://c", "d": "containerd://d"}},
+		"a phase":           {"{phase: Pending}", map[string]string{"i": "containerd://i", "c": "containerd://c", "d": "containerd://d"}},
+		"being made":        {"{phase: Pending, " + made + "containerStatuses: [{name: c, state: {waiting: {reason: ContainerCreating}}}]}", map[string]string{"c": "containerd://c", "d": "containerd://d"}},
+		"one runs":          {"{phase: Running, " + made + "containerStatuses: [{name: c, containerID: 'containerd://2', state: {running: {}}}]}", map[string]string{"c": "containerd://2", "d": "containerd://d"}},
+		"one waits to live": {"{phase: Running, " + made + "containerStatuses: [{name: c, containerID: 'containerd://2', state: {waiting: {reason: CrashLoopBackOff}}}]}", map[string]string{"d": "containerd://d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, uid: u}\n" + spec + "\nstatus: " + test.status + "\n"
+			pods, _, err := state.ReadPods(statetest.TextFile(t, text), "")
+			if err != nil || len(pods) != 1 || pods[0].UID != "u" {
+				t.Fatalf("%v, %v", pods, err)
+			}
+			got := map[string]string{}
+			for _, s := range append(pods[0].Status.InitContainerStatuses, pods[0].Status.ContainerStatuses...) {
+				if s.State.Running != nil {
+					got[s.Name] = s.ContainerID
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // A workload has one pod in the plan, with all of its containers; what another workload makes has none of its own.
 func TestReadPodsOfWorkloads(t *testing.T) {
 	const template = "template: {metadata: {labels: {a: b}}, spec: {initContainers: [{name: i}], containers: [{name: c, resources: {limits: {memory: 1Gi}}}]}}"

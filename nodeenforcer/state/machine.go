@@ -41,6 +41,7 @@ func (m Machine) Node(s State) plan.Node {
 	n := plan.Node{
 		Name: s.Node.Name, Version: m.Version, Driver: m.driver(s),
 		Capacity: s.Node.Status.Capacity, Kubelet: s.Config, KubeletVersion: s.Node.Status.NodeInfo.KubeletVersion,
+		Swap: plan.SwapOf(s.Node),
 	}
 	if m.ProcRoot != "" {
 		n.PageSize = int64(os.Getpagesize())

@@ -168,8 +168,8 @@ func slimStatus(s *corev1.PodStatus) corev1.PodStatus {
 		Resources: slimResources(s.Resources), AllocatedResources: slimList(s.AllocatedResources),
 	}
 	for _, c := range s.Conditions {
-		if c.Type == corev1.PodResizePending { // the only one that is read
-			out.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		if (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) && len(out.Conditions) < 2 { // the only ones that are read
+			out.Conditions = append(out.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: cut(c.Reason, maxText)})
 		}
 	}
 	if len(s.ContainerStatuses)+len(s.InitContainerStatuses)+len(s.EphemeralContainerStatuses) <= maxContainers {

@@ -75,6 +75,13 @@ func TestSlimIsBounded(t *testing.T) {
 			}
 			return p
 		}(),
+		"conditions": func() *corev1.Pod {
+			p := statetest.Pod("a")
+			for range 10000 {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: text[:100]})
+			}
+			return p
+		}(),
 		"over": func() *corev1.Pod {
 			p := many(statetest.Pod("a"), 60)
 			p.Status.Phase, p.Status.Message = corev1.PodFailed, text
@@ -105,6 +112,12 @@ func TestSlimKeepsThePlan(t *testing.T) {
 	resized.Generation, resized.Status.ObservedGeneration = 2, 1
 	resized.Status.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("512Mi")}}
 	resized.Status.ContainerStatuses[0].AllocatedResources = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("512Mi")}
+	refused := resized.DeepCopy()
+	refused.Name, refused.UID, refused.Status.ObservedGeneration = "refused", "uid.refused", 2
+	refused.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible}}
+	begun := resized.DeepCopy()
+	begun.Name, begun.UID, begun.Status.ObservedGeneration = "begun", "uid.begun", 2
+	begun.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}}
 	asked := statetest.Pod("asked", "cpu=1", "example.com/gpu=1")
 	asked.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300},"oom":{"rank":50}}`}
 	asked.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("100m")}
@@ -119,7 +132,7 @@ func TestSlimKeepsThePlan(t *testing.T) {
 		pod  *corev1.Pod
 		root bool // only of cgroups above the containers'
 	}{
-		"resized": {resized, false}, "asked": {asked, false}, "mirror": {mirror, false}, "over": {over, false},
+		"resized": {resized, false}, "refused": {refused, false}, "begun": {begun, false}, "asked": {asked, false}, "mirror": {mirror, false}, "over": {over, false},
 		"folded, all limited": {many(statetest.Pod("folded", "cpu<10m", "memory<1Mi"), 100), true}, "folded, not all limited": {partly, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +154,9 @@ func TestSlimKeepsThePlan(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, build()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+			if is, was := plan.Resizing(test.pod), plan.Resizing(whole); is != was {
+				t.Errorf("it is resized: %v, was %v", is, was)
 			}
 			if whole.Annotations[v1alpha1.AnnotationEnforcement] != test.pod.Annotations[v1alpha1.AnnotationEnforcement] {
 				t.Error("the annotation is not what it was")

@@ -21,6 +21,8 @@ type State struct {
 	Config *kubeletconfigv1beta1.KubeletConfiguration
 	// Guessed: the kubelet never answered the request for its configuration, so that its defaults are assumed.
 	Guessed bool
+	// Old: it is from a checkpoint. What the kubelet has been told since, to resize a pod for instance, is not known.
+	Old bool
 	// From names the source, for people.
 	From string
 	// Live: it is from the API server, and not from a checkpoint or a file.
@@ -36,7 +38,7 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 }
 
 // Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy is not known;
-// what the kubelet wrote is not restored as long as its configuration is only guessed.
+// what the kubelet wrote is not restored as long as its configuration is only guessed, or by a checkpoint.
 func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
 	mode := v1alpha1.NodeModeObserve
 	if s.PolicyUnknown {
@@ -46,7 +48,7 @@ func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
 		mode = s.Policy.Spec.Mode
 	}
 	mode = cmp.Or(set, mode)
-	if s.Guessed && mode == v1alpha1.NodeModeRepair {
+	if (s.Guessed || s.Old) && mode == v1alpha1.NodeModeRepair {
 		return v1alpha1.NodeModeTune
 	}
 	return mode

@@ -33,6 +33,7 @@ func TestMode(t *testing.T) {
 		"not known yet":      {"Repair", state.State{PolicyUnknown: true}, "Observe"},
 		"guessed":            {"", state.State{Policy: policy("Repair"), Guessed: true}, "Tune"},
 		"guessed and set":    {"Repair", state.State{Guessed: true}, "Tune"},
+		"by a checkpoint":    {"", state.State{Policy: policy("Repair"), Old: true}, "Tune"},
 		"guessed, observing": {"", state.State{Policy: policy("Observe"), Guessed: true}, "Observe"},
 	} {
 		if got := tc.state.Mode(tc.set); got != tc.want {

@@ -56,6 +56,7 @@ func (v *view) machine() plan.Node {
 	n := plan.Node{Name: v.pod.Spec.NodeName, Version: in.Version, Driver: in.Driver, Kubelet: in.Kubelet, CPUs: in.CPUs}
 	if in.Node != nil {
 		n.Capacity, n.KubeletVersion = in.Node.Status.Capacity, in.Node.Status.NodeInfo.KubeletVersion
+		n.Swap = plan.SwapOf(in.Node)
 	}
 	var assumed []string
 	if n.Version != cgroupfile.V1 && n.Version != cgroupfile.V2 {
@@ -168,12 +169,12 @@ func (r *reader) read(tree *plan.Tree, c *Cgroups) {
 			c.Path = g.Path
 		}
 		for _, name := range slices.Sorted(maps.Keys(g.Files)) {
-			c.Files = append(c.Files, r.file(where{g.Container, name}, g.Level, g.Files[name].Want, g.Files[name].Owner))
+			c.Files = append(c.Files, r.file(where{g.Container, name}, g.Level, g.Files[name]))
 		}
 	}
 	for _, p := range tree.Processes {
 		if isOf(p.Pod, p.UID, r.pod) {
-			c.Files = append(c.Files, r.file(where{p.Container, oomScoreFile}, plan.LevelContainer, fmt.Sprint(p.OOMScoreAdj), p.Owner))
+			c.Files = append(c.Files, r.file(where{p.Container, oomScoreFile}, plan.LevelContainer, plan.Value{Want: fmt.Sprint(p.OOMScoreAdj), Owner: p.Owner}))
 		}
 	}
 	slices.SortStableFunc(c.Files, func(a, b File) int { return cmp.Compare(r.rank(a.Container), r.rank(b.Container)) })
@@ -197,7 +198,8 @@ func (r *reader) rank(container string) int {
 	return len(all)
 }
 
-func (r *reader) file(w where, level plan.Level, value string, owner plan.Owner) File {
+func (r *reader) file(w where, level plan.Level, planned plan.Value) File {
+	value, owner := planned.Want, planned.Owner
 	f := File{Container: w.container, Name: w.file, Value: value, Writer: writer(owner)}
 	if i := r.rule(w.file, level, owner); i >= 0 {
 		f.When = string(plan.Ownership[i].When)
@@ -206,6 +208,8 @@ func (r *reader) file(w where, level plan.Level, value string, owner plan.Owner)
 	switch {
 	case r.other[w] != value:
 		f.Value, f.Note = "", "depends on the node's memory"
+	case planned.PerRuntime:
+		f.Note = "or " + planned.Also + ", by the runtime's version"
 	case alone && owner == plan.Nobody && w.file == oomScoreFile && r.policy != nil && r.policy.OOM != nil && r.policy.OOM.Order == v1alpha1.OOMOrderPriority:
 		f.Value, f.Note = "", "depends on the priorities of the node's other pods"
 	case alone && owner == plan.Nobody && (w.file == "memory.min" || w.file == "memory.low") && value != "0":

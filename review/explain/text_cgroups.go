@@ -61,7 +61,9 @@ func minor(f File) bool {
 	switch {
 	case f.Name == "memory.oom.group" || strings.HasPrefix(f.Name, "hugetlb."):
 		return true
-	case f.Name == "memory.min" || f.Name == "memory.low":
+	case f.Name == "cpu.weight" && f.Container != "":
+		return true // within the pod
+	case f.Name == "memory.min" || f.Name == "memory.low" || f.Name == "memory.swap.max":
 		return f.Value == "0"
 	case f.Name == "cpu.max":
 		return strings.HasPrefix(f.Value, "max ")

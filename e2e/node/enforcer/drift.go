@@ -103,11 +103,8 @@ func rival(t *testing.T, g *Ground) {
 	if reverts < 3 {
 		t.Errorf("it was given up after %d reverts", reverts)
 	}
-	wrote, rounds := e.Of(t, writes), e.Of(t, FullRounds)
-	g.Eventually(t, "three more rounds", func(ctx context.Context) (bool, error) {
-		n, err := e.Sum(ctx, FullRounds)
-		return n >= rounds+3, err
-	})
+	wrote := e.Of(t, writes)
+	g.rounds(t, e, 3)
 	if now := e.Of(t, writes); now != wrote {
 		t.Errorf("it goes on fighting: %v writes, then %v", wrote, now)
 	}

@@ -61,7 +61,7 @@ func Run(t *testing.T, ground func(t *testing.T) *Ground) {
 		run  func(*testing.T, *Ground)
 	}{
 		{"PlanIsWhatTheKubeletWrote", planIsWhatTheKubeletWrote}, {"Drift", testDrift}, {"Rival", rival}, {"Coexistence", coexistence},
-		{"FromPolicyToKernel", fromPolicyToKernel},
+		{"FromPolicyToKernel", fromPolicyToKernel}, {"Resize", resize},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, ground(t)) })
 	}
@@ -71,6 +71,16 @@ func Run(t *testing.T, ground func(t *testing.T) *Ground) {
 func (g *Ground) Eventually(t *testing.T, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
 	suite.EventuallyWithin(t, g.Patience, what, condition)
+}
+
+// rounds returns when an enforcer has looked at everything so many times more.
+func (g *Ground) rounds(t *testing.T, e Metrics, n float64) {
+	t.Helper()
+	before := e.Of(t, FullRounds)
+	g.Eventually(t, "rounds of the enforcer", func(ctx context.Context) (bool, error) {
+		now, err := e.Sum(ctx, FullRounds)
+		return now >= before+n, err
+	})
 }
 
 // Workspace is a namespace in which pods can be made.

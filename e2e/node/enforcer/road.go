@@ -66,14 +66,6 @@ func fromPolicyToKernel(t *testing.T, g *Ground) {
 			return true, nil
 		})
 	}
-	rounds := func(t *testing.T, n float64) {
-		t.Helper()
-		before := e.Of(t, FullRounds)
-		g.Eventually(t, "rounds of the enforcer", func(ctx context.Context) (bool, error) {
-			now, err := e.Sum(ctx, FullRounds)
-			return now >= before+n, err
-		})
-	}
 	// The scores: of a Burstable pod that requests a part of this node's memory the kubelet's is just under 1000, and a rank of 50 is half of what is left above it.
 	asked := contract{shares: g.Weights[321], low: kubelets.low, oom: halfWay(t, kubelets.oom)}
 	if g.Memory != nil {
@@ -86,7 +78,7 @@ func fromPolicyToKernel(t *testing.T, g *Ground) {
 			n, err := e.Sum(ctx, `podgrace_node_drift_files{owner="nobody",reason="Observe"}`)
 			return n > 0, err
 		})
-		rounds(t, 2)
+		g.rounds(t, e, 2)
 		become(t, "the kubelet's own values", kubelets)
 		if plan := g.Plan(t); group(t, plan, name).Drift[g.Shares] != kubelets.shares {
 			t.Errorf("the plan does not show what is not as asked: %+v", group(t, plan, name))
@@ -95,7 +87,7 @@ func fromPolicyToKernel(t *testing.T, g *Ground) {
 	t.Run("Tune", func(t *testing.T) {
 		g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune})
 		become(t, "what the PodPolicy asks for", asked)
-		rounds(t, 3)
+		g.rounds(t, e, 3)
 		become(t, "what the PodPolicy asks for, three rounds later", asked)
 		if of := g.fares(t, ns+"/plain"); of != kubelets {
 			t.Errorf("the pod that no policy is for fares as %+v, before %+v", of, kubelets)

@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/e2e/vm"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // What nobody else owns is tuned, by systemd, so that it outlives daemon-reload and what the kubelet sets on the same unit.
@@ -48,6 +50,41 @@ func TestTuneLasts(t *testing.T) {
 				t.Errorf("after %s %s of %s is %s, was %s", what, file, dir, got, value)
 			}
 		}
+	}
+}
+
+// What somebody changes of a container's weight and swap is seen. Repair restores its swap; which weight is the runtime's it can't know, and says so.
+func TestContainerValues(t *testing.T) {
+	g := start(t)
+	ns := g.Workspace(t)
+	g.Running(t, g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil))
+	container := func() report.Cgroup {
+		for _, c := range g.Plan(t).Cgroups {
+			if c.Pod == ns+"/p" && c.Container == "main" {
+				return c
+			}
+		}
+		t.Fatal("the plan has no container")
+		return report.Cgroup{}
+	}
+	at := container()
+	if len(at.Drift) > 0 || at.Files["cpu.weight"] == "" || at.Files["memory.swap.max"] != "0" {
+		t.Fatalf("the container is planned as %v, and differs by %v", at.Files, at.Drift)
+	}
+	g.Put(t, at.Path, "cpu.weight", "777")
+	g.Put(t, at.Path, "memory.swap.max", "4096")
+	if diff := cmp.Diff(map[string]string{"cpu.weight": "777", "memory.swap.max": "4096"}, container().Drift); diff != "" {
+		t.Errorf("the plan's drift: %s", diff)
+	}
+	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
+	e := g.Enforcer(t)
+	g.Eventually(t, "the swap", func(context.Context) (bool, error) { return g.Get(t, at.Path, "memory.swap.max") == "0", nil })
+	g.Eventually(t, "the weight that is told", func(ctx context.Context) (bool, error) {
+		n, err := e.Sum(ctx, `podgrace_node_drift_files{owner="runtime",reason="Formula"}`)
+		return n == 1, err
+	})
+	if got := g.Get(t, at.Path, "cpu.weight"); got != "777" {
+		t.Errorf("the weight became %s", got)
 	}
 }
 

@@ -39,21 +39,32 @@ func diskRequest(mib int64) enforcer.ChangePod {
 	}
 }
 
-// left is what the guest's only disk has, of which both nodefs and imagefs are.
+// left is what the guest has: of the disk of nodefs or of imagefs, which are one but where a test says otherwise, or of ids of processes.
 func (g *ground) left(t *testing.T, signal v1alpha1.EvictionSignal) int64 {
 	t.Helper()
-	fields := strings.Fields(g.script(t, "stat --file-system --format='%a %S %d' /var/lib/kubelet"))
-	number := func(i int) int64 {
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			t.Fatal(err)
+	numbers := func(script string) (all []int64) {
+		for field := range strings.FieldsSeq(g.script(t, script)) {
+			n, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
 		}
-		return n
+		return all
 	}
+	if signal == v1alpha1.SignalPIDAvailable {
+		n := numbers("cat /proc/sys/kernel/pid_max /proc/sys/kernel/threads-max; cut --delimiter=/ --fields=2 /proc/loadavg | cut --delimiter=' ' --fields=1")
+		return min(n[0], n[1]) - n[2]
+	}
+	root := "/var/lib/kubelet"
+	if strings.HasPrefix(string(signal), "imagefs.") {
+		root = "/var/lib/containerd"
+	}
+	n := numbers("stat --file-system --format='%a %S %d' " + root)
 	if strings.HasSuffix(string(signal), ".inodesFree") {
-		return number(2)
+		return n[2]
 	}
-	return number(0) * number(1)
+	return n[0] * n[1]
 }
 
 // A pod that fills the disk, in its writable layer or in a volume, is evicted for it, and nobody else: neither who uses little and is of

@@ -37,7 +37,7 @@ func (g *ground) calm(t *testing.T) {
 	t.Helper()
 	g.Eventually(t, "the end of the pressure", func(ctx context.Context) (bool, error) {
 		var n corev1.Node
-		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
+		err := g.Client.Get(ctx, client.ObjectKey{Name: g.NodeName}, &n)
 		return len(n.Spec.Taints) == 0, err
 	})
 }
@@ -47,7 +47,7 @@ func (g *ground) tainted(t *testing.T, short string) {
 	t.Helper()
 	g.Eventually(t, "the taint", func(ctx context.Context) (bool, error) {
 		var n corev1.Node
-		err := g.Client.Get(ctx, client.ObjectKey{Name: nodeName}, &n)
+		err := g.Client.Get(ctx, client.ObjectKey{Name: g.NodeName}, &n)
 		for _, taint := range n.Spec.Taints {
 			if taint.Key == status.TaintPressure && taint.Value == short && taint.Effect == corev1.TaintEffectNoSchedule {
 				return true, err

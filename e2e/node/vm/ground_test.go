@@ -63,9 +63,15 @@ func start(t *testing.T) *ground {
 	if onceErr != nil {
 		t.Fatal(onceErr)
 	}
-	g := &ground{node: theNode}
+	return on(t, s, theNode)
+}
+
+// on is the ground of a node.
+func on(t *testing.T, s *suite.Suite, node *vm.Node) *ground {
+	t.Helper()
+	g := &ground{node: node}
 	g.Ground = &enforcer.Ground{
-		Suite: s, Machine: g, NodeName: nodeName,
+		Suite: s, Machine: g, NodeName: node.Name,
 		Patience: 5 * time.Minute, // the processor is emulated, and shares two cores with the API server
 		LeastCPU: "155m",          // with less a container takes minutes to start; of this systemd rounds the quota
 		Shares:   "cpu.weight",
@@ -88,14 +94,21 @@ func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 	if err := cluster.BuildImage(ctx, enforcerImage, "cmd/nodeenforcer", archive); err != nil {
 		return nil, err
 	}
-	node, err := vm.Start(ctx, s.Cluster, vm.Options{
-		Name: nodeName, Images: []string{archive},
-		KubeletConfig: func(c *kubeletv1beta1.KubeletConfiguration) {
-			// The kubelet must not be first: its own eviction is not what is tested.
-			c.EvictionHard = map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"}
-			c.VolumeStatsAggPeriod = metav1.Duration{Duration: 10 * time.Second} // a minute is the default, and it takes up to twice that
-		},
-	})
+	node, err := boot(ctx, s, vm.Options{Name: nodeName, Images: []string{archive}})
+	if err != nil {
+		return node, err
+	}
+	return node, podgrace.DeployEnforcer(ctx, s.Cluster, change)
+}
+
+// boot starts a node with what the enforcer needs there.
+func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, error) {
+	options.KubeletConfig = func(c *kubeletv1beta1.KubeletConfiguration) {
+		// The kubelet must not be first: its own eviction is not what is tested.
+		c.EvictionHard = map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"}
+		c.VolumeStatsAggPeriod = metav1.Duration{Duration: 10 * time.Second} // a minute is the default, and it takes up to twice that
+	}
+	node, err := vm.Start(ctx, s.Cluster, options)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +119,7 @@ func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 	if _, err := node.Run(ctx, "mkdir -p "+filepath.Dir(kubeconfig)); err != nil {
 		return node, err
 	}
-	if err := node.Write(ctx, kubeconfig, config, 0o600); err != nil {
-		return node, err
-	}
-	return node, podgrace.DeployEnforcer(ctx, s.Cluster, change)
+	return node, node.Write(ctx, kubeconfig, config, 0o600)
 }
 
 // enforcerKubeconfig is for the service account's own token, which names the node.
@@ -150,7 +160,7 @@ func (g *ground) ready(t *testing.T) *corev1.Pod {
 		}
 		for i := range pods.Items {
 			for _, c := range pods.Items[i].Status.Conditions {
-				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods.Items[i].DeletionTimestamp == nil {
+				if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && pods.Items[i].DeletionTimestamp == nil && pods.Items[i].Spec.NodeName == g.NodeName {
 					p = &pods.Items[i]
 					return true, nil
 				}

@@ -3,6 +3,7 @@
 //	hog eat [-ignore-sigterm] MIB MIB_PER_SECOND
 //	hog fill MIB MIB_PER_SECOND DIR
 //	hog files NUMBER NUMBER_PER_SECOND DIR
+//	hog threads NUMBER NUMBER_PER_SECOND
 //	hog touch FILE
 package main
 
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,7 +29,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("want eat, fill, files or touch, and arguments")
+		return errors.New("want eat, fill, files, threads or touch, and arguments")
 	}
 	switch command, rest := args[0], args[1:]; command {
 	case "eat":
@@ -36,6 +38,8 @@ func run(args []string) error {
 		return inDir(rest, fill)
 	case "files":
 		return inDir(rest, files)
+	case "threads":
+		return threads(rest)
 	case "touch":
 		return os.WriteFile(rest[0], []byte(now()+"\n"), 0o644)
 	default:
@@ -138,6 +142,20 @@ func files(args []string, dir string) error {
 			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(made)), nil, 0o644); err != nil {
 				return err
 			}
+		}
+		return nil
+	})
+}
+
+// threads starts threads that do nothing, each of which takes an id as a process does.
+func threads(args []string) error {
+	made, due := 0, 0.0
+	return grow(args, false, "threads", func(step float64) error {
+		for due += step; float64(made)+0.5 < due; made++ {
+			go func() {
+				runtime.LockOSThread()
+				select {}
+			}()
 		}
 		return nil
 	})

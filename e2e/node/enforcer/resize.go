@@ -1,0 +1,193 @@
+package enforcer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
+)
+
+// ask asks for a resize in place.
+func (g *Ground) ask(t *testing.T, p *corev1.Pod, requests, limits string) {
+	t.Helper()
+	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+		t.Fatal(err)
+	}
+	before := p.DeepCopy()
+	p.Spec.Containers[0].Resources = g.resources(requests, limits)
+	if err := g.Client.SubResource("resize").Patch(t.Context(), p, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes returns when the kubelet has put the resize off for this reason, or with none when it is done.
+func (g *Ground) becomes(t *testing.T, p *corev1.Pod, reason string) {
+	t.Helper()
+	g.Eventually(t, "the resize of pod "+p.Name+" "+reason, func(ctx context.Context) (bool, error) {
+		if err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return false, err
+		}
+		var is []string
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress {
+				is = append(is, string(c.Type)+" "+c.Reason)
+			}
+		}
+		s, asked := p.Status.ContainerStatuses[0], p.Spec.Containers[0].Resources
+		done := equality.Semantic.DeepEqual(s.AllocatedResources, asked.Requests) && s.Resources != nil && equality.Semantic.DeepEqual(s.Resources.Limits, asked.Limits)
+		if reason == "" {
+			return len(is) == 0 && done && p.Status.ObservedGeneration == p.Generation, fmt.Errorf("%s, %+v", is, s.Resources)
+		}
+		return slices.Equal(is, []string{string(corev1.PodResizePending) + " " + reason}) && !done, fmt.Errorf("%s, %+v", is, s.Resources)
+	})
+}
+
+// files are what a pod's cgroup and its container's hold, past the enforcer.
+func (g *Ground) files(t *testing.T, pod string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, c := range g.Plan(t).Cgroups {
+		if c.Pod != pod {
+			continue
+		}
+		for file := range c.Files {
+			all[c.Container+" "+file] = g.Get(t, c.Path, file)
+		}
+	}
+	return all
+}
+
+// Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
+// plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write. Of one that is infeasible all is restored as ever.
+func resize(t *testing.T, g *Ground) {
+	ns := g.Workspace(t)
+	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
+	e := g.Enforcer(t)
+	p := g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)
+	g.Running(t, p)
+	name := ns + "/p"
+	g.NoDrift(t)
+	at := group(t, g.Plan(t), name)
+	// A resize leaves the oom_score_adj of what runs as it is: that is Repair's to follow.
+	others := func() float64 {
+		n := 0.0
+		for series, of := range e.Series(t, "podgrace_node_writes_total{") {
+			if ownerOf(series) != "nobody" && !strings.Contains(series, "oom_score_adj") {
+				n += of
+			}
+		}
+		return n
+	}
+	before := others()
+	unfought := func(what string) {
+		t.Helper()
+		g.rounds(t, e, 3)
+		g.NoDrift(t)
+		if n := others() - before; n != 0 {
+			t.Errorf("%s: it wrote %v files of others", what, n)
+		}
+	}
+
+	made := g.files(t, name)
+	g.ask(t, p, "200m/96Mi", "600m/320Mi")
+	g.becomes(t, p, "")
+	unfought("a resize")
+	larger := g.files(t, name)
+	changed := 0
+	for file, was := range made {
+		if larger[file] != was {
+			changed++
+		}
+	}
+	if changed < 5 || larger[" "+g.Shares] == made[" "+g.Shares] {
+		t.Errorf("the resize changed %d files: %v, then %v", changed, made, larger)
+	}
+
+	t.Run("Infeasible", func(t *testing.T) {
+		var node corev1.Node
+		if err := g.Client.Get(t.Context(), client.ObjectKey{Name: g.NodeName}, &node); err != nil {
+			t.Fatal(err)
+		}
+		cpus := node.Status.Allocatable.Cpu().Value()
+		g.ask(t, p, fmt.Sprintf("%d/96Mi", cpus+1), fmt.Sprintf("%d/320Mi", cpus+1))
+		g.becomes(t, p, corev1.PodReasonInfeasible)
+		unfought("an infeasible resize")
+		g.waits(t, name, corev1.PodReasonInfeasible)
+		g.Put(t, at.Path, g.Shares, "777")
+		g.Eventually(t, "the repair", func(context.Context) (bool, error) { return g.Get(t, at.Path, g.Shares) == larger[" "+g.Shares], nil })
+		g.ask(t, p, "200m/96Mi", "600m/320Mi")
+		g.becomes(t, p, "")
+		g.rounds(t, e, 1) // its writes are counted
+		before = others()
+	})
+	t.Run("Deferred", func(t *testing.T) {
+		blocker := g.Pod(ns, "blocker", cluster.PauseImage, g.free(t, 100)+"/8Mi", "", nil)
+		g.Running(t, blocker)
+		g.ask(t, p, "350m/96Mi", "600m/320Mi")
+		g.becomes(t, p, corev1.PodReasonDeferred)
+		unfought("a deferred resize")
+		g.waits(t, name, corev1.PodReasonDeferred)
+		g.Put(t, at.Path, g.Shares, "777")
+		g.rounds(t, e, 4)
+		if got := g.Get(t, at.Path, g.Shares); got != "777" {
+			t.Errorf("%s of the pod became %s while its resize was deferred", g.Shares, got)
+		}
+		if drift := group(t, g.Plan(t), name).Drift[g.Shares]; drift != "777" {
+			t.Errorf("the plan shows drift %q", drift)
+		}
+		if err := g.Client.Delete(t.Context(), blocker, client.GracePeriodSeconds(1)); err != nil {
+			t.Fatal(err)
+		}
+		g.becomes(t, p, "")
+		unfought("a deferred resize that was accepted")
+		if got := g.Get(t, at.Path, g.Shares); got == "777" || got == larger[" "+g.Shares] {
+			t.Errorf("%s of the pod is %s after the resize", g.Shares, got)
+		}
+	})
+	g.Lives(t, p)
+}
+
+// waits fails where the plan does not say that a pod's resize is pending.
+func (g *Ground) waits(t *testing.T, pod, reason string) {
+	t.Helper()
+	plan := g.Plan(t)
+	for _, n := range plan.Notes {
+		if n.Pod == pod && strings.Contains(n.Message, "resize is pending ("+reason+")") {
+			return
+		}
+	}
+	t.Errorf("the plan does not say that the resize of %s is pending (%s): %+v", pod, reason, []report.Note(plan.Notes))
+}
+
+// free is the node's CPU that no pod has requested, but for so many milli-CPUs.
+func (g *Ground) free(t *testing.T, less int64) string {
+	t.Helper()
+	var node corev1.Node
+	var pods corev1.PodList
+	if err := g.Client.Get(t.Context(), client.ObjectKey{Name: g.NodeName}, &node); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Client.List(t.Context(), &pods); err != nil {
+		t.Fatal(err)
+	}
+	left := node.Status.Allocatable.Cpu().MilliValue() - less
+	for _, p := range pods.Items {
+		if p.Spec.NodeName != g.NodeName || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, c := range p.Spec.Containers {
+			left -= c.Resources.Requests.Cpu().MilliValue()
+		}
+	}
+	return resource.NewMilliQuantity(left, resource.DecimalSI).String()
+}
