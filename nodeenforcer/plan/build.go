@@ -28,7 +28,7 @@ type value struct {
 var (
 	kubepodsRules  = []func(*builder) []value{kubepodsFiles, (*builder).unboundedHuge, kubepodsProtection}
 	qosRules       = []func(*builder, corev1.PodQOSClass) []value{qosCPU, qosMemory, qosHuge, qosProtection}
-	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podIO}
+	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podThrottle, podIO}
 	containerRules = []func(*builder, *member, *container) []value{
 		containerCPU, containerQuota, containerMemory, containerProtection, containerThrottle, containerOOMGroup, containerCPUs,
 	}
