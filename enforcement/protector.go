@@ -1,5 +1,7 @@
 package enforcement
 
+import "github.com/podgrace/podgrace/api/v1alpha1"
+
 // ConditionMemoryProtection of a Node is True where what policies ask of memory.protection is done there. Its reason is a MemoryProtector, which is how the
 // webhook and the offline commands know. The node enforcer alone writes it; a Node whose enforcer is older has none.
 const ConditionMemoryProtection = "PodgraceMemoryProtection"
@@ -18,6 +20,9 @@ const (
 	// ProtectorV1: cgroup v1 has no such files.
 	ProtectorV1 MemoryProtector = "CgroupV1"
 )
+
+// MemoryProtectors are all of them.
+var MemoryProtectors = []MemoryProtector{ProtectorPodgrace, ProtectorKubelet, ProtectorReset, ProtectorV1}
 
 // Why says why nothing is done for memory.protection; empty: it is, or it is not known.
 func (p MemoryProtector) Why() string {
@@ -44,5 +49,17 @@ func (p MemoryProtector) Remedy() string {
 		return "use cgroup v2"
 	default:
 		return ""
+	}
+}
+
+// over takes away from an outcome what the node's files of memory do not allow.
+func (p MemoryProtector) over(o *Outcome) {
+	why := p.Why()
+	switch {
+	case why == "" || o.Got == "":
+	case o.Field == "memory.protection" && (p == ProtectorKubelet || o.Got != string(v1alpha1.MemoryProtectionNone)):
+		o.Got, o.Why = "", why
+	case o.Field == "memory.throttlePercent" && p == ProtectorV1:
+		o.Got, o.Why = "", "cgroup v1 throttles no memory"
 	}
 }

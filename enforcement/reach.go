@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
@@ -19,6 +21,8 @@ type Alike struct {
 	Policy *v1alpha1.NodePolicy
 	// Enforcer: a node enforcer runs there, or did.
 	Enforcer bool
+	// Memory says who protects memory there.
+	Memory MemoryProtector
 	// Nodes is how many they are.
 	Nodes int
 }
@@ -86,6 +90,7 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 	var lacking []string
 	none = true
 	for _, o := range Under(e, &a.Policy.Spec) {
+		a.Memory.over(&o)
 		none = none && o.Got == ""
 		switch {
 		case o.Why == "":
@@ -133,13 +138,29 @@ type Node struct {
 	Labels map[string]string
 	// Enforcer: it has ConditionEnforced.
 	Enforcer bool
+	// Memory is the reason of ConditionMemoryProtection.
+	Memory MemoryProtector
+}
+
+// NodeOf reads a Node object.
+func NodeOf(n *corev1.Node) Node {
+	node := Node{Labels: n.Labels}
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case ConditionEnforced:
+			node.Enforcer = true
+		case ConditionMemoryProtection:
+			node.Memory = MemoryProtector(c.Reason)
+		}
+	}
+	return node
 }
 
 // Group puts a cluster's nodes together that are alike.
 func Group(cluster []Node, policies NodePolicies) []Alike {
 	counts := map[Alike]int{}
 	for _, n := range cluster {
-		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer}]++
+		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer, Memory: n.Memory}]++
 	}
 	all := make([]Alike, 0, len(counts))
 	for a, n := range counts {

@@ -221,4 +221,7 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 	if r.Full && err == nil {
 		a.Status.SetEnforced(status.Unenforced(r))
 	}
+	if state.Config != nil && !state.Guessed && r.Tree != nil { // else it is only assumed what the kubelet writes
+		a.Status.SetMemoryProtector(r.Tree.MemoryProtector)
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -59,6 +61,34 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	agent.reportError(errors.New("no such thing"))
 	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
+	}
+}
+
+// Who protects memory is told as far as the kubelet's configuration is known.
+func TestAgentTellsWhoProtectsMemory(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi")).make(statetest.AsPlanned)
+	source := statetest.NewSource()
+	agent, _ := newAgent(b, source)
+	agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+	resets := &kubeletconfigv1beta1.KubeletConfiguration{FeatureGates: map[string]bool{"MemoryQoS": true}}
+	for _, step := range []struct {
+		config  *kubeletconfigv1beta1.KubeletConfiguration
+		guessed bool
+		want    enforcement.MemoryProtector
+	}{
+		{nil, true, ""},
+		{resets, false, enforcement.ProtectorReset},
+		{nil, true, enforcement.ProtectorReset},
+		{&kubeletconfigv1beta1.KubeletConfiguration{}, false, enforcement.ProtectorPodgrace},
+	} {
+		source.Say(func(s *state.State) {
+			b.Live(v1alpha1.NodeModeTune)(s)
+			s.Config, s.Guessed = step.config, step.guessed
+		})
+		agent.round(t.Context(), true)
+		if got := agent.Status.Status().MemoryProtector; got != step.want {
+			t.Errorf("with %v the Node is to say %q, want %q", step.config, got, step.want)
+		}
 	}
 }
 

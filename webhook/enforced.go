@@ -19,14 +19,21 @@ const enforcedEvery = 30 * time.Second
 
 // enforced are those conditions of a Node that Podgrace reads, for the cache.
 func enforced(n *corev1.Node) []corev1.NodeCondition {
-	if slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == enforcement.ConditionEnforced }) {
-		return onlyEnforced
+	node := enforcement.NodeOf(n)
+	if !node.Enforcer {
+		return nil
 	}
-	return nil
+	return keptConditions[slices.Index(enforcement.MemoryProtectors, node.Memory)+1]
 }
 
-// onlyEnforced is shared by all nodes of the cache.
-var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.ConditionEnforced}}
+// keptConditions are shared by all nodes of the cache: those of an enforcer that does not say who protects memory, then by who does.
+var keptConditions = func() [][]corev1.NodeCondition {
+	kept := [][]corev1.NodeCondition{{{Type: enforcement.ConditionEnforced}}}
+	for _, p := range enforcement.MemoryProtectors {
+		kept = append(kept, []corev1.NodeCondition{{Type: enforcement.ConditionEnforced}, {Type: enforcement.ConditionMemoryProtection, Reason: string(p)}})
+	}
+	return kept
+}()
 
 // asksNodes says whether a policy has a node section.
 func asksNodes(p v1alpha1.PodPolicy) bool { return p.Spec.Node != nil }
@@ -48,7 +55,7 @@ func (s *PolicyStatus) cluster(ctx context.Context) ([]enforcement.Alike, error)
 	ready, _ := enforcement.Compile(pointers) // one that can't be read selects nothing, and who applied it was told
 	all := make([]enforcement.Node, len(nodes.Items))
 	for i := range nodes.Items {
-		all[i] = enforcement.Node{Labels: nodes.Items[i].Labels, Enforcer: enforced(&nodes.Items[i]) != nil}
+		all[i] = enforcement.NodeOf(&nodes.Items[i])
 	}
 	return enforcement.Group(all, ready), nil
 }

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
@@ -54,6 +55,8 @@ type Tree struct {
 	Groups []Group
 	// Processes of containers (not of sandboxes), in the order of their groups.
 	Processes []Process
+	// MemoryProtector says who protects memory here.
+	MemoryProtector enforcement.MemoryProtector
 	// Notes are for the reader: an annotation that could not be parsed, a value that was bounded, and of which pod.
 	Notes []Note
 }

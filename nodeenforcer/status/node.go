@@ -30,6 +30,8 @@ const (
 	ConditionPressure corev1.NodeConditionType = "PodgracePressure"
 	// ConditionEnforced is True while every file that the mode covers holds what was planned.
 	ConditionEnforced corev1.NodeConditionType = enforcement.ConditionEnforced
+	// ConditionMemoryProtection is True where what policies ask of memory.protection is done.
+	ConditionMemoryProtection corev1.NodeConditionType = enforcement.ConditionMemoryProtection
 )
 
 // NodeStatus is what the enforcer reports in the Node object.
@@ -42,6 +44,8 @@ type NodeStatus struct {
 	Message string
 	// Unenforced is why a file does not hold its planned value; empty: all do.
 	Unenforced string
+	// MemoryProtector says who protects memory; empty: it is not known, and the Node keeps the condition that it has.
+	MemoryProtector enforcement.MemoryProtector
 }
 
 // apply updates a Node object, and says whether its spec and its status changed.
@@ -56,6 +60,10 @@ func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) 
 	}
 	if !s.EnforcedUnknown {
 		setCondition(node, condition(ConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, "every file that the mode covers holds what was planned"), now)
+	}
+	if p := s.MemoryProtector; p != "" {
+		setCondition(node, condition(ConditionMemoryProtection, p == enforcement.ProtectorPodgrace, string(p), string(p),
+			"nothing is done for memory.protection: "+p.Why()+"; to have it, "+p.Remedy(), "memory is protected as policies ask, within their bounds"), now)
 	}
 	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
 }
@@ -175,6 +183,11 @@ func NewNodeUpdater(writer *Writer, clock clock.WithTicker, log logr.Logger) *No
 // SetEnforced sets why a file does not hold its planned value; empty: all do.
 func (k *NodeUpdater) SetEnforced(unless string) {
 	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
+}
+
+// SetMemoryProtector sets who protects memory on the node; empty: it is not known.
+func (k *NodeUpdater) SetMemoryProtector(p enforcement.MemoryProtector) {
+	k.set(func(s *NodeStatus) { s.MemoryProtector = p })
 }
 
 // SetPressure sets the resources under pressure, sorted; empty: no pressure.

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // nodesOf are the Nodes of a client.
@@ -95,6 +98,26 @@ func TestNodeStatus(t *testing.T) {
 		}
 		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[ConditionEnforced] != step.enforced {
 			t.Errorf("%s: conditions %v", step.what, got)
+		}
+	}
+}
+
+func TestMemoryProtection(t *testing.T) {
+	for p, want := range map[enforcement.MemoryProtector]string{
+		"":                            "",
+		enforcement.ProtectorPodgrace: "True Podgrace: memory is protected as policies ask, within their bounds",
+		enforcement.ProtectorReset:    "False KubeletResets: nothing is done for memory.protection: the kubelet writes 0 each minute (MemoryQoS without a reservation, before 1.37); to have it, set memoryReservationPolicy TieredReservation or the feature gate MemoryQoS off, or use kubelet 1.37",
+		enforcement.ProtectorKubelet:  "False KubeletReserves: nothing is done for memory.protection: the kubelet protects memory itself, by QoS class (MemoryQoS, memoryReservationPolicy TieredReservation); to have it, set memoryReservationPolicy None (from 1.37) or the feature gate MemoryQoS off",
+		enforcement.ProtectorV1:       "False CgroupV1: nothing is done for memory.protection: cgroup v1 protects no memory; to have it, use cgroup v2",
+	} {
+		var node corev1.Node
+		NodeStatus{MemoryProtector: p, EnforcedUnknown: true, PressureUnknown: true}.apply(&node, statetest.LongAgo)
+		got := ""
+		for _, c := range node.Status.Conditions {
+			got += fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		}
+		if got != want {
+			t.Errorf("%q: got %s", p, got)
 		}
 	}
 }
