@@ -40,6 +40,12 @@ func Conformance(t *testing.T, fresh func(t *testing.T) *Harness) {
 		t.Run("Kill", suite.kill)
 		t.Run("KillForking", suite.killForking)
 	}
+	if h.Stopped == nil {
+		t.Run("CanNotFreeze", suite.canNotFreeze)
+	} else if h.Processes != nil {
+		t.Run("Freeze", suite.freeze)
+		t.Run("FreezeForking", suite.freezeForking)
+	}
 }
 
 type suite struct{ *Harness }
@@ -212,7 +218,7 @@ func (s *suite) operations(t *testing.T) map[string]func(at string) error {
 		files = append(files, cgroup.File{Name: sample.File, Value: []string{sample.One, sample.Two}[i%2]})
 		names = append(names, sample.File)
 	}
-	return map[string]func(at string) error{
+	all := map[string]func(at string) error{
 		"Read":      func(at string) error { _, err := s.Tree.Read(at, names...); return err },
 		"ReadNone":  func(at string) error { _, err := s.Tree.Read(at); return err },
 		"Write":     func(at string) error { _, err := s.Tree.Write(t.Context(), at, files); return err },
@@ -221,6 +227,11 @@ func (s *suite) operations(t *testing.T) map[string]func(at string) error {
 		"Processes": func(at string) error { _, err := s.Tree.Processes(at); return err },
 		"Kill":      func(at string) error { return s.Tree.Kill(t.Context(), at) },
 	}
+	if s.Stopped != nil {
+		all["Freeze"] = func(at string) error { return s.Tree.Freeze(t.Context(), at) }
+		all["Thaw"] = func(at string) error { return s.Tree.Thaw(t.Context(), at) }
+	}
+	return all
 }
 
 func (s *suite) goneIsNotIdle(t *testing.T) {
@@ -302,6 +313,9 @@ func (s *suite) escapes(t *testing.T) {
 	}
 	if err := s.Tree.Kill(t.Context(), "/"); err == nil {
 		t.Error("the root was killed")
+	}
+	if err := s.Tree.Freeze(t.Context(), "/"); err == nil {
+		t.Error("the root was frozen")
 	}
 }
 

@@ -28,6 +28,8 @@ type Harness struct {
 	Link func(t testing.TB, path, target string)
 	// Processes is nil where there are none, as in a tree of ordinary files.
 	Processes *Processes
+	// Stopped tells whether a process that was started in a cgroup is stopped there; nil where nothing can be frozen.
+	Stopped func(t testing.TB, path string, pid int) bool
 	// Partial says that a cgroup can be there by half: v1 removes it hierarchy by hierarchy, and systemd makes it before it gives it
 	// its controllers.
 	Partial bool
