@@ -29,6 +29,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) *Harness) {
 		{"GoneIsNotIdle", suite.goneIsNotIdle},
 		{"Escapes", suite.escapes},
 		{"Removal", suite.removal},
+		{"Stat", suite.stat},
 	} {
 		t.Run(part.name, part.test)
 	}
@@ -225,6 +226,7 @@ func (s *suite) operations(t *testing.T) map[string]func(at string) error {
 		"WriteNone": func(at string) error { _, err := s.Tree.Write(t.Context(), at, nil); return err },
 		"Children":  func(at string) error { _, err := s.Tree.Children(at); return err },
 		"Processes": func(at string) error { _, err := s.Tree.Processes(at); return err },
+		"Stat":      func(at string) error { _, err := s.Tree.Stat(at); return err },
 		"Kill":      func(at string) error { return s.Tree.Kill(t.Context(), at) },
 	}
 	if s.Stopped != nil {

@@ -233,6 +233,26 @@ func (f *Fake) Kill(ctx context.Context, at string) error {
 	return f.step(f, at)
 }
 
+// Stat implements cgroup.Tree, by the files that cgroup.ReadMemory, ReadPIDs and ReadPressure read.
+func (f *Fake) Stat(at string) (s cgroup.Statistics, err error) {
+	if _, err := f.Read(at); err != nil {
+		return s, err
+	}
+	if memory, err := cgroup.ReadMemory(f, at); err == nil {
+		s.Memory = &cgroup.MemoryStatistics{Memory: memory}
+	}
+	if pids, err := cgroup.ReadPIDs(f, at); err == nil {
+		s.PIDs = &cgroup.PIDStatistics{Current: pids, Limit: cgroup.Unlimited}
+	}
+	for resource, into := range map[string]**cgroup.Pressure{"cpu": &s.CPUPressure, "memory": &s.MemoryPressure, "io": &s.IOPressure} {
+		if p, err := cgroup.ReadPressure(f, at, resource); err == nil {
+			*into = &p
+		}
+	}
+	_, err = f.Read(at) // it may have vanished meanwhile
+	return s, err
+}
+
 // Freeze implements cgroup.Tree. Refuse of cgroup.freeze makes it fail.
 func (f *Fake) Freeze(ctx context.Context, at string) error { return f.setFrozen(ctx, at, "1") }
 

@@ -92,6 +92,19 @@ func Benchmark(b *testing.B, h *Harness) {
 			}
 		})
 	}
+	for name, read := range map[string]func() error{ // what a decision reads, and all statistics
+		"ReadMemory": func() error { _, err := cgroup.ReadMemory(h.Tree, at); return err },
+		"Stat":       func() error { _, err := h.Tree.Stat(at); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 	b.Run("Processes", func(b *testing.B) {
 		perFile(b, func(int) error { _, err := h.Tree.Processes(at); return err })
 	})
