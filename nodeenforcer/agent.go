@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -121,12 +123,34 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 		a.reportError(err)
 	}
 	a.report(state, r, err)
+	if r.Full {
+		a.Metrics.ObserveStatistics(countClasses(enforcer.Cgroups, r.Tree))
+	}
 	a.saving.Offer(state, r.Changed)
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = true
 	return r
+}
+
+// countClasses are the kernel's statistics of all pods and of the QoS classes. Those that can't be read are left out: the round told why.
+func countClasses(tree cgroup.Counter, planned *plan.Tree) map[string]cgroup.Statistics {
+	counted := map[string]cgroup.Statistics{}
+	for _, g := range planned.Groups {
+		label := string(plan.LevelKubepods)
+		switch g.Level {
+		case plan.LevelKubepods:
+		case plan.LevelQOS:
+			label = strings.ToLower(string(g.QOS))
+		default:
+			continue
+		}
+		if s, err := tree.Stat(g.Path); err == nil {
+			counted[label] = s
+		}
+	}
+	return counted
 }
 
 // reportError logs an error when it differs from the last round's, and reports it in the Node's condition.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -61,6 +62,32 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	agent.reportError(errors.New("no such thing"))
 	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
+	}
+}
+
+// What the kernel counts of all pods and of the QoS classes is in the metrics, and of no pod.
+func TestAgentTellsWhatIsCounted(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi")).make(statetest.AsPlanned)
+	b.Cgroups.SetUsage("/kubepods", 3000, 1000, 9)
+	b.Cgroups.SetUsage("/kubepods/burstable", 2000, 500, 7)
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeTune))
+	agent, _ := newAgent(b, source)
+	registry := prometheus.NewRegistry()
+	agent.Metrics = status.NewMetrics(registry)
+	agent.round(t.Context(), true)
+	var got []string
+	for _, line := range statetest.Gathered(t, registry) {
+		if strings.HasPrefix(line, "podgrace_node_processes ") || strings.HasPrefix(line, "podgrace_node_memory_working_set") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		`podgrace_node_memory_working_set_bytes cgroup="burstable" 1500`, `podgrace_node_memory_working_set_bytes cgroup="kubepods" 2000`,
+		`podgrace_node_processes cgroup="burstable" 7`, `podgrace_node_processes cgroup="kubepods" 9`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
