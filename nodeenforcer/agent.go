@@ -53,6 +53,7 @@ type Agent struct {
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
 	lastErr  string               // of the last round
+	unusable map[plan.Note]bool   // as last logged
 	saving   state.Saving
 }
 
@@ -132,6 +133,22 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	defer a.mu.Unlock()
 	a.ready = true
 	return r
+}
+
+// reportUnusable logs what cannot be used when it is new, and reports it in the Node's condition.
+func (a *Agent) reportUnusable(r repair.Round) {
+	now := map[plan.Note]bool{}
+	for _, n := range r.Tree.Unusable() {
+		if now[n] = true; !a.unusable[n] {
+			pod := ""
+			if n.Pod.Name != "" {
+				pod = n.Pod.String()
+			}
+			a.Log.Info("cannot use what was given", "pod", pod, "reason", n.Message)
+		}
+	}
+	a.unusable = now
+	a.Status.SetUnusable(status.Unusable(r.Tree))
 }
 
 // countClasses are the kernel's statistics of all pods and of the QoS classes. Those that can't be read are left out: the round told why.
@@ -244,6 +261,9 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 	}
 	if r.Full && err == nil {
 		a.Status.SetEnforced(status.Unenforced(r))
+	}
+	if r.Tree != nil {
+		a.reportUnusable(r)
 	}
 	if state.Config != nil && !state.Guessed && r.Tree != nil { // else it is only assumed what the kubelet writes
 		a.Status.SetMemoryProtector(r.Tree.MemoryProtector)

@@ -66,6 +66,7 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 	for _, n := range notes {
 		b.noteNode("%s", n)
 	}
+	b.noteContradictions()
 	if b.rooted() {
 		b.members = b.active(pods)
 		b.protect()
@@ -96,11 +97,11 @@ func withDefaults(n Node) Node {
 // rooted says whether the kubelet has a tree, and where.
 func (b *builder) rooted() bool {
 	if k := b.node.Kubelet; k != nil && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
-		b.noteNode("nothing is planned: cgroupsPerQOS is off, and then the kubelet has no tree")
+		b.unusableNode("nothing is planned: cgroupsPerQOS is off, and then the kubelet has no tree")
 		return false
 	}
 	if _, err := b.set.root.path(b.node.Driver); err != nil {
-		b.noteNode("nothing is planned: the kubelet's cgroupRoot: %v", err)
+		b.unusableNode("nothing is planned: the kubelet's cgroupRoot: %v", err)
 		return false
 	}
 	return true

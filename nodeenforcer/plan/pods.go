@@ -81,7 +81,7 @@ func (b *builder) active(pods []*corev1.Pod) []*member {
 		if m.uid == "" || believe(claims[m.uid]) == m {
 			return false
 		}
-		b.note(m, "it is left out: another pod has or claims its UID %q", m.uid)
+		b.unusable(m, "it is left out: another pod has or claims its UID %q", m.uid)
 		return true
 	})
 }
@@ -109,7 +109,7 @@ func (b *builder) newMember(raw *corev1.Pod) *member {
 	m.specRequestsAlways = resourcehelper.PodRequests(raw, resourcehelper.PodResourcesOptions{})
 	m.setLimits(options)
 	if name, err := b.set.root.pod(m.class, m.uid); err != nil {
-		b.note(m, "it has no plan of its own: %v", err)
+		b.unusable(m, "it has no plan of its own: %v", err)
 	} else {
 		// The root's own names were tried before.
 		m.path, _ = name.path(b.node.Driver)
@@ -147,7 +147,7 @@ func (b *builder) readContract(m *member) {
 	contract, err := enforcement.Parse(text)
 	switch {
 	case err != nil:
-		b.note(m, "its contract is ignored: %v", err)
+		b.unusable(m, "its contract is ignored: %v", err)
 	case b.managed:
 		m.contract = contract
 	}
@@ -171,11 +171,11 @@ func (b *builder) running(m *member) []*container {
 		}
 		name, err := containerName(b.node.Driver, s.ContainerID)
 		if err != nil {
-			b.note(m, "container %s has no plan: %v", c.Name, err)
+			b.unusable(m, "container %s has no plan: %v", c.Name, err)
 			return
 		}
 		if slices.ContainsFunc(found, func(o *container) bool { return o.name == name }) {
-			b.note(m, "container %s has no plan: another has its id", c.Name)
+			b.unusable(m, "container %s has no plan: another has its id", c.Name)
 			return
 		}
 		found = append(found, &container{spec: c, name: name, ephemeral: ephemeral, podLimits: podLimits})
@@ -196,6 +196,15 @@ func (b *builder) running(m *member) []*container {
 // note is for the reader of the plan.
 func (b *builder) note(m *member, format string, args ...any) {
 	b.notes = append(b.notes, Note{Pod: m.name(), Message: fmt.Sprintf(format, args...)})
+}
+
+// unusable is a note about what can't be used.
+func (b *builder) unusable(m *member, format string, args ...any) {
+	b.notes = append(b.notes, Note{Pod: m.name(), Message: fmt.Sprintf(format, args...), Unusable: true})
+}
+
+func (b *builder) unusableNode(format string, args ...any) {
+	b.notes = append(b.notes, Note{Message: fmt.Sprintf(format, args...), Unusable: true})
 }
 
 func (b *builder) noteNode(format string, args ...any) {

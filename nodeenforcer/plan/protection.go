@@ -65,7 +65,10 @@ func (b *builder) protect() {
 func (b *builder) noteForeignProtection() {
 	p := b.set.protector
 	if p == enforcement.ProtectorV1 {
-		return // which files there are is the node's matter, and the page's of all files
+		if m := b.policy.Memory; m != nil && (m.Protection == v1alpha1.NodeMemoryProtectionTiered || m.ThrottlePercent != nil) {
+			b.noteNode("memory of the NodePolicy is not planned: cgroup v1 neither protects memory nor throttles it")
+		}
+		return // what pods ask for is for all nodes
 	}
 	because := fmt.Sprintf("is not planned: %s; to have it, %s", p.Why(), p.Remedy())
 	if m := b.policy.Memory; m != nil && m.Protection == v1alpha1.NodeMemoryProtectionTiered && p != enforcement.ProtectorKubelet {

@@ -121,6 +121,27 @@ type Process struct {
 type Note struct {
 	Pod     types.NamespacedName
 	Message string
+	// Unusable: what somebody gave can't be used at all, as opposed to what is bounded or has no effect.
+	Unusable bool
+}
+
+// Unusable are the notes of what can't be used, those about the node first.
+func (t *Tree) Unusable() []Note {
+	var all []Note
+	for _, n := range t.Notes {
+		if n.Unusable {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// String names the pod.
+func (n Note) String() string {
+	if n.Pod.Name == "" {
+		return n.Message
+	}
+	return "pod " + n.Pod.String() + ": " + n.Message
 }
 
 // Count is the number of groups at a level.

@@ -255,10 +255,6 @@ func (t *table) findings() {
 		fmt.Fprintln(t.out, "\nNotes:")
 	}
 	for _, n := range t.in.Tree.Notes {
-		about := ""
-		if n.Pod.Name != "" {
-			about = "pod " + n.Pod.String() + ": "
-		}
-		fmt.Fprintf(t.out, "  %s%s\n", about, n.Message)
+		fmt.Fprintf(t.out, "  %s\n", n)
 	}
 }

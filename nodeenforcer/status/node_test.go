@@ -102,6 +102,30 @@ func TestNodeStatus(t *testing.T) {
 	}
 }
 
+// What can't be used is told beside what holds, and where nothing can be planned it does not hold.
+func TestUnusable(t *testing.T) {
+	bad := func(pod string) plan.Note {
+		return plan.Note{Pod: types.NamespacedName{Namespace: "shop", Name: pod}, Message: "its contract is ignored", Unusable: true}
+	}
+	nothing := plan.Note{Message: "nothing is planned: the kubelet's cgroupRoot", Unusable: true}
+	group := []plan.Group{{Path: "/kubepods"}}
+	for name, tc := range map[string]struct {
+		tree plan.Tree
+		want string
+	}{
+		"nothing":        {plan.Tree{Groups: group, Notes: []plan.Note{{Message: "bounded"}}}, "True every file that the mode covers holds what was planned"},
+		"one":            {plan.Tree{Groups: group, Notes: []plan.Note{bad("a")}}, "True every file that the mode covers holds what was planned; not used: pod shop/a: its contract is ignored"},
+		"three":          {plan.Tree{Groups: group, Notes: []plan.Note{bad("a"), bad("b"), bad("c")}}, "True every file that the mode covers holds what was planned; not used: pod shop/a: its contract is ignored (and 2 more)"},
+		"no plan at all": {plan.Tree{Notes: []plan.Note{nothing}}, "False nothing is planned: the kubelet's cgroupRoot"},
+	} {
+		var node corev1.Node
+		NodeStatus{PressureUnknown: true, Unenforced: Unenforced(repair.Round{Tree: &tc.tree}), Unusable: Unusable(&tc.tree)}.apply(&node, statetest.LongAgo)
+		if c := node.Status.Conditions[0]; string(c.Status)+" "+c.Message != tc.want {
+			t.Errorf("%s: got %s %s", name, c.Status, c.Message)
+		}
+	}
+}
+
 func TestMemoryProtection(t *testing.T) {
 	for p, want := range map[enforcement.MemoryProtector]string{
 		"":                            "",
