@@ -202,6 +202,10 @@ func TestReach(t *testing.T) {
 	nodes := func(n int, labels map[string]string, enforcer bool) []enforcement.Node {
 		return slices.Repeat([]enforcement.Node{{Labels: labels, Enforcer: enforcer}}, n)
 	}
+	protectedBy := func(p enforcement.MemoryProtector) []enforcement.Node {
+		return []enforcement.Node{{Enforcer: true, Memory: p}}
+	}
+	const memory = `{"memory":{"protection":"Low","throttlePercent":90}}`
 	tunes, observes := policy("workers", 0), policy("default", 0, mode(v1alpha1.NodeModeObserve), noEviction)
 	light := policy("gpu", 1, of("gpu"), bounds(v1alpha1.EnforcementBounds{MaxCPUWeight: new(int32(200))}))
 	for name, tt := range map[string]struct {
@@ -218,6 +222,15 @@ func TestReach(t *testing.T) {
 		"observed":       {everything, nodes(1, other, true), []*v1alpha1.NodePolicy{observes}, "the node section has no effect: on the only node NodePolicy default holds: its mode Observe writes nothing"},
 		"bounded":        {`{"cpu":{"weight":500}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds as it is on 0 of 2 nodes: on all 2 nodes NodePolicy gpu holds: cpu.weight 500 is lowered to 200 (bounds.maxCPUWeight)"},
 		"within a bound": {`{"cpu":{"weight":200}}`, nodes(2, gpu, true), []*v1alpha1.NodePolicy{light}, "the node section holds on all 2 nodes"},
+		"memory is ours": {memory, protectedBy(enforcement.ProtectorPodgrace), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
+		"the kubelet's memory": {memory, protectedBy(enforcement.ProtectorKubelet), []*v1alpha1.NodePolicy{tunes},
+			"the node section holds as it is on 0 of 1 nodes: on the only node NodePolicy workers holds: nothing is done for memory.protection (the kubelet protects memory itself, by QoS class (MemoryQoS, memoryReservationPolicy TieredReservation))"},
+		"reset each minute": {`{"memory":{"protection":"Low"}}`, protectedBy(enforcement.ProtectorReset), []*v1alpha1.NodePolicy{tunes},
+			"the node section has no effect: on the only node NodePolicy workers holds: nothing is done for memory.protection (the kubelet writes 0 each minute (MemoryQoS without a reservation, before 1.37))"},
+		"none is asked for, reset": {`{"memory":{"protection":"None"}}`, protectedBy(enforcement.ProtectorReset), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
+		"cgroup v1": {memory, protectedBy(enforcement.ProtectorV1), []*v1alpha1.NodePolicy{tunes},
+			"the node section has no effect: on the only node NodePolicy workers holds: nothing is done for memory.protection (cgroup v1 protects no memory), nothing is done for memory.throttlePercent (cgroup v1 throttles no memory)"},
+		"a reason of a newer enforcer": {memory, protectedBy("Moon"), []*v1alpha1.NodePolicy{tunes}, "the node section holds on the only node"},
 		"of all sorts": {`{"cpu":{"weight":500},"eviction":{"order":1}}`, slices.Concat(nodes(4, other, true), nodes(2, gpu, true), nodes(3, gpu, false)), []*v1alpha1.NodePolicy{observes, light},
 			"the node section holds as it is on 0 of 9 nodes: on 4 of 9 nodes NodePolicy default holds: its mode Observe writes nothing; on 3 of 9 nodes there is no node enforcer; on 2 of 9 nodes NodePolicy gpu holds: cpu.weight 500 is lowered to 200 (bounds.maxCPUWeight)"},
 		"eviction alone": {`{"eviction":{"order":1}}`, nodes(2, other, true), []*v1alpha1.NodePolicy{policy("p", 0, noEviction)}, "the node section has no effect: on all 2 nodes NodePolicy p holds: nothing is done for eviction.order (it has no section eviction, so that the kubelet alone evicts)"},

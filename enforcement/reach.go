@@ -15,17 +15,14 @@ import (
 // Node without it has none.
 const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
 
-// HasEnforcer says whether a node enforcer runs on a Node, or did.
-func HasEnforcer(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == NodeConditionEnforced })
-}
-
 // Alike are nodes of a cluster on which the same comes of what is asked for.
 type Alike struct {
 	// Policy of the nodes; nil: none.
 	Policy *v1alpha1.NodePolicy
 	// Enforcer: a node enforcer runs there, or did.
 	Enforcer bool
+	// Memory says who protects memory there.
+	Memory MemoryProtector
 	// Nodes is how many they are.
 	Nodes int
 }
@@ -93,6 +90,7 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 	var lacking []string
 	none = true
 	for _, o := range Under(e, &a.Policy.Spec) {
+		a.Memory.over(&o)
 		none = none && o.Got == ""
 		switch {
 		case o.Why == "":
@@ -140,13 +138,29 @@ type Node struct {
 	Labels map[string]string
 	// Enforcer: it has NodeConditionEnforced.
 	Enforcer bool
+	// Memory is the reason of NodeConditionMemoryProtection.
+	Memory MemoryProtector
+}
+
+// NodeOf reads a Node object.
+func NodeOf(n *corev1.Node) Node {
+	node := Node{Labels: n.Labels}
+	for _, c := range n.Status.Conditions {
+		switch c.Type {
+		case NodeConditionEnforced:
+			node.Enforcer = true
+		case NodeConditionMemoryProtection:
+			node.Memory = MemoryProtector(c.Reason)
+		}
+	}
+	return node
 }
 
 // Group puts a cluster's nodes together that are alike.
 func Group(cluster []Node, policies NodePolicies) []Alike {
 	counts := map[Alike]int{}
 	for _, n := range cluster {
-		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer}]++
+		counts[Alike{Policy: policies.For(n.Labels), Enforcer: n.Enforcer, Memory: n.Memory}]++
 	}
 	all := make([]Alike, 0, len(counts))
 	for a, n := range counts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -51,6 +53,7 @@ type Agent struct {
 	ready    bool
 	paths    map[types.UID]string // never changed, only replaced
 	lastErr  string               // of the last round
+	unusable map[plan.Note]bool   // as last logged
 	saving   state.Saving
 }
 
@@ -121,12 +124,50 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 		a.reportError(err)
 	}
 	a.report(state, r, err)
+	if r.Full {
+		a.Metrics.ObserveStatistics(countClasses(enforcer.Cgroups, r.Tree))
+	}
 	a.saving.Offer(state, r.Changed)
 	a.saving.Save(a.Source, a.Clock, false, a.Log)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = true
 	return r
+}
+
+// reportUnusable logs what cannot be used when it is new, and reports it in the Node's condition.
+func (a *Agent) reportUnusable(r repair.Round) {
+	now := map[plan.Note]bool{}
+	for _, n := range r.Tree.Unusable() {
+		if now[n] = true; !a.unusable[n] {
+			pod := ""
+			if n.Pod.Name != "" {
+				pod = n.Pod.String()
+			}
+			a.Log.Info("cannot use what was given", "pod", pod, "reason", n.Message)
+		}
+	}
+	a.unusable = now
+	a.Status.SetUnusable(status.Unusable(r.Tree))
+}
+
+// countClasses are the kernel's statistics of all pods and of the QoS classes. Those that can't be read are left out: the round told why.
+func countClasses(tree cgroup.Counter, planned *plan.Tree) map[string]cgroup.Statistics {
+	counted := map[string]cgroup.Statistics{}
+	for _, g := range planned.Groups {
+		label := string(plan.LevelKubepods)
+		switch g.Level {
+		case plan.LevelKubepods:
+		case plan.LevelQOS:
+			label = strings.ToLower(string(g.QOS))
+		default:
+			continue
+		}
+		if s, err := tree.Stat(g.Path); err == nil {
+			counted[label] = s
+		}
+	}
+	return counted
 }
 
 // reportError logs an error when it differs from the last round's, and reports it in the Node's condition.
@@ -220,5 +261,11 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 	}
 	if r.Full && err == nil {
 		a.Status.SetEnforced(status.Unenforced(r))
+	}
+	if r.Tree != nil {
+		a.reportUnusable(r)
+	}
+	if state.Config != nil && !state.Guessed && r.Tree != nil { // else it is only assumed what the kubelet writes
+		a.Status.SetMemoryProtector(r.Tree.MemoryProtector)
 	}
 }

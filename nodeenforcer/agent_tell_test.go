@@ -1,13 +1,21 @@
 package nodeenforcer
 
 import (
+	"cmp"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -59,6 +67,157 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	agent.reportError(errors.New("no such thing"))
 	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
+	}
+}
+
+// An annotation that can't be used is told once, in few words, and counts for nothing; the pods beside it get what they ask for, and what was written for its pod
+// before is taken back.
+func TestAgentTellsWhatItCannotUse(t *testing.T) {
+	bad := map[string]string{
+		"no-json": "low", "newer": `{"cpu":{"weight":400},"net":{"weight":5}}`, "large": `{"cpu":{"weight":400}}` + strings.Repeat(" ", 1<<20), "nested": strings.Repeat("[", 4000),
+	}
+	const good = `{"cpu":{"weight":300}}`
+	pods := []*corev1.Pod{statetest.Pod("good", "memory=64Mi")}
+	for name := range bad {
+		pods = append(pods, statetest.Pod(name, "memory=64Mi"))
+	}
+	b := newBed(t, pods...).make(statetest.AsPlanned)
+	annotate := func(texts map[string]string) {
+		b.Pods = nil
+		for _, p := range pods {
+			p = p.DeepCopy()
+			p.Annotations = map[string]string{v1alpha1.AnnotationEnforcement: cmp.Or(texts[p.Name], good)}
+			b.Pods = append(b.Pods, p)
+		}
+	}
+	weight := func(pod string) string {
+		value, _ := b.Cgroups.Get(b.Path(pod, ""), "cpu.weight")
+		return value
+	}
+	was := weight("good")
+	source := statetest.NewSource()
+	agent, log := newAgent(b, source)
+	b.enforcer.Undo = &ledger.Ledger{}
+	agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+	round := func(texts map[string]string) {
+		annotate(texts)
+		source.Say(b.Live(v1alpha1.NodeModeTune))
+		agent.round(t.Context(), true)
+	}
+	round(nil)
+	if s := agent.Status.Status(); weight("large") != "300" || s.Unusable != "" {
+		t.Errorf("all are good: cpu.weight of large is %s, the Node is to say %+v", weight("large"), s)
+	}
+	for range 3 {
+		round(bad)
+	}
+	for name := range bad {
+		if got := weight(name); got != was {
+			t.Errorf("%s: cpu.weight is %s", name, got)
+		}
+		if n := log.Count(`"msg"="cannot use what was given" "pod"="shop/` + name + `"`); n != 1 {
+			t.Errorf("%s is told %d times", name, n)
+		}
+	}
+	for _, line := range log.Lines() {
+		if len(line) > 1024 {
+			t.Errorf("a line of %d bytes: %.200s", len(line), line)
+		}
+	}
+	s := agent.Status.Status()
+	if weight("good") != "300" || s.Unenforced != "" || s.Unusable != "pod shop/large: its contract is ignored: read annotation podgrace.dev/enforcement: it has 1048598 bytes, and 4096 at most are read (and 3 more)" {
+		t.Errorf("cpu.weight of good is %s, the Node is to say %+v", weight("good"), s)
+	}
+	if round(nil); weight("newer") != "300" || agent.Status.Status().Unusable != "" {
+		t.Errorf("good again: cpu.weight is %s, the Node is to say %+v", weight("newer"), agent.Status.Status())
+	}
+}
+
+// Where the cgroups are not (unmounted, or the wrong folder), that is told once, nothing counts as gone, and what is to be restored stays noted.
+func TestAgentWithoutAHierarchy(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi"))
+	b.Pods[0].Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300}}`}
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeTune))
+	agent, log := newAgent(b, source)
+	agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+	root := filepath.Join(t.TempDir(), "cgroup")
+	b.enforcer.Cgroups = cgroup.NewV2(root)
+	file := filepath.Join(t.TempDir(), "written")
+	noted := ledger.Entry{Key: ledger.Key{Path: b.Path("a", ""), File: "cpu.weight"}, Pod: b.Pods[0].UID, Was: "1", Wrote: "200"}
+	if err := (&ledger.Ledger{File: file}).Put(noted); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.enforcer.Undo = &ledger.Ledger{File: file}
+	for range 3 {
+		agent.round(t.Context(), true)
+	}
+	if s := agent.Status.Status(); log.Count("failed to reconcile cgroups") != 1 || !strings.Contains(s.Unenforced, "opening the hierarchy "+root+": no such file or directory") {
+		t.Errorf("told %q, the Node is to say %+v", log.Lines(), s)
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("noted was %s, is %s: %v", before, after, err)
+	}
+	if _, err := os.Stat(root); err == nil {
+		t.Error("it was made")
+	}
+}
+
+// What the kernel counts of all pods and of the QoS classes is in the metrics, and of no pod.
+func TestAgentTellsWhatIsCounted(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi")).make(statetest.AsPlanned)
+	b.Cgroups.SetUsage("/kubepods", 3000, 1000, 9)
+	b.Cgroups.SetUsage("/kubepods/burstable", 2000, 500, 7)
+	source := statetest.NewSource()
+	source.Say(b.Live(v1alpha1.NodeModeTune))
+	agent, _ := newAgent(b, source)
+	registry := prometheus.NewRegistry()
+	agent.Metrics = status.NewMetrics(registry)
+	agent.round(t.Context(), true)
+	var got []string
+	for _, line := range statetest.Gathered(t, registry) {
+		if strings.HasPrefix(line, "podgrace_node_processes ") || strings.HasPrefix(line, "podgrace_node_memory_working_set") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		`podgrace_node_memory_working_set_bytes cgroup="burstable" 1500`, `podgrace_node_memory_working_set_bytes cgroup="kubepods" 2000`,
+		`podgrace_node_processes cgroup="burstable" 7`, `podgrace_node_processes cgroup="kubepods" 9`,
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Who protects memory is told as far as the kubelet's configuration is known.
+func TestAgentTellsWhoProtectsMemory(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi")).make(statetest.AsPlanned)
+	source := statetest.NewSource()
+	agent, _ := newAgent(b, source)
+	agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+	resets := &kubeletconfigv1beta1.KubeletConfiguration{FeatureGates: map[string]bool{"MemoryQoS": true}}
+	for _, step := range []struct {
+		config  *kubeletconfigv1beta1.KubeletConfiguration
+		guessed bool
+		want    enforcement.MemoryProtector
+	}{
+		{nil, true, ""},
+		{resets, false, enforcement.ProtectorReset},
+		{nil, true, enforcement.ProtectorReset},
+		{&kubeletconfigv1beta1.KubeletConfiguration{}, false, enforcement.ProtectorPodgrace},
+	} {
+		source.Say(func(s *state.State) {
+			b.Live(v1alpha1.NodeModeTune)(s)
+			s.Config, s.Guessed = step.config, step.guessed
+		})
+		agent.round(t.Context(), true)
+		if got := agent.Status.Status().MemoryProtector; got != step.want {
+			t.Errorf("with %v the Node is to say %q, want %q", step.config, got, step.want)
+		}
 	}
 }
 

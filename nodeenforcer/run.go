@@ -82,6 +82,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	metrics := status.NewMetrics(o.Registry)
+	sole := newLock(o.RuntimeDir, clock.RealClock{}, o.Log)
 	var api terminate.API = terminate.Offline{}
 	var keeper *status.NodeUpdater
 	var events *status.Events
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options) error {
 				return err
 			}
 			events = status.NewEvents(writer)
-			tells = []part{keeper.Start, writer.Start}
+			tells = []part{sole.alone(keeper.Start), writer.Start}
 		}
 	}
 	contained := &ledger.Ledger{File: filepath.Join(o.RuntimeDir, "contained.json"), Folder: filepath.Join(o.RuntimeDir, "contained")}
@@ -124,12 +125,22 @@ func Run(ctx context.Context, o Options) error {
 		Source:   source, Paths: agent.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun,
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
-	servers, err := o.serve(agent.Ready, pulses)
+	ready := agent.Ready
+	writers := []part{agent.Run, relief.Run, terminator.Run}
+	if !o.DryRun {
+		defer sole.release()
+		ready = func() error { return cmp.Or(sole.Ready(), agent.Ready()) }
+		for i, run := range writers {
+			writers[i] = sole.alone(run)
+		}
+		writers = append(writers, sole.Start)
+	}
+	servers, err := o.serve(ready, pulses)
 	if err != nil {
 		return err
 	}
 	// What runs: the source of the state, the reconciliation of cgroups, the eviction loop, the termination of victims, reports, servers.
-	parts := slices.Concat([]part{source.Start, agent.Run, relief.Run, terminator.Run}, tells, servers)
+	parts := slices.Concat([]part{source.Start}, writers, tells, servers)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, run := range parts {
 		group.Go(func() error { return run(ctx) })

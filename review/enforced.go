@@ -72,7 +72,7 @@ func lackingIn(p *policy.Policy, given []*v1alpha1.NodePolicy) string {
 func nodesOf(s *State) []enforcement.Node {
 	var nodes []enforcement.Node
 	for _, n := range all[*corev1.Node](s) {
-		nodes = append(nodes, enforcement.Node{Labels: n.Labels, Enforcer: enforcement.HasEnforcer(n)})
+		nodes = append(nodes, enforcement.NodeOf(n))
 	}
 	return nodes
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -80,11 +81,18 @@ func KindOf(o client.Object) string { return fmt.Sprintf("%T", o)[1:] }
 
 // enforced are those conditions of a Node that Podgrace reads, for the cache.
 func enforced(n *corev1.Node) []corev1.NodeCondition {
-	if enforcement.HasEnforcer(n) {
-		return onlyEnforced
+	node := enforcement.NodeOf(n)
+	if !node.Enforcer {
+		return nil
 	}
-	return nil
+	return keptConditions[slices.Index(enforcement.MemoryProtectors, node.Memory)+1]
 }
 
-// onlyEnforced is shared by all nodes of the cache.
-var onlyEnforced = []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}}
+// keptConditions are shared by all nodes of the cache: those of an enforcer that does not say who protects memory, then by who does.
+var keptConditions = func() [][]corev1.NodeCondition {
+	kept := [][]corev1.NodeCondition{{{Type: enforcement.NodeConditionEnforced}}}
+	for _, p := range enforcement.MemoryProtectors {
+		kept = append(kept, []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}, {Type: enforcement.NodeConditionMemoryProtection, Reason: string(p)}})
+	}
+	return kept
+}()

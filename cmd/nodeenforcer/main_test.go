@@ -73,6 +73,7 @@ func TestExitCodes(t *testing.T) {
 		"no API server":      {"plan --kubeconfig=away.conf --node-name=worker-1", 1, []string{"read node worker-1", "--node-name"}},
 		"pods of nobody":     {"plan --kubeconfig=away.conf --node=node.yaml", 1, []string{"list the pods of node worker-1"}},
 		"no cgroups":         {"plan --pods-from=pods.yaml --node=node.yaml --cgroup-root=.", 1, []string{"no cgroups are mounted at .", "--cgroup-version plans for another machine"}},
+		"no such folder":     {"--cgroup-root=nowhere", 1, []string{"detecting the cgroup version at nowhere: no such file or directory"}},
 		"no cgroups to keep": {"--cgroup-root=.", 1, []string{"no cgroups are mounted at ."}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -220,5 +221,15 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.Machine.ProcRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
+	in.Counted = map[string]cgroup.Statistics{}
+	for _, g := range in.Tree.Groups {
+		counted, statErr := tree.Stat(g.Path)
+		switch {
+		case statErr == nil:
+			in.Counted[g.Path] = counted
+		case !errors.Is(statErr, cgroup.ErrGone): // which the round says
+			err = errors.Join(err, statErr)
+		}
+	}
 	return in, err
 }

@@ -138,7 +138,7 @@ func onNode(g *ground) map[string]func(client.Client) error {
 			})
 		},
 		"conditions": func(c client.Client) error {
-			return c.Status().Patch(ctx, node.DeepCopy(), strategic(`{"status":{"conditions":[{"type":"PodgracePressure","status":"True"},{"type":"PodgraceEnforced","status":"True"}]}}`), client.DryRunAll)
+			return c.Status().Patch(ctx, node.DeepCopy(), strategic(`{"status":{"conditions":[{"type":"PodgracePressure","status":"True"},{"type":"PodgraceEnforced","status":"True"},{"type":"PodgraceMemoryProtection","status":"True"}]}}`), client.DryRunAll)
 		},
 		"tell of its node": func(c client.Client) error { return c.Create(ctx, event("Node", "n1"), client.DryRunAll) },
 	}

@@ -35,6 +35,8 @@ type Tree interface {
 	Processes(path string) ([]int, error)
 	// Kill sends SIGKILL to all processes in the cgroup and below, those that they start meanwhile included.
 	Kill(ctx context.Context, path string) error
+	Freezer
+	Counter
 }
 
 // File is a file of a cgroup and the value that it should hold, as the kernel prints it.

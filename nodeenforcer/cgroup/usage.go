@@ -14,8 +14,8 @@ type Reader interface {
 
 // Memory is what a cgroup uses, in bytes.
 type Memory struct {
-	Usage        int64 // memory.current, memory.usage_in_bytes
-	InactiveFile int64 // page cache that the kernel takes back first
+	Usage        int64 `json:"usageBytes"`        // memory.current, memory.usage_in_bytes
+	InactiveFile int64 `json:"inactiveFileBytes"` // page cache that the kernel takes back first
 }
 
 // WorkingSet is the usage without inactive page cache, as the kubelet counts it for eviction. (cadvisor: container/libcontainer/handler.go,
@@ -55,13 +55,18 @@ func ReadPIDs(tree Reader, path string) (int64, error) {
 }
 
 // Pressure is a pressure file (v2; Documentation/accounting/psi.rst).
-type Pressure struct{ Some, Full Stall }
+type Pressure struct {
+	Some Stall `json:"some"`
+	Full Stall `json:"full"`
+}
 
 // Stall is one line of it: the shares of time that tasks waited, in percent, over 10, 60 and 300 seconds, and the sum ever since.
 // The averages lag: a stall of a second may still read 0. Use the difference of two totals.
 type Stall struct {
-	Avg10, Avg60, Avg300 float64
-	Total                time.Duration
+	Avg10  float64       `json:"avg10"`
+	Avg60  float64       `json:"avg60"`
+	Avg300 float64       `json:"avg300"`
+	Total  time.Duration `json:"totalNanoseconds"`
 }
 
 // ReadPressure reads a cgroup's RESOURCE.pressure: cpu, io or memory. ErrNoFile where the kernel does not keep it.

@@ -194,7 +194,7 @@ func (v *V1) killFrozen(ctx context.Context, cgroup string, list func() ([]int, 
 	}
 	defer g.close()
 	defer func() {
-		if thawErr := g.writeFile("freezer.state", "THAWED"); thawErr != nil && err == nil && g.stillThere() == nil {
+		if thawErr := g.writeFile(stateFileV1, thawedV1); thawErr != nil && err == nil && g.stillThere() == nil {
 			err = fmt.Errorf("thawing %s: %w", cgroup, thawErr)
 		}
 	}()
@@ -205,24 +205,14 @@ func (v *V1) killFrozen(ctx context.Context, cgroup string, list func() ([]int, 
 	return signalAll(pids, list)
 }
 
-// freezeRounds bounds the wait for FROZEN: a process in the middle of a system call for a disk does not freeze.
-const freezeRounds = 50
+// freezePatience bounds the wait for FROZEN where it is only to help a kill.
+const freezePatience = 50 * time.Millisecond
 
-// freeze asks for it until the kernel says that all have stopped.
+// freeze tries to.
 func freeze(ctx context.Context, g *group) {
-	for range freezeRounds {
-		if err := g.writeFile("freezer.state", "FROZEN"); err != nil {
-			return
-		}
-		if state, _, err := g.read("freezer.state"); err != nil || strings.TrimSpace(state) == "FROZEN" {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
+	ctx, cancel := context.WithTimeout(ctx, freezePatience)
+	defer cancel()
+	_ = g.awaitStateV1(ctx, frozenV1) // what comes next does without
 }
 
 // Mountpoints are where the hierarchies are mounted.

@@ -29,7 +29,7 @@ type value struct {
 var (
 	kubepodsRules  = []func(*builder) []value{kubepodsFiles, (*builder).unboundedHuge, kubepodsProtection}
 	qosRules       = []func(*builder, corev1.PodQOSClass) []value{qosCPU, qosMemory, qosHuge, qosProtection}
-	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podIO}
+	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podThrottle, podIO}
 	containerRules = []func(*builder, *member, *container) []value{
 		containerCPU, containerQuota, containerMemory, containerSwap, containerHuge, containerProtection, containerThrottle, containerOOMGroup, containerCPUs,
 	}
@@ -67,6 +67,7 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 	for _, n := range notes {
 		b.noteNode("%s", n)
 	}
+	b.noteContradictions()
 	if b.rooted() {
 		b.members = b.active(pods)
 		b.protect()
@@ -97,11 +98,11 @@ func withDefaults(n Node) Node {
 // rooted says whether the kubelet has a tree, and where.
 func (b *builder) rooted() bool {
 	if k := b.node.Kubelet; k != nil && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
-		b.noteNode("nothing is planned: cgroupsPerQOS is off, and then the kubelet has no tree")
+		b.unusableNode("nothing is planned: cgroupsPerQOS is off, and then the kubelet has no tree")
 		return false
 	}
 	if _, err := b.set.root.path(b.node.Driver); err != nil {
-		b.noteNode("nothing is planned: the kubelet's cgroupRoot: %v", err)
+		b.unusableNode("nothing is planned: the kubelet's cgroupRoot: %v", err)
 		return false
 	}
 	return true
@@ -166,7 +167,7 @@ func (b *builder) tree() *Tree {
 	slices.SortFunc(b.notes, func(x, y Note) int {
 		return cmp.Or(cmp.Compare(x.Pod.Namespace, y.Pod.Namespace), cmp.Compare(x.Pod.Name, y.Pod.Name), cmp.Compare(x.Message, y.Message))
 	})
-	return &Tree{Groups: b.groups, Processes: b.processes, Notes: slices.Compact(b.notes)}
+	return &Tree{Groups: b.groups, Processes: b.processes, MemoryProtector: b.set.protector, Notes: slices.Compact(b.notes)}
 }
 
 func comparePaths(x, y string) int {

@@ -126,7 +126,11 @@ func render(tree *plan.Tree) string {
 		if n.Pod.Name != "" {
 			subject = n.Pod.String()
 		}
-		fmt.Fprintf(&b, "note %s: %s\n", subject, n.Message)
+		kind := "note"
+		if n.Unusable {
+			kind = "unusable"
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", kind, subject, n.Message)
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
@@ -177,6 +178,25 @@ func throttleAt(request, limit int64, factor float64, page int64) int64 {
 	return high
 }
 
+// podThrottle is the kubelet's memory.high of a pod with resources of its own, from 1.37 (helpers_linux.go ApplyPodLevelMemoryHigh, 1.37.0). Its containers
+// without a limit have none then.
+func podThrottle(b *builder, m *member) []value {
+	request, limit := m.requests.Memory().Value(), m.limits.Memory().Value()
+	if !b.set.podThrottled(m.pod) || !m.memoryLimited || limit == 0 || request == limit {
+		return nil
+	}
+	high := throttleAt(request, limit, b.set.throttle, b.node.PageSize)
+	if high == 0 {
+		return nil
+	}
+	return []value{{file: "memory.high", why: MemoryQoS, want: b.node.memoryBytes(high)}}
+}
+
+// podThrottled says whether the kubelet throttles pods as a whole, and this one.
+func (s *settings) podThrottled(pod *corev1.Pod) bool {
+	return s.throttle != 0 && s.newMemoryQoS && s.podLevel && resourcehelper.IsPodLevelResourcesSet(pod)
+}
+
 // containerThrottle is memory.high: the kubelet's, where it has memory QoS, else what the contract or the policy asks for. A container
 // whose request is its limit has none; so BestEffort ones without a limit have none.
 func containerThrottle(b *builder, m *member, c *container) []value {
@@ -192,6 +212,8 @@ func containerThrottle(b *builder, m *member, c *container) []value {
 		}
 		own := c.limit(corev1.ResourceMemory)
 		limit = own.Value()
+	} else if own := m.pod.Spec.Resources; limit == 0 && b.set.podThrottled(m.pod) && !own.Limits.Memory().IsZero() {
+		return nil
 	}
 	if request == limit {
 		return nil

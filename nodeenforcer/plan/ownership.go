@@ -18,7 +18,9 @@ const (
 	// MemoryQoS is the kubelet's own protection and throttling.
 	MemoryQoS Condition = "the kubelet's feature gate MemoryQoS is on"
 	// Asked is Podgrace's.
-	Asked Condition = "NodePolicy memory or the contract asks, MemoryQoS does not"
+	Asked Condition = "NodePolicy memory or the contract asks, and the kubelet leaves it alone"
+	// Unreserved: what the kubelet protected before it was told not to must not stay.
+	Unreserved Condition = "the kubelet is 1.37 or newer and does not reserve memory"
 	// KubeletReserved is the kubelet's qosReserved.
 	KubeletReserved Condition = "the kubelet's feature gate QOSReserved is on and qosReserved set"
 	// Reserved is the policy's.
@@ -88,7 +90,10 @@ var Ownership = []Rule{
 	{"pids.max", LevelKubepods, 0, "", Always, Kubelet, AtStart, true, "the lower of pid_max and threads-max, without reserved pid", sourceNode},
 	{"hugetlb.*.limit_in_bytes", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, EachMin, true, "unbounded, 1<<62; allocatable only from the kubelet's start to the first minute", sourceQOS},
 	{"hugetlb.*.max", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, EachMin, true, "the same", sourceQOS},
-	{"memory.min", LevelKubepods, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "the requests of Guaranteed and Burstable pods with TieredReservation, else 0", sourceQOS},
+	{"memory.min", LevelKubepods, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "the requests of Guaranteed and Burstable pods with TieredReservation, else 0; from 1.37 with TieredReservation only", sourceQOS},
+	{"memory.low", LevelKubepods, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "from 1.37, with TieredReservation: the requests of Burstable pods", sourceQOS},
+	{"memory.min", LevelKubepods, cgroupfile.V2, "", Unreserved, Kubelet, AtStart, false, "0; what Podgrace protects is written again in the next round", sourceQOS},
+	{"memory.low", LevelKubepods, cgroupfile.V2, "", Unreserved, Kubelet, AtStart, false, "the same", sourceQOS},
 	{"memory.min", LevelKubepods, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the sum of the pods', at most bounds.maxProtectedMemoryPercent of allocatable with memory.low", sourceOurs},
 	{"memory.low", LevelKubepods, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the sum of the pods'", sourceOurs},
 	{"cpuset.cpus", LevelKubepods, 0, "", Always, Kubelet, AtStart, false, "all CPUs, where the CPU manager's policy is none: so that systemd keeps the controller", sourceNode},
@@ -101,7 +106,8 @@ var Ownership = []Rule{
 	{"memory.max", LevelQOS, cgroupfile.V2, "", KubeletReserved, Kubelet, EachMin, true, "the same", sourceQOS},
 	{"memory.limit_in_bytes", LevelQOS, cgroupfile.V1, "", Reserved, Nobody, Ours, true, "allocatable without the reserved part of the requests above", sourceOurs},
 	{"memory.max", LevelQOS, cgroupfile.V2, "", Reserved, Nobody, Ours, true, "the same", sourceOurs},
-	{"memory.low", LevelQOS, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "Burstable only: the sum of requests with TieredReservation, else 0", sourceQOS},
+	{"memory.low", LevelQOS, cgroupfile.V2, "", MemoryQoS, Kubelet, EachMin, true, "Burstable only: the sum of requests with TieredReservation, else 0; from 1.37 with TieredReservation only", sourceQOS},
+	{"memory.low", LevelQOS, cgroupfile.V2, "", Unreserved, Kubelet, AtStart, false, "Burstable only: 0; what Podgrace protects is written again in the next round", sourceQOS},
 	{"memory.min", LevelQOS, cgroupfile.V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
 	{"memory.low", LevelQOS, cgroupfile.V2, "", Asked, Nobody, Ours, true, "Burstable only: the sum of its pods'", sourceOurs},
 
@@ -121,6 +127,7 @@ var Ownership = []Rule{
 	{"pids.max", LevelPod, 0, "", Always, Kubelet, AtPod, true, "podPidsLimit, if positive", sourcePodMake},
 	{"memory.min", LevelPod, cgroupfile.V2, "", MemoryQoS, Kubelet, AtPod, true, "Guaranteed, with TieredReservation: the request", sourcePod},
 	{"memory.low", LevelPod, cgroupfile.V2, "", MemoryQoS, Kubelet, AtPod, true, "Burstable, with TieredReservation: the request", sourcePod},
+	{"memory.high", LevelPod, cgroupfile.V2, "", MemoryQoS, Kubelet, AtResize, true, "from 1.37, of a pod with resources of its own: memoryThrottlingFactor of the way from the request to the limit", sourcePod},
 	{"memory.min", LevelPod, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Min", sourceOurs},
 	{"memory.low", LevelPod, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the request, where the protection is Low", sourceOurs},
 	{"io.weight", LevelPod, cgroupfile.V2, "", ContractIO, Nobody, Ours, true, "the contract's weight, where the io controller is enabled", sourceKernel},
@@ -138,7 +145,7 @@ var Ownership = []Rule{
 	{"memory.max", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, true, "the same", sourceRuntime},
 	{"memory.min", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "Guaranteed, with TieredReservation: the request; without a reservation 0", sourceRuntime},
 	{"memory.low", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "Burstable, with TieredReservation: the request; without a reservation 0", sourceRuntime},
-	{"memory.high", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "memoryThrottlingFactor of the way from the request to the limit, else to allocatable", sourceRuntime},
+	{"memory.high", LevelContainer, cgroupfile.V2, "", MemoryQoS, Runtime, AtMake, true, "memoryThrottlingFactor of the way from the request to the limit, else to allocatable; from 1.37 not where the pod alone has a limit", sourceRuntime},
 	{"memory.min", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Min", sourceOurs},
 	{"memory.low", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "the container's request, of a pod protected with Low", sourceOurs},
 	{"memory.high", LevelContainer, cgroupfile.V2, "", Asked, Nobody, Ours, true, "throttlePercent of the way from the request to the limit, else to allocatable", sourceOurs},

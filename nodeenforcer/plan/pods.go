@@ -82,7 +82,7 @@ func (b *builder) active(pods []*corev1.Pod) []*member {
 		if m.uid == "" || believe(claims[m.uid]) == m {
 			return false
 		}
-		b.note(m, "it is left out: another pod has or claims its UID %q", m.uid)
+		b.unusable(m, "it is left out: another pod has or claims its UID %q", m.uid)
 		return true
 	})
 }
@@ -113,7 +113,7 @@ func (b *builder) newMember(raw *corev1.Pod) *member {
 		b.note(m, "it is planned as the kubelet has allocated it, and not as its spec asks: its resize is pending (%s)", cmp.Or(pending.Reason, "no reason given"))
 	}
 	if name, err := b.set.root.pod(m.class, m.uid); err != nil {
-		b.note(m, "it has no plan of its own: %v", err)
+		b.unusable(m, "it has no plan of its own: %v", err)
 	} else {
 		// The root's own names were tried before.
 		m.path, _ = name.path(b.node.Driver)
@@ -151,7 +151,7 @@ func (b *builder) readContract(m *member) {
 	contract, err := enforcement.Parse(text)
 	switch {
 	case err != nil:
-		b.note(m, "its contract is ignored: %v", err)
+		b.unusable(m, "its contract is ignored: %v", err)
 	case b.managed:
 		m.contract = contract
 	}
@@ -175,11 +175,11 @@ func (b *builder) running(m *member) []*container {
 		}
 		name, err := containerName(b.node.Driver, s.ContainerID)
 		if err != nil {
-			b.note(m, "container %s has no plan: %v", c.Name, err)
+			b.unusable(m, "container %s has no plan: %v", c.Name, err)
 			return
 		}
 		if slices.ContainsFunc(found, func(o *container) bool { return o.name == name }) {
-			b.note(m, "container %s has no plan: another has its id", c.Name)
+			b.unusable(m, "container %s has no plan: another has its id", c.Name)
 			return
 		}
 		found = append(found, &container{spec: c, name: name, ephemeral: ephemeral, podLimits: podLimits})
@@ -200,6 +200,15 @@ func (b *builder) running(m *member) []*container {
 // note is for the reader of the plan.
 func (b *builder) note(m *member, format string, args ...any) {
 	b.notes = append(b.notes, Note{Pod: m.name(), Message: fmt.Sprintf(format, args...)})
+}
+
+// unusable is a note about what can't be used.
+func (b *builder) unusable(m *member, format string, args ...any) {
+	b.notes = append(b.notes, Note{Pod: m.name(), Message: fmt.Sprintf(format, args...), Unusable: true})
+}
+
+func (b *builder) unusableNode(format string, args ...any) {
+	b.notes = append(b.notes, Note{Message: fmt.Sprintf(format, args...), Unusable: true})
 }
 
 func (b *builder) noteNode(format string, args ...any) {

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/enforcement"
 )
 
 // The kernel's protections of memory, cgroup v2.
@@ -23,14 +25,11 @@ func (p protected) plus(q protected) protected {
 // protect gives each pod its protection, and its ancestors the sum of those below: the kernel caps a group's by that of every
 // ancestor. A pod has at most its request, and all together at most the policy's part of what is allocatable.
 //
-// Where the kubelet has memory QoS the files are its own, and it writes those of kubepods and of the Burstable level every minute,
-// with 0 where it protects nothing: nothing of the contract or the policy could last.
+// Where the files are the kubelet's (settings.memoryProtector) nothing of the contract or the policy is planned.
 func (b *builder) protect() {
-	if b.node.Version != cgroupfile.V2 {
-		return
-	}
-	if b.set.memoryQoS {
-		b.foreignProtection()
+	b.noteForeignThrottle()
+	if b.set.protector != enforcement.ProtectorPodgrace {
+		b.noteForeignProtection()
 		return
 	}
 	asked := b.policy.Memory != nil || b.policy.Bounds != nil
@@ -62,22 +61,47 @@ func (b *builder) protect() {
 	}
 }
 
-// foreignProtection says whose wishes the kubelet's memory QoS overrides.
-func (b *builder) foreignProtection() {
-	const because = "the kubelet's feature gate MemoryQoS is on, and what it writes would replace it"
-	if m := b.policy.Memory; m != nil && m.Protection == v1alpha1.NodeMemoryProtectionTiered && !b.set.tiered {
-		b.noteNode("memory.protection Tiered is not planned: %s; set its memoryReservationPolicy", because)
+// noteForeignProtection says whose wishes the kubelet overrides, and what to set.
+func (b *builder) noteForeignProtection() {
+	p := b.set.protector
+	if p == enforcement.ProtectorV1 {
+		if m := b.policy.Memory; m != nil && (m.Protection == v1alpha1.NodeMemoryProtectionTiered || m.ThrottlePercent != nil) {
+			b.noteNode("memory of the NodePolicy is not planned: cgroup v1 neither protects memory nor throttles it")
+		}
+		return // what pods ask for is for all nodes
+	}
+	because := fmt.Sprintf("is not planned: %s; to have it, %s", p.Why(), p.Remedy())
+	if m := b.policy.Memory; m != nil && m.Protection == v1alpha1.NodeMemoryProtectionTiered && p != enforcement.ProtectorKubelet {
+		b.noteNode("memory.protection Tiered %s", because)
 	}
 	for _, m := range b.members {
-		c := m.contract
-		if c == nil || c.Memory == nil {
-			continue
+		if c := m.contract; c != nil && c.Memory != nil && c.Memory.Protection != "" && !b.kubeletDoes(c.Memory.Protection, m.class) {
+			b.note(m, "memory protection %s %s", c.Memory.Protection, because)
 		}
-		if c.Memory.Protection != "" {
-			b.note(m, "memory protection %s is not planned: %s", c.Memory.Protection, because)
-		}
-		if c.Memory.ThrottlePercent != nil && b.set.throttle != 0 {
-			b.note(m, "memory throttling at %d%% is not planned: %s", *c.Memory.ThrottlePercent, because)
+	}
+}
+
+// kubeletDoes says whether the kubelet gives a pod the protection that it asks for.
+func (b *builder) kubeletDoes(asked v1alpha1.MemoryProtection, class corev1.PodQOSClass) bool {
+	given := v1alpha1.NodeMemoryProtectionNone
+	if b.set.protector == enforcement.ProtectorKubelet {
+		given = v1alpha1.NodeMemoryProtectionTiered
+	}
+	return asked == tier(given, class)
+}
+
+// noteForeignThrottle says which pods' memory.high is the kubelet's, and not what they ask for.
+func (b *builder) noteForeignThrottle() {
+	if b.set.throttle == 0 {
+		return
+	}
+	remedy := "set the feature gate MemoryQoS off"
+	if b.set.newMemoryQoS {
+		remedy = "set no memoryThrottlingFactor"
+	}
+	for _, m := range b.members {
+		if c := m.contract; c != nil && c.Memory != nil && c.Memory.ThrottlePercent != nil {
+			b.note(m, "memory throttling at %d%% is not planned: memory.high is the kubelet's (MemoryQoS, memoryThrottlingFactor %g); to have it, %s", *c.Memory.ThrottlePercent, b.set.throttle, remedy)
 		}
 	}
 }
@@ -150,12 +174,21 @@ func (b *builder) both(p protected) []value {
 	return []value{{file: fileMin, why: Asked, want: b.node.memoryBytes(p.min)}, {file: fileLow, why: Asked, want: b.node.memoryBytes(p.low)}}
 }
 
-// kubepodsProtection: the kubelet's, for memory.min only, is the sum of all requests (qos_container_manager_linux.go setMemoryQoS,
-// 1.36.3).
+// theirs says whether the kubelet writes the files of protection each minute.
+func (s *settings) theirs() bool {
+	return s.protector == enforcement.ProtectorKubelet || s.protector == enforcement.ProtectorReset
+}
+
+// kubepodsProtection: the kubelet's memory.min is the sum of all requests; from 1.37 there is memory.low, the sum of the Burstable pods'
+// (qos_container_manager_linux.go setMemoryQoS, 1.36.3 and 1.37.0).
 func kubepodsProtection(b *builder) []value {
 	switch {
-	case b.set.memoryQoS:
-		return []value{{file: fileMin, why: MemoryQoS, want: b.node.memoryBytes(b.tieredRequests(corev1.PodQOSGuaranteed, corev1.PodQOSBurstable))}}
+	case b.set.theirs():
+		files := []value{{file: fileMin, why: MemoryQoS, want: b.node.memoryBytes(b.tieredRequests(corev1.PodQOSGuaranteed, corev1.PodQOSBurstable))}}
+		if b.set.newMemoryQoS {
+			files = append(files, value{file: fileLow, why: MemoryQoS, want: b.node.memoryBytes(b.tieredRequests(corev1.PodQOSBurstable))})
+		}
+		return files
 	case b.protects:
 		return b.both(b.sum)
 	default:
@@ -168,7 +201,7 @@ func qosProtection(b *builder, class corev1.PodQOSClass) []value {
 	switch {
 	case class != corev1.PodQOSBurstable:
 		return nil
-	case b.set.memoryQoS:
+	case b.set.theirs():
 		return []value{{file: fileLow, why: MemoryQoS, want: b.node.memoryBytes(b.tieredRequests(class))}}
 	case b.protects:
 		return b.both(b.burstable)
@@ -196,7 +229,7 @@ func (b *builder) tieredRequests(classes ...corev1.PodQOSClass) (bytes int64) {
 // kuberuntime_manager.go doPodResizeAction, 1.36.3).
 func podProtection(b *builder, m *member) []value {
 	switch {
-	case b.set.memoryQoS:
+	case b.set.theirs():
 		request := m.requests.Memory().Value()
 		if !b.set.tiered || request <= 0 {
 			return nil
@@ -209,18 +242,18 @@ func podProtection(b *builder, m *member) []value {
 	}
 }
 
-// containerProtection: the kubelet's is the container's request, or 0 of both kinds (kuberuntime_container_linux.go
-// generateLinuxContainerResources, 1.36.3).
+// containerProtection: the kubelet's is the container's request, or 0 of both kinds, which the runtime writes when it makes or resizes the container
+// (kuberuntime_container_linux.go generateLinuxContainerResources, 1.36.3 and 1.37.0).
 func containerProtection(b *builder, m *member, c *container) []value {
 	switch {
+	case m.degree != "":
+		return b.both(c.protected)
 	case b.set.memoryQoS:
 		request := c.spec.Resources.Requests.Memory().Value()
 		if request != 0 && b.set.tiered {
 			return []value{{file: tierFile(m.class), why: MemoryQoS, want: b.node.memoryBytes(request)}}
 		}
 		return []value{{file: fileMin, why: MemoryQoS, want: "0"}, {file: fileLow, why: MemoryQoS, want: "0"}}
-	case m.degree != "":
-		return b.both(c.protected)
 	default:
 		return nil
 	}

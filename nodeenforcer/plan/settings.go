@@ -14,6 +14,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
@@ -42,6 +43,8 @@ type settings struct {
 	hugePages           []int64 // the node's page sizes in bytes, ascending
 	podLevel            bool    // the feature gate PodLevelResources
 	memoryQoS, tiered   bool    // the feature gate MemoryQoS, on v2; and its reservation policy
+	newMemoryQoS        bool    // as 1.37 has it
+	protector           enforcement.MemoryProtector
 	throttle            float64 // the factor of memory.high; 0: the kubelet writes none
 	qosReserved         *int64  // the percentage that the kubelet itself keeps
 	oomGroup            bool
@@ -74,15 +77,36 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 	if k.PodPidsLimit != nil {
 		s.podPIDs = *k.PodPidsLimit
 	}
+	s.newMemoryQoS = n.minor() >= newMemoryQoSMinor
 	if s.memoryQoS {
 		s.tiered = k.MemoryReservationPolicy == kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy
 		s.throttle = throttlingFactor(n, k)
 	}
+	s.protector = s.memoryProtector(n)
 	notes := s.setReserved(n, policy)
 	if note := s.setCPUs(n, k); note != "" {
 		notes = append(notes, note)
 	}
 	return s, notes
+}
+
+// newMemoryQoSMinor is the minor version from which the kubelet's memory QoS without a reservation resets protection when the kubelet starts, and no more each minute
+// (pkg/kubelet/cm/qos_container_manager_linux.go Start and UpdateCgroups, 1.37.0).
+const newMemoryQoSMinor = 37
+
+// memoryProtector says who has the files of protection. Before 1.37 the kubelet's memory QoS writes those of kubepods and of the Burstable level each minute, with
+// 0 where it reserves nothing; a group's protection is capped by that of every ancestor, so that nothing of ours could last.
+func (s *settings) memoryProtector(n Node) enforcement.MemoryProtector {
+	switch {
+	case n.Version != cgroupfile.V2:
+		return enforcement.ProtectorV1
+	case s.memoryQoS && s.tiered:
+		return enforcement.ProtectorKubelet
+	case s.memoryQoS && !s.newMemoryQoS:
+		return enforcement.ProtectorReset
+	default:
+		return enforcement.ProtectorPodgrace
+	}
 }
 
 func throttlingFactor(n Node, k *kubeletconfigv1beta1.KubeletConfiguration) float64 {

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
@@ -56,6 +57,8 @@ type Tree struct {
 	Groups []Group
 	// Processes of containers (not of sandboxes), in the order of their groups.
 	Processes []Process
+	// MemoryProtector says who protects memory here.
+	MemoryProtector enforcement.MemoryProtector
 	// Notes are for the reader: an annotation that could not be parsed, a value that was bounded, and of which pod.
 	Notes []Note
 }
@@ -123,6 +126,27 @@ type Process struct {
 type Note struct {
 	Pod     types.NamespacedName
 	Message string
+	// Unusable: what somebody gave can't be used at all, as opposed to what is bounded or has no effect.
+	Unusable bool
+}
+
+// Unusable are the notes of what can't be used, those about the node first.
+func (t *Tree) Unusable() []Note {
+	var all []Note
+	for _, n := range t.Notes {
+		if n.Unusable {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// String names the pod.
+func (n Note) String() string {
+	if n.Pod.Name == "" {
+		return n.Message
+	}
+	return "pod " + n.Pod.String() + ": " + n.Message
 }
 
 // Count is the number of groups at a level.

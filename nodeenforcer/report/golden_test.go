@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -33,6 +34,7 @@ type situation struct {
 	Drift     map[string]map[string]string
 	Missing   []string
 	Usage     map[string]int64
+	Counted   map[string]cgroup.Statistics
 	Processes map[string]map[int]int
 }
 
@@ -94,7 +96,7 @@ func input(t *testing.T, archive *txtar.Archive) report.Input {
 		}
 	}
 	node := plan.Node{Name: s.Node, Version: s.Version, Driver: s.Driver, Capacity: s.Capacity}
-	in := report.Input{Node: s.Node, Policy: s.Policy, Mode: s.Mode, Version: s.Version, Driver: s.Driver, Pods: pods, From: s.From, Tree: plan.Build(node, policy, pods)}
+	in := report.Input{Counted: s.Counted, Node: s.Node, Policy: s.Policy, Mode: s.Mode, Version: s.Version, Driver: s.Driver, Pods: pods, From: s.From, Tree: plan.Build(node, policy, pods)}
 	if s.Offline {
 		return in
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -32,6 +33,8 @@ type Cgroup struct {
 	Files map[string]string `json:"files"`
 	// Drift is what files hold that is something else.
 	Drift map[string]string `json:"drift"`
+	// Statistics are the kernel's, of a cgroup that is there; offline there are none.
+	Statistics *cgroup.Statistics `json:"statistics,omitempty"`
 	// Missing: it is planned and not there.
 	Missing bool `json:"missing,omitempty"`
 }
@@ -87,6 +90,9 @@ func newNodePlan(in Input) NodePlan {
 			Path: g.Path, Level: string(g.Level), QOS: string(g.QOS), Pod: podName(g), Container: g.Container,
 			Files: wanted(g), Drift: orEmpty(drift[g.Path]), Missing: missing[g.Path],
 		})
+		if s, ok := in.Counted[g.Path]; ok {
+			out.Cgroups[len(out.Cgroups)-1].Statistics = &s
+		}
 	}
 	for _, p := range in.Tree.Processes {
 		out.Processes = append(out.Processes, Process{Pod: p.Pod.String(), Container: p.Container, OOMScoreAdj: p.OOMScoreAdj, Drift: processes[p.Path]})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -32,6 +33,8 @@ type Input struct {
 	Tree *plan.Tree
 	// Have is what was read; nil: nothing was, the plan is of another machine.
 	Have drift.Have
+	// Counted is what the kernel counted, by path; it may lack some.
+	Counted map[string]cgroup.Statistics
 	// Drift of files, ProcessDrift of processes, Missing groups: drift.Difference.
 	Drift, ProcessDrift []drift.Drift
 	Missing             []drift.Where
@@ -247,14 +250,11 @@ func (t *table) findings() {
 			fmt.Fprintf(t.out, "  %s\n", d)
 		}
 	}
+	t.counted()
 	if len(t.in.Tree.Notes) > 0 {
 		fmt.Fprintln(t.out, "\nNotes:")
 	}
 	for _, n := range t.in.Tree.Notes {
-		about := ""
-		if n.Pod.Name != "" {
-			about = "pod " + n.Pod.String() + ": "
-		}
-		fmt.Fprintf(t.out, "  %s%s\n", about, n.Message)
+		fmt.Fprintf(t.out, "  %s\n", n)
 	}
 }

@@ -47,6 +47,7 @@ type Metrics struct {
 	known     *prometheus.GaugeVec
 	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
+	*counters
 
 	// The series as last set, by label. Only the evictor uses them.
 	left  map[unit]map[string]float64
@@ -112,6 +113,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"signal"})
 		registry.MustRegister(m.available[u])
 	}
+	m.counters = newCounters(registry)
 	m.begin()
 	return m
 }

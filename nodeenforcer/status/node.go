@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 )
 
@@ -40,6 +40,10 @@ type NodeStatus struct {
 	Message string
 	// Unenforced is why a file does not hold its planned value; empty: all do.
 	Unenforced string
+	// Unusable is what was given and cannot be used, which is no drift; empty: nothing.
+	Unusable string
+	// MemoryProtector says who protects memory; empty: it is not known, and the Node keeps the condition that it has.
+	MemoryProtector enforcement.MemoryProtector
 }
 
 // apply updates a Node object, and says whether its spec and its status changed.
@@ -53,7 +57,15 @@ func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) 
 		setCondition(node, condition(ConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
 	}
 	if !s.EnforcedUnknown {
-		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, "every file that the mode covers holds what was planned"), now)
+		holds := "every file that the mode covers holds what was planned"
+		if s.Unusable != "" {
+			holds += "; not used: " + s.Unusable
+		}
+		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, holds), now)
+	}
+	if p := s.MemoryProtector; p != "" {
+		setCondition(node, condition(enforcement.NodeConditionMemoryProtection, p == enforcement.ProtectorPodgrace, string(p), string(p),
+			"nothing is done for memory.protection: "+p.Why()+"; to have it, "+p.Remedy(), "memory is protected as policies ask, within their bounds"), now)
 	}
 	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
 }
@@ -98,10 +110,27 @@ func Unenforced(r repair.Round) string {
 			others++
 		}
 	}
+	if r.Tree != nil && len(r.Tree.Groups) == 0 { // nothing could be planned, which is not as planned
+		return told(r.Tree.Unusable())
+	}
 	if others > 0 {
 		first += fmt.Sprintf(" (and %d more)", others)
 	}
 	return first
+}
+
+// Unusable is what was given and cannot be used; empty: nothing.
+func Unusable(tree *plan.Tree) string { return told(tree.Unusable()) }
+
+func told(notes []plan.Note) string {
+	switch len(notes) {
+	case 0:
+		return ""
+	case 1:
+		return notes[0].String()
+	default:
+		return fmt.Sprintf("%s (and %d more)", notes[0], len(notes)-1)
+	}
 }
 
 // Nodes are the Node objects of the API server.
@@ -173,6 +202,16 @@ func NewNodeUpdater(writer *Writer, clock clock.WithTicker, log logr.Logger) *No
 // SetEnforced sets why a file does not hold its planned value; empty: all do.
 func (k *NodeUpdater) SetEnforced(unless string) {
 	k.set(func(s *NodeStatus) { s.Unenforced, s.EnforcedUnknown = unless, false })
+}
+
+// SetUnusable sets what was given and cannot be used; empty: nothing.
+func (k *NodeUpdater) SetUnusable(what string) {
+	k.set(func(s *NodeStatus) { s.Unusable = what })
+}
+
+// SetMemoryProtector sets who protects memory on the node; empty: it is not known.
+func (k *NodeUpdater) SetMemoryProtector(p enforcement.MemoryProtector) {
+	k.set(func(s *NodeStatus) { s.MemoryProtector = p })
 }
 
 // SetPressure sets the resources under pressure, sorted; empty: no pressure.

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
 // nodesOf are the Nodes of a client.
@@ -96,6 +98,50 @@ func TestNodeStatus(t *testing.T) {
 		}
 		if len(got) != 3 || got[corev1.NodeReady] != corev1.ConditionTrue || got[ConditionPressure] != step.pressure || got[enforcement.NodeConditionEnforced] != step.enforced {
 			t.Errorf("%s: conditions %v", step.what, got)
+		}
+	}
+}
+
+// What can't be used is told beside what holds, and where nothing can be planned it does not hold.
+func TestUnusable(t *testing.T) {
+	bad := func(pod string) plan.Note {
+		return plan.Note{Pod: types.NamespacedName{Namespace: "shop", Name: pod}, Message: "its contract is ignored", Unusable: true}
+	}
+	nothing := plan.Note{Message: "nothing is planned: the kubelet's cgroupRoot", Unusable: true}
+	group := []plan.Group{{Path: "/kubepods"}}
+	for name, tc := range map[string]struct {
+		tree plan.Tree
+		want string
+	}{
+		"nothing":        {plan.Tree{Groups: group, Notes: []plan.Note{{Message: "bounded"}}}, "True every file that the mode covers holds what was planned"},
+		"one":            {plan.Tree{Groups: group, Notes: []plan.Note{bad("a")}}, "True every file that the mode covers holds what was planned; not used: pod shop/a: its contract is ignored"},
+		"three":          {plan.Tree{Groups: group, Notes: []plan.Note{bad("a"), bad("b"), bad("c")}}, "True every file that the mode covers holds what was planned; not used: pod shop/a: its contract is ignored (and 2 more)"},
+		"no plan at all": {plan.Tree{Notes: []plan.Note{nothing}}, "False nothing is planned: the kubelet's cgroupRoot"},
+	} {
+		var node corev1.Node
+		NodeStatus{PressureUnknown: true, Unenforced: Unenforced(repair.Round{Tree: &tc.tree}), Unusable: Unusable(&tc.tree)}.apply(&node, statetest.LongAgo)
+		if c := node.Status.Conditions[0]; string(c.Status)+" "+c.Message != tc.want {
+			t.Errorf("%s: got %s %s", name, c.Status, c.Message)
+		}
+	}
+}
+
+func TestMemoryProtection(t *testing.T) {
+	for p, want := range map[enforcement.MemoryProtector]string{
+		"":                            "",
+		enforcement.ProtectorPodgrace: "True Podgrace: memory is protected as policies ask, within their bounds",
+		enforcement.ProtectorReset:    "False KubeletResets: nothing is done for memory.protection: the kubelet writes 0 each minute (MemoryQoS without a reservation, before 1.37); to have it, set memoryReservationPolicy TieredReservation or the feature gate MemoryQoS off, or use kubelet 1.37",
+		enforcement.ProtectorKubelet:  "False KubeletReserves: nothing is done for memory.protection: the kubelet protects memory itself, by QoS class (MemoryQoS, memoryReservationPolicy TieredReservation); to have it, set memoryReservationPolicy None (from 1.37) or the feature gate MemoryQoS off",
+		enforcement.ProtectorV1:       "False CgroupV1: nothing is done for memory.protection: cgroup v1 protects no memory; to have it, use cgroup v2",
+	} {
+		var node corev1.Node
+		NodeStatus{MemoryProtector: p, EnforcedUnknown: true, PressureUnknown: true}.apply(&node, statetest.LongAgo)
+		got := ""
+		for _, c := range node.Status.Conditions {
+			got += fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		}
+		if got != want {
+			t.Errorf("%q: got %s", p, got)
 		}
 	}
 }

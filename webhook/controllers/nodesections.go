@@ -37,7 +37,7 @@ func (s *PolicyStatus) cluster(ctx context.Context) ([]enforcement.Alike, error)
 	ready, _ := enforcement.Compile(pointers) // one that can't be read selects nothing, and who applied it was told
 	all := make([]enforcement.Node, len(nodes.Items))
 	for i := range nodes.Items {
-		all[i] = enforcement.Node{Labels: nodes.Items[i].Labels, Enforcer: enforcement.HasEnforcer(&nodes.Items[i])}
+		all[i] = enforcement.NodeOf(&nodes.Items[i])
 	}
 	return enforcement.Group(all, ready), nil
 }

@@ -25,8 +25,10 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		for _, c := range conditions {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: c, Message: "as the enforcer says it"})
 		}
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: enforcement.NodeConditionMemoryProtection, Reason: string(enforcement.ProtectorReset)})
 		return n
 	}
+	protects := v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "protects"}, Spec: v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: v1alpha1.MemoryProtectionLow}}}}
 	nodePolicy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
 	}
@@ -39,7 +41,9 @@ func TestPolicyStatusOfNodeSections(t *testing.T) {
 		"no node section here": {[]v1alpha1.PodPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, asks}, []client.Object{node("a")}, ""},
 		"no nodes":             {[]v1alpha1.PodPolicy{asks}, nil, "Unknown NoNodes: the cluster has no nodes"},
 		"no enforcer":          {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)}, "False No: the node section has no effect: on the only node there is no node enforcer"},
-		"observed":             {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
+		"the kubelet resets": {[]v1alpha1.PodPolicy{protects}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeTune)},
+			"False No: the node section has no effect: on the only node NodePolicy workers holds: nothing is done for memory.protection (the kubelet writes 0 each minute (MemoryQoS without a reservation, before 1.37))"},
+		"observed": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeObserve)}, "False No: the node section has no effect: on the only node NodePolicy workers holds: its mode Observe writes nothing"},
 		"on one of two": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", corev1.NodeReady, enforcement.NodeConditionEnforced), node("b", corev1.NodeReady), nodePolicy(v1alpha1.NodeModeTune)},
 			"False Partly: the node section holds as it is on 1 of 2 nodes: on 1 of 2 nodes there is no node enforcer"},
 		"on all": {[]v1alpha1.PodPolicy{asks}, []client.Object{node("a", enforcement.NodeConditionEnforced), node("b", enforcement.NodeConditionEnforced), nodePolicy(v1alpha1.NodeModeRepair)}, "True Full: the node section holds on all 2 nodes"},

@@ -29,6 +29,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) *Harness) {
 		{"GoneIsNotIdle", suite.goneIsNotIdle},
 		{"Escapes", suite.escapes},
 		{"Removal", suite.removal},
+		{"Stat", suite.stat},
 	} {
 		t.Run(part.name, part.test)
 	}
@@ -39,6 +40,12 @@ func Conformance(t *testing.T, fresh func(t *testing.T) *Harness) {
 		t.Run("Processes", suite.processes)
 		t.Run("Kill", suite.kill)
 		t.Run("KillForking", suite.killForking)
+	}
+	if h.Stopped == nil {
+		t.Run("CanNotFreeze", suite.canNotFreeze)
+	} else if h.Processes != nil {
+		t.Run("Freeze", suite.freeze)
+		t.Run("FreezeForking", suite.freezeForking)
 	}
 }
 
@@ -212,15 +219,21 @@ func (s *suite) operations(t *testing.T) map[string]func(at string) error {
 		files = append(files, cgroup.File{Name: sample.File, Value: []string{sample.One, sample.Two}[i%2]})
 		names = append(names, sample.File)
 	}
-	return map[string]func(at string) error{
+	all := map[string]func(at string) error{
 		"Read":      func(at string) error { _, err := s.Tree.Read(at, names...); return err },
 		"ReadNone":  func(at string) error { _, err := s.Tree.Read(at); return err },
 		"Write":     func(at string) error { _, err := s.Tree.Write(t.Context(), at, files); return err },
 		"WriteNone": func(at string) error { _, err := s.Tree.Write(t.Context(), at, nil); return err },
 		"Children":  func(at string) error { _, err := s.Tree.Children(at); return err },
 		"Processes": func(at string) error { _, err := s.Tree.Processes(at); return err },
+		"Stat":      func(at string) error { _, err := s.Tree.Stat(at); return err },
 		"Kill":      func(at string) error { return s.Tree.Kill(t.Context(), at) },
 	}
+	if s.Stopped != nil {
+		all["Freeze"] = func(at string) error { return s.Tree.Freeze(t.Context(), at) }
+		all["Thaw"] = func(at string) error { return s.Tree.Thaw(t.Context(), at) }
+	}
+	return all
 }
 
 func (s *suite) goneIsNotIdle(t *testing.T) {
@@ -302,6 +315,9 @@ func (s *suite) escapes(t *testing.T) {
 	}
 	if err := s.Tree.Kill(t.Context(), "/"); err == nil {
 		t.Error("the root was killed")
+	}
+	if err := s.Tree.Freeze(t.Context(), "/"); err == nil {
+		t.Error("the root was frozen")
 	}
 }
 

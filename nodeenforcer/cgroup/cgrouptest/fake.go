@@ -27,8 +27,9 @@ type Fake struct {
 }
 
 type fakeGroup struct {
-	files map[string]string
-	pids  []int
+	files  map[string]string
+	pids   []int
+	frozen bool
 }
 
 // Written is a write that was done: one that differed.
@@ -230,6 +231,61 @@ func (f *Fake) Kill(ctx context.Context, at string) error {
 		}
 	}
 	return f.step(f, at)
+}
+
+// Stat implements cgroup.Tree, by the files that cgroup.ReadMemory, ReadPIDs and ReadPressure read.
+func (f *Fake) Stat(at string) (s cgroup.Statistics, err error) {
+	if _, err := f.Read(at); err != nil {
+		return s, err
+	}
+	if memory, err := cgroup.ReadMemory(f, at); err == nil {
+		s.Memory = &cgroup.MemoryStatistics{Memory: memory}
+	}
+	if pids, err := cgroup.ReadPIDs(f, at); err == nil {
+		s.PIDs = &cgroup.PIDStatistics{Current: pids, Limit: cgroup.Unlimited}
+	}
+	for resource, into := range map[string]**cgroup.Pressure{"cpu": &s.CPUPressure, "memory": &s.MemoryPressure, "io": &s.IOPressure} {
+		if p, err := cgroup.ReadPressure(f, at, resource); err == nil {
+			*into = &p
+		}
+	}
+	_, err = f.Read(at) // it may have vanished meanwhile
+	return s, err
+}
+
+// Freeze implements cgroup.Tree. Refuse of cgroup.freeze makes it fail.
+func (f *Fake) Freeze(ctx context.Context, at string) error { return f.setFrozen(ctx, at, "1") }
+
+// Thaw implements cgroup.Tree.
+func (f *Fake) Thaw(ctx context.Context, at string) error { return f.setFrozen(ctx, at, "0") }
+
+func (f *Fake) setFrozen(ctx context.Context, at, value string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at == "/" {
+		return errors.New("the root cgroup is never frozen")
+	}
+	g, err := f.group("freezing", at)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(ctx.Err(), f.refused(at, cgroup.File{Name: "cgroup.freeze", Value: value})); err != nil {
+		return fmt.Errorf("writing %q to cgroup.freeze of %s: %w", value, at, err)
+	}
+	g.frozen = value == "1"
+	return f.step(f, at)
+}
+
+// Frozen tells whether a cgroup, or one above it, is frozen.
+func (f *Fake) Frozen(at string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, g := range f.groups {
+		if g.frozen && below(at, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Fake) processes(at string) []int {

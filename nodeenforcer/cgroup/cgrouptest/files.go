@@ -57,6 +57,7 @@ func OnFake(*testing.T) *Harness {
 		pids, _ := f.Processes("/")
 		return slices.Contains(pids, pid)
 	}
+	h.Stopped = func(_ testing.TB, path string, _ int) bool { return f.Frozen(path) }
 	h.Processes = &Processes{
 		Start:        start,
 		StartForking: func(t testing.TB, path string) { start(t, path, 1) },

@@ -28,6 +28,8 @@ type Harness struct {
 	Link func(t testing.TB, path, target string)
 	// Processes is nil where there are none, as in a tree of ordinary files.
 	Processes *Processes
+	// Stopped tells whether a process that was started in a cgroup is stopped there; nil where nothing can be frozen.
+	Stopped func(t testing.TB, path string, pid int) bool
 	// Partial says that a cgroup can be there by half: v1 removes it hierarchy by hierarchy, and systemd makes it before it gives it
 	// its controllers.
 	Partial bool
@@ -85,6 +87,19 @@ func Benchmark(b *testing.B, h *Harness) {
 		b.Run("WriteDiffers/"+name, func(b *testing.B) {
 			for n := 0; b.Loop(); n++ {
 				if _, err := h.Tree.Write(b.Context(), at, [][]cgroup.File{one, two}[n%2][i:i+1]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	for name, read := range map[string]func() error{ // what a decision reads, and all statistics
+		"ReadMemory": func() error { _, err := cgroup.ReadMemory(h.Tree, at); return err },
+		"Stat":       func() error { _, err := h.Tree.Stat(at); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := read(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +31,7 @@ type kernel struct {
 func OnV2(t testing.TB, mountpoint string, tree cgroup.Tree) *Harness {
 	k := kernel{mountpoints: []string{mountpoint}, unified: true}
 	h := k.harness(t, tree)
-	h.Files, h.Refused = SamplesV2, cgroup.File{Name: "memory.high", Value: "nonsense"}
+	h.Files, h.Refused, h.Stopped = SamplesV2, cgroup.File{Name: "memory.high", Value: "nonsense"}, stopped
 	return h
 }
 
@@ -39,6 +40,9 @@ func OnV1(t testing.TB, mountpoints []string, tree cgroup.Tree) *Harness {
 	k := kernel{mountpoints: mountpoints}
 	h := k.harness(t, tree)
 	h.Files, h.Refused, h.Partial = SamplesV1, cgroup.File{Name: "cpu.shares", Value: "nonsense"}, true
+	if slices.ContainsFunc(mountpoints, func(at string) bool { _, err := os.Stat(filepath.Join(at, h.Root, "freezer.state")); return err == nil }) {
+		h.Stopped = stopped
+	}
 	return h
 }
 

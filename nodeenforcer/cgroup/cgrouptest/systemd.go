@@ -39,7 +39,7 @@ func OnSystemd(t testing.TB, conn *dbus.Conn, mountpoint string, tree cgroup.Tre
 		Unit: func(parent, word string) string {
 			return strings.TrimSuffix(path.Base(parent), ".slice") + "-" + word + ".slice"
 		},
-		Make: s.makeSlice, Remove: s.removeSlice, Put: s.put, Get: s.get,
+		Make: s.makeSlice, Remove: s.removeSlice, Put: s.put, Get: s.get, Stopped: stopped,
 		Processes: &Processes{Start: s.startScopes, StartForking: s.startForkingScope, Ended: ended, Alive: alive},
 	}
 	s.makeSlice(t, h.Root)
