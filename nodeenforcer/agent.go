@@ -135,10 +135,13 @@ func (a *Agent) round(ctx context.Context, full bool) repair.Round {
 	return r
 }
 
-// reportUnusable logs what cannot be used when it is new, and reports it in the Node's condition.
-func (a *Agent) reportUnusable(r repair.Round) {
+// reportPlan logs what cannot be used when it is new, and reports it, and who protects memory, in the Node's conditions.
+func (a *Agent) reportPlan(state state.State, tree *plan.Tree) {
+	if state.Config != nil && !state.Guessed { // else it is only assumed what the kubelet writes
+		a.Status.SetMemoryProtector(tree.MemoryProtector)
+	}
 	now := map[plan.Note]bool{}
-	for _, n := range r.Tree.Unusable() {
+	for _, n := range tree.Unusable() {
 		if now[n] = true; !a.unusable[n] {
 			pod := ""
 			if n.Pod.Name != "" {
@@ -148,7 +151,7 @@ func (a *Agent) reportUnusable(r repair.Round) {
 		}
 	}
 	a.unusable = now
-	a.Status.SetUnusable(status.Unusable(r.Tree))
+	a.Status.SetUnusable(status.Unusable(tree))
 }
 
 // countClasses are the kernel's statistics of all pods and of the QoS classes. Those that can't be read are left out: the round told why.
@@ -262,10 +265,5 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 	if r.Full && err == nil {
 		a.Status.SetEnforced(status.Unenforced(r))
 	}
-	if r.Tree != nil {
-		a.reportUnusable(r)
-	}
-	if state.Config != nil && !state.Guessed && r.Tree != nil { // else it is only assumed what the kubelet writes
-		a.Status.SetMemoryProtector(r.Tree.MemoryProtector)
-	}
+	a.reportPlan(state, r.Tree)
 }

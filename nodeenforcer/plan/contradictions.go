@@ -17,7 +17,7 @@ func (b *builder) noteContradictions() {
 		return
 	}
 	if r := b.policy.Reservations; r != nil {
-		if kube, system, err := reservations(k); err == nil && !(sameList(r.Kube, kube) && sameList(r.System, system)) {
+		if kube, system, err := reservations(k); err == nil && (!sameList(r.Kube, kube) || !sameList(r.System, system)) {
 			b.unusableNode("reservations of the NodePolicy are not used: the kubelet has its own, kubeReserved and systemReserved")
 		}
 	}
