@@ -1,6 +1,9 @@
 package eviction
 
 import (
+	"slices"
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -44,7 +47,7 @@ type Choice struct {
 // victim without whom the sum is still enough. So every victim is needed, and the removals never add a pod. If all candidates together
 // are not enough, it returns only the first one that frees anything, and waits until that pod is gone: the cause may be something else
 // than a pod. A pod whose usage is unknown is chosen only if no other pod frees anything, and then alone. Stall has no amount: one pod
-// is chosen, and none while an eviction is in flight.
+// is chosen, of those that take part in the stall, and none while an eviction is in flight.
 //
 // A hard threshold does not wait for soft evictions: they are hastened before other pods are chosen. An overdue eviction does not
 // count, so that a pod which does not stop can't hold up the eviction of others (k8s#124081).
@@ -61,14 +64,18 @@ func Choose(need Need, candidates []Candidate, inFlight []Flight) Choice {
 			c.waitFor(f.Candidate)
 		}
 	}
-	c.hasten(Rank(need.Signal, hasten))
 	var others []Candidate
 	for _, o := range candidates {
 		if !flying[o.Pod.UID] {
 			others = append(others, o)
 		}
 	}
-	c.take(Rank(need.Signal, others))
+	soft, rest := Rank(need.Signal, hasten), Rank(need.Signal, others)
+	if c.stalls() {
+		soft, rest = takingPart(soft, rest)
+	}
+	c.hasten(soft)
+	c.take(rest)
 	c.out.Short = max(c.left, 0)
 	if c.stalls() {
 		c.out.Short = 0
@@ -140,6 +147,20 @@ func (c *chooser) take(ranked []Ranked) {
 	for _, v := range c.out.Victims {
 		c.left -= v.Used
 	}
+}
+
+// stallShare: a pod takes part in a stall if it waited for at least a quarter of what the pod did that waited longest. Less than that is what
+// everybody waits who runs beside a stall, and the end of such a pod ends none.
+const stallShare = 4
+
+// takingPart leaves of both those that take part in a stall.
+func takingPart(a, b []Ranked) (partA, partB []Ranked) {
+	longest := time.Duration(0)
+	for _, r := range slices.Concat(a, b) {
+		longest = max(longest, r.Waited)
+	}
+	idle := func(r Ranked) bool { return r.Waited == 0 || r.Waited < longest/stallShare }
+	return slices.DeleteFunc(a, idle), slices.DeleteFunc(b, idle)
 }
 
 // spare removes, from the last to the first, the victims without whom the sum is still enough. excess is how much more than needed they

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,7 @@ func drawCandidates(t *rapid.T, prefix string, most int) []eviction.Candidate {
 		if rapid.IntRange(0, 3).Draw(t, "has order") == 0 {
 			order(rapid.IntRange(-1, 3).Draw(t, "order"))(&c)
 		}
+		c.Waited = time.Duration(rapid.IntRange(0, 9).Draw(t, "waited"))
 		switch rapid.IntRange(0, 15).Draw(t, "special") {
 		case 0:
 			phase(corev1.PodFailed)(&c)
@@ -106,7 +108,7 @@ func usage(signal v1alpha1.EvictionSignal, c eviction.Candidate) (int64, bool) {
 	return n, ok
 }
 
-// Enough is freed whenever that is possible, each victim is needed, nobody exempt or on the way is taken, stall takes one.
+// Enough is freed whenever that is possible, each victim is needed, nobody exempt or on the way is taken, stall takes one that waits.
 func TestChooseIsEnoughAndNotMore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,6 +145,11 @@ func TestChooseIsEnoughAndNotMore(t *testing.T) {
 		case need.Signal == stall:
 			if len(got.Victims) > 1 || len(got.Hasten) > 1 || len(got.Victims) > 0 && waits || got.Short != 0 {
 				t.Fatalf("stall: %+v", got)
+			}
+			for _, v := range slices.Concat(got.Victims, got.Hasten) {
+				if v.Waited == 0 {
+					t.Fatalf("stall: %s goes, and does not wait", v.Pod.Name)
+				}
 			}
 			return
 		case need.Amount <= 0 && len(got.Victims) > 0:

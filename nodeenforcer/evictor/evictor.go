@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
@@ -38,7 +37,7 @@ type Evictor struct {
 	Paths func() map[types.UID]string
 	// Stepping is called when a step begins, and what it returns when that ends; nil: nothing is.
 	Stepping func() (done func())
-	Cgroups  cgroup.Reader
+	Cgroups  Cgroups
 	Sensor   *pressure.Sensor
 	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
@@ -55,6 +54,7 @@ type Evictor struct {
 	unread     []v1alpha1.EvictionSignal // of a policy with invalid thresholds
 	state      pressure.State
 	trigger    pressure.StallTrigger
+	stall      stall
 	unknown    string                                // why signals are unknown, as last logged
 	short      string                                // the resources under pressure, as last reported
 	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
@@ -102,8 +102,8 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		return idle
 	}
 	signals, err := e.Sensor.Measure(e.thresholds)
-	e.reportUnmeasured(errors.Join(err, e.trigger.Err()))
-	verdict := e.judge(signals)
+	verdict, stallErr := e.judge(state, signals)
+	e.reportUnmeasured(errors.Join(err, stallErr, e.trigger.Err()))
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
 	e.Metrics.ObserveSignals(e.thresholds, signals, told)
@@ -117,6 +117,9 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	wait := pressure.NextSample(signals, e.thresholds)
 	if !verdict.Next.IsZero() {
 		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
+	}
+	if e.stall.watch.Watches() {
+		wait = min(wait, stallPause)
 	}
 	return max(wait, pressure.MinSample)
 }
@@ -161,7 +164,7 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 	if err := e.trigger.Arm(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
 		e.Log.Error(err, "failed to watch memory stall")
 	}
-	e.thresholds = thresholds
+	e.thresholds, e.stall = thresholds, stall{}
 	if wanted == nil {
 		e.state = pressure.State{}
 		e.reportPressure(state.Node, pressure.Verdict{})
@@ -185,13 +188,13 @@ func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 	return signals
 }
 
-func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
-	var stall *bool
-	if e.thresholds.Stall != nil && e.trigger.Armed() {
-		stall = new(e.trigger.Take())
+func (e *Evictor) judge(state state.State, signals pressure.Signals) (verdict pressure.Verdict, err error) {
+	stalled, err := e.stalls(state)
+	if err != nil {
+		stalled = nil
 	}
-	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stall)
-	return verdict
+	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stalled)
+	return verdict, err
 }
 
 // forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.

@@ -74,6 +74,7 @@ type stage struct {
 	stat       string
 	log        *statetest.Log
 	paths      map[types.UID]string
+	waited     map[types.UID]time.Duration // for memory, by pod; all in sum by no UID
 }
 
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
@@ -81,7 +82,7 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	proc, _, v2 := statetest.Sensed()
 	root := t.TempDir()
 	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root}
-	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}}
+	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}, waited: map[types.UID]time.Duration{}}
 	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
 	s.Evictor = &Evictor{
@@ -92,7 +93,10 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	for _, p := range pods {
 		s.paths[p.UID] = "/kubepods/pod" + string(p.UID)
 		s.cgroups.Add(s.paths[p.UID], nil)
+		s.waits(p, 0)
 	}
+	s.waits(nil, 0)
+	s.free(false)
 	s.source.Say(func(now *state.State) {
 		*now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
 	})

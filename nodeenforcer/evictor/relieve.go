@@ -110,6 +110,9 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		e.Log.Error(err, "failed to evict pod", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
 	}
+	if met.Kind == eviction.Hard {
+		e.stall.watch = pressure.Busy()
+	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
@@ -146,6 +149,9 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: at, Usage: map[v1alpha1.EvictionSignal]int64{}}
+		if met.Signal == v1alpha1.SignalMemoryStall {
+			c.Waited = e.stall.waited[p.UID]
+		}
 		if ok {
 			c.Usage[eviction.UsageSignal(met.Signal)] = used
 		}
