@@ -103,37 +103,39 @@ type diskStats struct {
 	pods map[types.UID]statsv1alpha1.PodStats
 }
 
-// disks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
+// diskAnswer are the kubelet's statistics, or why there are none.
+type diskAnswer struct {
+	stats *diskStats
+	err   error
+}
+
+// askDisks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
 // (volumeStatsAggPeriod with a jitter of 1.0, pkg/kubelet/server/stats/volume_stat_calculator.go, 1.36.3).
-func (e *Evictor) disks(ctx context.Context) (*diskStats, error) {
+func (e *Evictor) askDisks(ctx context.Context) diskAnswer {
 	if e.Kubelet == nil {
-		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
+		return diskAnswer{err: errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")}
 	}
 	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
 	if err != nil {
-		return nil, err
+		return diskAnswer{err: err}
 	}
 	summary, err := e.Kubelet.Stats(ctx)
 	if err != nil {
-		return nil, err
+		return diskAnswer{err: err}
 	}
 	of := &diskStats{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
 	for _, p := range summary.Pods {
 		of.pods[types.UID(p.PodRef.UID)] = p
 	}
-	return of, nil
+	return diskAnswer{stats: of}
 }
 
-// diskUsage is the usage of a file system, from the kubelet.
-func (e *Evictor) diskUsage(ctx context.Context, signal v1alpha1.EvictionSignal) (usage, error) {
-	disks, err := e.disks(ctx)
-	if err != nil {
-		return nil, err
-	}
+// usage is that of a file system.
+func (a diskAnswer) usage(signal v1alpha1.EvictionSignal) usage {
 	return func(p *corev1.Pod, _ string) (used int64, at time.Time, ok bool, err error) {
-		used, at, ok = disks.of(p, signal)
+		used, at, ok = a.stats.of(p, signal)
 		return used, at, ok, nil
-	}, nil
+	}
 }
 
 // sameDisk says whether two folders are on one file system.

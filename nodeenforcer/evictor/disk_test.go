@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,4 +156,53 @@ func TestEvictorWaitsForANewVolume(t *testing.T) {
 	s.measured(hog, much, 0)
 	s.wait(4 * time.Second)
 	s.want("measured", "hog")
+}
+
+// A kubelet that hangs, as it does where memory is short, keeps nobody from watching memory.
+func TestEvictorWatchesMemoryWhileTheKubeletHangs(t *testing.T) {
+	big, other := victim("big", 0), victim("other", 10)
+	s := newDiskStage(t, big, other)
+	s.source.Say(func(state *state.State) {
+		state.Policy.Spec.Eviction.Hard = append(state.Policy.Spec.Eviction.Hard, onMemory("1Gi", "").Hard...)
+	})
+	var ended atomic.Int32
+	s.Kubelet = statetest.KubeletAt(t, statetest.Answering(t, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		ended.Add(1)
+	}), "")
+	s.disks.Go = nil
+	s.uses(big, 3<<30)
+	s.uses(other, 1<<30)
+	s.wait(4 * time.Second)
+	s.left(1 << 20)
+	s.wait(2 * time.Second)
+	s.want("memory is short", "big")
+	if n := ended.Load(); n > 0 {
+		t.Errorf("it waited %d times until it gave the kubelet up", n)
+	}
+}
+
+// What the kubelet says late counts once it has come, and only if the disk is still short then.
+func TestEvictorTakesALateAnswer(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	s := newDiskStage(t, small, hog)
+	var asked []func()
+	s.disks.Go = func(read func()) { asked = append(asked, read) }
+	s.measured(small, 1<<20, 0)
+	s.measured(hog, much, 0)
+	s.wait(20 * time.Second)
+	s.want("before the kubelet has answered")
+	if len(asked) != 1 {
+		t.Fatalf("it was asked %d times at once", len(asked))
+	}
+	asked[0]()
+	full := s.source.Now.Policy.Spec.Eviction
+	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = onMemory("1Gi", "") })
+	s.wait(2 * time.Second)
+	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = full })
+	s.wait(4 * time.Second)
+	s.want("the disk was not short when it answered")
+	asked[1]()
+	s.later(time.Millisecond)
+	s.want("it has answered", "hog")
 }

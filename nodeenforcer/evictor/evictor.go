@@ -54,6 +54,7 @@ type Evictor struct {
 	unread     []v1alpha1.EvictionSignal // of a policy with invalid thresholds
 	state      pressure.State
 	trigger    pressure.StallTrigger
+	disks      pressure.Aside[diskAnswer]
 	stall      stall
 	unknown    string                                // why signals are unknown, as last logged
 	short      string                                // the resources under pressure, as last reported
@@ -108,11 +109,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
 	e.Metrics.ObserveSignals(e.thresholds, signals, told)
 	e.reportPressure(state.Node, verdict)
-	for _, met := range verdict.Due {
-		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
-			e.relieve(ctx, state, short)
-		}
-	}
+	e.act(ctx, state, verdict.Due)
 	e.release(verdict)
 	wait := pressure.NextSample(signals, e.thresholds)
 	if !verdict.Next.IsZero() {

@@ -81,7 +81,7 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	t.Helper()
 	proc, _, v2 := statetest.Sensed()
 	root := t.TempDir()
-	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root}
+	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root, Aside: atOnce}
 	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}, waited: map[types.UID]time.Duration{}}
 	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
@@ -89,6 +89,7 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
 		Clock: s.clock, Log: funcr.New(s.log.Write, funcr.Options{}),
 	}
+	s.disks.Go = atOnce
 	s.begin()
 	for _, p := range pods {
 		s.paths[p.UID] = "/kubepods/pod" + string(p.UID)
@@ -103,6 +104,9 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	s.left(6 << 30)
 	return s
 }
+
+// atOnce reads in the step itself what is read aside.
+func atOnce(read func()) { read() }
 
 // left makes so much memory available.
 func (s *stage) left(bytes int64) {

@@ -41,9 +41,39 @@ type shortage struct {
 	disk bool
 }
 
-// relieve evicts as many pods as it takes to free what the threshold needs.
-func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
-	candidates, err := e.candidates(ctx, state, met)
+// act relieves the thresholds that are due. For a disk the kubelet is asked first, aside: it may be slow for the very reason for which memory has
+// to be watched. What it answers counts in the step after that, and no later.
+func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Met) {
+	var disks []shortage
+	asks := false
+	for _, met := range mets {
+		short := shortage{met, disk(met.Signal)}
+		due := met.Fresh && e.due(short)
+		switch {
+		case short.disk:
+			disks, asks = append(disks, short), asks || due
+		case due:
+			e.relieve(state, short, e.groupUsage(met.Signal), nil)
+		}
+	}
+	if asks {
+		e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) })
+	}
+	answer, ok := e.disks.Take()
+	for _, short := range disks {
+		if ok {
+			e.relieve(state, short, answer.usage(short.Signal), answer.err)
+		}
+	}
+}
+
+// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known.
+func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) {
+	var candidates []eviction.Candidate
+	err := unknown
+	if err == nil {
+		candidates, err = e.candidates(state, met, usageOf)
+	}
 	if err != nil {
 		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
@@ -125,14 +155,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error)
 
 // candidates are the node's pods with their current usage.
-func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
-	usageOf := e.groupUsage(met.Signal)
-	if met.disk {
-		var err error
-		if usageOf, err = e.diskUsage(ctx, met.Signal); err != nil {
-			return nil, err
-		}
-	}
+func (e *Evictor) candidates(state state.State, met shortage, usageOf usage) ([]eviction.Candidate, error) {
 	var errs []error
 	var candidates []eviction.Candidate
 	paths := e.Paths()

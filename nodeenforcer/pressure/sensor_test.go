@@ -1,10 +1,12 @@
 package pressure
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	testclock "k8s.io/utils/clock/testing"
@@ -20,7 +22,7 @@ func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]s
 	root := t.TempDir()
 	return &Sensor{
 		CgroupRoot: statetest.Folder(t, cgroups), ProcRoot: statetest.Folder(t, proc), Version: version, KubeletRoot: root, ImageRoot: root,
-		Clock: testclock.NewFakePassiveClock(statetest.LongAgo),
+		Clock: testclock.NewFakePassiveClock(statetest.LongAgo), Aside: func(read func()) { read() },
 	}
 }
 
@@ -137,4 +139,33 @@ func TestSensorThatCannotMeasure(t *testing.T) {
 			t.Errorf("%s is not named in %v", signal, err)
 		}
 	}
+}
+
+// A file system that does not answer keeps nothing else from being measured. What it said before counts until it is stale, and then it is said.
+func TestSensorOfAHungFileSystem(t *testing.T) {
+	proc, _, v2 := statetest.Sensed()
+	s := sensor(t, cgroupfile.V2, proc, v2)
+	clock := testclock.NewFakePassiveClock(statetest.LongAgo)
+	s.Clock = clock
+	var asked []func()
+	s.Aside = func(read func()) { asked = append(asked, read) }
+	measure := func(after time.Duration, disk bool, fails string) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(after))
+		got, err := s.Measure(thresholdsOn(v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalMemoryAvailable))
+		if _, ok := got[v1alpha1.SignalNodeFsAvailable]; ok != disk || got[v1alpha1.SignalMemoryAvailable].Capacity == 0 || !strings.Contains(fmt.Sprint(err), fails) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+	measure(0, false, "<nil>")
+	measure(maxAge, false, "<nil>")
+	asked[0]()
+	measure(time.Second, true, "<nil>")
+	measure(maxAge, true, "<nil>")
+	measure(time.Second, false, "does not answer")
+	if len(asked) != 2 {
+		t.Errorf("asked %d times", len(asked))
+	}
+	asked[1]()
+	measure(time.Second, true, "<nil>")
 }
