@@ -40,6 +40,8 @@ type told struct {
 
 func (f *told) Ask(r terminate.Request) error {
 	f.asked = append(f.asked, r)
+	f.Removed(r.Pod.UID)
+	f.removed = f.removed[:len(f.removed)-1]
 	f.standing = append(f.standing, terminate.VictimStatus{
 		Pod:  terminate.Ref{NamespacedName: types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}, UID: r.Pod.UID},
 		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == eviction.Hard,
@@ -220,7 +222,7 @@ func TestEvictorSoft(t *testing.T) {
 	if got := s.terminator.asked; len(got) != 1 || got[0].Pod.Name != "first" || got[0].Kind != eviction.Soft || got[0].GraceSeconds != 20 {
 		t.Fatalf("asked for %+v", got)
 	}
-	s.terminator.standing[0].RefusedFor = time.Minute
+	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
 	s.later(time.Second)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"first", "second"}) {
 		t.Fatalf("%v have to go", got)
@@ -230,6 +232,31 @@ func TestEvictorSoft(t *testing.T) {
 	s.later(time.Second)
 	if !slices.Equal(s.terminator.released, []types.UID{first.UID}) {
 		t.Errorf("released: %v", s.terminator.released)
+	}
+}
+
+// What the API server forbids is let be, and the next pod goes. Once it may be asked again it is, without a word.
+func TestEvictorForbidden(t *testing.T) {
+	forbidden, next := victim("forbidden", 0), victim("next", 10)
+	s := newStage(t, onMemory("1Gi", ""), forbidden, next)
+	s.uses(forbidden, 500<<20)
+	s.uses(next, 500<<20)
+	s.left(800 << 20)
+	s.later(time.Second)
+	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden", "next"}) {
+		t.Fatalf("%v have to go", got)
+	}
+	s.terminator.standing[1].Refused, s.terminator.standing[1].RefusedFor = true, time.Minute
+	s.later(time.Second)
+	s.terminator.standing[0].RefusedFor = 0
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden", "next", "forbidden"}) {
+		t.Errorf("%v have to go", got)
+	}
+	if n := s.log.Count(`"evicting"`); n != 2 {
+		t.Errorf("told %d times: %v", n, s.log.Lines())
 	}
 }
 

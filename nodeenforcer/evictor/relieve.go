@@ -101,7 +101,10 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		case met.disk && e.releasing.has(c.Pod.UID): // below
 		case !ok:
 			free = append(free, c)
-		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
+		case s.Refused && s.Kind >= met.Kind: // as this eviction would be, for now
+			if s.RefusedFor == 0 && s.Kind == met.Kind {
+				free = append(free, c)
+			}
 		default:
 			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
@@ -115,10 +118,10 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// overdue says whether an eviction is not waited for any longer: a disruption budget forbids it, or the pod should have ended and its
-// containers are not being stopped.
+// overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
+// stopped.
 func (e *Evictor) overdue(s terminate.VictimStatus) bool {
-	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
+	return s.Refused || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
 // end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).
@@ -136,6 +139,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
+	before := e.standing()[v.Pod.UID]
 	if err := e.Terminator.Ask(request); err != nil {
 		e.Log.Error(err, "failed to evict pod", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
@@ -146,6 +150,9 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
+	}
+	if before.Refused && before.Kind == met.Kind { // told when it was tried first
+		return
 	}
 	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "reason", reason)
 	e.Events.Evicting(v.Pod, reason)

@@ -134,11 +134,12 @@ type VictimStatus struct {
 	// Path of the pod's cgroup. Contained: its memory.high is lowered at present, and must not be repaired.
 	Path      string
 	Contained bool
-	// Dying: the API server accepted the deletion, or its containers are being stopped.
+	// Dying: the API server accepted the deletion, or there is none and its containers are being stopped.
 	Dying bool
 	// Stopping: the local sequence is stopping its containers, and they may still end in time: it is worth waiting for their memory.
 	Stopping bool
-	// RefusedFor is how long not to ask again, because a disruption budget forbids it; 0: nothing forbids it.
+	// Refused by a disruption budget or the API server: nothing is done unless it is asked for again. RefusedFor is how long not to.
+	Refused    bool
 	RefusedFor time.Duration
 }
 

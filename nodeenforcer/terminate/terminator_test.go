@@ -108,6 +108,35 @@ func TestHardOffline(t *testing.T) {
 	})
 }
 
+// What the API server forbids is asked for once, and not done here, however long the pod lives on.
+func TestHardForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(string, terminate.Ref) terminate.Answer {
+			return terminate.Answer{Verdict: terminate.Refused, Online: true, Err: errors.New("admission webhook denied the request")}
+		}
+		term, stop := running(t, n)
+		r := n.pod("1")
+		ask(t, term, r)
+		synctest.Wait()
+		want := []terminate.VictimStatus{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: eviction.Hard, Path: r.Path, Refused: true, RefusedFor: 5 * time.Second}}
+		if diff := cmp.Diff(want, term.Victims()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if n.high(&r) != "max" || len(n.ledger) > 0 {
+			t.Errorf("memory.high is %s, noted %v", n.high(&r), n.ledger)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		for _, line := range n.logged() {
+			if at, what, _ := strings.Cut(line, " "); at != "0s" && what != "1: Forgotten" || strings.Contains(what, "SIG") || strings.Contains(what, "kill") {
+				t.Error(line)
+			}
+		}
+		stop()
+	})
+}
+
 // The id of the main process is used again, by a process elsewhere, between the look and the signal.
 func TestReusedProcessIsNotSignalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

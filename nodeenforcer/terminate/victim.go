@@ -152,11 +152,11 @@ func (v *victim) standing() (VictimStatus, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.state
-	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
+	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.committed()}
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
-		st.RefusedFor = max(s.budget.until-v.t.now(), 0)
+		st.Refused, st.RefusedFor = true, max(s.refusal.until-v.t.now(), 0)
 	}
 	return st, s.phase != finished && s.phase != fresh
 }
