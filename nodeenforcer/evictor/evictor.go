@@ -33,8 +33,8 @@ type Terminator interface {
 // Evictor measures the node's resources and evicts pods when a threshold of the policy is met.
 type Evictor struct {
 	Source state.Source
-	// Paths are the pods' cgroups, by UID, as they are planned.
-	Paths func() map[types.UID]string
+	// Paths are the pods' cgroups, by UID: of all pods that are known, planned or not.
+	Paths func(state.State) map[types.UID]string
 	// Stepping is called when a step begins, and what it returns when that ends; nil: nothing is.
 	Stepping func() (done func())
 	Cgroups  Cgroups
@@ -94,9 +94,10 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		defer e.Stepping()()
 	}
 	state, ok := e.Source.State()
-	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
+	if !ok || state.PolicyUnknown {
 		return idle
 	}
+	e.recover(ctx, state)
 	e.forgetRemoved(state)
 	if !e.applyPolicy(state) {
 		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
@@ -121,22 +122,18 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	return max(wait, pressure.MinSample)
 }
 
-// recovered restores, once, the limits that an enforcer which was killed left behind. It is false while that can't be done yet.
-func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
-	if e.clean || e.Paths() == nil {
-		return e.clean
+// recover restores, once, the limits that an enforcer which was killed left behind.
+func (e *Evictor) recover(ctx context.Context, state state.State) {
+	if e.clean || e.DryRun {
+		return
 	}
 	e.clean = true
-	if e.DryRun {
-		return true
-	}
 	terminating := func(uid types.UID) bool {
 		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
 	}
 	if err := e.Terminator.Recover(ctx, terminating); err != nil {
 		e.Log.Error(err, "failed to restore memory.high after an earlier run was killed")
 	}
-	return true
 }
 
 // applyPolicy compiles the policy's thresholds when they change. It is false if there are none.

@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -88,7 +89,7 @@ func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *s
 	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
 	s.Evictor = &Evictor{
-		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
+		Source: s.source, Paths: func(state.State) map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
 		Clock: s.clock, Log: funcr.New(s.log.Write, funcr.Options{}),
 	}
 	s.disks.Go = atOnce
@@ -180,6 +181,24 @@ func TestEvictorHard(t *testing.T) {
 	}
 	if s.terminator.recovered != 1 {
 		t.Errorf("recovered %d times", s.terminator.recovered)
+	}
+}
+
+// Who came just now, while a round is still writing, goes like anybody else: no plan is needed to find its cgroup.
+func TestEvictorNeedsNoPlan(t *testing.T) {
+	hog, other := victim("hog", 0), victim("other", 1000)
+	s := newStage(t, onMemory("1Gi", ""), other)
+	s.Paths = state.Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs}.Paths
+	for p, bytes := range map[*corev1.Pod]int64{hog: 5 << 30, other: 100 << 20} {
+		s.paths[p.UID] = "/kubepods/besteffort/pod" + string(p.UID)
+		s.cgroups.Add(s.paths[p.UID], nil)
+		s.uses(p, bytes)
+	}
+	s.source.Say(func(now *state.State) { now.Pods = append(now.Pods, hog) })
+	s.left(900 << 20)
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"hog"}) || s.terminator.asked[0].Path != s.paths[hog.UID] {
+		t.Errorf("%v have to go: %+v", got, s.terminator.asked)
 	}
 }
 
@@ -285,7 +304,7 @@ func TestEvictorDoesNothing(t *testing.T) {
 		"a threshold that is broken":  func(s *stage) { s.source.Now.Policy.Spec.Eviction.Hard[0].Value = "much" },
 		"memory can't be measured":    func(s *stage) { _ = os.Remove(s.stat) },
 		"the pod's cgroup is gone":    func(s *stage) { s.cgroups.Remove(s.paths[p.UID]) },
-		"nothing is planned yet":      func(s *stage) { s.paths = nil },
+		"its cgroup can't be named":   func(s *stage) { s.paths = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, onMemory("1Gi", ""), p)

@@ -136,7 +136,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		return
 	}
 	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
+		Pod: v.Pod, Path: e.Paths(state)[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
 	before := e.standing()[v.Pod.UID]
@@ -165,7 +165,7 @@ type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, 
 func (e *Evictor) candidates(state state.State, met shortage, usageOf usage) ([]eviction.Candidate, error) {
 	var errs []error
 	var candidates []eviction.Candidate
-	paths := e.Paths()
+	paths := e.Paths(state)
 	for _, p := range state.Pods {
 		path, ok := paths[p.UID]
 		if !ok || eviction.Exempt(p) != "" {

@@ -82,7 +82,7 @@ func (e *Evictor) stopping() bool {
 func (e *Evictor) podStalls(state state.State) (map[types.UID]pressure.PodStall, error) {
 	pods, above := map[types.UID]pressure.PodStall{}, map[string]int64{}
 	var errs []error
-	paths := e.Paths()
+	paths := e.Paths(state)
 	for _, p := range state.Pods {
 		at, ok := paths[p.UID]
 		if !ok || eviction.Exempt(p) != "" {

@@ -45,7 +45,7 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 	clock := testclock.NewFakeClock(time.Now())
 	loop := &evictor.Evictor{
 		Source: &state.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
-		Paths:  func() map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
+		Paths:  func(state.State) map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
 		Sensor: &pressure.Sensor{CgroupRoot: mountpoint, ProcRoot: "/proc", Version: cgroupfile.V2, KubeletRoot: t.TempDir(), Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
