@@ -26,6 +26,8 @@ type Flight struct {
 	Kind Kind
 	// Overdue: its deadline has passed and the pod is still there. Choose does not wait for it any longer.
 	Overdue bool
+	// Leaving: the pod was deleted by somebody else. What it frees counts, and nothing waits for it: of pods that come and go there is always one.
+	Leaving bool
 }
 
 // Choice is which pods are to be evicted now.
@@ -58,6 +60,8 @@ func Choose(need Need, candidates []Candidate, inFlight []Flight) Choice {
 	for _, f := range inFlight {
 		flying[f.Pod.UID] = true
 		switch {
+		case f.Leaving:
+			c.count(f.Candidate)
 		case need.Kind == Hard && f.Kind == Soft:
 			hasten = append(hasten, f.Candidate)
 		case !f.Overdue:
@@ -105,13 +109,19 @@ func (c *chooser) enough() bool {
 // waitFor counts an eviction in flight.
 func (c *chooser) waitFor(f Candidate) {
 	c.waiting = true
-	used, ok := f.usage(c.need.Signal)
-	if !ok {
+	if !c.count(f) {
 		c.unknown = true
-		return
 	}
-	c.left -= used
-	c.out.Reclaiming += used
+}
+
+// count takes off what a pod that leaves frees, if that is known.
+func (c *chooser) count(f Candidate) (known bool) {
+	used, ok := f.usage(c.need.Signal)
+	if ok {
+		c.left -= used
+		c.out.Reclaiming += used
+	}
+	return ok
 }
 
 // hasten turns soft evictions in flight into hard ones, as many as are needed.

@@ -15,6 +15,9 @@ func TestChoose(t *testing.T) {
 	flight := func(kind eviction.Kind, name string, options ...option) eviction.Flight {
 		return eviction.Flight{Candidate: candidate(name, options...), Kind: kind}
 	}
+	leaving := func(name string, options ...option) eviction.Flight {
+		return eviction.Flight{Candidate: candidate(name, options...), Leaving: true}
+	}
 	overdue := func(f eviction.Flight) eviction.Flight { f.Overdue = true; return f }
 	hard := func(amount int64) eviction.Need {
 		return eviction.Need{Signal: memory, Kind: eviction.Hard, Amount: amount}
@@ -62,6 +65,10 @@ func TestChoose(t *testing.T) {
 		"on the way: not known, so wait":      {need: hard(100), in: abc, flights: []eviction.Flight{flight(eviction.Hard, "x")}, short: 100},
 		"on the way: overdue counts nothing":  {need: hard(100), in: abc, flights: []eviction.Flight{overdue(flight(eviction.Hard, "a", uses(memory, 300)))}, victims: "b"},
 		"on the way: overdue and not known":   {need: hard(100), in: abc, flights: []eviction.Flight{overdue(flight(eviction.Hard, "x"))}, victims: "a"},
+		"deleted by others: enough":           {need: hard(100), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, reclaiming: 100},
+		"deleted by others: not enough":       {need: hard(400), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, victims: "a", reclaiming: 100},
+		"deleted by others: not waited for":   {need: hard(900), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, victims: "a", reclaiming: 100, short: 500},
+		"deleted by others: not known":        {need: hard(100), in: abc, flights: []eviction.Flight{leaving("x")}, victims: "a"},
 		"on the way: stall waits":             {need: stalls, in: stuck, flights: []eviction.Flight{flight(eviction.Hard, "x", uses(memory, 1))}, reclaiming: 1},
 		"on the way: stall, overdue":          {need: stalls, in: stuck, flights: []eviction.Flight{overdue(flight(eviction.Hard, "x", uses(memory, 1)))}, victims: "a"},
 		"soft on the way counts for soft":     {need: soft(100), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 100))}, reclaiming: 100},

@@ -90,7 +90,7 @@ func TestRankIsATotalOrder(t *testing.T) {
 func drawFlights(t *rapid.T) []eviction.Flight {
 	var out []eviction.Flight
 	for _, c := range drawCandidates(t, "f", 2) {
-		out = append(out, eviction.Flight{Candidate: c, Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), Overdue: rapid.Bool().Draw(t, "overdue")})
+		out = append(out, eviction.Flight{Candidate: c, Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), Overdue: rapid.Bool().Draw(t, "overdue"), Leaving: rapid.IntRange(0, 3).Draw(t, "leaving") == 0})
 	}
 	return out
 }
@@ -137,9 +137,9 @@ func TestChooseIsEnoughAndNotMore(t *testing.T) {
 			}
 			freed += v.Used
 		}
-		waits := got.Reclaiming > 0 || len(got.Hasten) > 0
+		waits := len(got.Hasten) > 0
 		for _, f := range flights {
-			waits = waits || !f.Overdue && (need.Kind == eviction.Soft || f.Kind == eviction.Hard)
+			waits = waits || !f.Leaving && !f.Overdue && (need.Kind == eviction.Soft || f.Kind == eviction.Hard)
 		}
 		switch {
 		case need.Signal == stall:

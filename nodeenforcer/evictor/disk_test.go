@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -205,4 +207,51 @@ func TestEvictorTakesALateAnswer(t *testing.T) {
 	asked[1]()
 	s.later(time.Millisecond)
 	s.want("it has answered", "hog")
+}
+
+// The enforcer is replaced while the space of a victim is being freed: the next one knows, and no longer than the space takes.
+func TestEvictorRemembersTheDisk(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	file := filepath.Join(t.TempDir(), "run", "releasing.json")
+	s := newDiskStage(t, small, hog)
+	s.ReleasingFile = file
+	s.measured(small, 1<<20, 0)
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("measured", "hog")
+	s.terminator.standing = nil
+	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
+	delete(s.says, "hog")
+	s.wait(10 * time.Second)
+
+	next := newDiskStage(t, small)
+	next.clock.SetTime(s.clock.Now())
+	next.ReleasingFile = file
+	next.begin()
+	next.measured(small, 1<<20, 0)
+	next.wait(releaseTime - 12*time.Second)
+	next.want("while its space is not free")
+	next.measured(small, 1<<20, 0)
+	next.wait(6 * time.Second)
+	next.want("when it should be", "small")
+
+	for _, text := range []string{`{"version":2}`, `[`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		last := newDiskStage(t, small)
+		last.ReleasingFile = file
+		last.begin()
+		if len(last.releasing) > 0 || last.log.Count("forgetting") != 1 {
+			t.Errorf("of %s it remembers %v, and said %v", text, last.releasing, last.log.Lines())
+		}
+	}
+	far := newDiskStage(t, small)
+	far.ReleasingFile = file
+	far.releasing["hog"] = &released{pod: hog, until: far.clock.Now().Add(time.Hour)} // and then the clock was set back
+	far.keep()
+	far.begin()
+	if until := far.releasing["hog"].until.Sub(far.clock.Now()); until != releaseTime {
+		t.Errorf("it waits for %s", until)
+	}
 }

@@ -42,12 +42,14 @@ type Evictor struct {
 	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
-	DryRun     bool
-	Clock      clock.WithTicker
-	Log        logr.Logger
-	Metrics    *status.Metrics
-	Events     *status.Events
-	Status     *status.NodeUpdater
+	// ReleasingFile keeps which pods were evicted for a disk, for the next process; empty: that does not know.
+	ReleasingFile string
+	DryRun        bool
+	Clock         clock.WithTicker
+	Log           logr.Logger
+	Metrics       *status.Metrics
+	Events        *status.Events
+	Status        *status.NodeUpdater
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
@@ -60,6 +62,7 @@ type Evictor struct {
 	short      string                                // the resources under pressure, as last reported
 	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
 	releasing  releasing                             // of a disk
+	kept       string                                // what ReleasingFile holds
 	would      map[types.UID]bool                    // victims that a dry run has logged
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
 	clean      bool                                  // the previous run was recovered from
@@ -84,7 +87,10 @@ func (e *Evictor) Run(ctx context.Context) error {
 }
 
 func (e *Evictor) begin() {
-	e.releasing = releasing{}
+	var err error
+	if e.releasing, err = readReleasing(e.ReleasingFile, e.Clock.Now()); err != nil {
+		e.Log.Error(err, "forgetting which pods were evicted for a disk")
+	}
 	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
 }
 
@@ -112,6 +118,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	e.reportPressure(state.Node, verdict)
 	e.act(ctx, state, verdict.Due)
 	e.release(verdict)
+	e.keep()
 	wait := pressure.NextSample(signals, e.thresholds)
 	if !verdict.Next.IsZero() {
 		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
@@ -194,7 +201,7 @@ func (e *Evictor) judge(state state.State, signals pressure.Signals) (verdict pr
 // forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
 func (e *Evictor) forgetRemoved(state state.State) {
 	e.releasing.forget(e.Clock.Now())
-	if !state.Live || len(e.asked) == 0 {
+	if !state.Live || len(e.asked)+len(e.releasing) == 0 {
 		return
 	}
 	present := map[types.UID]*corev1.Pod{}

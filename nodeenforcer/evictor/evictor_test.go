@@ -202,6 +202,32 @@ func TestEvictorNeedsNoPlan(t *testing.T) {
 	}
 }
 
+// A pod that was deleted by others counts with what it frees, if it ends as soon as an eviction would have it end: not one with an hour left, nor one
+// that should have ended.
+func TestEvictorCountsWhoIsLeaving(t *testing.T) {
+	for name, tc := range map[string]struct {
+		left time.Duration
+		want []string
+	}{
+		"ends soon":         {4 * time.Second, nil},
+		"ends in an hour":   {time.Hour, []string{"other"}},
+		"should have ended": {-time.Minute, []string{"other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			going, other := victim("going", 1000), victim("other", 0)
+			going.DeletionTimestamp, going.DeletionGracePeriodSeconds = new(metav1.NewTime(statetest.LongAgo.Add(tc.left))), new(int64(5))
+			s := newStage(t, onMemory("1Gi", ""), going, other)
+			s.uses(going, 3<<30)
+			s.uses(other, 500<<20)
+			s.left(700 << 20)
+			s.later(time.Second)
+			if got := s.terminator.names(); !slices.Equal(got, tc.want) {
+				t.Errorf("%v have to go", got)
+			}
+		})
+	}
+}
+
 // One that is stuck counts for nothing: the next one goes.
 func TestEvictorOverdue(t *testing.T) {
 	stuck, next := victim("stuck", 0), victim("then", 10)

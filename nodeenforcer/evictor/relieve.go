@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -99,6 +100,8 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
+		case !ok && e.leaving(c.Pod, met):
+			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
 		case !ok:
 			free = append(free, c)
 		case s.Refused && s.Kind >= met.Kind: // as this eviction would be, for now
@@ -116,6 +119,19 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		flying = append(flying, e.releasing.flights()...)
 	}
 	return free, flying
+}
+
+// leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction. One that takes
+// longer is a candidate like any other, and one that should have ended as well. Deletions set deletionTimestamp to the end of the grace period
+// (apimachinery pkg/apis/meta/v1 ObjectMeta); a clock that is wrong makes it a candidate.
+func (e *Evictor) leaving(pod *corev1.Pod, met shortage) bool {
+	if pod.DeletionTimestamp == nil || met.Signal == v1alpha1.SignalMemoryStall {
+		return false
+	}
+	// The kubelet gives a container at least that long between its stop signal and SIGKILL.
+	ends := pod.DeletionTimestamp.Add(time.Duration(graceperiod.ContainerFloor) * time.Second)
+	left := ends.Sub(e.Clock.Now()) + terminate.DefaultLimits().Margin
+	return left > 0 && left <= terminate.Longest(pod, eviction.Grace(pod, met.Kind, e.policy))
 }
 
 // overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
