@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
@@ -27,7 +28,7 @@ type Terminator interface {
 	Removed(uid types.UID)
 	Release(uid types.UID)
 	Victims() []terminate.VictimStatus
-	Recover(ctx context.Context, terminating func(types.UID) bool) error
+	Recover(ctx context.Context, ending func(types.UID) bool) error
 }
 
 // Evictor measures the node's resources and evicts pods when a threshold of the policy is met.
@@ -65,7 +66,8 @@ type Evictor struct {
 	kept       string                                // what ReleasingFile holds
 	would      map[types.UID]bool                    // victims that a dry run has logged
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
-	clean      bool                                  // the previous run was recovered from
+	recovered  time.Time                             // when Recover was last called
+	lost       string                                // why it failed, as last logged
 }
 
 // idle is the time between two steps while the policy has no thresholds.
@@ -100,10 +102,13 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		defer e.Stepping()()
 	}
 	state, ok := e.Source.State()
-	if !ok || state.PolicyUnknown {
+	if !ok {
 		return idle
 	}
 	e.recover(ctx, state)
+	if state.PolicyUnknown {
+		return idle
+	}
 	e.forgetRemoved(state)
 	if !e.applyPolicy(state) {
 		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
@@ -129,18 +134,27 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 	return max(wait, pressure.MinSample)
 }
 
-// recover restores, once, the limits that an enforcer which was killed left behind.
+// recoverPause is the time between two attempts to restore limits that were left behind.
+const recoverPause = 10 * time.Second
+
+// recover restores the limits that were left behind, by an enforcer which was killed or because the kernel would not have them.
 func (e *Evictor) recover(ctx context.Context, state state.State) {
-	if e.clean || e.DryRun {
+	now := e.Clock.Now()
+	if e.DryRun || !e.recovered.IsZero() && now.Sub(e.recovered).Abs() < recoverPause {
 		return
 	}
-	e.clean = true
-	terminating := func(uid types.UID) bool {
-		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
+	e.recovered = now
+	err := e.Terminator.Recover(ctx, func(uid types.UID) bool {
+		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && e.leaving(p, eviction.Hard) })
+	})
+	text := ""
+	if err != nil {
+		text = err.Error()
 	}
-	if err := e.Terminator.Recover(ctx, terminating); err != nil {
-		e.Log.Error(err, "failed to restore memory.high after an earlier run was killed")
+	if text != e.lost && err != nil {
+		e.Log.Error(err, "failed to restore memory.high of pods that were to be evicted, trying again")
 	}
+	e.lost = text
 }
 
 // applyPolicy compiles the policy's thresholds when they change. It is false if there are none.

@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,6 +37,8 @@ type told struct {
 	removed   []types.UID
 	released  []types.UID
 	recovered int
+	lost      error // what Recover fails with
+	keeps     bool  // Recover was told that the pod of that name is about to end
 	standing  []terminate.VictimStatus
 }
 
@@ -57,7 +60,11 @@ func (f *told) Removed(uid types.UID) {
 func (f *told) Release(uid types.UID)             { f.released = append(f.released, uid) }
 func (f *told) Victims() []terminate.VictimStatus { return f.standing }
 
-func (f *told) Recover(context.Context, func(types.UID) bool) error { f.recovered++; return nil }
+func (f *told) Recover(_ context.Context, ending func(types.UID) bool) error {
+	f.recovered++
+	f.keeps = ending("uid-keeps")
+	return f.lost
+}
 
 func (f *told) names() (names []string) {
 	for _, r := range f.asked {
@@ -179,9 +186,6 @@ func TestEvictorHard(t *testing.T) {
 	if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) {
 		t.Errorf("removed: %v", s.terminator.removed)
 	}
-	if s.terminator.recovered != 1 {
-		t.Errorf("recovered %d times", s.terminator.recovered)
-	}
 }
 
 // Who came just now, while a round is still writing, goes like anybody else: no plan is needed to find its cgroup.
@@ -225,6 +229,33 @@ func TestEvictorCountsWhoIsLeaving(t *testing.T) {
 				t.Errorf("%v have to go", got)
 			}
 		})
+	}
+}
+
+// Limits that were left behind are restored for as long as that takes, whatever the policy says. It is told once why not. A pod that is about to
+// end keeps its limit, and one with an hour left does not.
+func TestEvictorRecovers(t *testing.T) {
+	keeps := victim("keeps", 0)
+	s := newStage(t, nil, keeps)
+	s.source.Say(func(state *state.State) { state.PolicyUnknown = true })
+	s.terminator.lost = errors.New("busy")
+	for range 25 {
+		s.later(time.Second)
+	}
+	if s.terminator.recovered != 3 || s.log.Count("failed to restore") != 1 || s.terminator.keeps {
+		t.Errorf("tried %d times, said %v; it is about to end: %t", s.terminator.recovered, s.log.Lines(), s.terminator.keeps)
+	}
+	for left, want := range map[time.Duration]bool{time.Hour: false, 3 * time.Second: true} {
+		keeps.DeletionTimestamp = new(metav1.NewTime(s.clock.Now().Add(recoverPause + left)))
+		s.later(recoverPause)
+		if s.terminator.keeps != want {
+			t.Errorf("with %s left it is about to end: %t", left, s.terminator.keeps)
+		}
+	}
+	s.DryRun = true
+	s.later(time.Minute)
+	if s.terminator.recovered != 5 {
+		t.Errorf("recovered %d times", s.terminator.recovered)
 	}
 }
 

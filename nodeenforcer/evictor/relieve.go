@@ -100,7 +100,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
-		case !ok && e.leaving(c.Pod, met):
+		case !ok && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
 			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
 		case !ok:
 			free = append(free, c)
@@ -121,17 +121,17 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction. One that takes
+// leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
 // longer is a candidate like any other, and one that should have ended as well. Deletions set deletionTimestamp to the end of the grace period
 // (apimachinery pkg/apis/meta/v1 ObjectMeta); a clock that is wrong makes it a candidate.
-func (e *Evictor) leaving(pod *corev1.Pod, met shortage) bool {
-	if pod.DeletionTimestamp == nil || met.Signal == v1alpha1.SignalMemoryStall {
+func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
+	if pod.DeletionTimestamp == nil {
 		return false
 	}
 	// The kubelet gives a container at least that long between its stop signal and SIGKILL.
 	ends := pod.DeletionTimestamp.Add(time.Duration(graceperiod.ContainerFloor) * time.Second)
 	left := ends.Sub(e.Clock.Now()) + terminate.DefaultLimits().Margin
-	return left > 0 && left <= terminate.Longest(pod, eviction.Grace(pod, met.Kind, e.policy))
+	return left > 0 && left <= terminate.Longest(pod, eviction.Grace(pod, kind, e.policy))
 }
 
 // overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being

@@ -31,6 +31,6 @@
 // may use some of it, and is throttled again when it is used up.
 //
 // State does not survive a restart of the agent. What the API server accepted goes on without the agent. A pod that was signalled and not
-// killed exits or lives on, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod that is not being
-// evicted any more: it is in the Ledger, and Recover restores it.
+// killed exits or lives on, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod that lives on: it is in
+// the Ledger, and Recover restores it, as soon as that can be done.
 package terminate

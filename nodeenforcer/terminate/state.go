@@ -196,7 +196,7 @@ func (s *State) finish(now time.Duration) []Action {
 		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
 	}
 	actions := []Action{s.report(now, Record{Step: s.last})}
-	if h.stage == held {
+	if h.stage == held && (s.last != StepAbandoned || s.removed || s.sight.podGone) { // else the next enforcer restores it, if the pod lives on
 		actions = append(actions, Forget{})
 	}
 	if s.again == nil {

@@ -180,6 +180,7 @@ func (v *victim) containPod(ctx context.Context) Contained {
 	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
 		return Contained{}
 	}
+	was = v.t.before(v.entry("", "", "").Key, was)
 	entry := v.entry(was, usage, "")
 	if err := v.t.ledger.Put(entry); err != nil {
 		return Contained{Err: err}
