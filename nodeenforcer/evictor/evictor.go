@@ -59,6 +59,7 @@ type Evictor struct {
 	trigger    pressure.StallTrigger
 	disks      pressure.Aside[diskAnswer]
 	stall      stall
+	unarmed    string                                // why the trigger is not armed, as last logged
 	unknown    string                                // why signals are unknown, as last logged
 	short      string                                // the resources under pressure, as last reported
 	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
@@ -114,6 +115,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
+	e.arm()
 	signals, err := e.Sensor.Measure(e.thresholds)
 	verdict, stallErr := e.judge(state, signals)
 	e.reportUnmeasured(errors.Join(err, stallErr, e.trigger.Err()))
@@ -176,16 +178,26 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.Arm(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
-		e.Log.Error(err, "failed to watch memory stall")
-	}
 	e.thresholds, e.stall = thresholds, stall{}
+	e.arm()
 	if wanted == nil {
 		e.state = pressure.State{}
 		e.reportPressure(state.Node, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
+}
+
+// arm arms the trigger as the policy has it, and again where that failed. It is told once why.
+func (e *Evictor) arm() {
+	err := e.trigger.Arm(e.Sensor.ProcRoot, e.thresholds.Stall, e.Clock.Now())
+	if err != nil && err.Error() != e.unarmed {
+		e.unarmed = err.Error()
+		e.Log.Error(err, "failed to watch memory stall, trying again")
+	}
+	if e.trigger.Armed() {
+		e.unarmed = ""
+	}
 }
 
 // signalsOf are the signals that a policy has thresholds on.

@@ -316,24 +316,30 @@ func TestEvictorArmsTheTrigger(t *testing.T) {
 	})
 }
 
-// Where the kernel has no trigger, it is said once, and a stall is not known; nobody goes for it.
+// Where the kernel has no trigger, it is said once, and a stall is not known; nobody goes for it. It is tried again, ever more seldom.
 func TestEvictorWithoutTrigger(t *testing.T) {
 	p := victim("p", 0)
 	s := newStage(t, onStall("", 150*time.Millisecond), p)
 	s.uses(p, 300<<20)
-	s.trigger.Open = func(string, pressure.Stall) (pressure.Waiter, error) {
-		return nil, errors.New("psi=0")
-	}
-	for range 3 {
+	triggers := s.arming()
+	opens, tries := s.trigger.Open, 0
+	s.trigger.Open = func(string, pressure.Stall) (pressure.Waiter, error) { tries++; return nil, errors.New("psi=0") }
+	for range 600 {
 		s.later(time.Second)
 	}
-	if s.log.Count("failed to watch memory stall") != 1 || len(s.terminator.asked) > 0 {
-		t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
+	if s.log.Count("failed to watch memory stall") != 1 || len(s.terminator.asked) > 0 || tries < 10 || tries > 20 {
+		t.Errorf("tried %d times; %v have to go; said: %v", tries, s.terminator.names(), s.log.Lines())
 	}
+	s.trigger.Open = opens
+	s.later(time.Minute)
+	if len(*triggers) != 1 || !s.trigger.Armed() {
+		t.Error("it is not armed when that can be done")
+	}
+	s.trigger.Close()
 }
 
 // Where the wait for a stall fails, a stall is not known from then on, which is not the same as none: it is said at once, once, in the log and in
-// the metric, until a policy has the trigger armed again.
+// the metric, until the trigger is armed again: in a second, or as soon as the policy wants another.
 func TestEvictorLosesTheTrigger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := victim("p", 0)
@@ -358,10 +364,18 @@ func TestEvictorLosesTheTrigger(t *testing.T) {
 			t.Error("the loop is not woken")
 		}
 		for range 3 {
-			s.later(time.Second)
+			s.later(300 * time.Millisecond)
 		}
 		known("0")
-		if s.log.Count("the kernel took it away") != 1 || len(s.terminator.asked) > 0 {
+		s.later(time.Second)
+		known("1")
+		(*triggers)[1].fails <- errors.New("the kernel took it away")
+		synctest.Wait()
+		for range 3 {
+			s.later(300 * time.Millisecond)
+		}
+		known("0")
+		if s.log.Count("the kernel took it away") != 2 || len(s.terminator.asked) > 0 {
 			t.Errorf("%v have to go; said: %v", s.terminator.names(), s.log.Lines())
 		}
 		s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = onStall("", 200*time.Millisecond) })
