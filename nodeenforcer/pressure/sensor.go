@@ -77,7 +77,8 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
 
 // memory is the machine's without the working set of the root cgroup: its usage without inactive page cache. The root of v2 has
 // no memory.current; there the usage is anonymous and file memory (opencontainers/cgroups fs2/memory.go rootStatsFromMeminfo,
-// cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither.
+// cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither, and nor are huge pages, which nobody can have
+// for anything else: they are taken off, as the kubelet takes them off what is allocatable (pkg/kubelet/nodestatus/setters.go MachineInfo).
 func (s *Sensor) memory() (Sample, error) {
 	if s.capacity == 0 {
 		total, err := cgroup.MemTotal(s.ProcRoot)
@@ -93,7 +94,11 @@ func (s *Sensor) memory() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	return Sample{Available: s.capacity - max(0, used-inactive), Capacity: s.capacity}, nil
+	huge, err := cgroup.Hugetlb(s.ProcRoot)
+	if err != nil {
+		return Sample{}, err
+	}
+	return Sample{Available: s.capacity - huge - max(0, used-inactive), Capacity: s.capacity}, nil
 }
 
 func (s *Sensor) used() (used, inactive int64, err error) {
