@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -274,9 +275,9 @@ func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
 	return Seen{ID: child, Order: m.order}, true, nil
 }
 
-// isSandbox judges by the oldest process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
+// isSandbox judges by the main process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
 func (v *victim) isSandbox(pids []int) bool {
-	pid, ok := v.oldest(pids)
+	pid, ok := v.mainProcess(pids)
 	if !ok {
 		return true
 	}
@@ -284,16 +285,23 @@ func (v *victim) isSandbox(pids []int) bool {
 	return err != nil || adj == sandboxOOMScoreAdj
 }
 
-// oldest is a container's main process: the runtime starts it before any other in its cgroup.
-func (v *victim) oldest(pids []int) (oldest int, ok bool) {
-	var first uint64
-	for _, pid := range slices.Sorted(slices.Values(pids)) {
-		started, err := v.t.processes.Started(pid)
-		if err == nil && (!ok || started < first) {
-			oldest, first, ok = pid, started, true
+// mainProcess is the process that the runtime started as the container. Its parent is outside of the cgroup, as that of a process which somebody
+// had the runtime start there later (exec); so it is the oldest of these. Start times alone do not tell it from its children: they are in
+// ticks of 10 ms, and ids begin anew from the lowest.
+func (v *victim) mainProcess(pids []int) (pid int, ok bool) {
+	var first Stat
+	all := sets.New(pids...)
+	inside := func(s Stat) bool { return all.Has(s.Parent) }
+	for _, other := range slices.Sorted(slices.Values(pids)) {
+		stat, err := v.t.processes.Stat(other)
+		if err != nil {
+			continue
+		}
+		if !ok || !inside(stat) && inside(first) || inside(stat) == inside(first) && stat.Started < first.Started {
+			pid, first, ok = other, stat, true
 		}
 	}
-	return oldest, ok
+	return pid, ok
 }
 
 // signal sends a container's stop signal to its main process.
@@ -303,7 +311,7 @@ func (v *victim) signal(child string) error {
 	if err != nil {
 		return err
 	}
-	pid, ok := v.oldest(pids)
+	pid, ok := v.mainProcess(pids)
 	if !ok {
 		return ErrNoProcess
 	}
