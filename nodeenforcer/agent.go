@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -51,9 +50,8 @@ type Agent struct {
 	driver   plan.Driver
 	enforcer *repair.Enforcer
 	ready    bool
-	paths    map[types.UID]string // never changed, only replaced
-	lastErr  string               // of the last round
-	unusable map[plan.Note]bool   // as last logged
+	lastErr  string             // of the last round
+	unusable map[plan.Note]bool // as last logged
 	saving   state.Saving
 }
 
@@ -206,33 +204,8 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 		}
 	}
 	a.driver = driver
-	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}, Planned: a.planned}
+	a.enforcer = &repair.Enforcer{Cgroups: tree, ProcRoot: a.Machine.ProcRoot, DryRun: a.DryRun, Clock: a.Clock, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow), Settling: drift.NewSettling(drift.SettleTime), Contained: a.Contained, Undo: &ledger.Ledger{File: a.UndoFile}}
 	return a.enforcer, nil
-}
-
-// planned has the pods' paths known before anything is written: who can't be found can't be evicted, however long the writes take.
-func (a *Agent) planned(tree *plan.Tree) {
-	paths := podPaths(tree)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.paths = paths
-}
-
-// Paths are the cgroups of the node's pods, by UID, as last planned.
-func (a *Agent) Paths() map[types.UID]string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.paths
-}
-
-func podPaths(tree *plan.Tree) map[types.UID]string {
-	paths := map[types.UID]string{}
-	for _, g := range tree.Groups {
-		if g.Level == plan.LevelPod {
-			paths[g.UID] = g.Path
-		}
-	}
-	return paths
 }
 
 // report reports what a round found and did: log, metrics, Events and the Node's condition.

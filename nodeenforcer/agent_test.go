@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/clock"
 
@@ -34,7 +32,6 @@ func newAgent(b *bed, source state.Source) (*Agent, *statetest.Log) {
 		Clock: clock.RealClock{}, Log: funcr.New(log.Write, funcr.Options{}),
 	}
 	b.enforcer.Clock = a.Clock
-	b.enforcer.Planned = a.planned
 	a.enforcer, a.driver = b.enforcer, plan.Cgroupfs
 	return a, log
 }
@@ -54,7 +51,7 @@ func TestAgentRuns(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := agent.Ready(); err == nil || agent.Paths() != nil || len(tree.Seen()) > 0 {
+		if err := agent.Ready(); err == nil || len(tree.Seen()) > 0 {
 			t.Errorf("nothing is known, and it is ready: %v", err)
 		}
 
@@ -67,9 +64,6 @@ func TestAgentRuns(t *testing.T) {
 		synctest.Wait()
 		if holds() != "67108864" || agent.Ready() != nil {
 			t.Errorf("after the first news: %s, ready: %v", holds(), agent.Ready())
-		}
-		if diff := cmp.Diff(map[types.UID]string{"uid.a": b.Path("a", "")}, agent.Paths()); diff != "" {
-			t.Errorf("paths (-want +got):\n%s", diff)
 		}
 
 		tree.Seen()
@@ -226,7 +220,7 @@ func TestAgentWithoutCgroups(t *testing.T) {
 	for range 3 {
 		agent.round(t.Context(), true)
 	}
-	if log.Count("open the cgroups") != 1 || agent.Ready() == nil || agent.Paths() != nil {
+	if log.Count("open the cgroups") != 1 || agent.Ready() == nil {
 		t.Errorf("told %q, ready: %v", log.Lines(), agent.Ready())
 	}
 }
@@ -259,8 +253,8 @@ func TestAgentFollowsTheDriver(t *testing.T) {
 		before := agent.enforcer.Cgroups
 		agent.round(t.Context(), true)
 		want := map[string]plan.Driver{"cgroupfs": plan.Cgroupfs, "systemd": plan.Systemd, "nonsense": plan.Systemd}[driver] // as the tree looks
-		if agent.driver != want || strings.Contains(agent.Paths()["uid.a"], ".slice") != (want == plan.Systemd) {
-			t.Errorf("%s: driver %s, paths %v", driver, agent.driver, agent.Paths())
+		if agent.driver != want || strings.Contains(agent.Machine.Paths(source.Now)["uid.a"], ".slice") != (want == plan.Systemd) {
+			t.Errorf("%s: driver %s, paths %v", driver, agent.driver, agent.Machine.Paths(source.Now))
 		}
 		if driver == "cgroupfs" && before == first && agent.enforcer.Cgroups != first {
 			t.Error("the cgroups were opened again for nothing")

@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	relief := &evictor.Evictor{
 		Stepping: pulses.Step.Begin,
-		Source:   source, Paths: agent.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun,
+		Source:   source, Paths: o.Machine.Paths, Cgroups: cgroups, Sensor: sensor, Kubelet: kubelet, Terminator: terminator, DryRun: o.DryRun, ReleasingFile: filepath.Join(o.RuntimeDir, "releasing.json"),
 		Clock: clock.RealClock{}, Log: o.Log, Metrics: metrics, Events: events, Status: keeper,
 	}
 	ready := agent.Ready

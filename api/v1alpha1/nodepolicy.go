@@ -188,7 +188,8 @@ type NodeEviction struct {
 	// +kubebuilder:validation:MaxItems=8
 	Soft []SoftEvictionThreshold `json:"soft,omitempty"`
 	// MemoryStall is a hard threshold on the time in which processes waited for memory (PSI, cgroup v2). It has no amount to
-	// free: one pod is evicted, and the next only if the stall goes on.
+	// free: of the pods that wait for the node's memory, and not at limits of their own, one is evicted, and the next only if the
+	// stall goes on.
 	// +optional
 	MemoryStall *MemoryStall `json:"memoryStall,omitempty"`
 	// PressureTransitionPeriod is how long a node stays under pressure (condition and taint) after the last threshold was met.

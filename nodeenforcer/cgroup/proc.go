@@ -15,20 +15,35 @@ import (
 
 // MemTotal is the memory of the whole machine, in bytes: what its root cgroup could use.
 func MemTotal(procRoot string) (int64, error) {
+	total, ok, err := memInfo(procRoot, "MemTotal")
+	if err == nil && !ok {
+		err = errors.New("read meminfo: it has no MemTotal")
+	}
+	return total, err
+}
+
+// Hugetlb is the memory that is set aside for huge pages, in bytes, whether they are used or not: no cgroup's memory is made of it
+// (mm/hugetlb.c hugetlb_report_meminfo, all sizes together). 0 where the kernel has none.
+func Hugetlb(procRoot string) (int64, error) {
+	bytes, _, err := memInfo(procRoot, "Hugetlb")
+	return bytes, err
+}
+
+func memInfo(procRoot, name string) (bytes int64, ok bool, err error) {
 	text, err := os.ReadFile(filepath.Join(procRoot, "meminfo"))
 	if err != nil {
-		return 0, fmt.Errorf("read meminfo: %w", err)
+		return 0, false, fmt.Errorf("read meminfo: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+		if rest, found := strings.CutPrefix(line, name+":"); found {
 			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			if err != nil {
-				return 0, fmt.Errorf("read meminfo: MemTotal: %w", err)
+				return 0, false, fmt.Errorf("read meminfo: %s: %w", name, err)
 			}
-			return kib << 10, nil
+			return kib << 10, true, nil
 		}
 	}
-	return 0, errors.New("read meminfo: it has no MemTotal")
+	return 0, false, nil
 }
 
 // MaxPIDs is how many processes the kernel allows: the lower of pid_max and threads-max, as the kubelet counts

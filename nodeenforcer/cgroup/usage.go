@@ -2,6 +2,8 @@ package cgroup
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +85,19 @@ func ReadPressure(tree Reader, path, resource string) (Pressure, error) {
 	pressure, err := parsePressure(text)
 	if err != nil {
 		return Pressure{}, fmt.Errorf("reading %s of %s: %w", file, path, err)
+	}
+	return pressure, nil
+}
+
+// NodePressure reads the whole node's pressure of a resource: cpu, io or memory.
+func NodePressure(procRoot, resource string) (Pressure, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "pressure", resource))
+	if err != nil {
+		return Pressure{}, fmt.Errorf("reading the pressure of %s: %w", resource, err)
+	}
+	pressure, err := parsePressure(string(text))
+	if err != nil {
+		return Pressure{}, fmt.Errorf("reading the pressure of %s: %w", resource, err)
 	}
 	return pressure, nil
 }

@@ -1,6 +1,9 @@
 package eviction
 
 import (
+	"slices"
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -23,6 +26,8 @@ type Flight struct {
 	Kind Kind
 	// Overdue: its deadline has passed and the pod is still there. Choose does not wait for it any longer.
 	Overdue bool
+	// Leaving: the pod was deleted by somebody else. What it frees counts, and nothing waits for it: of pods that come and go there is always one.
+	Leaving bool
 }
 
 // Choice is which pods are to be evicted now.
@@ -44,7 +49,7 @@ type Choice struct {
 // victim without whom the sum is still enough. So every victim is needed, and the removals never add a pod. If all candidates together
 // are not enough, it returns only the first one that frees anything, and waits until that pod is gone: the cause may be something else
 // than a pod. A pod whose usage is unknown is chosen only if no other pod frees anything, and then alone. Stall has no amount: one pod
-// is chosen, and none while an eviction is in flight.
+// is chosen, of those that take part in the stall, and none while an eviction is in flight.
 //
 // A hard threshold does not wait for soft evictions: they are hastened before other pods are chosen. An overdue eviction does not
 // count, so that a pod which does not stop can't hold up the eviction of others (k8s#124081).
@@ -55,20 +60,26 @@ func Choose(need Need, candidates []Candidate, inFlight []Flight) Choice {
 	for _, f := range inFlight {
 		flying[f.Pod.UID] = true
 		switch {
+		case f.Leaving:
+			c.count(f.Candidate)
 		case need.Kind == Hard && f.Kind == Soft:
 			hasten = append(hasten, f.Candidate)
 		case !f.Overdue:
 			c.waitFor(f.Candidate)
 		}
 	}
-	c.hasten(Rank(need.Signal, hasten))
 	var others []Candidate
 	for _, o := range candidates {
 		if !flying[o.Pod.UID] {
 			others = append(others, o)
 		}
 	}
-	c.take(Rank(need.Signal, others))
+	soft, rest := Rank(need.Signal, hasten), Rank(need.Signal, others)
+	if c.stalls() {
+		soft, rest = takingPart(soft, rest)
+	}
+	c.hasten(soft)
+	c.take(rest)
 	c.out.Short = max(c.left, 0)
 	if c.stalls() {
 		c.out.Short = 0
@@ -98,13 +109,19 @@ func (c *chooser) enough() bool {
 // waitFor counts an eviction in flight.
 func (c *chooser) waitFor(f Candidate) {
 	c.waiting = true
-	used, ok := f.usage(c.need.Signal)
-	if !ok {
+	if !c.count(f) {
 		c.unknown = true
-		return
 	}
-	c.left -= used
-	c.out.Reclaiming += used
+}
+
+// count takes off what a pod that leaves frees, if that is known.
+func (c *chooser) count(f Candidate) (known bool) {
+	used, ok := f.usage(c.need.Signal)
+	if ok {
+		c.left -= used
+		c.out.Reclaiming += used
+	}
+	return ok
 }
 
 // hasten turns soft evictions in flight into hard ones, as many as are needed.
@@ -140,6 +157,20 @@ func (c *chooser) take(ranked []Ranked) {
 	for _, v := range c.out.Victims {
 		c.left -= v.Used
 	}
+}
+
+// stallShare: a pod takes part in a stall if it waited for at least a quarter of what the pod did that waited longest. Less than that is what
+// everybody waits who runs beside a stall, and the end of such a pod ends none.
+const stallShare = 4
+
+// takingPart leaves of both those that take part in a stall.
+func takingPart(a, b []Ranked) (partA, partB []Ranked) {
+	longest := time.Duration(0)
+	for _, r := range slices.Concat(a, b) {
+		longest = max(longest, r.Waited)
+	}
+	idle := func(r Ranked) bool { return r.Waited == 0 || r.Waited < longest/stallShare }
+	return slices.DeleteFunc(a, idle), slices.DeleteFunc(b, idle)
 }
 
 // spare removes, from the last to the first, the victims without whom the sum is still enough. excess is how much more than needed they

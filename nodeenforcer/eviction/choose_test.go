@@ -2,6 +2,7 @@ package eviction_test
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,6 +15,9 @@ func TestChoose(t *testing.T) {
 	flight := func(kind eviction.Kind, name string, options ...option) eviction.Flight {
 		return eviction.Flight{Candidate: candidate(name, options...), Kind: kind}
 	}
+	leaving := func(name string, options ...option) eviction.Flight {
+		return eviction.Flight{Candidate: candidate(name, options...), Leaving: true}
+	}
 	overdue := func(f eviction.Flight) eviction.Flight { f.Overdue = true; return f }
 	hard := func(amount int64) eviction.Need {
 		return eviction.Need{Signal: memory, Kind: eviction.Hard, Amount: amount}
@@ -22,6 +26,8 @@ func TestChoose(t *testing.T) {
 		return eviction.Need{Signal: memory, Kind: eviction.Soft, Amount: amount}
 	}
 	stalls := eviction.Need{Signal: stall, Kind: eviction.Hard}
+	waited := func(d time.Duration) option { return func(c *eviction.Candidate) { c.Waited = d } }
+	stuck := []eviction.Candidate{candidate("idle", uses(memory, 900)), candidate("beside", uses(memory, 800), waited(24)), candidate("a", uses(memory, 300), waited(25)), candidate("b", uses(memory, 200), prio(1), waited(100))}
 	abc := []eviction.Candidate{candidate("a", uses(memory, 300)), candidate("b", uses(memory, 200)), candidate("c", uses(memory, 100), prio(1))}
 	for name, tc := range map[string]struct {
 		need            eviction.Need
@@ -38,8 +44,10 @@ func TestChoose(t *testing.T) {
 		"one that frees a single byte, not enough": {need: hard(5), in: []eviction.Candidate{candidate("a", uses(memory, 1))}, victims: "a", short: 4},
 		"nobody is there":                          {need: hard(5), short: 5},
 		"nothing is needed":                        {need: hard(0), in: abc},
-		"stall: one":                               {need: stalls, in: abc, victims: "a"},
-		"stall: of whom nobody knows":              {need: stalls, in: []eviction.Candidate{candidate("a")}, victims: "a"},
+		"stall: one":                               {need: stalls, in: stuck, victims: "a"},
+		"stall: of whom nobody knows":              {need: stalls, in: []eviction.Candidate{candidate("a", waited(1))}, victims: "a"},
+		"stall: nobody waits":                      {need: stalls, in: abc},
+		"stall: the same priority, who waits more": {need: stalls, in: []eviction.Candidate{candidate("a", uses(memory, 300), waited(50)), candidate("b", uses(memory, 200), waited(100))}, victims: "b"},
 		"stall: nobody is there":                   {need: stalls},
 		"spared: who frees too little anyway": {need: hard(1000), in: []eviction.Candidate{
 			candidate("small", uses(memory, 10), prio(-1)), candidate("none", uses(memory, 0), prio(-2)), candidate("hog", uses(memory, 1000))}, victims: "hog"},
@@ -57,15 +65,20 @@ func TestChoose(t *testing.T) {
 		"on the way: not known, so wait":      {need: hard(100), in: abc, flights: []eviction.Flight{flight(eviction.Hard, "x")}, short: 100},
 		"on the way: overdue counts nothing":  {need: hard(100), in: abc, flights: []eviction.Flight{overdue(flight(eviction.Hard, "a", uses(memory, 300)))}, victims: "b"},
 		"on the way: overdue and not known":   {need: hard(100), in: abc, flights: []eviction.Flight{overdue(flight(eviction.Hard, "x"))}, victims: "a"},
-		"on the way: stall waits":             {need: stalls, in: abc, flights: []eviction.Flight{flight(eviction.Hard, "x", uses(memory, 1))}, reclaiming: 1},
-		"on the way: stall, overdue":          {need: stalls, in: abc, flights: []eviction.Flight{overdue(flight(eviction.Hard, "x", uses(memory, 1)))}, victims: "a"},
+		"deleted by others: enough":           {need: hard(100), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, reclaiming: 100},
+		"deleted by others: not enough":       {need: hard(400), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, victims: "a", reclaiming: 100},
+		"deleted by others: not waited for":   {need: hard(900), in: abc, flights: []eviction.Flight{leaving("x", uses(memory, 100))}, victims: "a", reclaiming: 100, short: 500},
+		"deleted by others: not known":        {need: hard(100), in: abc, flights: []eviction.Flight{leaving("x")}, victims: "a"},
+		"on the way: stall waits":             {need: stalls, in: stuck, flights: []eviction.Flight{flight(eviction.Hard, "x", uses(memory, 1))}, reclaiming: 1},
+		"on the way: stall, overdue":          {need: stalls, in: stuck, flights: []eviction.Flight{overdue(flight(eviction.Hard, "x", uses(memory, 1)))}, victims: "a"},
 		"soft on the way counts for soft":     {need: soft(100), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 100))}, reclaiming: 100},
 		"soft waits for hard":                 {need: soft(100), in: abc, flights: []eviction.Flight{flight(eviction.Hard, "x", uses(memory, 100))}, reclaiming: 100},
 		"hard hastens soft":                   {need: hard(100), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 100))}, hasten: "x", reclaiming: 100},
 		"hard hastens those that are needed":  {need: hard(100), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 100), prio(5)), flight(eviction.Soft, "y", uses(memory, 100))}, hasten: "y", reclaiming: 100},
 		"hard hastens and takes more":         {need: hard(500), in: abc, flights: []eviction.Flight{overdue(flight(eviction.Soft, "x", uses(memory, 100)))}, hasten: "x", victims: "a b", reclaiming: 100},
 		"hard hastens what nobody knows":      {need: hard(500), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x")}, hasten: "x", short: 500},
-		"stall hastens one":                   {need: stalls, in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 9)), flight(eviction.Soft, "y", uses(memory, 1))}, hasten: "x", reclaiming: 9},
+		"stall hastens one":                   {need: stalls, in: stuck, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 9), waited(25)), flight(eviction.Soft, "y", uses(memory, 1), waited(25))}, hasten: "x", reclaiming: 9},
+		"stall hastens nobody who waits not":  {need: stalls, in: stuck, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 9))}, victims: "a"},
 		"a soft one that finished meanwhile":  {need: hard(100), in: abc, flights: []eviction.Flight{flight(eviction.Soft, "x", uses(memory, 100), phase(corev1.PodFailed))}, victims: "a"},
 		"processes":                           {need: eviction.Need{Signal: pids, Kind: eviction.Hard, Amount: 7}, in: []eviction.Candidate{candidate("a", uses(pids, 5)), candidate("b", uses(pids, 4))}, victims: "a b"},
 		"another signal's usage is not known": {need: eviction.Need{Signal: disk, Kind: eviction.Hard, Amount: 7}, in: abc, victims: "a", short: 7},

@@ -5,5 +5,6 @@
 // 1.36.3): those above their request first, the lowest priority first, the largest usage above the request first; and between
 // the last two the eviction order that admission wrote into the pod's annotation, so that a forged one changes nothing between
 // priorities. Unlike the kubelet, which evicts a pod without statistics first, Rank puts it last. Choose takes as many victims at once as
-// are needed, where the kubelet takes one each ten seconds, and counts the evictions that are in flight already.
+// are needed, where the kubelet takes one each ten seconds, and counts the evictions that are in flight already. For a stall, which the kubelet
+// does not know, only a pod that itself waits for memory is evicted.
 package eviction

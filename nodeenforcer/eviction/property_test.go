@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,7 @@ func drawCandidates(t *rapid.T, prefix string, most int) []eviction.Candidate {
 		if rapid.IntRange(0, 3).Draw(t, "has order") == 0 {
 			order(rapid.IntRange(-1, 3).Draw(t, "order"))(&c)
 		}
+		c.Waited = time.Duration(rapid.IntRange(0, 9).Draw(t, "waited"))
 		switch rapid.IntRange(0, 15).Draw(t, "special") {
 		case 0:
 			phase(corev1.PodFailed)(&c)
@@ -88,7 +90,7 @@ func TestRankIsATotalOrder(t *testing.T) {
 func drawFlights(t *rapid.T) []eviction.Flight {
 	var out []eviction.Flight
 	for _, c := range drawCandidates(t, "f", 2) {
-		out = append(out, eviction.Flight{Candidate: c, Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), Overdue: rapid.Bool().Draw(t, "overdue")})
+		out = append(out, eviction.Flight{Candidate: c, Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), Overdue: rapid.Bool().Draw(t, "overdue"), Leaving: rapid.IntRange(0, 3).Draw(t, "leaving") == 0})
 	}
 	return out
 }
@@ -106,7 +108,7 @@ func usage(signal v1alpha1.EvictionSignal, c eviction.Candidate) (int64, bool) {
 	return n, ok
 }
 
-// Enough is freed whenever that is possible, each victim is needed, nobody exempt or on the way is taken, stall takes one.
+// Enough is freed whenever that is possible, each victim is needed, nobody exempt or on the way is taken, stall takes one that waits.
 func TestChooseIsEnoughAndNotMore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -135,14 +137,19 @@ func TestChooseIsEnoughAndNotMore(t *testing.T) {
 			}
 			freed += v.Used
 		}
-		waits := got.Reclaiming > 0 || len(got.Hasten) > 0
+		waits := len(got.Hasten) > 0
 		for _, f := range flights {
-			waits = waits || !f.Overdue && (need.Kind == eviction.Soft || f.Kind == eviction.Hard)
+			waits = waits || !f.Leaving && !f.Overdue && (need.Kind == eviction.Soft || f.Kind == eviction.Hard)
 		}
 		switch {
 		case need.Signal == stall:
 			if len(got.Victims) > 1 || len(got.Hasten) > 1 || len(got.Victims) > 0 && waits || got.Short != 0 {
 				t.Fatalf("stall: %+v", got)
+			}
+			for _, v := range slices.Concat(got.Victims, got.Hasten) {
+				if v.Waited == 0 {
+					t.Fatalf("stall: %s goes, and does not wait", v.Pod.Name)
+				}
 			}
 			return
 		case need.Amount <= 0 && len(got.Victims) > 0:

@@ -56,6 +56,7 @@ func compare(a, b Ranked) int {
 		trueFirst(a.Exceeds, b.Exceeds),
 		cmp.Compare(a.Priority, b.Priority),
 		cmp.Compare(b.Order, a.Order),
+		cmp.Compare(b.Waited, a.Waited),
 		b.Above.Cmp(a.Above),
 		cmp.Compare(a.Pod.Namespace, b.Pod.Namespace),
 		cmp.Compare(a.Pod.Name, b.Pod.Name),
@@ -137,6 +138,8 @@ type Candidate struct {
 	// Usage by signal, of what its eviction would free: bytes of the working set for memory, bytes, inodes, processes. What is
 	// missing or negative is not known. Stall takes memory's.
 	Usage map[v1alpha1.EvictionSignal]int64
+	// Waited is how long its processes waited for the node's memory; of a stall only.
+	Waited time.Duration
 	// Containers is the working set in bytes by container; for messages only.
 	Containers map[string]int64
 	// MeasuredAt is when the usage was read.

@@ -3,6 +3,7 @@ package eviction
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -55,6 +56,9 @@ func because(signal v1alpha1.EvictionSignal, v Ranked) string {
 	place := "not above its request"
 	if v.Exceeds {
 		place = "above its request"
+	}
+	if v.Waited > 0 {
+		used = fmt.Sprintf("waited for memory for %s, ", v.Waited.Round(time.Millisecond)) + used
 	}
 	return fmt.Sprintf("%s of %s, priority %d, eviction order %d, %s", place, v.Requested.String(), v.Priority, v.Order, used)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +14,8 @@ import (
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
-	"github.com/podgrace/podgrace/nodeenforcer/terminate"
 )
 
 const (
@@ -53,49 +50,6 @@ func outdated(met shortage, choice eviction.Choice, candidates []eviction.Candid
 	return slices.ContainsFunc(candidates, func(c eviction.Candidate) bool { return c.MeasuredAt.Before(since) })
 }
 
-// releasing are pods that were evicted for a disk, until the space that they used there is free.
-type releasing map[types.UID]*released
-
-type released struct {
-	pod *corev1.Pod
-	// dying: its termination had begun when its eviction was last in flight.
-	dying bool
-	// until is zero while the pod runs.
-	until time.Time
-}
-
-// flights are the pods that have ended, as evictions in flight: they still free space, and how much is not known before it is free. They
-// are hard ones, since there is no pod left to be hastened.
-func (r releasing) flights() (flying []eviction.Flight) {
-	for _, of := range r {
-		if !of.until.IsZero() {
-			flying = append(flying, eviction.Flight{Candidate: eviction.Candidate{Pod: of.pod}, Kind: eviction.Hard})
-		}
-	}
-	return flying
-}
-
-// follow starts the release time of pods that have ended: the pod's object is gone or says that it has finished, or its processes have
-// ended and the API server does not know yet.
-func (r releasing) follow(present map[types.UID]*corev1.Pod, standing map[types.UID]terminate.VictimStatus, now time.Time) {
-	for uid, of := range r {
-		s, ok := standing[uid]
-		of.dying = of.dying || s.Dying
-		p := present[uid]
-		if over := p == nil || graceperiod.Finished(p) || of.dying && !ok; over && of.until.IsZero() {
-			of.until = now.Add(releaseTime)
-		}
-	}
-}
-
-// has says whether a pod has ended and its release time runs.
-func (r releasing) has(uid types.UID) bool { return r[uid] != nil && !r[uid].until.IsZero() }
-
-// forget drops the pods whose release time has passed.
-func (r releasing) forget(now time.Time) {
-	maps.DeleteFunc(r, func(_ types.UID, of *released) bool { return !of.until.IsZero() && !now.Before(of.until) })
-}
-
 // diskStats is how much disk pods use, as the kubelet last measured it.
 type diskStats struct {
 	at   time.Time
@@ -103,37 +57,39 @@ type diskStats struct {
 	pods map[types.UID]statsv1alpha1.PodStats
 }
 
-// disks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
+// diskAnswer are the kubelet's statistics, or why there are none.
+type diskAnswer struct {
+	stats *diskStats
+	err   error
+}
+
+// askDisks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
 // (volumeStatsAggPeriod with a jitter of 1.0, pkg/kubelet/server/stats/volume_stat_calculator.go, 1.36.3).
-func (e *Evictor) disks(ctx context.Context) (*diskStats, error) {
+func (e *Evictor) askDisks(ctx context.Context) diskAnswer {
 	if e.Kubelet == nil {
-		return nil, errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")
+		return diskAnswer{err: errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")}
 	}
 	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
 	if err != nil {
-		return nil, err
+		return diskAnswer{err: err}
 	}
 	summary, err := e.Kubelet.Stats(ctx)
 	if err != nil {
-		return nil, err
+		return diskAnswer{err: err}
 	}
 	of := &diskStats{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
 	for _, p := range summary.Pods {
 		of.pods[types.UID(p.PodRef.UID)] = p
 	}
-	return of, nil
+	return diskAnswer{stats: of}
 }
 
-// diskUsage is the usage of a file system, from the kubelet.
-func (e *Evictor) diskUsage(ctx context.Context, signal v1alpha1.EvictionSignal) (usage, error) {
-	disks, err := e.disks(ctx)
-	if err != nil {
-		return nil, err
-	}
+// usage is that of a file system.
+func (a diskAnswer) usage(signal v1alpha1.EvictionSignal) usage {
 	return func(p *corev1.Pod, _ string) (used int64, at time.Time, ok bool, err error) {
-		used, at, ok = disks.of(p, signal)
+		used, at, ok = a.stats.of(p, signal)
 		return used, at, ok, nil
-	}, nil
+	}
 }
 
 // sameDisk says whether two folders are on one file system.

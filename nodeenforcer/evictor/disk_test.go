@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,4 +158,100 @@ func TestEvictorWaitsForANewVolume(t *testing.T) {
 	s.measured(hog, much, 0)
 	s.wait(4 * time.Second)
 	s.want("measured", "hog")
+}
+
+// A kubelet that hangs, as it does where memory is short, keeps nobody from watching memory.
+func TestEvictorWatchesMemoryWhileTheKubeletHangs(t *testing.T) {
+	big, other := victim("big", 0), victim("other", 10)
+	s := newDiskStage(t, big, other)
+	s.source.Say(func(state *state.State) {
+		state.Policy.Spec.Eviction.Hard = append(state.Policy.Spec.Eviction.Hard, onMemory("1Gi", "").Hard...)
+	})
+	var ended atomic.Int32
+	s.Kubelet = statetest.KubeletAt(t, statetest.Answering(t, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		ended.Add(1)
+	}), "")
+	s.disks.Go = nil
+	s.uses(big, 3<<30)
+	s.uses(other, 1<<30)
+	s.wait(4 * time.Second)
+	s.left(1 << 20)
+	s.wait(2 * time.Second)
+	s.want("memory is short", "big")
+	if n := ended.Load(); n > 0 {
+		t.Errorf("it waited %d times until it gave the kubelet up", n)
+	}
+}
+
+// What the kubelet says late counts once it has come, and only if the disk is still short then.
+func TestEvictorTakesALateAnswer(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	s := newDiskStage(t, small, hog)
+	var asked []func()
+	s.disks.Go = func(read func()) { asked = append(asked, read) }
+	s.measured(small, 1<<20, 0)
+	s.measured(hog, much, 0)
+	s.wait(20 * time.Second)
+	s.want("before the kubelet has answered")
+	if len(asked) != 1 {
+		t.Fatalf("it was asked %d times at once", len(asked))
+	}
+	asked[0]()
+	full := s.source.Now.Policy.Spec.Eviction
+	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = onMemory("1Gi", "") })
+	s.wait(2 * time.Second)
+	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction = full })
+	s.wait(4 * time.Second)
+	s.want("the disk was not short when it answered")
+	asked[1]()
+	s.later(time.Millisecond)
+	s.want("it has answered", "hog")
+}
+
+// The enforcer is replaced while the space of a victim is being freed: the next one knows, and no longer than the space takes.
+func TestEvictorRemembersTheDisk(t *testing.T) {
+	small, hog := victim("small", 0), victim("hog", 10)
+	file := filepath.Join(t.TempDir(), "run", "releasing.json")
+	s := newDiskStage(t, small, hog)
+	s.ReleasingFile = file
+	s.measured(small, 1<<20, 0)
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("measured", "hog")
+	s.terminator.standing = nil
+	s.source.Say(func(state *state.State) { state.Pods = []*corev1.Pod{small} })
+	delete(s.says, "hog")
+	s.wait(10 * time.Second)
+
+	next := newDiskStage(t, small)
+	next.clock.SetTime(s.clock.Now())
+	next.ReleasingFile = file
+	next.begin()
+	next.measured(small, 1<<20, 0)
+	next.wait(releaseTime - 12*time.Second)
+	next.want("while its space is not free")
+	next.measured(small, 1<<20, 0)
+	next.wait(6 * time.Second)
+	next.want("when it should be", "small")
+
+	for _, text := range []string{`{"version":2}`, `[`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		last := newDiskStage(t, small)
+		last.ReleasingFile = file
+		last.begin()
+		if len(last.releasing) > 0 || last.log.Count("forgetting") != 1 {
+			t.Errorf("of %s it remembers %v, and said %v", text, last.releasing, last.log.Lines())
+		}
+	}
+	far := newDiskStage(t, small)
+	far.ReleasingFile = file
+	far.releasing["hog"] = &released{pod: hog, until: far.clock.Now().Add(time.Hour)} // and then the clock was set back
+	far.keep()
+	far.begin()
+	if until := far.releasing["hog"].until.Sub(far.clock.Now()); until != releaseTime {
+		t.Errorf("it waits for %s", until)
+	}
 }

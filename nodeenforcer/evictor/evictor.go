@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
@@ -28,40 +28,47 @@ type Terminator interface {
 	Removed(uid types.UID)
 	Release(uid types.UID)
 	Victims() []terminate.VictimStatus
-	Recover(ctx context.Context, terminating func(types.UID) bool) error
+	Recover(ctx context.Context, ending func(types.UID) bool) error
 }
 
 // Evictor measures the node's resources and evicts pods when a threshold of the policy is met.
 type Evictor struct {
 	Source state.Source
-	// Paths are the pods' cgroups, by UID, as they are planned.
-	Paths func() map[types.UID]string
+	// Paths are the pods' cgroups, by UID: of all pods that are known, planned or not.
+	Paths func(state.State) map[types.UID]string
 	// Stepping is called when a step begins, and what it returns when that ends; nil: nothing is.
 	Stepping func() (done func())
-	Cgroups  cgroup.Reader
+	Cgroups  Cgroups
 	Sensor   *pressure.Sensor
 	// Kubelet knows how much disk pods use; nil: unknown, and no pod is evicted for a disk.
 	Kubelet    *state.Kubelet
 	Terminator Terminator
-	DryRun     bool
-	Clock      clock.WithTicker
-	Log        logr.Logger
-	Metrics    *status.Metrics
-	Events     *status.Events
-	Status     *status.NodeUpdater
+	// ReleasingFile keeps which pods were evicted for a disk, for the next process; empty: that does not know.
+	ReleasingFile string
+	DryRun        bool
+	Clock         clock.WithTicker
+	Log           logr.Logger
+	Metrics       *status.Metrics
+	Events        *status.Events
+	Status        *status.NodeUpdater
 
 	policy     *v1alpha1.NodeEviction
 	thresholds pressure.Thresholds
 	unread     []v1alpha1.EvictionSignal // of a policy with invalid thresholds
 	state      pressure.State
 	trigger    pressure.StallTrigger
+	disks      pressure.Aside[diskAnswer]
+	stall      stall
+	unarmed    string                                // why the trigger is not armed, as last logged
 	unknown    string                                // why signals are unknown, as last logged
 	short      string                                // the resources under pressure, as last reported
 	asked      map[types.UID]time.Time               // victims, and until when they should have ended; dropped once the pod is removed
 	releasing  releasing                             // of a disk
+	kept       string                                // what ReleasingFile holds
 	would      map[types.UID]bool                    // victims that a dry run has logged
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
-	clean      bool                                  // the previous run was recovered from
+	recovered  time.Time                             // when Recover was last called
+	lost       string                                // why it failed, as last logged
 }
 
 // idle is the time between two steps while the policy has no thresholds.
@@ -83,7 +90,10 @@ func (e *Evictor) Run(ctx context.Context) error {
 }
 
 func (e *Evictor) begin() {
-	e.releasing = releasing{}
+	var err error
+	if e.releasing, err = readReleasing(e.ReleasingFile, e.Clock.Now()); err != nil {
+		e.Log.Error(err, "forgetting which pods were evicted for a disk")
+	}
 	e.asked, e.would, e.looked = map[types.UID]time.Time{}, map[types.UID]bool{}, map[v1alpha1.EvictionSignal]time.Time{}
 }
 
@@ -93,7 +103,11 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		defer e.Stepping()()
 	}
 	state, ok := e.Source.State()
-	if !ok || state.PolicyUnknown || !e.recovered(ctx, state) {
+	if !ok {
+		return idle
+	}
+	e.recover(ctx, state)
+	if state.PolicyUnknown {
 		return idle
 	}
 	e.forgetRemoved(state)
@@ -101,42 +115,48 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		e.Metrics.ObserveSignals(pressure.Thresholds{}, nil, pressure.Verdict{})
 		return idle
 	}
+	e.arm()
 	signals, err := e.Sensor.Measure(e.thresholds)
-	e.reportUnmeasured(errors.Join(err, e.trigger.Err()))
-	verdict := e.judge(signals)
+	verdict, stallErr := e.judge(state, signals)
+	e.reportUnmeasured(errors.Join(err, stallErr, e.trigger.Err()))
 	told := verdict
 	told.Unknown = slices.Concat(verdict.Unknown, e.unread)
 	e.Metrics.ObserveSignals(e.thresholds, signals, told)
 	e.reportPressure(state.Node, verdict)
-	for _, met := range verdict.Due {
-		if short := (shortage{met, disk(met.Signal)}); met.Fresh && e.due(short) {
-			e.relieve(ctx, state, short)
-		}
-	}
+	e.act(ctx, state, verdict.Due)
 	e.release(verdict)
+	e.keep()
 	wait := pressure.NextSample(signals, e.thresholds)
 	if !verdict.Next.IsZero() {
 		wait = min(wait, max(verdict.Next.Sub(e.Clock.Now()), 0))
 	}
+	if e.stall.watch.Watches() {
+		wait = min(wait, stallPause)
+	}
 	return max(wait, pressure.MinSample)
 }
 
-// recovered restores, once, the limits that an enforcer which was killed left behind. It is false while that can't be done yet.
-func (e *Evictor) recovered(ctx context.Context, state state.State) bool {
-	if e.clean || e.Paths() == nil {
-		return e.clean
+// recoverPause is the time between two attempts to restore limits that were left behind.
+const recoverPause = 10 * time.Second
+
+// recover restores the limits that were left behind, by an enforcer which was killed or because the kernel would not have them.
+func (e *Evictor) recover(ctx context.Context, state state.State) {
+	now := e.Clock.Now()
+	if e.DryRun || !e.recovered.IsZero() && now.Sub(e.recovered).Abs() < recoverPause {
+		return
 	}
-	e.clean = true
-	if e.DryRun {
-		return true
+	e.recovered = now
+	err := e.Terminator.Recover(ctx, func(uid types.UID) bool {
+		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && e.leaving(p, eviction.Hard) })
+	})
+	text := ""
+	if err != nil {
+		text = err.Error()
 	}
-	terminating := func(uid types.UID) bool {
-		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && p.DeletionTimestamp != nil })
+	if text != e.lost && err != nil {
+		e.Log.Error(err, "failed to restore memory.high of pods that were to be evicted, trying again")
 	}
-	if err := e.Terminator.Recover(ctx, terminating); err != nil {
-		e.Log.Error(err, "failed to restore memory.high after an earlier run was killed")
-	}
-	return true
+	e.lost = text
 }
 
 // applyPolicy compiles the policy's thresholds when they change. It is false if there are none.
@@ -158,16 +178,26 @@ func (e *Evictor) applyPolicy(state state.State) bool {
 		e.Log.Error(err, "ignoring invalid eviction thresholds", "policy", state.Policy.Name)
 		thresholds, e.unread = pressure.Thresholds{}, signalsOf(wanted)
 	}
-	if err := e.trigger.Arm(e.Sensor.ProcRoot, thresholds.Stall); err != nil {
-		e.Log.Error(err, "failed to watch memory stall")
-	}
-	e.thresholds = thresholds
+	e.thresholds, e.stall = thresholds, stall{}
+	e.arm()
 	if wanted == nil {
 		e.state = pressure.State{}
 		e.reportPressure(state.Node, pressure.Verdict{})
 		e.release(pressure.Verdict{})
 	}
 	return wanted != nil
+}
+
+// arm arms the trigger as the policy has it, and again where that failed. It is told once why.
+func (e *Evictor) arm() {
+	err := e.trigger.Arm(e.Sensor.ProcRoot, e.thresholds.Stall, e.Clock.Now())
+	if err != nil && err.Error() != e.unarmed {
+		e.unarmed = err.Error()
+		e.Log.Error(err, "failed to watch memory stall, trying again")
+	}
+	if e.trigger.Armed() {
+		e.unarmed = ""
+	}
 }
 
 // signalsOf are the signals that a policy has thresholds on.
@@ -185,19 +215,19 @@ func signalsOf(eviction *v1alpha1.NodeEviction) []v1alpha1.EvictionSignal {
 	return signals
 }
 
-func (e *Evictor) judge(signals pressure.Signals) (verdict pressure.Verdict) {
-	var stall *bool
-	if e.thresholds.Stall != nil && e.trigger.Armed() {
-		stall = new(e.trigger.Take())
+func (e *Evictor) judge(state state.State, signals pressure.Signals) (verdict pressure.Verdict, err error) {
+	stalled, err := e.stalls(state)
+	if err != nil {
+		stalled = nil
 	}
-	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stall)
-	return verdict
+	e.state, verdict = e.state.Step(e.Clock.Now(), e.thresholds, signals, stalled)
+	return verdict, err
 }
 
 // forgetRemoved tells the terminator of victims whose pod is removed. Only the API server knows that.
 func (e *Evictor) forgetRemoved(state state.State) {
 	e.releasing.forget(e.Clock.Now())
-	if !state.Live || len(e.asked) == 0 {
+	if !state.Live || len(e.asked)+len(e.releasing) == 0 {
 		return
 	}
 	present := map[types.UID]*corev1.Pod{}

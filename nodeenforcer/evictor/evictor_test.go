@@ -2,6 +2,7 @@ package evictor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
@@ -35,11 +37,15 @@ type told struct {
 	removed   []types.UID
 	released  []types.UID
 	recovered int
+	lost      error // what Recover fails with
+	keeps     bool  // Recover was told that the pod of that name is about to end
 	standing  []terminate.VictimStatus
 }
 
 func (f *told) Ask(r terminate.Request) error {
 	f.asked = append(f.asked, r)
+	f.Removed(r.Pod.UID)
+	f.removed = f.removed[:len(f.removed)-1]
 	f.standing = append(f.standing, terminate.VictimStatus{
 		Pod:  terminate.Ref{NamespacedName: types.NamespacedName{Namespace: r.Pod.Namespace, Name: r.Pod.Name}, UID: r.Pod.UID},
 		Kind: r.Kind, Path: r.Path, Contained: r.Contain && r.Kind == eviction.Hard,
@@ -54,7 +60,11 @@ func (f *told) Removed(uid types.UID) {
 func (f *told) Release(uid types.UID)             { f.released = append(f.released, uid) }
 func (f *told) Victims() []terminate.VictimStatus { return f.standing }
 
-func (f *told) Recover(context.Context, func(types.UID) bool) error { f.recovered++; return nil }
+func (f *told) Recover(_ context.Context, ending func(types.UID) bool) error {
+	f.recovered++
+	f.keeps = ending("uid-keeps")
+	return f.lost
+}
 
 func (f *told) names() (names []string) {
 	for _, r := range f.asked {
@@ -74,31 +84,39 @@ type stage struct {
 	stat       string
 	log        *statetest.Log
 	paths      map[types.UID]string
+	waited     map[types.UID]time.Duration // for memory, by pod; all in sum by no UID
 }
 
 func newStage(t *testing.T, spec *v1alpha1.NodeEviction, pods ...*corev1.Pod) *stage {
 	t.Helper()
 	proc, _, v2 := statetest.Sensed()
 	root := t.TempDir()
-	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root}
-	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}}
+	sensor := &pressure.Sensor{CgroupRoot: statetest.Folder(t, v2), ProcRoot: statetest.Folder(t, proc), Version: cgroupfile.V2, KubeletRoot: root, ImageRoot: root, Aside: atOnce}
+	s := &stage{t: t, clock: testclock.NewFakeClock(statetest.LongAgo), source: statetest.NewSource(), terminator: &told{}, cgroups: cgrouptest.NewFake(), log: &statetest.Log{}, paths: map[types.UID]string{}, waited: map[types.UID]time.Duration{}}
 	s.stat = filepath.Join(sensor.CgroupRoot, "memory.stat")
 	sensor.Clock = s.clock
 	s.Evictor = &Evictor{
-		Source: s.source, Paths: func() map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
+		Source: s.source, Paths: func(state.State) map[types.UID]string { return s.paths }, Cgroups: s.cgroups, Sensor: sensor, Terminator: s.terminator,
 		Clock: s.clock, Log: funcr.New(s.log.Write, funcr.Options{}),
 	}
+	s.disks.Go = atOnce
 	s.begin()
 	for _, p := range pods {
 		s.paths[p.UID] = "/kubepods/pod" + string(p.UID)
 		s.cgroups.Add(s.paths[p.UID], nil)
+		s.waits(p, 0)
 	}
+	s.waits(nil, 0)
+	s.free(false)
 	s.source.Say(func(now *state.State) {
 		*now = state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Pods: pods, Live: true, Policy: &v1alpha1.NodePolicy{Spec: v1alpha1.NodePolicySpec{Eviction: spec}}}
 	})
 	s.left(6 << 30)
 	return s
 }
+
+// atOnce reads in the step itself what is read aside.
+func atOnce(read func()) { read() }
 
 // left makes so much memory available.
 func (s *stage) left(bytes int64) {
@@ -168,7 +186,75 @@ func TestEvictorHard(t *testing.T) {
 	if !slices.Equal(s.terminator.removed, []types.UID{big.UID}) {
 		t.Errorf("removed: %v", s.terminator.removed)
 	}
-	if s.terminator.recovered != 1 {
+}
+
+// Who came just now, while a round is still writing, goes like anybody else: no plan is needed to find its cgroup.
+func TestEvictorNeedsNoPlan(t *testing.T) {
+	hog, other := victim("hog", 0), victim("other", 1000)
+	s := newStage(t, onMemory("1Gi", ""), other)
+	s.Paths = state.Machine{Version: cgroupfile.V2, Driver: plan.Cgroupfs}.Paths
+	for p, bytes := range map[*corev1.Pod]int64{hog: 5 << 30, other: 100 << 20} {
+		s.paths[p.UID] = "/kubepods/besteffort/pod" + string(p.UID)
+		s.cgroups.Add(s.paths[p.UID], nil)
+		s.uses(p, bytes)
+	}
+	s.source.Say(func(now *state.State) { now.Pods = append(now.Pods, hog) })
+	s.left(900 << 20)
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"hog"}) || s.terminator.asked[0].Path != s.paths[hog.UID] {
+		t.Errorf("%v have to go: %+v", got, s.terminator.asked)
+	}
+}
+
+// A pod that was deleted by others counts with what it frees, if it ends as soon as an eviction would have it end: not one with an hour left, nor one
+// that should have ended.
+func TestEvictorCountsWhoIsLeaving(t *testing.T) {
+	for name, tc := range map[string]struct {
+		left time.Duration
+		want []string
+	}{
+		"ends soon":         {4 * time.Second, nil},
+		"ends in an hour":   {time.Hour, []string{"other"}},
+		"should have ended": {-time.Minute, []string{"other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			going, other := victim("going", 1000), victim("other", 0)
+			going.DeletionTimestamp, going.DeletionGracePeriodSeconds = new(metav1.NewTime(statetest.LongAgo.Add(tc.left))), new(int64(5))
+			s := newStage(t, onMemory("1Gi", ""), going, other)
+			s.uses(going, 3<<30)
+			s.uses(other, 500<<20)
+			s.left(700 << 20)
+			s.later(time.Second)
+			if got := s.terminator.names(); !slices.Equal(got, tc.want) {
+				t.Errorf("%v have to go", got)
+			}
+		})
+	}
+}
+
+// Limits that were left behind are restored for as long as that takes, whatever the policy says. It is told once why not. A pod that is about to
+// end keeps its limit, and one with an hour left does not.
+func TestEvictorRecovers(t *testing.T) {
+	keeps := victim("keeps", 0)
+	s := newStage(t, nil, keeps)
+	s.source.Say(func(state *state.State) { state.PolicyUnknown = true })
+	s.terminator.lost = errors.New("busy")
+	for range 25 {
+		s.later(time.Second)
+	}
+	if s.terminator.recovered != 3 || s.log.Count("failed to restore") != 1 || s.terminator.keeps {
+		t.Errorf("tried %d times, said %v; it is about to end: %t", s.terminator.recovered, s.log.Lines(), s.terminator.keeps)
+	}
+	for left, want := range map[time.Duration]bool{time.Hour: false, 3 * time.Second: true} {
+		keeps.DeletionTimestamp = new(metav1.NewTime(s.clock.Now().Add(recoverPause + left)))
+		s.later(recoverPause)
+		if s.terminator.keeps != want {
+			t.Errorf("with %s left it is about to end: %t", left, s.terminator.keeps)
+		}
+	}
+	s.DryRun = true
+	s.later(time.Minute)
+	if s.terminator.recovered != 5 {
 		t.Errorf("recovered %d times", s.terminator.recovered)
 	}
 }
@@ -212,7 +298,7 @@ func TestEvictorSoft(t *testing.T) {
 	if got := s.terminator.asked; len(got) != 1 || got[0].Pod.Name != "first" || got[0].Kind != eviction.Soft || got[0].GraceSeconds != 20 {
 		t.Fatalf("asked for %+v", got)
 	}
-	s.terminator.standing[0].RefusedFor = time.Minute
+	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
 	s.later(time.Second)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"first", "second"}) {
 		t.Fatalf("%v have to go", got)
@@ -222,6 +308,31 @@ func TestEvictorSoft(t *testing.T) {
 	s.later(time.Second)
 	if !slices.Equal(s.terminator.released, []types.UID{first.UID}) {
 		t.Errorf("released: %v", s.terminator.released)
+	}
+}
+
+// What the API server forbids is let be, and the next pod goes. Once it may be asked again it is, without a word.
+func TestEvictorForbidden(t *testing.T) {
+	forbidden, next := victim("forbidden", 0), victim("next", 10)
+	s := newStage(t, onMemory("1Gi", ""), forbidden, next)
+	s.uses(forbidden, 500<<20)
+	s.uses(next, 500<<20)
+	s.left(800 << 20)
+	s.later(time.Second)
+	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden", "next"}) {
+		t.Fatalf("%v have to go", got)
+	}
+	s.terminator.standing[1].Refused, s.terminator.standing[1].RefusedFor = true, time.Minute
+	s.later(time.Second)
+	s.terminator.standing[0].RefusedFor = 0
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden", "next", "forbidden"}) {
+		t.Errorf("%v have to go", got)
+	}
+	if n := s.log.Count(`"evicting"`); n != 2 {
+		t.Errorf("told %d times: %v", n, s.log.Lines())
 	}
 }
 
@@ -250,7 +361,7 @@ func TestEvictorDoesNothing(t *testing.T) {
 		"a threshold that is broken":  func(s *stage) { s.source.Now.Policy.Spec.Eviction.Hard[0].Value = "much" },
 		"memory can't be measured":    func(s *stage) { _ = os.Remove(s.stat) },
 		"the pod's cgroup is gone":    func(s *stage) { s.cgroups.Remove(s.paths[p.UID]) },
-		"nothing is planned yet":      func(s *stage) { s.paths = nil },
+		"its cgroup can't be named":   func(s *stage) { s.paths = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, onMemory("1Gi", ""), p)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
@@ -41,9 +42,39 @@ type shortage struct {
 	disk bool
 }
 
-// relieve evicts as many pods as it takes to free what the threshold needs.
-func (e *Evictor) relieve(ctx context.Context, state state.State, met shortage) {
-	candidates, err := e.candidates(ctx, state, met)
+// act relieves the thresholds that are due. For a disk the kubelet is asked first, aside: it may be slow for the very reason for which memory has
+// to be watched. What it answers counts in the step after that, and no later.
+func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Met) {
+	var disks []shortage
+	asks := false
+	for _, met := range mets {
+		short := shortage{met, disk(met.Signal)}
+		due := met.Fresh && e.due(short)
+		switch {
+		case short.disk:
+			disks, asks = append(disks, short), asks || due
+		case due:
+			e.relieve(state, short, e.groupUsage(met.Signal), nil)
+		}
+	}
+	if asks {
+		e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) })
+	}
+	answer, ok := e.disks.Take()
+	for _, short := range disks {
+		if ok {
+			e.relieve(state, short, answer.usage(short.Signal), answer.err)
+		}
+	}
+}
+
+// relieve evicts as many pods as it takes to free what the threshold needs. unknown is why no pod's usage is known.
+func (e *Evictor) relieve(state state.State, met shortage, usageOf usage, unknown error) {
+	var candidates []eviction.Candidate
+	err := unknown
+	if err == nil {
+		candidates, err = e.candidates(state, met, usageOf)
+	}
 	if err != nil {
 		e.Log.Error(err, "failed to read the usage of some pods", "signal", met.Signal)
 	}
@@ -69,9 +100,14 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
+		case !ok && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
+			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
 		case !ok:
 			free = append(free, c)
-		case s.RefusedFor > 0 && met.Kind != eviction.Hard: // a budget forbids it for now
+		case s.Refused && s.Kind >= met.Kind: // as this eviction would be, for now
+			if s.RefusedFor == 0 && s.Kind == met.Kind {
+				free = append(free, c)
+			}
 		default:
 			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
@@ -85,10 +121,23 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 	return free, flying
 }
 
-// overdue says whether an eviction is not waited for any longer: a disruption budget forbids it, or the pod should have ended and its
-// containers are not being stopped.
+// leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
+// longer is a candidate like any other, and one that should have ended as well. Deletions set deletionTimestamp to the end of the grace period
+// (apimachinery pkg/apis/meta/v1 ObjectMeta); a clock that is wrong makes it a candidate.
+func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
+	if pod.DeletionTimestamp == nil {
+		return false
+	}
+	// The kubelet gives a container at least that long between its stop signal and SIGKILL.
+	ends := pod.DeletionTimestamp.Add(time.Duration(graceperiod.ContainerFloor) * time.Second)
+	left := ends.Sub(e.Clock.Now()) + terminate.DefaultLimits().Margin
+	return left > 0 && left <= terminate.Longest(pod, eviction.Grace(pod, kind, e.policy))
+}
+
+// overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
+// stopped.
 func (e *Evictor) overdue(s terminate.VictimStatus) bool {
-	return s.RefusedFor > 0 || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
+	return s.Refused || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
 }
 
 // end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).
@@ -103,16 +152,23 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 		return
 	}
 	request := terminate.Request{
-		Pod: v.Pod, Path: e.Paths()[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
+		Pod: v.Pod, Path: e.Paths(state)[v.Pod.UID], Kind: met.Kind, GraceSeconds: grace, Message: reason, Left: left,
 		Contain: met.Signal == v1alpha1.SignalMemoryAvailable || met.Signal == v1alpha1.SignalMemoryStall,
 	}
+	before := e.standing()[v.Pod.UID]
 	if err := e.Terminator.Ask(request); err != nil {
 		e.Log.Error(err, "failed to evict pod", "pod", v.Pod.Namespace+"/"+v.Pod.Name)
 		return
 	}
+	if met.Kind == eviction.Hard {
+		e.stall.watch = pressure.Busy()
+	}
 	e.asked[v.Pod.UID] = e.Clock.Now().Add(terminate.Longest(v.Pod, grace))
 	if met.disk {
 		e.releasing[v.Pod.UID] = &released{pod: v.Pod}
+	}
+	if before.Refused && before.Kind == met.Kind { // told when it was tried first
+		return
 	}
 	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "reason", reason)
 	e.Events.Evicting(v.Pod, reason)
@@ -122,17 +178,10 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 type usage func(p *corev1.Pod, path string) (used int64, at time.Time, ok bool, err error)
 
 // candidates are the node's pods with their current usage.
-func (e *Evictor) candidates(ctx context.Context, state state.State, met shortage) ([]eviction.Candidate, error) {
-	usageOf := e.groupUsage(met.Signal)
-	if met.disk {
-		var err error
-		if usageOf, err = e.diskUsage(ctx, met.Signal); err != nil {
-			return nil, err
-		}
-	}
+func (e *Evictor) candidates(state state.State, met shortage, usageOf usage) ([]eviction.Candidate, error) {
 	var errs []error
 	var candidates []eviction.Candidate
-	paths := e.Paths()
+	paths := e.Paths(state)
 	for _, p := range state.Pods {
 		path, ok := paths[p.UID]
 		if !ok || eviction.Exempt(p) != "" {
@@ -146,6 +195,9 @@ func (e *Evictor) candidates(ctx context.Context, state state.State, met shortag
 			errs = append(errs, fmt.Errorf("pod %s/%s: %w", p.Namespace, p.Name, err))
 		}
 		c := eviction.Candidate{Pod: p, MeasuredAt: at, Usage: map[v1alpha1.EvictionSignal]int64{}}
+		if met.Signal == v1alpha1.SignalMemoryStall {
+			c.Waited = e.stall.waited[p.UID]
+		}
 		if ok {
 			c.Usage[eviction.UsageSignal(met.Signal)] = used
 		}

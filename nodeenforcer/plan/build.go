@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
@@ -76,6 +77,22 @@ func Build(node Node, policy *v1alpha1.NodePolicySpec, pods []*corev1.Pod) *Tree
 		b.plan()
 	}
 	return b.tree()
+}
+
+// PodPaths are the cgroups of the pods, by UID, as Build names them, without the rest of a plan.
+func PodPaths(node Node, pods []*corev1.Pod) map[types.UID]string {
+	b := &builder{node: withDefaults(node)}
+	b.set, _ = newSettings(b.node, nil)
+	paths := map[types.UID]string{}
+	if !b.rooted() {
+		return paths
+	}
+	for _, m := range b.active(pods) {
+		if m.path != "" {
+			paths[m.pod.UID] = m.path
+		}
+	}
+	return paths
 }
 
 // withDefaults sets what the caller left out.

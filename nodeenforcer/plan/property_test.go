@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -76,6 +77,22 @@ func TestPropertyOrderOfPods(t *testing.T) {
 		c.pods = rapid.Permutation(c.pods).Draw(t, "permutation")
 		if diff := cmp.Diff(want, c.build()); diff != "" {
 			t.Fatalf("another order, another plan (-one +other):\n%s", diff)
+		}
+	})
+}
+
+// TestPropertyPodPaths: the pods' cgroups are known without a plan as they are planned, whatever the policy says.
+func TestPropertyPodPaths(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCase(t)
+		want := map[types.UID]string{}
+		for _, g := range c.build().Groups {
+			if g.Level == plan.LevelPod {
+				want[g.UID] = g.Path
+			}
+		}
+		if diff := cmp.Diff(want, plan.PodPaths(c.node, c.pods)); diff != "" {
+			t.Fatalf("-planned +known:\n%s", diff)
 		}
 	})
 }

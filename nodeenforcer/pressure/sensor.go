@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -24,12 +23,17 @@ type Sensor struct {
 	// KubeletRoot is the kubelet's folder, of the file system nodefs; ImageRoot the container runtime's, of imagefs.
 	KubeletRoot, ImageRoot string
 	Clock                  clock.PassiveClock
+	// Aside is a test's (Aside.Go).
+	Aside func(func())
 
 	capacity int64 // of memory; it never changes
 	stat     string
+	// fileSystems by the folder that is asked about.
+	fileSystems map[string]*fileSystem
 }
 
-// Measure samples the signals that have thresholds. One that can't be measured is missing from the result, and in the error.
+// Measure samples the signals that have thresholds. One that can't be measured is missing from the result, and in the error. File systems are
+// measured aside: the sample is what was known the last time, and missing the first.
 func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
 	signals := Signals{}
 	var errs []error
@@ -38,11 +42,16 @@ func (s *Sensor) Measure(thresholds Thresholds) (Signals, error) {
 			continue
 		}
 		sample, err := s.measure(t.Signal)
+		if errors.Is(err, errPending) {
+			continue
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("measure %s: %w", t.Signal, err))
 			continue
 		}
-		sample.Time = s.Clock.Now()
+		if sample.Time.IsZero() {
+			sample.Time = s.Clock.Now()
+		}
 		signals[t.Signal] = sample
 	}
 	return signals, errors.Join(errs...)
@@ -53,13 +62,13 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
 	case v1alpha1.SignalMemoryAvailable:
 		return s.memory()
 	case v1alpha1.SignalNodeFsAvailable:
-		return space(s.KubeletRoot)
+		return s.space(s.KubeletRoot)
 	case v1alpha1.SignalNodeFsInodesFree:
-		return inodes(s.KubeletRoot)
+		return s.inodes(s.KubeletRoot)
 	case v1alpha1.SignalImageFsAvailable:
-		return space(s.ImageRoot)
+		return s.space(s.ImageRoot)
 	case v1alpha1.SignalImageFsInodesFree:
-		return inodes(s.ImageRoot)
+		return s.inodes(s.ImageRoot)
 	case v1alpha1.SignalPIDAvailable:
 		return s.pids()
 	}
@@ -68,7 +77,8 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
 
 // memory is the machine's without the working set of the root cgroup: its usage without inactive page cache. The root of v2 has
 // no memory.current; there the usage is anonymous and file memory (opencontainers/cgroups fs2/memory.go rootStatsFromMeminfo,
-// cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither.
+// cadvisor setMemoryStats, as in Kubernetes 1.36.3). What the kernel itself takes is in neither, and nor are huge pages, which nobody can have
+// for anything else: they are taken off, as the kubelet takes them off what is allocatable (pkg/kubelet/nodestatus/setters.go MachineInfo).
 func (s *Sensor) memory() (Sample, error) {
 	if s.capacity == 0 {
 		total, err := cgroup.MemTotal(s.ProcRoot)
@@ -84,7 +94,11 @@ func (s *Sensor) memory() (Sample, error) {
 	if err != nil {
 		return Sample{}, err
 	}
-	return Sample{Available: s.capacity - max(0, used-inactive), Capacity: s.capacity}, nil
+	huge, err := cgroup.Hugetlb(s.ProcRoot)
+	if err != nil {
+		return Sample{}, err
+	}
+	return Sample{Available: s.capacity - huge - max(0, used-inactive), Capacity: s.capacity}, nil
 }
 
 func (s *Sensor) used() (used, inactive int64, err error) {
@@ -134,26 +148,6 @@ func statFields(text string, names ...string) ([]int64, error) {
 		}
 	}
 	return nil, fmt.Errorf("there is not each of %s", strings.Join(names, ", "))
-}
-
-// space is in units of the fragment size, as the kubelet counts (cadvisor 0.56.2 fs/vfs/stats.go GetVfsStats).
-func space(path string) (Sample, error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
-	}
-	return Sample{Available: int64(fs.Bavail) * fs.Frsize, Capacity: int64(fs.Blocks) * fs.Frsize}, nil
-}
-
-func inodes(path string) (Sample, error) {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(path, &fs); err != nil {
-		return Sample{}, fmt.Errorf("the file system of %s: %w", path, err)
-	}
-	if fs.Files == 0 { // btrfs and others make them as they go
-		return Sample{}, fmt.Errorf("the file system of %s has no fixed number of inodes", path)
-	}
-	return Sample{Available: int64(fs.Ffree), Capacity: int64(fs.Files)}, nil
 }
 
 // pids are processes and threads, as /proc/loadavg counts them (pkg/kubelet/stats/pidlimit/pidlimit_linux.go, 1.36.3).

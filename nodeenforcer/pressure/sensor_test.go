@@ -1,10 +1,12 @@
 package pressure
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	testclock "k8s.io/utils/clock/testing"
@@ -20,7 +22,7 @@ func sensor(t *testing.T, version cgroupfile.Version, proc, cgroups map[string]s
 	root := t.TempDir()
 	return &Sensor{
 		CgroupRoot: statetest.Folder(t, cgroups), ProcRoot: statetest.Folder(t, proc), Version: version, KubeletRoot: root, ImageRoot: root,
-		Clock: testclock.NewFakePassiveClock(statetest.LongAgo),
+		Clock: testclock.NewFakePassiveClock(statetest.LongAgo), Aside: func(read func()) { read() },
 	}
 }
 
@@ -63,6 +65,21 @@ func TestSensor(t *testing.T) {
 	}
 }
 
+// Half of the memory is set aside for huge pages, and the rest is used up: there is none left, though no cgroup uses that half.
+func TestSensorOfHugePages(t *testing.T) {
+	for version := range map[cgroupfile.Version]bool{cgroupfile.V1: true, cgroupfile.V2: true} {
+		proc, v1, v2 := statetest.Sensed()
+		proc["meminfo"] = "MemTotal:        8388608 kB\nMemFree:            1024 kB\nHugePages_Total:    2048\nHugepagesize:       2048 kB\nHugetlb:         4194304 kB\n"
+		v2["memory.stat"] = "anon 4290772992\nfile 0\ninactive_file 0\n"
+		v1["memory/memory.usage_in_bytes"], v1["memory/memory.stat"] = "4290772992\n", "total_inactive_file 0\n"
+		s := sensor(t, version, proc, map[cgroupfile.Version]map[string]string{cgroupfile.V1: v1, cgroupfile.V2: v2}[version])
+		got, err := s.Measure(thresholdsOn(v1alpha1.SignalMemoryAvailable))
+		if got := got[v1alpha1.SignalMemoryAvailable]; err != nil || got.Available != 4<<20 || got.Capacity != 8<<30 {
+			t.Errorf("v%d: got %+v, %v", version, got, err)
+		}
+	}
+}
+
 // A usage that is all inactive cache, or less than it (they are not read at one moment), is none.
 func TestSensorOfAnIdleMachine(t *testing.T) {
 	proc, _, v2 := statetest.Sensed()
@@ -90,6 +107,7 @@ func TestSensorThatCannotMeasure(t *testing.T) {
 		"v1: no usage":             {cgroupfile.V1, "memory/memory.usage_in_bytes", "-", "memory.usage_in_bytes"},
 		"v1: usage of no number":   {cgroupfile.V1, "memory/memory.usage_in_bytes", "max\n", "memory.usage_in_bytes: strconv"},
 		"v1: a field is missing":   {cgroupfile.V1, "memory/memory.stat", "inactive_file 5\n", "there is not each of total_inactive_file"},
+		"huge pages of no number":  {cgroupfile.V2, "meminfo", "MemTotal: 8388608 kB\nHugetlb: many kB\n", "Hugetlb: strconv"},
 		"no capacity":              {cgroupfile.V2, "meminfo", "MemFree: 1 kB\n", "it has no MemTotal"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,4 +155,33 @@ func TestSensorThatCannotMeasure(t *testing.T) {
 			t.Errorf("%s is not named in %v", signal, err)
 		}
 	}
+}
+
+// A file system that does not answer keeps nothing else from being measured. What it said before counts until it is stale, and then it is said.
+func TestSensorOfAHungFileSystem(t *testing.T) {
+	proc, _, v2 := statetest.Sensed()
+	s := sensor(t, cgroupfile.V2, proc, v2)
+	clock := testclock.NewFakePassiveClock(statetest.LongAgo)
+	s.Clock = clock
+	var asked []func()
+	s.Aside = func(read func()) { asked = append(asked, read) }
+	measure := func(after time.Duration, disk bool, fails string) {
+		t.Helper()
+		clock.SetTime(clock.Now().Add(after))
+		got, err := s.Measure(thresholdsOn(v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalMemoryAvailable))
+		if _, ok := got[v1alpha1.SignalNodeFsAvailable]; ok != disk || got[v1alpha1.SignalMemoryAvailable].Capacity == 0 || !strings.Contains(fmt.Sprint(err), fails) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+	measure(0, false, "<nil>")
+	measure(maxAge, false, "<nil>")
+	asked[0]()
+	measure(time.Second, true, "<nil>")
+	measure(maxAge, true, "<nil>")
+	measure(time.Second, false, "does not answer")
+	if len(asked) != 2 {
+		t.Errorf("asked %d times", len(asked))
+	}
+	asked[1]()
+	measure(time.Second, true, "<nil>")
 }

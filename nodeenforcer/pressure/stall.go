@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -28,7 +30,13 @@ type StallTrigger struct {
 	Open  func(file string, want Stall) (Waiter, error)
 	want  *Stall
 	watch *stallWatch // nil: not armed
+	// ready is when to try again at the earliest, and again how long to wait the next times.
+	ready time.Time
+	again wait.Backoff
 }
+
+// rearming is how long to wait before a trigger that could not be armed, or failed, is armed again.
+var rearming = wait.Backoff{Duration: time.Second, Factor: 2, Steps: 10, Cap: time.Minute}
 
 // stallWatch waits for one trigger.
 type stallWatch struct {
@@ -38,16 +46,23 @@ type stallWatch struct {
 	stop  func()
 }
 
-// Arm arms the trigger, again if the policy wants another one.
-func (t *StallTrigger) Arm(procRoot string, want *Stall) error {
-	if t.want == nil && want == nil || t.want != nil && want != nil && *t.want == *want {
+// Arm arms the trigger, again if the policy wants another one, or if it failed and some time has passed since. It is called in every step.
+func (t *StallTrigger) Arm(procRoot string, want *Stall, now time.Time) error {
+	again := rearming
+	if same := ptr.Equal(t.want, want); same && (want == nil || t.Armed() || now.Before(t.ready)) {
+		if now.Sub(t.ready) > rearming.Cap { // it lasts
+			t.again = rearming
+		}
 		return nil
+	} else if same {
+		again = t.again
 	}
 	t.Close()
-	t.want = want
 	if want == nil {
 		return nil
 	}
+	pause := again.Step()
+	t.want, t.ready, t.again = want, now.Add(pause), again
 	open := t.Open
 	if open == nil {
 		open = func(file string, want Stall) (Waiter, error) { return OpenTrigger(file, want) }

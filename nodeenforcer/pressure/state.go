@@ -60,7 +60,8 @@ type Met struct {
 	Fresh bool
 }
 
-// Step advances to now with what was measured. stall says whether the PSI trigger fired since the last step; nil: unknown.
+// Step advances to now with what was measured. stall says whether there is a stall that goes on
+// (StallWatch); nil: unknown.
 func (s State) Step(now time.Time, thresholds Thresholds, signals Signals, stall *bool) (State, Verdict) {
 	st := &step{
 		now: now, elapsed: elapsed(s.last, now), old: s,
@@ -132,14 +133,14 @@ func (st *step) threshold(t Threshold, signals Signals) {
 	st.wake(t.Grace - after.since)
 }
 
-// stall comes after the hard thresholds on memory and before all others. It keeps no state: while processes stall, the trigger fires again.
-func (st *step) stall(fired *bool) {
-	if fired == nil {
+// stall comes after the hard thresholds on memory and before all others. It keeps no state: while processes stall, the next is found.
+func (st *step) stall(stalled *bool) {
+	if stalled == nil {
 		st.notKnown(v1alpha1.SignalMemoryStall, corev1.NodeMemoryPressure)
 		return
 	}
 	st.known[corev1.NodeMemoryPressure] = true
-	if !*fired {
+	if !*stalled {
 		return
 	}
 	st.observed[corev1.NodeMemoryPressure] = true

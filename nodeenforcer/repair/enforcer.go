@@ -37,8 +37,6 @@ type Enforcer struct {
 	Hold bool
 	// Contained says whether memory.high of a pod's cgroup is lowered at present because the pod is being evicted; nil: no pod's is.
 	Contained func(path string) bool
-	// Planned gets the plan of each round before anything is written, which may take long; nil: nobody does.
-	Planned func(*plan.Tree)
 
 	versions map[types.NamespacedName]version // of the last full round
 
@@ -79,9 +77,6 @@ func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.N
 	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
 	if e.last == nil {
 		e.last = &plan.Tree{}
-	}
-	if e.Planned != nil {
-		e.Planned(r.Tree)
 	}
 	look := func(string) bool { return true }
 	news := changed(e.last, r.Tree)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -38,11 +40,7 @@ func DetectMachine(cgroupRoot, procRoot, kubeletRoot string) (Machine, error) {
 
 // Node is the input of the plan.
 func (m Machine) Node(s State) plan.Node {
-	n := plan.Node{
-		Name: s.Node.Name, Version: m.Version, Driver: m.driver(s),
-		Capacity: s.Node.Status.Capacity, Kubelet: s.Config, KubeletVersion: s.Node.Status.NodeInfo.KubeletVersion,
-		Swap: plan.SwapOf(s.Node),
-	}
+	n := m.known(s)
 	if m.ProcRoot != "" {
 		n.PageSize = int64(os.Getpagesize())
 		if pids, err := cgroup.MaxPIDs(m.ProcRoot); err == nil {
@@ -56,6 +54,18 @@ func (m Machine) Node(s State) plan.Node {
 	}
 	return n
 }
+
+// known is what is read from no file that could be slow.
+func (m Machine) known(s State) plan.Node {
+	return plan.Node{
+		Name: s.Node.Name, Version: m.Version, Driver: m.driver(s),
+		Capacity: s.Node.Status.Capacity, Kubelet: s.Config, KubeletVersion: s.Node.Status.NodeInfo.KubeletVersion,
+		Swap: plan.SwapOf(s.Node),
+	}
+}
+
+// Paths are the cgroups of the node's pods, by UID.
+func (m Machine) Paths(s State) map[types.UID]string { return plan.PodPaths(m.known(s), s.Pods) }
 
 // driver is the kubelet's. If its configuration is unknown it is detected from the tree: only systemd names a cgroup kubepods.slice.
 func (m Machine) driver(s State) plan.Driver {

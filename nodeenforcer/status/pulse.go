@@ -9,7 +9,7 @@ import (
 )
 
 // How long one round of the agent or one step of the evictor may take before the enforcer counts as not ready, and before the kubelet is to restart
-// it. What hangs is a file of a cgroup, a file system whose server is away, or a full pipe of the log: a minute is beyond all that is only slow
+// it. What hangs is a file of a cgroup, or a full pipe of the log: a minute is beyond all that is only slow
 // (cgroup.busPatience, the kubelet's client), and a restart loses little.
 const (
 	SlowAfter = time.Minute

@@ -17,12 +17,15 @@ type call struct {
 	ready time.Duration
 	// maybe: a request without an answer may have been accepted.
 	maybe bool
+	// busy: the last answer was that the API server has no time now. online: it was the API server's.
+	busy, online bool
 	// marked: the condition DisruptionTarget is set.
 	marked bool
 }
 
-// budget is what is known of a disruption budget that forbade the eviction.
-type budget struct {
+// refusal is what is known of what forbade the eviction: a disruption budget, or the API server. What it forbids is not done on the node either.
+type refusal struct {
+	step    Step
 	times   int
 	until   time.Duration
 	message string
@@ -55,6 +58,7 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 	}
 	c := &s.call
 	c.inFlight, c.marked = false, e.Unmarked == nil
+	c.busy, c.online = e.Verdict == Busy, e.Online
 	switch {
 	case e.Verdict == Accepted:
 		c.accepted = c.sent
@@ -65,7 +69,9 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 	case e.Verdict == Gone:
 		s.kubeletBegins(now)
 	case e.Verdict == Budget && s.kind == eviction.Soft:
-		return s.refuse(e, now)
+		return s.refuse(StepRefused, e, now)
+	case e.Verdict == Refused && !s.dying:
+		return s.refuse(StepForbidden, e, now)
 	default:
 		if e.Verdict == Unknown {
 			c.maybe = true
@@ -85,10 +91,11 @@ func (s *State) kubeletBegins(now time.Duration) {
 	}
 }
 
-// refuse ends an attempt that a disruption budget forbids. The victim is kept for a while, so that a request that comes again at once is not
+// refuse ends an attempt that is forbidden. The victim is kept for a while, so that a request that comes again at once is not
 // sent to the API server.
-func (s *State) refuse(e Answered, now time.Duration) []Action {
-	b := &s.budget
+func (s *State) refuse(step Step, e Answered, now time.Duration) []Action {
+	b := &s.refusal
+	b.step = step
 	b.times++
 	wait := max(e.RetryAfter, s.limits.Budget.after(b.times))
 	b.until = now + wait
@@ -96,5 +103,5 @@ func (s *State) refuse(e Answered, now time.Duration) []Action {
 		b.message = e.Err.Error()
 	}
 	s.phase = refused
-	return []Action{s.report(now, Record{Step: StepRefused, Try: b.times, RetryAfter: wait, Message: b.message})}
+	return []Action{s.report(now, Record{Step: step, Try: b.times, RetryAfter: wait, Message: b.message})}
 }

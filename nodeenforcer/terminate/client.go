@@ -91,6 +91,8 @@ func (c *Client) answer(ctx context.Context, pod Ref, what string, err error) An
 		return Answer{Verdict: Accepted}
 	}
 	a := Answer{Verdict: verdict(err), Err: fmt.Errorf("%s pod %s: %w", what, pod, err)}
+	var status apierrors.APIStatus
+	a.Online = errors.As(err, &status)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		a.RetryAfter = time.Duration(seconds) * time.Second
 	}
@@ -109,7 +111,8 @@ func (c *Client) replaced(ctx context.Context, pod Ref) bool {
 }
 
 // verdict classifies an error. A request that the server did not expressly refuse, and may have received, may have been accepted: a 500 or
-// 504 can come after the write to etcd.
+// 504 can come after the write to etcd. What it refuses (401, 403 by rights or an admission policy, 409, 422 and the like) is refused as long as
+// nobody changes that; 429 is its priority and fairness, and says when to ask again.
 func verdict(err error) Verdict {
 	var status apierrors.APIStatus
 	var dial *net.OpError
@@ -119,8 +122,11 @@ func verdict(err error) Verdict {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) && apierrors.IsTooManyRequests(err):
 		return Budget
 	case errors.As(err, &status):
-		if code := status.Status().Code; code >= http.StatusBadRequest && code < http.StatusInternalServerError {
-			return Failed
+		switch code := status.Status().Code; {
+		case code == http.StatusTooManyRequests:
+			return Busy
+		case code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout:
+			return Refused
 		}
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return Failed
@@ -146,6 +152,8 @@ type Answer struct {
 	Verdict Verdict
 	// RetryAfter is what the API server asks for; 0: nothing.
 	RetryAfter time.Duration
+	// Online: an API server has answered, whatever it said.
+	Online bool
 	// Err is the answer in words, for all but Accepted.
 	Err error
 }
@@ -161,10 +169,14 @@ const (
 	Gone
 	// Budget: a disruption budget forbids it.
 	Budget
-	// Failed: certainly not accepted.
+	// Failed: no API server got it.
 	Failed
 	// Unknown: it may have been accepted.
 	Unknown
+	// Refused by the API server, in so many words: by rights, an admission policy, or because it can't be done.
+	Refused
+	// Busy: the API server has no time for it now, and says when to ask again.
+	Busy
 )
 
 // Offline is an API server that can't be reached, for a node without one.

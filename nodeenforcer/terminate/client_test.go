@@ -78,11 +78,13 @@ func TestVerdicts(t *testing.T) {
 		"accepted":                      {201, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, "", terminate.Accepted, 0},
 		"gone":                          {404, status(404, "NotFound", `"kind":"pods"`), "", terminate.Gone, 0},
 		"replaced":                      {409, status(409, "Conflict", ""), "uid-2", terminate.Gone, 0},
-		"a conflict of versions":        {409, status(409, "Conflict", ""), "uid-1", terminate.Failed, 0},
+		"a conflict of versions":        {409, status(409, "Conflict", ""), "uid-1", terminate.Refused, 0},
 		"a budget forbids it":           {429, status(429, "TooManyRequests", budget), "", terminate.Budget, 0},
 		"a budget is not known yet":     {429, status(429, "TooManyRequests", budget+`,"retryAfterSeconds":10`), "", terminate.Budget, 10 * time.Second},
-		"the API server has no time":    {429, status(429, "TooManyRequests", `"retryAfterSeconds":10`), "", terminate.Failed, 10 * time.Second},
-		"not permitted":                 {403, status(403, "Forbidden", ""), "", terminate.Failed, 0},
+		"the API server has no time":    {429, status(429, "TooManyRequests", `"retryAfterSeconds":10`), "", terminate.Busy, 10 * time.Second},
+		"not permitted":                 {403, status(403, "Forbidden", ""), "", terminate.Refused, 0},
+		"not known who asks":            {401, status(401, "Unauthorized", ""), "", terminate.Refused, 0},
+		"not valid":                     {422, status(422, "Invalid", ""), "", terminate.Refused, 0},
 		"it can't be said":              {500, status(500, "InternalError", ""), "", terminate.Unknown, 0},
 		"etcd did not answer":           {504, status(504, "Timeout", `"retryAfterSeconds":10`), "", terminate.Unknown, 10 * time.Second},
 		"something that is no API":      {502, "bad gateway", "", terminate.Unknown, 0},
@@ -98,7 +100,7 @@ func TestVerdicts(t *testing.T) {
 				if a.Verdict != tc.want || a.RetryAfter != tc.retryAfter {
 					t.Errorf("got verdict %d, retry after %s (%v); want %d, %s", a.Verdict, a.RetryAfter, a.Err, tc.want, tc.retryAfter)
 				}
-				if (a.Err == nil) != (tc.want == terminate.Accepted) {
+				if (a.Err == nil) != (tc.want == terminate.Accepted) || a.Online == (tc.want == terminate.Accepted) {
 					t.Errorf("error %v", a.Err)
 				}
 				// client-go would try again by itself, up to ten times.

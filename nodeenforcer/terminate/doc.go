@@ -8,14 +8,15 @@
 //
 // Soft: an Eviction with the pod's UID and min(policy's maximum, pod's own) as grace period. If a disruption budget forbids it (429) the
 // attempt ends without harm: the caller chooses another victim and may ask again after Retry-After. 404, and 409 for another UID, mean that
-// the pod is gone. Other failures are retried until SoftPatience. A soft eviction never signals or kills by itself.
+// the pod is gone. What the API server refuses otherwise (4xx) ends the attempt just so, of a hard eviction too: the pod is let be, and nothing is done
+// on the node. One that is busy (429) is asked again when it says. Other failures are retried until SoftPatience. A soft eviction never signals or kills by itself.
 //
 // Hard: memory.high of the pod's cgroup is set to its usage, so that the pod stops growing (the kernel throttles by every ancestor's
 // memory.high, so the pod's own is enough). A DELETE follows at once, with the hard grace period and the pod's UID. It is no Eviction, because
 // the kubelet's own hard evictions do not respect budgets either. The condition DisruptionTarget is set first, as the kubelet and the
 // Eviction API do, so that a Job's podFailurePolicy sees a disruption; only the kubelet writes the phase Failed. Then the kubelet stops the
-// pod, preStop hooks included. The local sequence begins once the kubelet's whole time and a margin have passed, or after Patience if no
-// DELETE can have been accepted: the stop signal to each container's main process, sidecars last, the promised grace period of at least
+// pod, preStop hooks included. The local sequence begins once the kubelet's whole time and a margin have passed, or after Patience if there is no
+// API server: the stop signal to each container's main process, sidecars last, the promised grace period of at least
 // 2 s, then cgroup.kill.
 //
 // Only containers are killed, never the sandbox: when a sandbox is dead the kubelet tears down the network and recreates the pod, which is
@@ -30,6 +31,6 @@
 // may use some of it, and is throttled again when it is used up.
 //
 // State does not survive a restart of the agent. What the API server accepted goes on without the agent. A pod that was signalled and not
-// killed exits or lives on, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod that is not being
-// evicted any more: it is in the Ledger, and Recover restores it.
+// killed exits or lives on, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod that lives on: it is in
+// the Ledger, and Recover restores it, as soon as that can be done.
 package terminate

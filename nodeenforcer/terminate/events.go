@@ -162,7 +162,7 @@ type Record struct {
 	Container string
 	// Try counts requests, restarts and kills from 1.
 	Try int
-	// RetryAfter of Refused: how long not to ask again.
+	// RetryAfter of Refused and Forbidden: how long not to ask again.
 	RetryAfter time.Duration
 	// Message for a person. Err is what failed.
 	Message string
@@ -187,8 +187,9 @@ const (
 	StepAccepted Step = "Accepted"
 	// StepTrouble: the request failed; it is retried.
 	StepTrouble Step = "Trouble"
-	// StepRefused by a disruption budget: no harm was done.
-	StepRefused Step = "Refused"
+	// StepRefused by a disruption budget: no harm was done. StepForbidden by the API server, for good: nor was any.
+	StepRefused   Step = "Refused"
+	StepForbidden Step = "Forbidden"
 	// StepLate: the kubelet did not stop the pod in its time. For Hard, StepLocal follows.
 	StepLate Step = "Late"
 	// StepLocal: the local sequence begins.

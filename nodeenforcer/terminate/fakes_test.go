@@ -250,7 +250,9 @@ func (p *processes) Signal(pid int, signal unix.Signal, member func() (bool, err
 	return nil
 }
 
-func (p *processes) Started(pid int) (uint64, error) { return uint64(pid), nil }
+func (p *processes) Stat(pid int) (terminate.Stat, error) {
+	return terminate.Stat{Started: uint64(pid)}, nil
+}
 
 func (p *processes) OOMScoreAdj(pid int) (int, error) {
 	p.mu.Lock()

@@ -80,12 +80,12 @@ func (s *State) beginLocal(now time.Duration) (actions []Action) {
 }
 
 // localReason is why the local sequence begins; empty while the kubelet may still be stopping the pod. A request in flight, or one without an
-// answer, may have reached the API server, and so the kubelet.
+// answer, may have reached the API server, and so the kubelet; and one that is busy takes the next.
 func (s *State) localReason(now time.Duration) string {
 	if now >= s.local.deadline {
 		return "the kubelet's whole time is over"
 	}
-	if s.kind != eviction.Hard || s.call.inFlight || s.call.maybe || s.dying || s.removed {
+	if s.kind != eviction.Hard || s.call.inFlight || s.call.maybe || s.call.busy || s.dying || s.removed {
 		return ""
 	}
 	if patience := s.began + s.limits.Patience; now < patience {
@@ -226,6 +226,9 @@ type holdStage int
 func (s *State) containment(time.Duration) []Action {
 	h := &s.holding
 	switch {
+	case s.phase == refused && h.stage == held && !s.dying && !s.removed:
+		h.stage = restoring
+		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
 	case s.phase != active || !s.contain:
 	case h.stage == free:
 		h.stage = containing
@@ -268,9 +271,10 @@ func (e Loosened) learn(s *State, now time.Duration) []Action {
 }
 
 func (e Restored) learn(s *State, now time.Duration) []Action {
-	s.holding.stage = over
 	if e.Err != nil {
+		s.holding.stage = over
 		return []Action{s.report(now, Record{Step: StepNotRestored, Err: e.Err})}
 	}
+	s.holding = holding{} // it may be contained again, if it was refused and is asked for once more
 	return []Action{s.report(now, Record{Step: StepRestored})}
 }

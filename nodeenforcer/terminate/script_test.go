@@ -117,9 +117,10 @@ func (s *script) event(words []string) terminate.Event {
 		}
 		return e
 	case "answer": // answer CALL VERDICT [RETRYAFTER]
-		verdicts := map[string]terminate.Verdict{"accepted": terminate.Accepted, "gone": terminate.Gone, "budget": terminate.Budget, "failed": terminate.Failed, "unknown": terminate.Unknown}
+		verdicts := map[string]terminate.Verdict{"accepted": terminate.Accepted, "gone": terminate.Gone, "budget": terminate.Budget, "failed": terminate.Failed, "unknown": terminate.Unknown, "refused": terminate.Refused, "busy": terminate.Busy}
 		e := terminate.Answered{Call: number(1)}
 		e.Verdict = verdicts[words[2]]
+		e.Online = e.Verdict != terminate.Failed && e.Verdict != terminate.Unknown
 		if len(words) > 3 {
 			e.RetryAfter = time.Duration(number(3)) * time.Second
 		}

@@ -23,10 +23,18 @@ type Processes interface {
 	// Signal sends a signal to the process that has the id now, if member says so after the process was pinned: so an id that
 	// is used again is never signalled. ErrNoProcess: there is none.
 	Signal(pid int, signal unix.Signal, member func() (bool, error)) error
-	// Started is when a process started, in an unknown but constant unit.
-	Started(pid int) (uint64, error)
+	// Stat is where a process comes from.
+	Stat(pid int) (Stat, error)
 	// OOMScoreAdj is the process's oom_score_adj.
 	OOMScoreAdj(pid int) (int, error)
+}
+
+// Stat is where a process comes from.
+type Stat struct {
+	// Parent's id; 0: it has none that can be seen.
+	Parent int
+	// Started is when, since the machine's boot, in clock ticks.
+	Started uint64
 }
 
 // Host are the processes below a /proc of the host's pid namespace, in which the agent must be, too. To signal a process of
@@ -60,23 +68,25 @@ func noProcess(err error) error {
 	return err
 }
 
-// Started is field 22 of /proc/pid/stat, in clock ticks since boot. The name in field 2 may hold anything, so fields are
-// counted from its last parenthesis.
-func (h Host) Started(pid int) (uint64, error) {
+// Stat reads fields 4 and 22 of /proc/pid/stat. The name in field 2 may hold anything, so fields are counted from its last parenthesis.
+func (h Host) Stat(pid int) (Stat, error) {
 	text, err := h.read(pid, "stat")
 	if err != nil {
-		return 0, err
+		return Stat{}, err
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	const startTime = 22 - 3 // what follows the parenthesis is field 3
+	const parent, startTime = 4 - 3, 22 - 3 // what follows the parenthesis is field 3
 	if len(fields) <= startTime {
-		return 0, fmt.Errorf("process %d: stat is cut short", pid)
+		return Stat{}, fmt.Errorf("process %d: stat is cut short", pid)
 	}
-	started, err := strconv.ParseUint(fields[startTime], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("process %d: start time: %w", pid, err)
+	var stat Stat
+	if stat.Parent, err = strconv.Atoi(fields[parent]); err != nil {
+		return Stat{}, fmt.Errorf("process %d: parent: %w", pid, err)
 	}
-	return started, nil
+	if stat.Started, err = strconv.ParseUint(fields[startTime], 10, 64); err != nil {
+		return Stat{}, fmt.Errorf("process %d: start time: %w", pid, err)
+	}
+	return stat, nil
 }
 
 // OOMScoreAdj is /proc/pid/oom_score_adj.

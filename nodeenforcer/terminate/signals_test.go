@@ -65,13 +65,13 @@ func TestSignal(t *testing.T) {
 
 func TestHostReads(t *testing.T) {
 	host := terminate.Host{Proc: "/proc"}
-	self, err := host.Started(os.Getpid())
+	self, err := host.Stat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	child, err := host.Started(sleeper(t).Process.Pid)
-	if err != nil || child < self {
-		t.Errorf("started %d, %v; the parent %d", child, err, self)
+	child, err := host.Stat(sleeper(t).Process.Pid)
+	if err != nil || child.Started < self.Started || child.Parent != os.Getpid() || self.Parent != os.Getppid() {
+		t.Errorf("got %+v, %v; the parent %+v", child, err, self)
 	}
 	if _, err := host.OOMScoreAdj(os.Getpid()); err != nil {
 		t.Error(err)
@@ -82,14 +82,15 @@ func TestHostReads(t *testing.T) {
 func TestHostStat(t *testing.T) {
 	for name, tc := range map[string]struct {
 		stat string
-		want uint64
+		want terminate.Stat
 		ok   bool
 	}{
-		"plain":        {"7 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 100 1 0", 4711, true},
-		"a hard name":  {"7 (a) S 1 (b) 9) R 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 100 1 0", 4711, true},
-		"cut short":    {"7 (sh) S 1 7", 0, false},
-		"not a number": {"7 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 never 100 1 0", 0, false},
-		"empty":        {"", 0, false},
+		"plain":        {"7 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 100 1 0", terminate.Stat{Parent: 1, Started: 4711}, true},
+		"a hard name":  {"7 (a) S 1 (b) 9) R 6 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 100 1 0", terminate.Stat{Parent: 6, Started: 4711}, true},
+		"cut short":    {"7 (sh) S 1 7", terminate.Stat{}, false},
+		"not a number": {"7 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 never 100 1 0", terminate.Stat{}, false},
+		"no parent":    {"7 (sh) S one 7 7 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 4711 100 1 0", terminate.Stat{}, false},
+		"empty":        {"", terminate.Stat{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := terminate.Host{Proc: t.TempDir()}
@@ -102,14 +103,14 @@ func TestHostStat(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := host.Started(7)
-			if got != tc.want || (err == nil) != tc.ok {
-				t.Errorf("got %d, %v", got, err)
+			got, err := host.Stat(7)
+			if err == nil && got != tc.want || (err == nil) != tc.ok {
+				t.Errorf("got %+v, %v", got, err)
 			}
 			if adj, err := host.OOMScoreAdj(7); err != nil || adj != -998 {
 				t.Errorf("oom_score_adj %d, %v", adj, err)
 			}
-			if _, err := host.Started(8); !errors.Is(err, terminate.ErrNoProcess) {
+			if _, err := host.Stat(8); !errors.Is(err, terminate.ErrNoProcess) {
 				t.Errorf("a process that is not there: %v", err)
 			}
 		})

@@ -23,7 +23,7 @@ type State struct {
 	began, latest time.Duration
 
 	call    call
-	budget  budget
+	refusal refusal
 	holding holding
 	sight   sight
 	local   local
@@ -42,7 +42,7 @@ type phase int
 const (
 	fresh phase = iota
 	active
-	refused // by a disruption budget: nothing is done until it is requested again
+	refused // by a disruption budget or the API server: nothing is done until it is requested again
 	ending  // the end is decided; what was written is restored first
 	finished
 )
@@ -131,15 +131,14 @@ func (s *State) tighten(e *Asked, now time.Duration) []Action {
 	if s.phase != refused {
 		return nil
 	}
-	if now < s.budget.until {
-		return []Action{s.report(now, Record{Step: StepRefused, Try: s.budget.times, RetryAfter: s.budget.until - now, Message: s.budget.message})}
+	if now < s.refusal.until {
+		return []Action{s.report(now, Record{Step: s.refusal.step, Try: s.refusal.times, RetryAfter: s.refusal.until - now, Message: s.refusal.message})}
 	}
-	s.phase, s.began = active, now
-	s.call = call{number: s.call.number}
+	s.adopt(e, now)
 	return nil
 }
 
-// forgetAfter is how long a victim is kept after the wait that a budget imposed, so that the wait after the next refusal is longer.
+// forgetAfter is how long a victim is kept after the wait that a refusal imposed, so that the wait after the next refusal is longer.
 const forgetAfter = 10 * time.Minute
 
 // conclude ends the eviction if there is a reason to.
@@ -150,11 +149,11 @@ func (s *State) conclude(now time.Duration) []Action {
 			s.end(last)
 		}
 	case refused:
-		if s.removed {
+		if s.removed || s.dying {
 			s.end(StepVanished)
 			return nil
 		}
-		forget := s.budget.until + forgetAfter
+		forget := s.refusal.until + forgetAfter
 		if now >= forget {
 			s.end(StepForgotten)
 			return nil
@@ -197,7 +196,7 @@ func (s *State) finish(now time.Duration) []Action {
 		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
 	}
 	actions := []Action{s.report(now, Record{Step: s.last})}
-	if h.stage == held {
+	if h.stage == held && (s.last != StepAbandoned || s.removed || s.sight.podGone) { // else the next enforcer restores it, if the pod lives on
 		actions = append(actions, Forget{})
 	}
 	if s.again == nil {
@@ -220,8 +219,12 @@ func (Removed) learn(s *State, now time.Duration) []Action {
 	return nil
 }
 
+// committed says whether the eviction goes on though the pressure is over: the API server accepted it, or there is none, and the containers are being
+// stopped here. One that answers, and does not accept, is as good as a pod that was never asked for.
+func (s *State) committed() bool { return s.dying || s.local.begun && !s.call.online }
+
 func (Released) learn(s *State, _ time.Duration) []Action {
-	if (s.phase == active || s.phase == refused) && !s.dying && !s.removed {
+	if (s.phase == active || s.phase == refused) && !s.committed() && !s.removed {
 		s.end(StepReleased)
 	}
 	return nil
@@ -247,7 +250,7 @@ type sight struct {
 	full bool
 }
 
-// look observes the victim's cgroups periodically, but not while a budget forbids the eviction.
+// look observes the victim's cgroups periodically, but not while the eviction is forbidden.
 func (s *State) look(now time.Duration) []Action {
 	switch {
 	case s.phase != active || s.sight.inFlight:

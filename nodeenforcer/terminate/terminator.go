@@ -134,11 +134,12 @@ type VictimStatus struct {
 	// Path of the pod's cgroup. Contained: its memory.high is lowered at present, and must not be repaired.
 	Path      string
 	Contained bool
-	// Dying: the API server accepted the deletion, or its containers are being stopped.
+	// Dying: the API server accepted the deletion, or there is none and its containers are being stopped.
 	Dying bool
 	// Stopping: the local sequence is stopping its containers, and they may still end in time: it is worth waiting for their memory.
 	Stopping bool
-	// RefusedFor is how long not to ask again, because a disruption budget forbids it; 0: nothing forbids it.
+	// Refused by a disruption budget or the API server: nothing is done unless it is asked for again. RefusedFor is how long not to.
+	Refused    bool
 	RefusedFor time.Duration
 }
 
@@ -192,16 +193,31 @@ func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
 	return t.ledger.Drop(e.Key)
 }
 
-// Recover restores memory.high of pods that an agent which was killed left contained. It is called at the start, before the first Ask. A pod
-// whose deletion was accepted (terminating) keeps its limit: its cgroup goes with it.
-func (t *Terminator) Recover(ctx context.Context, terminating func(types.UID) bool) error {
+// Recover restores memory.high of pods that were left contained: by an enforcer that was killed, or by this one where restoring failed. It is called
+// again and again, by whoever calls Ask. A pod that is about to end keeps its limit until then, and a victim's is the victim's.
+func (t *Terminator) Recover(ctx context.Context, ending func(types.UID) bool) error {
 	entries, err := t.ledger.All()
 	for _, e := range entries {
-		if terminating(e.Pod) {
-			err = errors.Join(err, t.ledger.Drop(e.Key))
-			continue
+		if !ending(e.Pod) && !t.has(e.Pod) {
+			err = errors.Join(err, t.undo(ctx, e))
 		}
-		err = errors.Join(err, t.undo(ctx, e))
 	}
 	return err
+}
+
+func (t *Terminator) has(uid types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.victims[uid] != nil
+}
+
+// before is what memory.high was before it was lowered: not what it holds now where that is an earlier containment's, which could not be restored.
+func (t *Terminator) before(key ledger.Key, high string) string {
+	entries, _ := t.ledger.All() // what can't be read will be told by Put
+	for _, e := range entries {
+		if e.Key == key && e.Ours(high) {
+			return e.Was
+		}
+	}
+	return high
 }

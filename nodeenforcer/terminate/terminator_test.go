@@ -108,6 +108,35 @@ func TestHardOffline(t *testing.T) {
 	})
 }
 
+// What the API server forbids is asked for once, and not done here, however long the pod lives on.
+func TestHardForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(string, terminate.Ref) terminate.Answer {
+			return terminate.Answer{Verdict: terminate.Refused, Online: true, Err: errors.New("admission webhook denied the request")}
+		}
+		term, stop := running(t, n)
+		r := n.pod("1")
+		ask(t, term, r)
+		synctest.Wait()
+		want := []terminate.VictimStatus{{Pod: terminate.Ref{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod-1"}, UID: "1"}, Kind: eviction.Hard, Path: r.Path, Refused: true, RefusedFor: 5 * time.Second}}
+		if diff := cmp.Diff(want, term.Victims()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if n.high(&r) != "max" || len(n.ledger) > 0 {
+			t.Errorf("memory.high is %s, noted %v", n.high(&r), n.ledger)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		for _, line := range n.logged() {
+			if at, what, _ := strings.Cut(line, " "); at != "0s" && what != "1: Forgotten" || strings.Contains(what, "SIG") || strings.Contains(what, "kill") {
+				t.Error(line)
+			}
+		}
+		stop()
+	})
+}
+
 // The id of the main process is used again, by a process elsewhere, between the look and the signal.
 func TestReusedProcessIsNotSignalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -335,7 +364,15 @@ func TestRecover(t *testing.T) {
 			n.gone(r.Path)
 		}
 	}
-	if err := n.terminator().Recover(t.Context(), func(uid types.UID) bool { return uid == "dying" }); err != nil {
+	term := n.terminator()
+	ending := func(uid types.UID) bool { return uid == "dying" }
+	refused := errors.New("busy")
+	n.refuse = refused
+	if err := term.Recover(t.Context(), ending); !errors.Is(err, refused) || len(n.ledger) != 3 { // left, loosened, dying
+		t.Errorf("%v, and the ledger has %v", err, n.ledger)
+	}
+	n.refuse = nil
+	if err := term.Recover(t.Context(), ending); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
@@ -345,9 +382,37 @@ func TestRecover(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"left": "max", "dying": "4096", "changed": "9999", "loosened": "max"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if len(n.ledger) != 0 {
-		t.Errorf("the ledger has %v", n.ledger)
+	// It has not ended, after all.
+	if err := term.Recover(t.Context(), func(types.UID) bool { return false }); err != nil || len(n.ledger) != 0 || n.files["/kubepods/burstable/poddying"]["memory.high"] != "max" {
+		t.Errorf("%v, the ledger has %v", err, n.ledger)
 	}
+}
+
+// What was left contained and could not be restored is no limit of the pod's own: contained anew, it gets back what it had before all that. A victim's
+// limit is not restored meanwhile.
+func TestContainedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(string, terminate.Ref) terminate.Answer {
+			return terminate.Answer{Verdict: terminate.Unknown, Err: errors.New("timeout")}
+		}
+		r := n.pod("1")
+		key := ledger.Key{Path: r.Path, File: "memory.high"}
+		n.ledger[key] = ledger.Entry{Key: key, Pod: "1", Was: "9999", Wrote: "8192"}
+		n.files[r.Path]["memory.high"] = "8192"
+		term, stop := running(t, n)
+		ask(t, term, r)
+		synctest.Wait()
+		if err := term.Recover(t.Context(), func(types.UID) bool { return false }); err != nil || n.high(&r) != "4096" {
+			t.Errorf("memory.high of a victim is %s: %v", n.high(&r), err)
+		}
+		term.Release("1")
+		synctest.Wait()
+		if got := n.high(&r); got != "9999" || len(n.ledger) != 0 {
+			t.Errorf("memory.high is %s, the ledger has %v", got, n.ledger)
+		}
+		stop()
+	})
 }
 
 // The agent is killed after each of its writes: what the next one finds is undone.

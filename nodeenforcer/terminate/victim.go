@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -152,11 +153,11 @@ func (v *victim) standing() (VictimStatus, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := &v.state
-	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.dying || s.local.begun}
+	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.committed()}
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {
-		st.RefusedFor = max(s.budget.until-v.t.now(), 0)
+		st.Refused, st.RefusedFor = true, max(s.refusal.until-v.t.now(), 0)
 	}
 	return st, s.phase != finished && s.phase != fresh
 }
@@ -180,6 +181,7 @@ func (v *victim) containPod(ctx context.Context) Contained {
 	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
 		return Contained{}
 	}
+	was = v.t.before(v.entry("", "", "").Key, was)
 	entry := v.entry(was, usage, "")
 	if err := v.t.ledger.Put(entry); err != nil {
 		return Contained{Err: err}
@@ -273,9 +275,9 @@ func (v *victim) seeContainer(child string) (seen Seen, ok bool, err error) {
 	return Seen{ID: child, Order: m.order}, true, nil
 }
 
-// isSandbox judges by the oldest process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
+// isSandbox judges by the main process. If that can't be read the cgroup counts as a sandbox's, until the next observation.
 func (v *victim) isSandbox(pids []int) bool {
-	pid, ok := v.oldest(pids)
+	pid, ok := v.mainProcess(pids)
 	if !ok {
 		return true
 	}
@@ -283,16 +285,23 @@ func (v *victim) isSandbox(pids []int) bool {
 	return err != nil || adj == sandboxOOMScoreAdj
 }
 
-// oldest is a container's main process: the runtime starts it before any other in its cgroup.
-func (v *victim) oldest(pids []int) (oldest int, ok bool) {
-	var first uint64
-	for _, pid := range slices.Sorted(slices.Values(pids)) {
-		started, err := v.t.processes.Started(pid)
-		if err == nil && (!ok || started < first) {
-			oldest, first, ok = pid, started, true
+// mainProcess is the process that the runtime started as the container. Its parent is outside of the cgroup, as that of a process which somebody
+// had the runtime start there later (exec); so it is the oldest of these. Start times alone do not tell it from its children: they are in
+// ticks of 10 ms, and ids begin anew from the lowest.
+func (v *victim) mainProcess(pids []int) (pid int, ok bool) {
+	var first Stat
+	all := sets.New(pids...)
+	inside := func(s Stat) bool { return all.Has(s.Parent) }
+	for _, other := range slices.Sorted(slices.Values(pids)) {
+		stat, err := v.t.processes.Stat(other)
+		if err != nil {
+			continue
+		}
+		if !ok || !inside(stat) && inside(first) || inside(stat) == inside(first) && stat.Started < first.Started {
+			pid, first, ok = other, stat, true
 		}
 	}
-	return oldest, ok
+	return pid, ok
 }
 
 // signal sends a container's stop signal to its main process.
@@ -302,7 +311,7 @@ func (v *victim) signal(child string) error {
 	if err != nil {
 		return err
 	}
-	pid, ok := v.oldest(pids)
+	pid, ok := v.mainProcess(pids)
 	if !ok {
 		return ErrNoProcess
 	}

@@ -1,6 +1,8 @@
 package terminate
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +94,44 @@ func TestStopping(t *testing.T) {
 			s := State{limits: limits, graceSeconds: 1, local: test.local}
 			if got := s.stopping(at + test.after); got != test.want {
 				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// stats are processes by id.
+type stats map[int]Stat
+
+func (s stats) Stat(pid int) (Stat, error) {
+	if stat, ok := s[pid]; ok {
+		return stat, nil
+	}
+	return Stat{}, ErrNoProcess
+}
+func (stats) Signal(int, unix.Signal, func() (bool, error)) error { return nil }
+func (stats) OOMScoreAdj(int) (int, error)                        { return 0, nil }
+
+// The main process is the one that the runtime started first. Its child may be of the same tick, and of a lower id where ids have begun anew.
+func TestMainProcess(t *testing.T) {
+	const shim = 7
+	for name, tc := range map[string]struct {
+		all  stats
+		also []int // have ended meanwhile
+		want int
+	}{
+		"alone":                            {stats{20: {shim, 100}}, nil, 20},
+		"of the same tick, a lower id":     {stats{32766: {shim, 100}, 301: {32766, 100}, 302: {301, 100}}, nil, 32766},
+		"exec, later":                      {stats{20: {shim, 100}, 21: {20, 100}, 19: {shim, 900}}, nil, 20},
+		"no parent that can be seen":       {stats{20: {0, 100}, 10: {20, 100}}, nil, 20},
+		"it ended, and a child is left":    {stats{21: {20, 100}, 22: {21, 101}}, []int{20}, 21},
+		"all have ended":                   {stats{}, []int{20}, 0},
+		"the clock's tick is all there is": {stats{20: {shim, 100}, 21: {shim, 100}}, nil, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := &victim{t: &Terminator{processes: tc.all}}
+			pids := slices.Concat(slices.Collect(maps.Keys(tc.all)), tc.also)
+			if pid, ok := v.mainProcess(pids); pid != tc.want || ok != (tc.want != 0) {
+				t.Errorf("got %d, %t", pid, ok)
 			}
 		})
 	}

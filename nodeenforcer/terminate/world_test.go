@@ -109,6 +109,9 @@ func (w *world) note(e terminate.Event) {
 	switch e := e.(type) {
 	case terminate.Asked:
 		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == eviction.Hard
+		if w.state.Refused() {
+			w.deadline = 0 // it begins anew
+		}
 		switch {
 		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard:
 			w.grace, w.deadline, w.slack = e.GraceSeconds, 0, e.Slack
@@ -279,9 +282,9 @@ func (w *world) deliver(i int) {
 }
 
 func (w *world) answer() terminate.Answer {
-	a := terminate.Answer{Verdict: terminate.Verdict(rapid.SampledFrom([]int{0, 0, 1, 2, 3, 3, 4, 4}).Draw(w.t, "verdict"))}
+	a := terminate.Answer{Verdict: terminate.Verdict(rapid.SampledFrom([]int{0, 0, 1, 2, 3, 3, 4, 4, 5, 6}).Draw(w.t, "verdict"))}
 	if a.Verdict != terminate.Accepted {
-		a.Err = errAny
+		a.Err, a.Online = errAny, rapid.Bool().Draw(w.t, "online")
 		a.RetryAfter = time.Duration(rapid.IntRange(0, 3).Draw(w.t, "retry after")) * time.Second
 	}
 	return a

@@ -14,6 +14,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
@@ -33,7 +34,7 @@ func (recorded) Victims() []terminate.VictimStatus                              
 func (recorded) Recover(context.Context, func(terminating types.UID) bool) error { return nil }
 
 // startEvictor runs the one of the agent on this machine's own files, with one pod and a threshold on stall, and returns once it
-// has armed its trigger. Its clock stands still: whom it asks to go, it does for an event of the kernel's.
+// has armed its trigger. Its clock stands still: whom it asks to go, it does for events of the kernel's.
 func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.Pod, asked recorded) {
 	t.Helper()
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p", UID: "u"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -44,7 +45,7 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 	clock := testclock.NewFakeClock(time.Now())
 	loop := &evictor.Evictor{
 		Source: &state.Fixed{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, Policy: policy, Pods: []*corev1.Pod{pod}, Live: true},
-		Paths:  func() map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
+		Paths:  func(state.State) map[types.UID]string { return map[types.UID]string{pod.UID: at} }, Cgroups: h.Tree,
 		Sensor: &pressure.Sensor{CgroupRoot: mountpoint, ProcRoot: "/proc", Version: cgroupfile.V2, KubeletRoot: t.TempDir(), Clock: clock}, Terminator: asked, Clock: clock, Log: logr.Discard(),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -63,11 +64,14 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 	return pod, asked
 }
 
-// The agent's trigger is on the stall of the whole machine on memory: its event has a pod go, whoever's cgroup waits for memory, and
+// The agent's trigger is on the stall of the whole machine on memory: its events have the pod go that waits for memory which others may use too, and
 // a stall on the CPUs, by the pod itself, has none go.
 func TestPressureHasAPodGo(t *testing.T) {
-	h, small := group(t)
-	at := beside(t, h, "pod")
+	h, small := group(t) // as small as kubepods can be
+	at := small + "/pod"
+	h.Make(t, at)
+	t.Cleanup(func() { h.Remove(t, at) })
+	container := containerOf(t, h, at)
 	pod, asked := startEvictor(t, h, at)
 
 	// What the agent's would fire for as well, were it on the other file.
@@ -75,7 +79,7 @@ func TestPressureHasAPodGo(t *testing.T) {
 	defer cpu.Close()
 	var ends []func()
 	for range runtime.NumCPU() + 1 {
-		ends = append(ends, startHog(t, at, ofCPU))
+		ends = append(ends, startHog(t, container, ofCPU))
 	}
 	for range 3 {
 		if err := cpu.Wait(t.Context()); err != nil {
@@ -89,19 +93,8 @@ func TestPressureHasAPodGo(t *testing.T) {
 		end()
 	}
 
-	memory := triggerOn(t, "/proc/pressure/memory")
-	defer memory.Close()
-	startHog(t, small, ofMemory)
-	fired := make(chan error, 1)
-	go func() {
-		for range 20 { // far more than the one that the agent needs; a test that fails takes that long
-			if err := memory.Wait(t.Context()); err != nil {
-				fired <- err
-				return
-			}
-		}
-		fired <- nil
-	}()
+	fired := stalling(t, 20) // far more than it takes; a test that fails takes that long
+	startHog(t, container, ofMemory)
 	select {
 	case r := <-asked:
 		if r.Pod != pod || r.Path != at || !r.Contain || r.Kind != eviction.Hard {
@@ -110,4 +103,55 @@ func TestPressureHasAPodGo(t *testing.T) {
 	case err := <-fired:
 		t.Errorf("the kernel told of 20 stalls on memory, and the agent did nothing: %v", err)
 	}
+}
+
+// A pod that waits at a limit of its own, as at our throttle and our containment, has none go: the kernel tells of its stall all the same.
+func TestPressureOfItsOwnLimit(t *testing.T) {
+	for _, limited := range []string{"pod", "container"} {
+		t.Run(limited, func(t *testing.T) {
+			h := cgrouptest.OnV2(t, mountpoint, cgroup.NewV2(mountpoint))
+			at := beside(t, h, "pod")
+			container := containerOf(t, h, at)
+			h.Put(t, map[string]string{"pod": at, "container": container}[limited], "memory.high", "16777216")
+			_, asked := startEvictor(t, h, at)
+			fired := stalling(t, 5)
+			startHog(t, container, ofMemory)
+			if err := <-fired; err != nil {
+				t.Fatal(err)
+			}
+			if len(asked) > 0 {
+				t.Errorf("asked for %+v", <-asked)
+			}
+		})
+	}
+}
+
+func containerOf(t *testing.T, h *cgrouptest.Harness, pod string) (at string) {
+	t.Helper()
+	at = pod + "/container"
+	h.Make(t, at)
+	t.Cleanup(func() { h.Remove(t, at) })
+	return at
+}
+
+// stalling tells when the kernel has told of so many stalls of the whole machine on memory.
+func stalling(t *testing.T, times int) <-chan error {
+	t.Helper()
+	memory := triggerOn(t, "/proc/pressure/memory")
+	fired := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		_ = memory.Close()
+	})
+	go func() {
+		for range times {
+			if err := memory.Wait(ctx); err != nil {
+				fired <- err
+				return
+			}
+		}
+		fired <- nil
+	}()
+	return fired
 }
