@@ -79,7 +79,7 @@ func (s *stage) waits(p *corev1.Pod, d time.Duration) {
 // free says whether the node has free memory.
 func (s *stage) free(free bool) {
 	pages := map[bool]int{true: 1 << 20, false: 1000}
-	s.proc("zoneinfo", fmt.Sprintf("Node 0, zone   Normal\n  pages free     %d\n        high     5000\n        managed  2097152\n        protection: (0, 0)\n", pages[free]))
+	s.proc("zoneinfo", fmt.Sprintf("Node 0, zone   Normal\n        high     5000\n        managed  2097152\n        protection: (0, 0)\n      nr_free_pages %d\n", pages[free]))
 }
 
 // proc writes a file of the machine's /proc.

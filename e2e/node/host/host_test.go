@@ -77,8 +77,9 @@ func kubeletAt() []string {
 
 func (m machine) Enforcer(t *testing.T) enforcer.Metrics { return m.start(t, "--resync=1s") }
 
+// Repairer has a folder of its own, whose lock is not the other's: the two want the same.
 func (m machine) Repairer(t *testing.T) enforcer.Metrics {
-	return m.start(t, "--resync=1s", "--mode=Repair")
+	return m.start(t, "--resync=1s", "--mode=Repair", "--runtime-dir=/run/podgrace/repairer")
 }
 
 // start starts an enforcer, which ends with the test.
