@@ -77,9 +77,17 @@ func policy() *v1alpha1.NodePolicySpec {
 
 func (m *machine) plan() *plan.Tree { return plan.Build(m.node, policy(), m.pods) }
 
-// populate starts processes in the first containers whose oom_score_adj is above 0, to which anybody may raise it.
+// populate starts processes in the first containers whose oom_score_adj is above 0, to which anybody may raise it, and does to containers what a
+// runtime alone can do: nobody but it knows by which of two formulas it computes cpu.weight.
 func (m *machine) populate(t *testing.T, tree *plan.Tree) {
 	t.Helper()
+	for _, g := range tree.Groups {
+		for name, v := range g.Files {
+			if v.Also != "" {
+				m.Put(t, g.Path, name, v.Want)
+			}
+		}
+	}
 	for _, p := range tree.Processes {
 		if p.OOMScoreAdj > 0 && len(m.pids) < withProcess {
 			m.pids[p.Path] = m.Processes.Start(t, p.Path, 1)[0]

@@ -41,6 +41,7 @@ const (
 	EachMin   When = "every minute, and when a pod starts or is resized"
 	AtResize  When = "when the pod's cgroup is made, and at a resize"
 	AtPod     When = "when the pod's cgroup is made"
+	AtFirst   When = "when the container is made; a resize leaves it as it is"
 	AtMake    When = "when the container is made, and at a resize"
 	AtMakeCPU When = "when the container is made; every 10 s where it changed, compared with memory and not with the file"
 	Ours      When = "by Podgrace, when it differs"
@@ -157,7 +158,7 @@ var Ownership = []Rule{
 	{"hugetlb.*.max", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, true, "the same", sourceRuntime},
 	{"cpuset.mems", LevelContainer, 0, "", Always, Runtime, AtMakeCPU, false, "with the memory manager's static policy", "pkg/kubelet/cm/memorymanager"},
 	{"pids.max", LevelContainer, 0, "", Always, Runtime, AtMake, false, "the runtime's or systemd's default (pids_limit, DefaultTasksMax): the CRI has no field for it", "CRI v1 LinuxContainerResources"},
-	{OOMScoreFile, LevelContainer, 0, "", Always, Runtime, AtMake, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
+	{OOMScoreFile, LevelContainer, 0, "", Always, Runtime, AtFirst, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
 	{OOMScoreFile, LevelContainer, 0, "", Ordered, Nobody, Ours, true, "3 to 999: a band for each priority, in it the kubelet's order, moved up by the rank", sourceOurs},
 }
 

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -20,14 +22,32 @@ import (
 // ask asks for a resize in place.
 func (g *Ground) ask(t *testing.T, p *corev1.Pod, requests, limits string) {
 	t.Helper()
-	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+	if err := g.tryToAsk(t.Context(), p, requests, limits); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func (g *Ground) tryToAsk(ctx context.Context, p *corev1.Pod, requests, limits string) error {
+	if err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+		return err
 	}
 	before := p.DeepCopy()
 	p.Spec.Containers[0].Resources = g.resources(requests, limits)
-	if err := g.Client.SubResource("resize").Patch(t.Context(), p, client.StrategicMergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	return g.Client.SubResource("resize").Patch(ctx, p, client.StrategicMergeFrom(before))
+}
+
+// askTooMuch asks for more than the node has. The API server would refuse that, by the Node (plugin/pkg/admission/podresize/admission.go, 1.36.3): it is told
+// that there is more, until the kubelet says again what there is.
+func (g *Ground) askTooMuch(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	g.Eventually(t, "the API server taking a resize beyond the node", func(ctx context.Context) (bool, error) {
+		more := []byte(`{"status":{"allocatable":{"cpu":"1000"}}}`)
+		if err := g.Client.Status().Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.NodeName}}, client.RawPatch(types.MergePatchType, more)); err != nil {
+			return false, err
+		}
+		err := g.tryToAsk(ctx, p, "900/96Mi", "900/320Mi")
+		return err == nil, err
+	})
 }
 
 // becomes returns when the kubelet has put the resize off for this reason, or with none when it is done.
@@ -45,10 +65,14 @@ func (g *Ground) becomes(t *testing.T, p *corev1.Pod, reason string) {
 		}
 		s, asked := p.Status.ContainerStatuses[0], p.Spec.Containers[0].Resources
 		done := equality.Semantic.DeepEqual(s.AllocatedResources, asked.Requests) && s.Resources != nil && equality.Semantic.DeepEqual(s.Resources.Limits, asked.Limits)
+		want := []string{string(corev1.PodResizePending) + " " + reason}
 		if reason == "" {
-			return len(is) == 0 && done && p.Status.ObservedGeneration == p.Generation, fmt.Errorf("%s, %+v", is, s.Resources)
+			want = nil
 		}
-		return slices.Equal(is, []string{string(corev1.PodResizePending) + " " + reason}) && !done, fmt.Errorf("%s, %+v", is, s.Resources)
+		if !slices.Equal(is, want) || done != (reason == "") || p.Status.ObservedGeneration != p.Generation {
+			return false, fmt.Errorf("%v, %+v", is, s.Resources)
+		}
+		return true, nil
 	})
 }
 
@@ -114,12 +138,7 @@ func resize(t *testing.T, g *Ground) {
 	}
 
 	t.Run("Infeasible", func(t *testing.T) {
-		var node corev1.Node
-		if err := g.Client.Get(t.Context(), client.ObjectKey{Name: g.NodeName}, &node); err != nil {
-			t.Fatal(err)
-		}
-		cpus := node.Status.Allocatable.Cpu().Value()
-		g.ask(t, p, fmt.Sprintf("%d/96Mi", cpus+1), fmt.Sprintf("%d/320Mi", cpus+1))
+		g.askTooMuch(t, p)
 		g.becomes(t, p, corev1.PodReasonInfeasible)
 		unfought("an infeasible resize")
 		g.waits(t, name, corev1.PodReasonInfeasible)
