@@ -67,25 +67,29 @@ func startEvictor(t *testing.T, h *cgrouptest.Harness, at string) (pod *corev1.P
 // The agent's trigger is on the stall of the whole machine on memory: its events have the pod go that waits for memory which others may use too, and
 // a stall on the CPUs, by the pod itself, has none go.
 func TestPressureHasAPodGo(t *testing.T) {
-	h, small := group(t) // as small as kubepods can be
+	h, small := group(t)                  // as small as kubepods can be
+	h.Put(t, small, "memory.high", "max") // and large enough for those that want the CPUs
 	at := small + "/pod"
 	h.Make(t, at)
 	t.Cleanup(func() { h.Remove(t, at) })
 	container := containerOf(t, h, at)
-	pod, asked := startEvictor(t, h, at)
-
 	// What the agent's would fire for as well, were it on the other file.
 	cpu := triggerOn(t, "/proc/pressure/cpu")
 	defer cpu.Close()
+	stalls := func(n int) {
+		for range n {
+			if err := cpu.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	var ends []func()
 	for range runtime.NumCPU() + 1 {
 		ends = append(ends, startHog(t, container, ofCPU))
 	}
-	for range 3 {
-		if err := cpu.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	stalls(1)
+	pod, asked := startEvictor(t, h, at)
+	stalls(3)
 	if len(asked) > 0 {
 		t.Errorf("for a stall on the CPUs: %s", (<-asked).Message)
 	}
@@ -93,6 +97,7 @@ func TestPressureHasAPodGo(t *testing.T) {
 		end()
 	}
 
+	h.Put(t, small, "memory.high", "16777216")
 	fired := stalling(t, 20) // far more than it takes; a test that fails takes that long
 	startHog(t, container, ofMemory)
 	select {
