@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -22,32 +20,14 @@ import (
 // ask asks for a resize in place.
 func (g *Ground) ask(t *testing.T, p *corev1.Pod, requests, limits string) {
 	t.Helper()
-	if err := g.tryToAsk(t.Context(), p, requests, limits); err != nil {
+	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func (g *Ground) tryToAsk(ctx context.Context, p *corev1.Pod, requests, limits string) error {
-	if err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-		return err
 	}
 	before := p.DeepCopy()
 	p.Spec.Containers[0].Resources = g.resources(requests, limits)
-	return g.Client.SubResource("resize").Patch(ctx, p, client.StrategicMergeFrom(before))
-}
-
-// askTooMuch asks for more than the node has. The API server would refuse that, by the Node (plugin/pkg/admission/podresize/admission.go, 1.36.3): it is told
-// that there is more, until the kubelet says again what there is.
-func (g *Ground) askTooMuch(t *testing.T, p *corev1.Pod) {
-	t.Helper()
-	g.Eventually(t, "the API server taking a resize beyond the node", func(ctx context.Context) (bool, error) {
-		more := []byte(`{"status":{"allocatable":{"cpu":"1000"}}}`)
-		if err := g.Client.Status().Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.NodeName}}, client.RawPatch(types.MergePatchType, more)); err != nil {
-			return false, err
-		}
-		err := g.tryToAsk(ctx, p, "900/96Mi", "900/320Mi")
-		return err == nil, err
-	})
+	if err := g.Client.SubResource("resize").Patch(t.Context(), p, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // becomes returns when the kubelet has put the resize off for this reason, or with none when it is done.
@@ -92,7 +72,7 @@ func (g *Ground) files(t *testing.T, pod string) map[string]string {
 }
 
 // Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
-// plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write. Of one that is infeasible all is restored as ever.
+// plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write.
 func resize(t *testing.T, g *Ground) {
 	ns := g.Workspace(t)
 	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
@@ -137,18 +117,6 @@ func resize(t *testing.T, g *Ground) {
 		t.Errorf("the resize changed %d files: %v, then %v", changed, made, larger)
 	}
 
-	t.Run("Infeasible", func(t *testing.T) {
-		g.askTooMuch(t, p)
-		g.becomes(t, p, corev1.PodReasonInfeasible)
-		unfought("an infeasible resize")
-		g.waits(t, name, corev1.PodReasonInfeasible)
-		g.Put(t, at.Path, g.Shares, "777")
-		g.Eventually(t, "the repair", func(context.Context) (bool, error) { return g.Get(t, at.Path, g.Shares) == larger[" "+g.Shares], nil })
-		g.ask(t, p, "200m/96Mi", "600m/320Mi")
-		g.becomes(t, p, "")
-		g.rounds(t, e, 1) // its writes are counted
-		before = others()
-	})
 	t.Run("Deferred", func(t *testing.T) {
 		blocker := g.Pod(ns, "blocker", cluster.PauseImage, g.free(t, 100)+"/8Mi", "", nil)
 		g.Running(t, blocker)
