@@ -126,6 +126,7 @@ func (b *builder) rooted() bool {
 }
 
 func (b *builder) plan() {
+	b.planReserved()
 	b.add(Group{Path: b.path(b.set.root), Level: LevelKubepods}, collect(kubepodsRules, func(rule func(*builder) []value) []value { return rule(b) }))
 	for _, class := range []corev1.PodQOSClass{corev1.PodQOSBurstable, corev1.PodQOSBestEffort} {
 		b.add(Group{Path: b.path(b.set.root.class(class)), Level: LevelQOS, QOS: class},

@@ -38,6 +38,7 @@ type When string
 // The times.
 const (
 	AtStart   When = "when the kubelet starts, until it succeeds once"
+	AtKubelet When = "when the kubelet starts: it does not start where it can't write it"
 	EachMin   When = "every minute, and when a pod starts or is resized"
 	AtResize  When = "when the pod's cgroup is made, and at a resize"
 	AtPod     When = "when the pod's cgroup is made"
@@ -84,6 +85,16 @@ const OOMScoreFile = "oom_score_adj"
 // Ownership is the one table of who writes which file: Build takes the owners from it, the modes follow from those, and
 // docs/nodeenforcer-files.md is made of it.
 var Ownership = []Rule{
+	{"cpu.shares", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "kubeReserved or systemReserved cpu, where enforceNodeAllocatable has kube-reserved or system-reserved, or their -compressible", sourceNode},
+	{"cpu.weight", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same, by the linear formula", sourceNode},
+	{"memory.limit_in_bytes", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "the reserved memory, where enforceNodeAllocatable has kube-reserved or system-reserved", sourceNode},
+	{"memory.max", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same", sourceNode},
+	{"memory.min", LevelReserved, cgroupfile.V2, "", MemoryQoS, Kubelet, AtKubelet, true, "the same, before 1.37", sourceNode},
+	{"pids.max", LevelReserved, 0, "", Always, Kubelet, AtKubelet, true, "the reserved pid, likewise", sourceNode},
+	{"hugetlb.*.limit_in_bytes", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "the reserved pages, likewise; else 0", sourceNode},
+	{"hugetlb.*.max", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same", sourceNode},
+	{"cpuset.cpus", LevelReserved, 0, "", Always, Kubelet, AtKubelet, false, "all CPUs, where the CPU manager's policy is none", sourceNode},
+
 	{"cpu.shares", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable cpu, or the capacity where pods are not in enforceNodeAllocatable", sourceNode},
 	{"cpu.weight", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, AtStart, true, "the same, by the linear formula", sourceNode},
 	{"memory.limit_in_bytes", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
@@ -198,6 +209,7 @@ know whose it is. Formulas are those of Kubernetes 1.36.
 		level Level
 		title string
 	}{
+		{LevelReserved, "Daemons: kubeReservedCgroup, systemReservedCgroup"},
 		{LevelKubepods, "All pods: kubepods"},
 		{LevelQOS, "QoS classes: burstable, besteffort"},
 		{LevelPod, "Pods"},

@@ -21,8 +21,9 @@ const (
 // Level is a depth of the tree.
 type Level string
 
-// The levels, from the top.
+// The levels, from the top; LevelReserved is beside kubepods: a cgroup of daemons, which the kubelet keeps to what is reserved for them.
 const (
+	LevelReserved  Level = "reserved"
 	LevelKubepods  Level = "kubepods"
 	LevelQOS       Level = "qos"
 	LevelPod       Level = "pod"
