@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,10 @@ const (
 	limitedSwap             = "LimitedSwap" // pkg/kubelet/types/constants.go
 	// swapMinor is from when on the kubelet always says which swap a container has: since NodeSwap is stable.
 	swapMinor = 34
+	// qosPeriod is how often the kubelet writes what is EachMin (pkg/kubelet/cm/qos_container_manager_linux.go periodicQOSCgroupUpdateInterval, 1.36.3).
+	qosPeriod = time.Minute
+	// defaultReconcileCPUs is its cpuManagerReconcilePeriod.
+	defaultReconcileCPUs = 10 * time.Second
 )
 
 // settings are what the kubelet's configuration means, with its defaults (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3).
@@ -42,6 +47,8 @@ type settings struct {
 	oomGroup            bool
 	limitedSwap         bool // the kubelet's memorySwap.swapBehavior
 	cpus                *cpus
+	reconcileCPUs       time.Duration                       // how often the CPU manager does
+	memoryNodes         map[string]map[string][]MemoryBlock // by the kubelet's UID and the container's name
 	exclusive           exclusivity
 	held                []reservation // the cgroups that reservations are enforced on
 }
@@ -62,7 +69,8 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 		memoryQoS: n.Version == cgroupfile.V2 && n.enabled(gateMemoryQoS),
 		oomGroup:  n.Version == cgroupfile.V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 
-		limitedSwap: k.MemorySwap.SwapBehavior == limitedSwap,
+		limitedSwap:   k.MemorySwap.SwapBehavior == limitedSwap,
+		reconcileCPUs: cmp.Or(k.CPUManagerReconcilePeriod.Duration, defaultReconcileCPUs),
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil && p.Duration >= time.Microsecond && n.enabled(gateCFSQuotaPeriod) {
 		s.period = p.Microseconds()
@@ -77,10 +85,24 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 	}
 	s.protector = s.memoryProtector(n)
 	notes := s.setReserved(n, policy)
-	if note := s.setCPUs(n, k); note != "" {
-		notes = append(notes, note)
+	for _, note := range []string{s.setCPUs(n, k), s.setMemoryNodes(n, k)} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
 	return s, notes
+}
+
+// every is how often the kubelet writes a file by itself that it writes then; 0: it does not.
+func (s *settings) every(when When) time.Duration {
+	switch when {
+	case EachMin:
+		return qosPeriod
+	case AtMakeCPU:
+		return s.reconcileCPUs
+	default:
+		return 0
+	}
 }
 
 // newMemoryQoSMinor is the minor version from which the kubelet's memory QoS without a reservation resets protection when the kubelet starts, and no more each minute
