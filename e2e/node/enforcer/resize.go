@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,13 +19,13 @@ import (
 )
 
 // ask asks for a resize in place.
-func (g *Ground) ask(t *testing.T, p *corev1.Pod, requests, limits string) {
+func (g *Ground) ask(t *testing.T, p *corev1.Pod, resources corev1.ResourceRequirements) {
 	t.Helper()
 	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 		t.Fatal(err)
 	}
 	before := p.DeepCopy()
-	p.Spec.Containers[0].Resources = g.resources(requests, limits)
+	p.Spec.Containers[0].Resources = resources
 	if err := g.Client.SubResource("resize").Patch(t.Context(), p, client.StrategicMergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +72,52 @@ func (g *Ground) files(t *testing.T, pod string) map[string]string {
 	return all
 }
 
+// unfought returns a function that fails for what an enforcer has written since of files that are others'. A resize leaves the oom_score_adj of what runs as it is: that
+// is Repair's to follow.
+func (g *Ground) unfought(t *testing.T, e Metrics) func(what string) {
+	t.Helper()
+	others := func() float64 {
+		n := 0.0
+		for series, of := range e.Series(t, "podgrace_node_writes_total{") {
+			if ownerOf(series) != "nobody" && !strings.Contains(series, "oom_score_adj") {
+				n += of
+			}
+		}
+		return n
+	}
+	before := others()
+	return func(what string) {
+		t.Helper()
+		g.rounds(t, e, 3)
+		g.NoDrift(t)
+		if n := others() - before; n != 0 {
+			t.Errorf("%s: it wrote %v files of others", what, n)
+		}
+	}
+}
+
+// Infeasible asks for a resize of a pod in place that its kubelet refuses for good: nothing is fought, the plan says so, and all of the pod is restored as ever. Then it is
+// taken back. The enforcer is in Repair.
+func (g *Ground) Infeasible(t *testing.T, e Metrics, p *corev1.Pod, requests, limits string) {
+	t.Helper()
+	name, was := p.Namespace+"/"+p.Name, p.Spec.Containers[0].Resources
+	g.NoDrift(t)
+	made := g.files(t, name)
+	unfought := g.unfought(t, e)
+	g.ask(t, p, g.resources(requests, limits))
+	g.becomes(t, p, corev1.PodReasonInfeasible)
+	unfought("an infeasible resize")
+	g.waits(t, name, corev1.PodReasonInfeasible)
+	if diff := cmp.Diff(made, g.files(t, name)); diff != "" {
+		t.Errorf("an infeasible resize changed the pod's files (-before +after):\n%s", diff)
+	}
+	at := group(t, g.Plan(t), name)
+	g.Put(t, at.Path, g.Shares, "777")
+	g.Eventually(t, "the repair", func(context.Context) (bool, error) { return g.Get(t, at.Path, g.Shares) == made[" "+g.Shares], nil })
+	g.ask(t, p, was)
+	g.becomes(t, p, "")
+}
+
 // Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
 // plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write.
 func resize(t *testing.T, g *Ground) {
@@ -82,28 +129,10 @@ func resize(t *testing.T, g *Ground) {
 	name := ns + "/p"
 	g.NoDrift(t)
 	at := group(t, g.Plan(t), name)
-	// A resize leaves the oom_score_adj of what runs as it is: that is Repair's to follow.
-	others := func() float64 {
-		n := 0.0
-		for series, of := range e.Series(t, "podgrace_node_writes_total{") {
-			if ownerOf(series) != "nobody" && !strings.Contains(series, "oom_score_adj") {
-				n += of
-			}
-		}
-		return n
-	}
-	before := others()
-	unfought := func(what string) {
-		t.Helper()
-		g.rounds(t, e, 3)
-		g.NoDrift(t)
-		if n := others() - before; n != 0 {
-			t.Errorf("%s: it wrote %v files of others", what, n)
-		}
-	}
+	unfought := g.unfought(t, e)
 
 	made := g.files(t, name)
-	g.ask(t, p, "200m/96Mi", "600m/320Mi")
+	g.ask(t, p, g.resources("200m/96Mi", "600m/320Mi"))
 	g.becomes(t, p, "")
 	unfought("a resize")
 	larger := g.files(t, name)
@@ -120,7 +149,7 @@ func resize(t *testing.T, g *Ground) {
 	t.Run("Deferred", func(t *testing.T) {
 		blocker := g.Pod(ns, "blocker", cluster.PauseImage, g.free(t, 100)+"/8Mi", "", nil)
 		g.Running(t, blocker)
-		g.ask(t, p, "350m/96Mi", "600m/320Mi")
+		g.ask(t, p, g.resources("350m/96Mi", "600m/320Mi"))
 		g.becomes(t, p, corev1.PodReasonDeferred)
 		unfought("a deferred resize")
 		g.waits(t, name, corev1.PodReasonDeferred)
