@@ -215,6 +215,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	if p.cgroupVersion != 0 {
 		in.Tree = plan.Build(node, spec, s.Pods)
+		in.Mode = in.Tree.Permit(node, in.Mode)
 		return in, nil
 	}
 	tree, err := machine.Cgroups(node.Driver, o.SystemdBus)
@@ -223,6 +224,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.Machine.ProcRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
+	in.Mode = round.Mode
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	in.Counted = map[string]cgroup.Statistics{}
 	for _, g := range in.Tree.Groups {

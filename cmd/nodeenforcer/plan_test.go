@@ -152,6 +152,18 @@ func TestPlanOfProcesses(t *testing.T) {
 	}
 }
 
+// What is never done there is said to be so: Repair with cgroup v1 and systemd.
+func TestPlanOfARefusedMode(t *testing.T) {
+	unpack(t)
+	for args, mode := range map[string]string{"1 systemd": "Tune", "1 cgroupfs": "Repair", "2 systemd": "Repair"} {
+		version, driver, _ := strings.Cut(args, " ")
+		code, out, log := call(t, append(slices.Clone(offline), "--mode=Repair", "--cgroup-version="+version, "--cgroup-driver="+driver)...)
+		if said := strings.Contains(out, "mode Repair is not used, but Tune"); code != 0 || !strings.Contains(out, "NodePolicy web, mode "+mode+";") || said != (mode == "Tune") {
+			t.Errorf("%s: exit %d: %s%s", args, code, out, log)
+		}
+	}
+}
+
 // The states of another machine's kubelet are read where its folder is named, and never this machine's in their place.
 func TestPlanOfStates(t *testing.T) {
 	unpack(t)
