@@ -55,6 +55,9 @@ one pod, as its controller would create it, under the workload's name.`,
 			if !named && o.podsFrom != podsFromAPI {
 				o.NodeName = ""
 			}
+			if p.cgroupVersion != 0 && !cmd.Flags().Changed("kubelet-root") { // this machine's kubelet is not the other's
+				o.Machine.KubeletRoot = ""
+			}
 			return printPlan(cmd.Context(), o, p, cmd.OutOrStdout())
 		},
 	}
@@ -196,7 +199,7 @@ func readKubeletConfig(name string) (*kubeletconfigv1beta1.KubeletConfiguration,
 
 // compare plans and, unless the plan is of another machine, reads what is there.
 func compare(ctx context.Context, o *options, p *planOptions, s state.State) (report.Input, error) {
-	machine := state.Machine{Version: cgroupfile.Version(p.cgroupVersion)}
+	machine := state.Machine{Version: cgroupfile.Version(p.cgroupVersion), KubeletRoot: o.Machine.KubeletRoot}
 	if p.cgroupVersion == 0 {
 		var err error
 		if machine, err = state.DetectMachine(o.Machine.CgroupRoot, o.Machine.ProcRoot, o.Machine.KubeletRoot); err != nil {
@@ -212,6 +215,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	if p.cgroupVersion != 0 {
 		in.Tree = plan.Build(node, spec, s.Pods)
+		in.Mode = in.Tree.Permit(node, in.Mode)
 		return in, nil
 	}
 	tree, err := machine.Cgroups(node.Driver, o.SystemdBus)
@@ -220,6 +224,7 @@ func compare(ctx context.Context, o *options, p *planOptions, s state.State) (re
 	}
 	enforcer := &repair.Enforcer{Cgroups: tree, ProcRoot: o.Machine.ProcRoot, DryRun: true, Clock: clock.RealClock{}, Rivals: drift.NewRivals(drift.RivalLimit, drift.RivalWindow)}
 	round, err := enforcer.Round(ctx, node, spec, in.Mode, s.Pods, true)
+	in.Mode = round.Mode
 	in.Tree, in.Have, in.Drift, in.ProcessDrift, in.Missing = round.Tree, round.Have, round.Diff.Drift, round.Processes.Drift, round.Diff.Missing
 	in.Counted = map[string]cgroup.Statistics{}
 	for _, g := range in.Tree.Groups {

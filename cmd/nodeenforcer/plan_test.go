@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"gotest.tools/v3/golden"
+
+	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // call returns the exit code, and what was printed and logged.
@@ -146,6 +149,51 @@ func TestPlanOfProcesses(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is never done there is said to be so: Repair with cgroup v1 and systemd.
+func TestPlanOfARefusedMode(t *testing.T) {
+	unpack(t)
+	for args, mode := range map[string]string{"1 systemd": "Tune", "1 cgroupfs": "Repair", "2 systemd": "Repair"} {
+		version, driver, _ := strings.Cut(args, " ")
+		code, out, log := call(t, append(slices.Clone(offline), "--mode=Repair", "--cgroup-version="+version, "--cgroup-driver="+driver)...)
+		if said := strings.Contains(out, "mode Repair is not used, but Tune"); code != 0 || !strings.Contains(out, "NodePolicy web, mode "+mode+";") || said != (mode == "Tune") {
+			t.Errorf("%s: exit %d: %s%s", args, code, out, log)
+		}
+	}
+}
+
+// The states of another machine's kubelet are read where its folder is named, and never this machine's in their place.
+func TestPlanOfStates(t *testing.T) {
+	unpack(t)
+	for name, text := range map[string]string{
+		"cpu_manager_state":    `{"policyName":"static","defaultCpuSet":"0-1","entries":{"11111111-1111-1111-1111-111111111111":{"db":"2"}},"checksum":0}`,
+		"memory_manager_state": `{"policyName":"Static","entries":{"11111111-1111-1111-1111-111111111111":{"db":[{"numaAffinity":[1],"type":"memory","size":2147483648}]}}}`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for root, want := range map[string]map[string]string{"": {}, "--kubelet-root=.": {"db": "2 on 1", "web": "0-1 on ", "work": "0-1 on "}} {
+		args := append(slices.Clone(offline), "--cgroup-version=2", "--cgroup-driver=systemd", "-o=json")
+		if root != "" {
+			args = append(args, root)
+		}
+		code, out, log := call(t, args...)
+		var plan report.NodePlan
+		if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil {
+			t.Fatalf("exit code %d, %v: %s", code, err, log)
+		}
+		got := map[string]string{}
+		for _, c := range plan.Cgroups {
+			if cpus, mems := c.Files["cpuset.cpus"], c.Files["cpuset.mems"]; cpus+mems != "" {
+				got[c.Container] = cpus + " on " + mems
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with %q: %s", root, diff)
+		}
 	}
 }
 

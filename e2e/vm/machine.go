@@ -37,6 +37,7 @@ type machineOptions struct {
 	imageDiskMiB int
 	memoryMiB    int
 	cpus         int
+	numaNodes    int      // of memory, with the same part of it and of the CPUs each; 0: the machine has no such nodes
 	forwards     []string // more of QEMU's user network: hostfwd=, guestfwd=
 	more         []string // devices
 }
@@ -67,7 +68,7 @@ func startMachine(ctx context.Context, o machineOptions) (*machine, error) {
 		if err := emptyDisk(ctx, m.imageDiskFile(), o.imageDiskMiB); err != nil {
 			return nil, err
 		}
-		m.options.more = []string{"-drive", "file=" + m.imageDiskFile() + ",format=raw,if=virtio,cache=unsafe"}
+		m.options.more = append(m.options.more, "-drive", "file="+m.imageDiskFile()+",format=raw,if=virtio,cache=unsafe")
 	}
 	if m.process, err = cluster.StartAhead("guest "+o.name, m.logFile(), qemu, m.options.arguments(m.seedFile())...); err != nil {
 		return nil, err
@@ -88,13 +89,23 @@ func (o machineOptions) arguments(seedFile string) []string {
 		"-name", o.name,
 		"-drive", "file=" + o.image.disk() + ",format=raw,if=virtio,cache=unsafe,snapshot=" + snapshot,
 		"-drive", "file=" + seedFile + ",format=raw,if=virtio,readonly=on",
-	}, o.more...)
+	}, append(o.numa(), o.more...)...)
 	return hardware{
 		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus,
 		boot: []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)},
 	}.arguments(append(devices,
 		"-netdev", strings.Join(network, ","), "-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
 	)...)
+}
+
+// numa are the nodes of memory.
+func (o machineOptions) numa() (args []string) {
+	for i := range o.numaNodes {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=memory%d,size=%dM", i, o.memoryMiB/o.numaNodes),
+			"-numa", fmt.Sprintf("node,nodeid=%d,memdev=memory%d,cpus=%d-%d", i, i, i*o.cpus/o.numaNodes, (i+1)*o.cpus/o.numaNodes-1))
+	}
+	return args
 }
 
 // emptyDisk makes a file system in a file; only what is written takes room.

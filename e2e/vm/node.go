@@ -27,6 +27,8 @@ type Options struct {
 	// MemoryMiB of the guest, 2048 by default, and CPUs, 1 by default: emulated ones wait for each other, and two cost half as much
 	// again as one for the same work.
 	MemoryMiB, CPUs int
+	// NUMANodes are nodes of memory among which both are divided evenly. 0: the guest has none.
+	NUMANodes int
 	// ImageDiskMiB is the size of a disk of its own for what containerd has, images and the containers' writable layers: imagefs. 0: it is on the
 	// guest's only disk, as nodefs is.
 	ImageDiskMiB int
@@ -179,7 +181,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	kubelet := fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, kubeletPort, guestAddress, kubeletPort)
 	n.machine, err = startMachine(ctx, machineOptions{
 		name: n.Name, dir: n.dir, console: n.Console, image: n.image, seed: seed,
-		imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, forwards: []string{kubelet, apiServerForward(port)},
+		imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
 	})
 	return err
 }

@@ -117,7 +117,7 @@ type change struct {
 // same to the kernel.
 func compare(g *plan.Group, file string, seen Observed, mode v1alpha1.NodeMode, options Options) *change {
 	v := g.Files[file]
-	c := &change{Drift{Where: whereOf(g), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner}}
+	c := &change{Drift{Where: whereOf(g), File: file, Have: seen.Files[file], Want: v.Want, Owner: v.Owner, Every: v.Every}}
 	is, err := cgroupfile.Read(file, c.Have, options.page())
 	if err != nil {
 		c.Why, c.Detail = WhyUnreadable, err.Error()

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,6 +43,8 @@ type Drift struct {
 	File       string
 	Have, Want string
 	Owner      plan.Owner
+	// Every is how often the owner brings the file up to date by itself (plan.Value).
+	Every time.Duration
 	// Why it is not written; empty if there is an operation for it.
 	Why Why
 	// Detail of the reason, for people: the usage, or the other group.

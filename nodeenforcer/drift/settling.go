@@ -15,9 +15,10 @@ import (
 // anything. 2 s.
 const SettleTime = 2 * time.Second
 
-// loopTime is that for what the kubelet writes to the QoS levels every minute (EachMin in Ownership): it restores that itself, and when a
-// pod comes or goes, a busy node's kubelet was seen to write the new sum seconds after the API server showed the pod.
-const loopTime = 70 * time.Second
+// lateness is for how long what its owner writes every so often (plan.Value's Every) is held back beyond that: the sums of the QoS levels every minute, and when a pod
+// comes or goes, which a busy node's kubelet was seen to write seconds after the API server showed the pod; the CPUs of containers every 10 s, from what is in
+// cpu_manager_state at once.
+const lateness = 10 * time.Second
 
 // resizeTime is for how long what nobody else owns is held back while a pod is resized. That takes a second or two; where it takes for ever, as a limit
 // does that is below what is used, the pod must not do without.
@@ -130,8 +131,8 @@ func (s *Settling) time(d Drift) time.Duration {
 	switch {
 	case d.Owner == plan.Nobody:
 		return max(s.after, resizeTime)
-	case d.Level == plan.LevelQOS && d.Owner == plan.Kubelet:
-		return max(s.after, loopTime)
+	case d.Every > 0:
+		return max(s.after, d.Every+lateness)
 	}
 	return s.after
 }

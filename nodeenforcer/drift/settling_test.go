@@ -57,17 +57,17 @@ func TestSettlingInPart(t *testing.T) {
 	}
 }
 
-// The kubelet is given the time of its own loop for the QoS levels, which it restores itself; not so anybody else.
-func TestSettlingOfQOSLevels(t *testing.T) {
-	for owner, held := range map[plan.Owner]bool{plan.Kubelet: true, plan.Runtime: false} {
+// An owner is given the time of his own loop, where he has one: the kubelet has for the QoS levels and for the CPUs of containers.
+func TestSettlingOfALoop(t *testing.T) {
+	for every, held := range map[time.Duration]bool{time.Minute: true, 10 * time.Second: true, 0: false} {
 		s, now := NewSettling(2*time.Second), time.Unix(1000, 0)
-		drift := []Drift{{Where: Where{Path: "/kubepods/burstable", Level: plan.LevelQOS}, File: "cpu.weight", Have: "1", Owner: owner}}
+		drift := []Drift{{Where: Where{Path: "/kubepods/burstable", Level: plan.LevelQOS}, File: "cpu.weight", Have: "1", Owner: plan.Kubelet, Every: every}}
 		s.Observe(now, true, drift, nil)
-		if got, _ := s.Observe(now.Add(time.Minute), true, drift, nil); got != held {
-			t.Errorf("%s: held %v after a minute", owner, got)
+		if got, _ := s.Observe(now.Add(every+2*time.Second), true, drift, nil); got != held {
+			t.Errorf("every %s: held %v once it should have been written", every, got)
 		}
-		if got, _ := s.Observe(now.Add(loopTime), true, drift, nil); got {
-			t.Errorf("%s: held after the loop", owner)
+		if got, _ := s.Observe(now.Add(every+lateness), true, drift, nil); got {
+			t.Errorf("every %s: held after the loop", every)
 		}
 	}
 }

@@ -32,7 +32,7 @@ var (
 	qosRules       = []func(*builder, corev1.PodQOSClass) []value{qosCPU, qosMemory, qosHuge, qosProtection}
 	podRules       = []func(*builder, *member) []value{podCPU, podQuota, podMemory, podHuge, podPIDs, podProtection, podThrottle, podIO}
 	containerRules = []func(*builder, *member, *container) []value{
-		containerCPU, containerQuota, containerMemory, containerSwap, containerHuge, containerProtection, containerThrottle, containerOOMGroup, containerCPUs,
+		containerCPU, containerQuota, containerMemory, containerSwap, containerHuge, containerProtection, containerThrottle, containerOOMGroup, containerCPUs, containerMemoryNodes,
 	}
 )
 
@@ -126,6 +126,7 @@ func (b *builder) rooted() bool {
 }
 
 func (b *builder) plan() {
+	b.planReserved()
 	b.add(Group{Path: b.path(b.set.root), Level: LevelKubepods}, collect(kubepodsRules, func(rule func(*builder) []value) []value { return rule(b) }))
 	for _, class := range []corev1.PodQOSClass{corev1.PodQOSBurstable, corev1.PodQOSBestEffort} {
 		b.add(Group{Path: b.path(b.set.root.class(class)), Level: LevelQOS, QOS: class},
@@ -152,7 +153,7 @@ func (b *builder) planPod(m *member) {
 		b.add(group, collect(containerRules, func(rule func(*builder, *member, *container) []value) []value { return rule(b, m, c) }))
 		if score, started, why, ok := b.oomScore(m, c); ok {
 			b.processes = append(b.processes, Process{Path: group.Path, Pod: group.Pod, UID: group.UID, Container: group.Container,
-				OOMScoreAdj: score, Started: started, Owner: b.node.owner(OOMScoreFile, LevelContainer, why)})
+				OOMScoreAdj: score, Started: started, Owner: b.node.rule(OOMScoreFile, LevelContainer, why).Owner})
 		}
 	}
 }
@@ -172,7 +173,8 @@ func (b *builder) add(g Group, values []value) {
 			g.Kept = append(g.Kept, v.file)
 			continue
 		}
-		g.Files[v.file] = Value{Want: v.want, Also: v.also, PerRuntime: v.per, Owner: b.node.owner(v.file, g.Level, v.why)}
+		rule := b.node.rule(v.file, g.Level, v.why)
+		g.Files[v.file] = Value{Want: v.want, Also: v.also, PerRuntime: v.per, Owner: rule.Owner, Every: b.set.every(rule.When)}
 	}
 	b.groups = append(b.groups, g)
 }

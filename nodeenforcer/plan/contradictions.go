@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 )
 
 // noteContradictions says what of the policy the kubelet's own configuration makes void.
@@ -29,6 +31,16 @@ func (b *builder) noteContradictions() {
 			b.noteThreshold("soft", t.EvictionThreshold, k.EvictionHard)
 		}
 	}
+}
+
+// Permit is the mode in which the plan of a node is carried out where another one was asked for; it says so in a note of the plan. With cgroup v1 and systemd's driver no test of
+// this project has run on anything real: there systemd applies a controller's files by rules of its own, and what is restored by a plan that is wrong does harm in each round.
+func (t *Tree) Permit(n Node, asked v1alpha1.NodeMode) v1alpha1.NodeMode {
+	if n = withDefaults(n); asked != v1alpha1.NodeModeRepair || n.Version != cgroupfile.V1 || n.Driver != Systemd {
+		return asked
+	}
+	t.Notes = slices.Insert(t.Notes, 0, Note{Unusable: true, Message: "mode Repair is not used, but Tune: with cgroup v1 and the kubelet's systemd driver Podgrace was never tested"})
+	return v1alpha1.NodeModeTune
 }
 
 func sameList(a, b corev1.ResourceList) bool {

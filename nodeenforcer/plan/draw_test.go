@@ -69,7 +69,12 @@ func drawNode(t *rapid.T) plan.Node {
 			"PodLevelResourceManagers": rapid.IntRange(0, 3).Draw(t, "managers") == 0, "AllBeta": rapid.IntRange(0, 9).Draw(t, "beta") > 0,
 		},
 		MemoryReservationPolicy: rapid.SampledFrom([]kubeletconfigv1beta1.MemoryReservationPolicy{"", kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy}).Draw(t, "tiers"),
-		CPUManagerPolicy:        rapid.SampledFrom([]string{"none", "static"}).Draw(t, "cpu manager"),
+		EnforceNodeAllocatable: rapid.SampledFrom([][]string{
+			nil, {"none"}, {"pods", "kube-reserved", "system-reserved"}, {"pods", "system-reserved-compressible", "kube-reserved"},
+		}).Draw(t, "enforced"),
+		KubeReservedCgroup:   rapid.SampledFrom([]string{"", "/", "/kube.slice", "/a/kube-daemons.slice", "/kubepods/burstable", "../x"}).Draw(t, "kube's cgroup"),
+		SystemReservedCgroup: rapid.SampledFrom([]string{"/system.slice", "/kube.slice"}).Draw(t, "the system's cgroup"),
+		CPUManagerPolicy:     rapid.SampledFrom([]string{"none", "static"}).Draw(t, "cpu manager"),
 	}
 	if rapid.Bool().Draw(t, "cpus") {
 		n.CPUs = &plan.CPUManagerState{PolicyName: "static", DefaultCPUSet: rapid.SampledFrom([]string{"0-3", "", "x"}).Draw(t, "cpus"),

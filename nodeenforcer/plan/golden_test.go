@@ -26,6 +26,7 @@ type goldenNode struct {
 	KubeletVersion string                                     `json:"kubeletVersion,omitempty"`
 	Kubelet        *kubeletconfigv1beta1.KubeletConfiguration `json:"kubelet,omitempty"`
 	CPUs           *plan.CPUManagerState                      `json:"cpus,omitempty"`
+	Memory         *plan.MemoryManagerState                   `json:"memory,omitempty"`
 	Swap           int64                                      `json:"swap,omitempty"`
 }
 
@@ -102,7 +103,7 @@ func readGolden(t *testing.T, archive *txtar.Archive) (plan.Node, *v1alpha1.Node
 			}
 		}
 	}
-	return plan.Node{Name: "n1", Capacity: n.Capacity, PIDs: n.PIDs, Kubelet: n.Kubelet, KubeletVersion: n.KubeletVersion, CPUs: n.CPUs, Swap: n.Swap}, policy, pods
+	return plan.Node{Name: "n1", Capacity: n.Capacity, PIDs: n.PIDs, Kubelet: n.Kubelet, KubeletVersion: n.KubeletVersion, CPUs: n.CPUs, Memory: n.Memory, Swap: n.Swap}, policy, pods
 }
 
 // render is a tree as text: groups with their files, then processes, then notes.

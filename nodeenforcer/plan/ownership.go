@@ -38,10 +38,12 @@ type When string
 // The times.
 const (
 	AtStart   When = "when the kubelet starts, until it succeeds once"
+	AtKubelet When = "when the kubelet starts: it does not start where it can't write it"
 	EachMin   When = "every minute, and when a pod starts or is resized"
 	AtResize  When = "when the pod's cgroup is made, and at a resize"
 	AtPod     When = "when the pod's cgroup is made"
 	AtFirst   When = "when the container is made; a resize leaves it as it is"
+	AtOnce    When = "when the container is made"
 	AtMake    When = "when the container is made, and at a resize"
 	AtMakeCPU When = "when the container is made; every 10 s where it changed, compared with memory and not with the file"
 	Ours      When = "by Podgrace, when it differs"
@@ -84,6 +86,16 @@ const OOMScoreFile = "oom_score_adj"
 // Ownership is the one table of who writes which file: Build takes the owners from it, the modes follow from those, and
 // docs/nodeenforcer-files.md is made of it.
 var Ownership = []Rule{
+	{"cpu.shares", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "kubeReserved or systemReserved cpu, where enforceNodeAllocatable has kube-reserved or system-reserved, or their -compressible", sourceNode},
+	{"cpu.weight", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same, by the linear formula", sourceNode},
+	{"memory.limit_in_bytes", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "the reserved memory, where enforceNodeAllocatable has kube-reserved or system-reserved", sourceNode},
+	{"memory.max", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same", sourceNode},
+	{"memory.min", LevelReserved, cgroupfile.V2, "", MemoryQoS, Kubelet, AtKubelet, true, "the same, before 1.37", sourceNode},
+	{"pids.max", LevelReserved, 0, "", Always, Kubelet, AtKubelet, true, "the reserved pid, likewise", sourceNode},
+	{"hugetlb.*.limit_in_bytes", LevelReserved, cgroupfile.V1, "", Always, Kubelet, AtKubelet, true, "the reserved pages, likewise; else 0", sourceNode},
+	{"hugetlb.*.max", LevelReserved, cgroupfile.V2, "", Always, Kubelet, AtKubelet, true, "the same", sourceNode},
+	{"cpuset.cpus", LevelReserved, 0, "", Always, Kubelet, AtKubelet, false, "all CPUs, where the CPU manager's policy is none", sourceNode},
+
 	{"cpu.shares", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable cpu, or the capacity where pods are not in enforceNodeAllocatable", sourceNode},
 	{"cpu.weight", LevelKubepods, cgroupfile.V2, "", Always, Kubelet, AtStart, true, "the same, by the linear formula", sourceNode},
 	{"memory.limit_in_bytes", LevelKubepods, cgroupfile.V1, "", Always, Kubelet, AtStart, true, "allocatable memory, or the capacity", sourceNode},
@@ -156,7 +168,7 @@ var Ownership = []Rule{
 	{"memory.memsw.limit_in_bytes", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, false, "the limit of memory, where swap is accounted", sourceRuntime},
 	{"hugetlb.*.limit_in_bytes", LevelContainer, cgroupfile.V1, "", Always, Runtime, AtMake, true, "of sizes that the node has pages of: the limit of the container, else of the pod, else 0; none is as good, since containerd writes none by default (disable_hugetlb_controller)", sourceRuntime},
 	{"hugetlb.*.max", LevelContainer, cgroupfile.V2, "", Always, Runtime, AtMake, true, "the same", sourceRuntime},
-	{"cpuset.mems", LevelContainer, 0, "", Always, Runtime, AtMakeCPU, false, "with the memory manager's static policy", "pkg/kubelet/cm/memorymanager"},
+	{"cpuset.mems", LevelContainer, 0, "", Always, Runtime, AtOnce, true, "with the memory manager's static policy: the nodes of the container's own memory; others have no list", "pkg/kubelet/cm/internal_container_lifecycle_linux.go"},
 	{"pids.max", LevelContainer, 0, "", Always, Runtime, AtMake, false, "the runtime's or systemd's default (pids_limit, DefaultTasksMax): the CRI has no field for it", "CRI v1 LinuxContainerResources"},
 	{OOMScoreFile, LevelContainer, 0, "", Always, Runtime, AtFirst, true, "Guaranteed and node-critical -997; BestEffort 1000; Burstable 3 to 999, by the request's part of the node's memory", sourceOOM},
 	{OOMScoreFile, LevelContainer, 0, "", Ordered, Nobody, Ours, true, "3 to 999: a band for each priority, in it the kubelet's order, moved up by the rank", sourceOurs},
@@ -175,12 +187,12 @@ func RuleFor(file string, level Level, v cgroupfile.Version, d Driver, why Condi
 	return Rule{}, false
 }
 
-// owner is the rule's. What is in no rule counts as the kubelet's: Tune leaves it alone.
-func (n Node) owner(file string, level Level, why Condition) Owner {
+// rule is that of a file of this node. What is in none counts as the kubelet's: Tune leaves it alone.
+func (n Node) rule(file string, level Level, why Condition) Rule {
 	if r, ok := RuleFor(file, level, n.Version, n.Driver, why); ok {
-		return r.Owner
+		return r
 	}
-	return Kubelet
+	return Rule{Owner: Kubelet}
 }
 
 // OwnershipMarkdown renders the table as the page docs/nodeenforcer-files.md.
@@ -198,6 +210,7 @@ know whose it is. Formulas are those of Kubernetes 1.36.
 		level Level
 		title string
 	}{
+		{LevelReserved, "Daemons: kubeReservedCgroup, systemReservedCgroup"},
 		{LevelKubepods, "All pods: kubepods"},
 		{LevelQOS, "QoS classes: burstable, besteffort"},
 		{LevelPod, "Pods"},

@@ -75,7 +75,8 @@ func (n cgroupName) class(class corev1.PodQOSClass) cgroupName {
 }
 
 // containerName is the last component of a container's cgroup, from the id in its status, as containerd
-// (internal/cri/server/podsandbox/helpers.go getCgroupsPath) and CRI-O (internal/config/cgmgr) make it.
+// (internal/cri/server/podsandbox/helpers.go getCgroupsPath) and CRI-O (internal/config/cgmgr systemd_linux.go and
+// cgroupfs_linux.go, ContainerCgroupAbsolutePath) make it.
 func containerName(d Driver, containerID string) (string, error) {
 	runtime, id, ok := strings.Cut(containerID, "://")
 	if !ok {

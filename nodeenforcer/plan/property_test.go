@@ -137,7 +137,7 @@ func TestPropertyTree(t *testing.T) {
 			}
 			levels[g.Path] = g.Level
 			above := levels[path.Dir(g.Path)]
-			ok := g.Level == plan.LevelKubepods || g.Level == plan.LevelQOS && above == plan.LevelKubepods || g.Level == plan.LevelContainer && above == plan.LevelPod ||
+			ok := g.Level == plan.LevelKubepods || g.Level == plan.LevelReserved && above != plan.LevelKubepods || g.Level == plan.LevelQOS && above == plan.LevelKubepods || g.Level == plan.LevelContainer && above == plan.LevelPod ||
 				g.Level == plan.LevelPod && (above == plan.LevelKubepods) == (g.QOS == corev1.PodQOSGuaranteed) && above != ""
 			if !ok {
 				t.Fatalf("%s of level %s is below %q", g.Path, g.Level, above)

@@ -1,15 +1,10 @@
 package plan
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -23,12 +18,14 @@ const (
 	defaultPageSize = 4096
 	// defaultThrottlingFactor of memory.high (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3); from 1.37 there is none.
 	defaultThrottlingFactor = 0.9
-	// resourcePID is the kubelet's own name for processes in its reservations (pkg/kubelet/stats/pidlimit).
-	resourcePID  = corev1.ResourceName("pid")
-	policyStatic = "static"
-	limitedSwap  = "LimitedSwap" // pkg/kubelet/types/constants.go
+	policyStatic            = "static"
+	limitedSwap             = "LimitedSwap" // pkg/kubelet/types/constants.go
 	// swapMinor is from when on the kubelet always says which swap a container has: since NodeSwap is stable.
 	swapMinor = 34
+	// qosPeriod is how often the kubelet writes what is EachMin (pkg/kubelet/cm/qos_container_manager_linux.go periodicQOSCgroupUpdateInterval, 1.36.3).
+	qosPeriod = time.Minute
+	// defaultReconcileCPUs is its cpuManagerReconcilePeriod.
+	defaultReconcileCPUs = 10 * time.Second
 )
 
 // settings are what the kubelet's configuration means, with its defaults (pkg/kubelet/apis/config/v1beta1/defaults.go, 1.36.3).
@@ -50,7 +47,10 @@ type settings struct {
 	oomGroup            bool
 	limitedSwap         bool // the kubelet's memorySwap.swapBehavior
 	cpus                *cpus
+	reconcileCPUs       time.Duration                       // how often the CPU manager does
+	memoryNodes         map[string]map[string][]MemoryBlock // by the kubelet's UID and the container's name
 	exclusive           exclusivity
+	held                []reservation // the cgroups that reservations are enforced on
 }
 
 // newSettings reads the kubelet's configuration. What it can't read it says as notes, and goes on with the default, as far as
@@ -69,7 +69,8 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 		memoryQoS: n.Version == cgroupfile.V2 && n.enabled(gateMemoryQoS),
 		oomGroup:  n.Version == cgroupfile.V2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 
-		limitedSwap: k.MemorySwap.SwapBehavior == limitedSwap,
+		limitedSwap:   k.MemorySwap.SwapBehavior == limitedSwap,
+		reconcileCPUs: cmp.Or(k.CPUManagerReconcilePeriod.Duration, defaultReconcileCPUs),
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil && p.Duration >= time.Microsecond && n.enabled(gateCFSQuotaPeriod) {
 		s.period = p.Microseconds()
@@ -84,10 +85,24 @@ func newSettings(n Node, policy *v1alpha1.NodePolicySpec) (settings, []string) {
 	}
 	s.protector = s.memoryProtector(n)
 	notes := s.setReserved(n, policy)
-	if note := s.setCPUs(n, k); note != "" {
-		notes = append(notes, note)
+	for _, note := range []string{s.setCPUs(n, k), s.setMemoryNodes(n, k)} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
 	return s, notes
+}
+
+// every is how often the kubelet writes a file by itself that it writes then; 0: it does not.
+func (s *settings) every(when When) time.Duration {
+	switch when {
+	case EachMin:
+		return qosPeriod
+	case AtMakeCPU:
+		return s.reconcileCPUs
+	default:
+		return 0
+	}
 }
 
 // newMemoryQoSMinor is the minor version from which the kubelet's memory QoS without a reservation resets protection when the kubelet starts, and no more each minute
@@ -118,110 +133,6 @@ func throttlingFactor(n Node, k *kubeletconfigv1beta1.KubeletConfiguration) floa
 	default:
 		return defaultThrottlingFactor
 	}
-}
-
-// setReserved computes what pods may have, and what the kubelet keeps from the QoS levels below.
-func (s *settings) setReserved(n Node, policy *v1alpha1.NodePolicySpec) (notes []string) {
-	kube, system, enforced := corev1.ResourceList{}, corev1.ResourceList{}, true
-	if k := n.Kubelet; k != nil {
-		var err error
-		if kube, system, err = reservations(k); err != nil {
-			notes = append(notes, fmt.Sprintf("the kubelet's reservations: %v", err))
-		}
-		enforced = k.EnforceNodeAllocatable == nil || slices.Contains(k.EnforceNodeAllocatable, "pods")
-		if percent, ok := k.QOSReserved["memory"]; ok && n.enabled(gateQOSReserved) {
-			if p, err := strconv.ParseInt(strings.TrimSuffix(percent, "%"), 10, 64); err == nil && p >= 0 && p <= 100 {
-				s.qosReserved = &p
-			} else {
-				notes = append(notes, fmt.Sprintf("the kubelet's qosReserved %q is no percentage", percent))
-			}
-		}
-	} else {
-		notes = append(notes, "the kubelet's configuration is not known: its defaults are planned")
-		if policy != nil && policy.Reservations != nil {
-			kube, system = policy.Reservations.Kube, policy.Reservations.System
-		}
-	}
-	capacity := maps.Clone(n.Capacity)
-	if n.PIDs > 0 && capacity != nil {
-		capacity[resourcePID] = *resource.NewQuantity(n.PIDs, resource.DecimalSI)
-	}
-	s.allocatable = allocatable(capacity, kube, system)
-	s.limits = s.allocatable
-	if !enforced {
-		s.limits = capacity
-	}
-	return notes
-}
-
-// allocatable is what all pods together may have: the capacity without both reservations, at least 0. Eviction thresholds count
-// for the scheduler only (pkg/kubelet/cm/node_container_manager_linux.go getNodeAllocatableAbsoluteImpl, 1.36.3).
-func allocatable(capacity, kube, system corev1.ResourceList) corev1.ResourceList {
-	result := corev1.ResourceList{}
-	for name, q := range capacity {
-		left := q.DeepCopy()
-		left.Sub(system[name])
-		left.Sub(kube[name])
-		if left.Sign() < 0 {
-			left.Set(0)
-		}
-		result[name] = left
-	}
-	return result
-}
-
-// reservations are kubeReserved and systemReserved; reservedSystemCPUs stands for the cpu of both (cmd/kubelet/app/server.go,
-// 1.36.3). The kubelet does not start with what is an error here; what could be read is returned all the same.
-func reservations(k *kubeletconfigv1beta1.KubeletConfiguration) (kube, system corev1.ResourceList, err error) {
-	kube, err = quantities(k.KubeReserved)
-	system, systemErr := quantities(k.SystemReserved)
-	if err == nil {
-		err = systemErr
-	}
-	if k.ReservedSystemCPUs == "" {
-		return kube, system, err
-	}
-	reserved, parseErr := parseCPUs(k.ReservedSystemCPUs)
-	if parseErr != nil {
-		return kube, system, fmt.Errorf("reservedSystemCPUs: %w", parseErr)
-	}
-	delete(kube, corev1.ResourceCPU)
-	system[corev1.ResourceCPU] = resource.MustParse(strconv.Itoa(reserved.Size()))
-	return kube, system, err
-}
-
-func quantities(m map[string]string) (corev1.ResourceList, error) {
-	list := corev1.ResourceList{}
-	var failed error
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		q, err := resource.ParseQuantity(m[name])
-		switch {
-		case err != nil:
-			failed = fmt.Errorf("%s %q: %w", name, m[name], err)
-		case q.Sign() < 0:
-			failed = fmt.Errorf("%s %q is negative", name, m[name])
-		default:
-			list[corev1.ResourceName(name)] = q
-		}
-	}
-	return list, failed
-}
-
-// kubepodsFiles are the limits of all pods together: written when the kubelet starts, tried again until they hold
-// (createNodeAllocatableCgroups and enforceNodeAllocatableCgroups, pkg/kubelet/cm/node_container_manager_linux.go, 1.36.3).
-func kubepodsFiles(b *builder) []value {
-	var files []value
-	limits := b.set.limits
-	if cpu, ok := limits[corev1.ResourceCPU]; ok {
-		files = append(files, b.cpuShare(sharesOf(cpu.MilliValue()), Always))
-	}
-	if memory, ok := limits[corev1.ResourceMemory]; ok {
-		files = append(files, b.memoryLimit(memory.Value())...)
-	}
-	if pids, ok := limits[resourcePID]; ok {
-		files = append(files, pidsMax(pids.Value()))
-	}
-	return files
 }
 
 // The feature gates of the kubelet that decide who writes what.

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -21,8 +23,9 @@ const (
 // Level is a depth of the tree.
 type Level string
 
-// The levels, from the top.
+// The levels, from the top; LevelReserved is beside kubepods: a cgroup of daemons, which the kubelet keeps to what is reserved for them.
 const (
+	LevelReserved  Level = "reserved"
 	LevelKubepods  Level = "kubepods"
 	LevelQOS       Level = "qos"
 	LevelPod       Level = "pod"
@@ -49,6 +52,8 @@ type Node struct {
 	Swap int64
 	// CPUs is the kubelet's cpu_manager_state; nil: none or unreadable, then no cpuset is planned.
 	CPUs *CPUManagerState
+	// Memory is its memory_manager_state; nil: none or unreadable, then no cpuset.mems is planned.
+	Memory *MemoryManagerState
 }
 
 // Tree is the desired state of the node's cgroups.
@@ -93,6 +98,8 @@ type Value struct {
 	PerRuntime bool
 	// Owner says who else writes the file; it decides what the modes may do.
 	Owner Owner
+	// Every is how often the owner brings the file up to date by itself; 0: it does not.
+	Every time.Duration
 }
 
 // Owner is who writes a file regularly.

@@ -71,10 +71,12 @@ type Round struct {
 
 // Round compares all cgroups with their plan (full), or those whose plan changed since the last round and their ancestors, and writes what
 // differs. It is full after a round that failed in part, and after a change of mode. The error has all that could not be read or written;
-// the rest was done.
+// the rest was done. The mode may be a lesser one (plan.Tree's Permit).
 func (e *Enforcer) Round(ctx context.Context, node plan.Node, policy *v1alpha1.NodePolicySpec, mode v1alpha1.NodeMode, pods []*corev1.Pod, full bool) (Round, error) {
 	began := e.Clock.Now()
-	r := Round{Tree: e.plan(node, policy, pods), Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
+	tree := e.plan(node, policy, pods)
+	mode = tree.Permit(node, mode)
+	r := Round{Tree: tree, Mode: mode, Full: full || e.last == nil || e.missed || mode != e.mode}
 	if e.last == nil {
 		e.last = &plan.Tree{}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgrouptest"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -48,6 +49,24 @@ func TestRoundRepairs(t *testing.T) {
 	r, writes = b.mustRound(true)
 	if len(writes)+len(r.Written)+len(r.Diff.Drift)+len(r.Processes.Drift) > 0 || r.Changed {
 		t.Errorf("the second round is not idle: %v, %v, changed %v", writes, r.Diff.Drift, r.Changed)
+	}
+}
+
+// With cgroup v1 and systemd nothing of others is restored, and the plan says so.
+func TestRoundWhereRepairIsRefused(t *testing.T) {
+	for driver, want := range map[plan.Driver]v1alpha1.NodeMode{plan.Systemd: v1alpha1.NodeModeTune, plan.Cgroupfs: v1alpha1.NodeModeRepair} {
+		b := newBed(t, statetest.Pod("a", "cpu=100m", "memory<64Mi"))
+		b.Node.Version, b.Node.Driver = cgroupfile.V1, driver
+		b.make(statetest.AsPlanned)
+		b.Cgroups.Set(b.Path("a", "c"), "memory.limit_in_bytes", "9223372036854771712")
+		r, writes := b.mustRound(true)
+		unusable := len(r.Tree.Unusable())
+		if refused := want == v1alpha1.NodeModeTune; r.Mode != want || (unusable == 1) != refused || (len(writes) == 0) != refused || len(r.Diff.Drift) != 1 {
+			t.Errorf("%s: mode %s, wrote %v, drift %v, notes %v", driver, r.Mode, writes, r.Diff.Drift, r.Tree.Notes)
+		}
+		if r, _ := b.mustRound(false); r.Full {
+			t.Errorf("%s: the second round is full, as after a change of the mode", driver)
+		}
 	}
 }
 

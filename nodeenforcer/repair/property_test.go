@@ -29,7 +29,10 @@ func drawBed(t *testing.T, r *rapid.T) *bed {
 	}
 	b := newBed(t, pods...)
 	b.Node.Version = rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(r, "version")
-	b.Node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
+	b.Node.Driver = plan.Cgroupfs
+	if b.Node.Version == cgroupfile.V2 { // with v1 and systemd nothing of others is repaired
+		b.Node.Driver = rapid.SampledFrom([]plan.Driver{plan.Cgroupfs, plan.Systemd}).Draw(r, "driver")
+	}
 	if rapid.Bool().Draw(r, "policy") {
 		b.Policy = &v1alpha1.NodePolicySpec{
 			QOSReserved: &v1alpha1.QOSReserved{MemoryPercent: rapid.Int32Range(0, 100).Draw(r, "reserved")},

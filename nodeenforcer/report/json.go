@@ -25,7 +25,7 @@ type NodePlan struct {
 // Cgroup is one cgroup of it.
 type Cgroup struct {
 	Path      string `json:"path"`
-	Level     string `json:"level"` // kubepods, qos, pod or container
+	Level     string `json:"level"` // reserved, kubepods, qos, pod or container
 	QOS       string `json:"qosClass,omitempty"`
 	Pod       string `json:"pod,omitempty"` // namespace/name
 	Container string `json:"container,omitempty"`

@@ -107,6 +107,8 @@ func (t *table) row(g plan.Group) []string {
 
 func indent(g plan.Group) string {
 	switch g.Level {
+	case plan.LevelReserved:
+		return strings.TrimPrefix(g.Path, "/")
 	case plan.LevelKubepods:
 		return "kubepods"
 	case plan.LevelQOS:

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,7 +21,7 @@ type Machine struct {
 	// CgroupRoot is where the host's cgroups are mounted, ProcRoot its /proc; empty: the plan is of another
 	// machine.
 	CgroupRoot, ProcRoot string
-	// KubeletRoot is the kubelet's folder, /var/lib/kubelet, for cpu_manager_state. Empty: not read.
+	// KubeletRoot is the kubelet's folder, /var/lib/kubelet, for its managers' states. Empty: not read.
 	KubeletRoot string
 	Version     cgroupfile.Version
 	// Driver is the kubelet's cgroup driver; empty: the one of its configuration, or detected from the tree.
@@ -48,9 +47,8 @@ func (m Machine) Node(s State) plan.Node {
 		}
 	}
 	if m.KubeletRoot != "" {
-		if state, err := readCPUs(m.KubeletRoot); err == nil {
-			n.CPUs = state
-		}
+		n.CPUs = readState(m.KubeletRoot, "cpu_manager_state", plan.ParseCPUManagerState)
+		n.Memory = readState(m.KubeletRoot, "memory_manager_state", plan.ParseMemoryManagerState)
 	}
 	return n
 }
@@ -88,13 +86,17 @@ func (m Machine) driver(s State) plan.Driver {
 	return plan.Cgroupfs
 }
 
-// readCPUs reads the kubelet's cpu_manager_state, which is there where its policy is static.
-func readCPUs(kubeletRoot string) (*plan.CPUManagerState, error) {
-	text, err := os.ReadFile(filepath.Join(kubeletRoot, "cpu_manager_state"))
+// readState reads a checkpoint of one of the kubelet's managers; nil: it is not there, or can't be read. The plan says so where it matters.
+func readState[T any](kubeletRoot, name string, parse func([]byte) (*T, error)) *T {
+	text, err := os.ReadFile(filepath.Join(kubeletRoot, name))
 	if err != nil {
-		return nil, fmt.Errorf("read cpu_manager_state: %w", err)
+		return nil
 	}
-	return plan.ParseCPUManagerState(text)
+	state, err := parse(text)
+	if err != nil {
+		return nil
+	}
+	return state
 }
 
 // LocalNode is this machine as a Node, for a plan without a Node object: its CPUs and its memory.

@@ -19,20 +19,20 @@ import (
 
 func TestMachineNode(t *testing.T) {
 	proc := statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "32768\n", "sys/kernel/threads-max": "9000\n"})
-	kubelet := statetest.Folder(t, map[string]string{"cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":0}`})
+	kubelet := statetest.Folder(t, map[string]string{"cpu_manager_state": `{"policyName":"none","defaultCpuSet":"","checksum":0}`, "memory_manager_state": `{"policyName":"None","machineState":{}}`})
 	known := state.State{Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Capacity: statetest.Capacity(), NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.35.1", Swap: &corev1.NodeSwapStatus{Capacity: new(int64(7))}}}}}
 	n := state.Machine{ProcRoot: proc, KubeletRoot: kubelet, Version: cgroupfile.V1}.Node(known)
-	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.KubeletVersion != "v1.35.1" || n.Swap != 7 || n.Version != cgroupfile.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
+	if n.Name != "n" || n.PIDs != 9000 || n.CPUs == nil || n.CPUs.PolicyName != "none" || n.Memory == nil || n.Memory.PolicyName != "None" || n.KubeletVersion != "v1.35.1" || n.Swap != 7 || n.Version != cgroupfile.V1 || n.PageSize != int64(os.Getpagesize()) || n.Kubelet != nil {
 		t.Errorf("got %+v", n)
 	}
 	// Of another machine nothing is read, and what can't be read is not known.
 	for name, m := range map[string]state.Machine{
 		"another machine":    {Version: cgroupfile.V2},
 		"nothing is there":   {ProcRoot: t.TempDir(), KubeletRoot: t.TempDir()},
-		"nothing of sense":   {ProcRoot: statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "many", "sys/kernel/threads-max": "1"}), KubeletRoot: statetest.Folder(t, map[string]string{"cpu_manager_state": "{"})},
+		"nothing of sense":   {ProcRoot: statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "many", "sys/kernel/threads-max": "1"}), KubeletRoot: statetest.Folder(t, map[string]string{"cpu_manager_state": "{", "memory_manager_state": "["})},
 		"half of the limits": {ProcRoot: statetest.Folder(t, map[string]string{"sys/kernel/pid_max": "7"})},
 	} {
-		if n := m.Node(known); n.PIDs != 0 || n.CPUs != nil || m.ProcRoot == "" && n.PageSize != 0 {
+		if n := m.Node(known); n.PIDs != 0 || n.CPUs != nil || n.Memory != nil || m.ProcRoot == "" && n.PageSize != 0 {
 			t.Errorf("%s: got %+v", name, n)
 		}
 	}

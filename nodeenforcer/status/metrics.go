@@ -153,7 +153,7 @@ func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	for _, d := range slices.Concat(r.Diff.Drift, r.Processes.Drift) {
 		m.drift.WithLabelValues(string(d.Owner), string(d.Why)).Inc()
 	}
-	for _, level := range []plan.Level{plan.LevelKubepods, plan.LevelQOS, plan.LevelPod, plan.LevelContainer} {
+	for _, level := range []plan.Level{plan.LevelReserved, plan.LevelKubepods, plan.LevelQOS, plan.LevelPod, plan.LevelContainer} {
 		m.groups.WithLabelValues(string(level)).Set(float64(r.Tree.Count(level)))
 	}
 }

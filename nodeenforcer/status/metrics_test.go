@@ -40,6 +40,7 @@ func TestMetricsOfRounds(t *testing.T) {
 		`podgrace_node_cgroups level="kubepods" 1`,
 		`podgrace_node_cgroups level="pod" 2`,
 		`podgrace_node_cgroups level="qos" 0`,
+		`podgrace_node_cgroups level="reserved" 0`,
 		`podgrace_node_drift_files owner="kubelet" reason="" 1`,
 		`podgrace_node_drift_files owner="kubelet" reason="BelowUsage" 1`,
 		`podgrace_node_drift_files owner="runtime" reason="Rival" 1`,

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -20,34 +19,16 @@ import (
 )
 
 // ask asks for a resize in place.
-func (g *Ground) ask(t *testing.T, p *corev1.Pod, requests, limits string) {
+func (g *Ground) ask(t *testing.T, p *corev1.Pod, resources corev1.ResourceRequirements) {
 	t.Helper()
-	if err := g.tryToAsk(t.Context(), p, requests, limits); err != nil {
+	if err := g.Client.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (g *Ground) tryToAsk(ctx context.Context, p *corev1.Pod, requests, limits string) error {
-	if err := g.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-		return err
-	}
 	before := p.DeepCopy()
-	p.Spec.Containers[0].Resources = g.resources(requests, limits)
-	return g.Client.SubResource("resize").Patch(ctx, p, client.StrategicMergeFrom(before))
-}
-
-// askTooMuch asks for more than the node has. The API server would refuse that, by the Node (plugin/pkg/admission/podresize/admission.go, 1.36.3): it is told
-// that there is more, until the kubelet says again what there is.
-func (g *Ground) askTooMuch(t *testing.T, p *corev1.Pod) {
-	t.Helper()
-	g.Eventually(t, "the API server taking a resize beyond the node", func(ctx context.Context) (bool, error) {
-		more := []byte(`{"status":{"allocatable":{"cpu":"1000"}}}`)
-		if err := g.Client.Status().Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: g.NodeName}}, client.RawPatch(types.MergePatchType, more)); err != nil {
-			return false, err
-		}
-		err := g.tryToAsk(ctx, p, "900/96Mi", "900/320Mi")
-		return err == nil, err
-	})
+	p.Spec.Containers[0].Resources = resources
+	if err := g.Client.SubResource("resize").Patch(t.Context(), p, client.StrategicMergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // becomes returns when the kubelet has put the resize off for this reason, or with none when it is done.
@@ -91,18 +72,10 @@ func (g *Ground) files(t *testing.T, pod string) map[string]string {
 	return all
 }
 
-// Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
-// plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write. Of one that is infeasible all is restored as ever.
-func resize(t *testing.T, g *Ground) {
-	ns := g.Workspace(t)
-	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
-	e := g.Enforcer(t)
-	p := g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)
-	g.Running(t, p)
-	name := ns + "/p"
-	g.NoDrift(t)
-	at := group(t, g.Plan(t), name)
-	// A resize leaves the oom_score_adj of what runs as it is: that is Repair's to follow.
+// unfought returns a function that fails for what an enforcer has written since of files that are others'. A resize leaves the oom_score_adj of what runs as it is: that
+// is Repair's to follow.
+func (g *Ground) unfought(t *testing.T, e Metrics) func(what string) {
+	t.Helper()
 	others := func() float64 {
 		n := 0.0
 		for series, of := range e.Series(t, "podgrace_node_writes_total{") {
@@ -113,7 +86,7 @@ func resize(t *testing.T, g *Ground) {
 		return n
 	}
 	before := others()
-	unfought := func(what string) {
+	return func(what string) {
 		t.Helper()
 		g.rounds(t, e, 3)
 		g.NoDrift(t)
@@ -121,9 +94,45 @@ func resize(t *testing.T, g *Ground) {
 			t.Errorf("%s: it wrote %v files of others", what, n)
 		}
 	}
+}
+
+// Infeasible asks for a resize of a pod in place that its kubelet refuses for good: nothing is fought, the plan says so, and all of the pod is restored as ever. Then it is
+// taken back. The enforcer is in Repair.
+func (g *Ground) Infeasible(t *testing.T, e Metrics, p *corev1.Pod, requests, limits string) {
+	t.Helper()
+	name, was := p.Namespace+"/"+p.Name, p.Spec.Containers[0].Resources
+	g.NoDrift(t)
+	made := g.files(t, name)
+	unfought := g.unfought(t, e)
+	g.ask(t, p, g.resources(requests, limits))
+	g.becomes(t, p, corev1.PodReasonInfeasible)
+	unfought("an infeasible resize")
+	g.waits(t, name, corev1.PodReasonInfeasible)
+	if diff := cmp.Diff(made, g.files(t, name)); diff != "" {
+		t.Errorf("an infeasible resize changed the pod's files (-before +after):\n%s", diff)
+	}
+	at := group(t, g.Plan(t), name)
+	g.Put(t, at.Path, g.Shares, "777")
+	g.Eventually(t, "the repair", func(context.Context) (bool, error) { return g.Get(t, at.Path, g.Shares) == made[" "+g.Shares], nil })
+	g.ask(t, p, was)
+	g.becomes(t, p, "")
+}
+
+// Beside the kubelet, in Repair: what a resize makes of a pod's files stays, and what it has not made yet is not made. A resize that is put off changes nothing, the
+// plan says that one waits, and nothing of the pod is restored that the kubelet may be about to write.
+func resize(t *testing.T, g *Ground) {
+	ns := g.Workspace(t)
+	g.NodePolicy(t, v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeRepair})
+	e := g.Enforcer(t)
+	p := g.Pod(ns, "p", cluster.PauseImage, "100m/64Mi", "500m/256Mi", nil)
+	g.Running(t, p)
+	name := ns + "/p"
+	g.NoDrift(t)
+	at := group(t, g.Plan(t), name)
+	unfought := g.unfought(t, e)
 
 	made := g.files(t, name)
-	g.ask(t, p, "200m/96Mi", "600m/320Mi")
+	g.ask(t, p, g.resources("200m/96Mi", "600m/320Mi"))
 	g.becomes(t, p, "")
 	unfought("a resize")
 	larger := g.files(t, name)
@@ -137,22 +146,10 @@ func resize(t *testing.T, g *Ground) {
 		t.Errorf("the resize changed %d files: %v, then %v", changed, made, larger)
 	}
 
-	t.Run("Infeasible", func(t *testing.T) {
-		g.askTooMuch(t, p)
-		g.becomes(t, p, corev1.PodReasonInfeasible)
-		unfought("an infeasible resize")
-		g.waits(t, name, corev1.PodReasonInfeasible)
-		g.Put(t, at.Path, g.Shares, "777")
-		g.Eventually(t, "the repair", func(context.Context) (bool, error) { return g.Get(t, at.Path, g.Shares) == larger[" "+g.Shares], nil })
-		g.ask(t, p, "200m/96Mi", "600m/320Mi")
-		g.becomes(t, p, "")
-		g.rounds(t, e, 1) // its writes are counted
-		before = others()
-	})
 	t.Run("Deferred", func(t *testing.T) {
 		blocker := g.Pod(ns, "blocker", cluster.PauseImage, g.free(t, 100)+"/8Mi", "", nil)
 		g.Running(t, blocker)
-		g.ask(t, p, "350m/96Mi", "600m/320Mi")
+		g.ask(t, p, g.resources("350m/96Mi", "600m/320Mi"))
 		g.becomes(t, p, corev1.PodReasonDeferred)
 		unfought("a deferred resize")
 		g.waits(t, name, corev1.PodReasonDeferred)

@@ -101,12 +101,36 @@ func deploy(ctx context.Context, s *suite.Suite) (*vm.Node, error) {
 	return node, podgrace.DeployEnforcer(ctx, s.Cluster, change)
 }
 
+// another is one more node, for this test.
+func another(t *testing.T, options vm.Options) *ground {
+	t.Helper()
+	s := start(t).Suite
+	options.Images = []string{filepath.Join(s.Dir, "nodeenforcer.tar")}
+	node, err := boot(t.Context(), s, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Stop(); err != nil {
+			t.Error(err)
+		}
+		if err := s.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}); err != nil {
+			t.Error(err)
+		}
+	})
+	return on(t, s, node)
+}
+
 // boot starts a node with what the enforcer needs there.
 func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, error) {
+	more := options.KubeletConfig
 	options.KubeletConfig = func(c *kubeletv1beta1.KubeletConfiguration) {
 		// The kubelet must not be first: its own eviction is not what is tested.
 		c.EvictionHard = map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"}
 		c.VolumeStatsAggPeriod = metav1.Duration{Duration: 10 * time.Second} // a minute is the default, and it takes up to twice that
+		if more != nil {
+			more(c)
+		}
 	}
 	node, err := vm.Start(ctx, s.Cluster, options)
 	if err != nil {
