@@ -1,4 +1,4 @@
-package webhook_test
+package intake_test
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/intake"
 )
 
 // certificateUntil returns a certificate as tls.X509KeyPair does, and without its parsed leaf.
@@ -45,7 +45,7 @@ func TestServingMetrics(t *testing.T) {
 	ready, certificate := false, (*tls.Certificate)(nil)
 	err := errors.New("no certificate yet")
 	registry := prometheus.NewRegistry()
-	webhook.NewServingMetrics(registry, func() bool { return ready }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, err })
+	intake.NewServingMetrics(registry, func() bool { return ready }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, err })
 
 	check := func(step string, isReady int, hasDate bool) {
 		t.Helper()

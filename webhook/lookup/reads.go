@@ -1,4 +1,4 @@
-package webhook
+package lookup
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
 // Reads are the live reads of the API server for pods that are created. Whoever may create pods causes them, so that they are rate-limited for each namespace, and
 // their results are cached for a moment.
 type Reads struct {
 	live   client.Reader
-	limits *limiters
+	limits *ratelimit.Limiters
 	// absent caches that an owner does not exist, by its UID.
 	absent *cache.LRUExpireCache
 	// counted caches lists of pods by namespace and selector, listing shares those under way.
@@ -54,12 +55,12 @@ var (
 
 // NewReads returns limited and cached reads of the API server.
 func NewReads(live client.Reader) *Reads {
-	return &Reads{live: live, limits: newLimiters(readsPerSecond, readsBurst), absent: cache.NewLRUExpireCache(maxAbsent), counted: cache.NewLRUExpireCache(maxLists)}
+	return &Reads{live: live, limits: ratelimit.New(readsPerSecond, readsBurst), absent: cache.NewLRUExpireCache(maxAbsent), counted: cache.NewLRUExpireCache(maxLists)}
 }
 
 // get reads an object of a namespace, unless the namespace's limit is reached.
 func (r *Reads) get(ctx context.Context, key types.NamespacedName, into client.Object) error {
-	if !r.limits.allow(key.Namespace) {
+	if !r.limits.Allow(key.Namespace) {
 		return errTooManyReads
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
@@ -91,7 +92,7 @@ func (r *Reads) pods(ctx context.Context, namespace string, selector labels.Sele
 	}
 	// A workload's pods arrive together and share one list, which therefore does not end with the request that began it.
 	nodes, err, _ := r.listing.Do(key, func() (any, error) {
-		if !r.limits.allow(namespace) {
+		if !r.limits.Allow(namespace) {
 			return nil, errTooManyReads
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)

@@ -1,4 +1,4 @@
-package webhook
+package lookup
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func TestStored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listing := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(a.DeepCopy(), b.DeepCopy(), c.DeepCopy()).Build()
+	listing := fake.NewClientBuilder().WithObjects(a.DeepCopy(), b.DeepCopy(), c.DeepCopy()).Build()
 	for name, reader := range map[string]client.Reader{"informer": indexed{informer: informer}, "list": listing} {
 		for namespace, want := range map[string][]string{"one": {"one/a", "one/b"}, "": {"one/a", "one/b", "two/c"}, "three": nil} {
 			got, err := stored(t.Context(), reader, &corev1.Service{}, namespace, &corev1.ServiceList{})

@@ -1,4 +1,6 @@
-package webhook
+// Package intake is the webhook's way in: the handler that reads AdmissionReviews within bounds of size, memory and time, and what is measured of the
+// connections and of the certificate that they see.
+package intake
 
 import (
 	"bufio"
@@ -11,8 +13,10 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,28 +56,49 @@ const (
 	reasonBusy     = "Busy"
 )
 
-// bounds are the limits of one replica, which all paths share.
-type bounds struct{ smallRead, largeRead, smallWork, largeWork *semaphore.Weighted }
+// Intake makes the HTTP handlers of one replica, which share its bounds.
+type Intake struct {
+	smallRead, largeRead, smallWork, largeWork *semaphore.Weighted
 
-func newBounds() *bounds {
-	return &bounds{
+	refused func(path, reason string)
+}
+
+// New returns an intake. It calls refused for each review that it refuses.
+func New(refused func(path, reason string)) *Intake {
+	return &Intake{
 		smallRead: semaphore.NewWeighted(smallRead), largeRead: semaphore.NewWeighted(maxBody),
 		smallWork: semaphore.NewWeighted(smallWork), largeWork: semaphore.NewWeighted(maxWeight),
+		refused: refused,
 	}
 }
 
-// intake is the HTTP handler in front of an admission handler: it reads and decodes reviews within bounds. A review beyond them is refused in a response that has its
-// UID. The API server takes a response without the UID for a failed call, and the webhooks for pods fail open, so that a pod which is large enough would
+// Handler returns the HTTP handler in front of an admission handler: it reads and decodes reviews within bounds. A review beyond them is refused in a response that
+// has its UID. The API server takes a response without the UID for a failed call, and the webhooks for pods fail open, so that a pod which is large enough would
 // get round every limit.
-type intake struct {
-	path    string
-	hook    *admission.Webhook
-	bounds  *bounds
-	metrics *Metrics
+func (in *Intake) Handler(path string, handler admission.Handler) http.Handler {
+	return &reader{Intake: in, path: path, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}}
+}
+
+// reader reads the reviews of one path.
+type reader struct {
+	*Intake
+	path string
+	hook *admission.Webhook
+}
+
+// logAs returns a log constructor that adds the path and no values of the request: controller-runtime calls it three times a request, so that the logger is made
+// only once.
+func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
+	var once sync.Once
+	var named logr.Logger
+	return func(base logr.Logger, _ *admission.Request) logr.Logger {
+		once.Do(func() { named = base.WithValues("path", path) }) // the server's base is always the same
+		return named
+	}
 }
 
 // ServeHTTP answers one review before the caller's timeout.
-func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (in *reader) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	deadline := time.Now().Add(patience(r) - answering)
 	ctx, cancel := context.WithDeadline(r.Context(), deadline)
 	defer cancel()
@@ -86,7 +111,7 @@ func (in *intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (in *intake) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) (response admission.Response) {
+func (in *reader) answer(ctx context.Context, connection *http.ResponseController, r *http.Request) (response admission.Response) {
 	if contentType := r.Header.Get("Content-Type"); contentType != "application/json" {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("Content-Type is %q: an AdmissionReview is application/json", contentType))
 	}
@@ -115,24 +140,24 @@ func (in *intake) answer(ctx context.Context, connection *http.ResponseControlle
 		return in.judgeLarge(ctx, raw, weight, release)
 	}
 	defer release()
-	if in.bounds.smallWork.Acquire(ctx, weight) != nil {
+	if in.smallWork.Acquire(ctx, weight) != nil {
 		return in.refuse(uid, reasonBusy, busy)
 	}
-	defer in.bounds.smallWork.Release(weight)
+	defer in.smallWork.Release(weight)
 	return in.judge(ctx, raw)
 }
 
 // judgeLarge judges a large review until the context ends. A review that is not decided by then is refused, whatever it still waits for: the caller would
 // not read a later answer. (Small reviews need no such limit: they cost little.)
-func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, release func()) admission.Response {
-	if in.bounds.largeWork.Acquire(ctx, weight) != nil {
+func (in *reader) judgeLarge(ctx context.Context, raw []byte, weight int64, release func()) admission.Response {
+	if in.largeWork.Acquire(ctx, weight) != nil {
 		release()
 		return in.refuse("", reasonBusy, busy)
 	}
 	answered := make(chan admission.Response, 1)
 	go func() {
 		defer release()
-		defer in.bounds.largeWork.Release(weight)
+		defer in.largeWork.Release(weight)
 		// A panic in a goroutine would end the process; net/http recovers only those of its own.
 		defer func() {
 			if r := recover(); r != nil {
@@ -152,7 +177,7 @@ func (in *intake) judgeLarge(ctx context.Context, raw []byte, weight int64, rele
 }
 
 // read returns the body of a review and its UID. The caller calls release when it needs the body no more.
-func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid types.UID, release func(), refusal *admission.Response) {
+func (in *reader) read(ctx context.Context, r *http.Request) (raw []byte, uid types.UID, release func(), refusal *admission.Response) {
 	body := bufio.NewReaderSize(http.MaxBytesReader(nil, r.Body, maxBody), uidWithin)
 	start, _ := body.Peek(uidWithin) // an error is met again below
 	uid = uidOf(start)
@@ -164,9 +189,9 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	case size < 0:
 		size = maxBody
 	}
-	reading := in.bounds.smallRead
+	reading := in.smallRead
 	if size > smallBody {
-		reading = in.bounds.largeRead
+		reading = in.largeRead
 	}
 	if !reading.TryAcquire(size) && reading.Acquire(ctx, size) != nil { // Acquire fails at once where the context has ended, even if nobody else holds any
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, busy))
@@ -189,7 +214,7 @@ func (in *intake) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 }
 
 // judge decodes a review and hands it to the handler.
-func (in *intake) judge(ctx context.Context, raw []byte) admission.Response {
+func (in *reader) judge(ctx context.Context, raw []byte) admission.Response {
 	var review admissionv1.AdmissionReview
 	if err := json.UnmarshalCaseSensitivePreserveInts(raw, &review); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decode the review: %w", err))
@@ -210,8 +235,8 @@ const (
 
 // refuse denies with the review's UID. Being busy is temporary: clients of Kubernetes retry by themselves after
 // retryAfterSeconds (k8s.io/client-go/rest/with_retry.go, 0.36.3).
-func (in *intake) refuse(uid types.UID, reason, message string) admission.Response {
-	in.metrics.refuse(in.path, reason)
+func (in *reader) refuse(uid types.UID, reason, message string) admission.Response {
+	in.refused(in.path, reason)
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(reason), Message: message}
 	if reason == reasonBusy {
 		status.Code, status.Details = http.StatusTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 1}

@@ -1,4 +1,4 @@
-package webhook_test
+package intake_test
 
 import (
 	"io"
@@ -11,7 +11,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/intake"
 )
 
 // Each handshake that fails is counted, and some are logged: whoever fails a thousand times fills no disk.
@@ -21,7 +21,7 @@ func TestHandshakeLog(t *testing.T) {
 	log := funcr.New(func(_, line string) { lines <- line }, funcr.Options{})
 	written := make(chan struct{}, 1000)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	to := webhook.NewHandshakeLog(registry, log)
+	to := intake.NewHandshakeLog(registry, log)
 	server.Config.ErrorLog = stdlog.New(writer(func(line []byte) (int, error) {
 		defer func() { written <- struct{}{} }()
 		return to.Write(line)
@@ -53,7 +53,7 @@ func TestHandshakeLog(t *testing.T) {
 func TestOtherLinesOfTheStandardLibrary(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	var lines []string
-	log := stdlog.New(webhook.NewHandshakeLog(registry, funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})), "", 0)
+	log := stdlog.New(intake.NewHandshakeLog(registry, funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})), "", 0)
 	for range 100 {
 		log.Print("http: panic serving 127.0.0.1:1: oops\ngoroutine 1")
 	}

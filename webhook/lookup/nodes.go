@@ -1,7 +1,8 @@
-package webhook
+package lookup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,8 +12,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/podgrace/podgrace/defaulting/topology"
 )
+
+// WatchNodes returns the nodes of the cluster, kept by events, and a function that says whether those that exist now are among them. It
+// tells holds of them.
+func WatchNodes(ctx context.Context, informers cache.Informers, holds *Holds) (nodes *topology.Nodes, hasSynced func() bool, err error) {
+	informer, err := informers.GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch Nodes: %w", err)
+	}
+	nodes = topology.New()
+	set := func(object any) {
+		if n, ok := object.(*corev1.Node); ok {
+			nodes.Set(n)
+			holds.set(n)
+		}
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, now any) { set(now) },
+		DeleteFunc: func(object any) {
+			if key, err := toolscache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil { // an error is of what has no metadata
+				nodes.Delete(key)
+				holds.delete(key)
+			}
+		},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch Nodes: %w", err)
+	}
+	return nodes, registration.HasSynced, nil
+}
 
 // DefaultRequestTimeout is the API server's default for how long a request can take (k8s.io/apiserver/pkg/server/config.go RequestTimeout, 0.36.3).
 const DefaultRequestTimeout = time.Minute
@@ -40,7 +75,7 @@ func (h *Holds) set(n *corev1.Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := hold{uid: n.UID, version: n.ResourceVersion}
-	if before := h.of[n.Name]; isHeld(n) {
+	if before := h.of[n.Name]; IsHeld(n) {
 		if now.since = before.since; before.uid != n.UID || before.since.IsZero() {
 			now.since = h.now()
 		}
@@ -64,9 +99,9 @@ func (h *Holds) now() time.Time {
 	return h.Clock.Now()
 }
 
-// from is when the Node will have had finalizers for longer than a request can take. It waits for up to a second until the informer has seen this version of the
+// From is when the Node will have had finalizers for longer than a request can take. It waits for up to a second until the informer has seen this version of the
 // Node; if it has not, they count as added now.
-func (h *Holds) from(ctx context.Context, n *corev1.Node) time.Time {
+func (h *Holds) From(ctx context.Context, n *corev1.Node) time.Time {
 	timeout := h.RequestTimeout
 	if timeout == 0 {
 		timeout = DefaultRequestTimeout
@@ -93,20 +128,9 @@ func notOlder(a, b string) bool {
 	return err == nil && order >= 0
 }
 
-// heldFrom is from when on finalizers are sure to keep a Node that is deleted (guard.Request.HeldFrom); zero: it has none, and a DELETE removes it.
-func (e *Engine) heldFrom(ctx context.Context, n *corev1.Node) time.Time {
-	switch {
-	case !isHeld(n):
-		return time.Time{}
-	case e.Holds == nil:
-		return e.Now()
-	}
-	return e.Holds.from(ctx, n)
-}
-
-// isHeld says whether finalizers keep a Node that is deleted. Two finalizers do not count: a DELETE removes them by itself, as its propagationPolicy says
+// IsHeld says whether finalizers keep a Node that is deleted. Two finalizers do not count: a DELETE removes them by itself, as its propagationPolicy says
 // (k8s.io/apiserver/pkg/registry/generic/registry/store.go deletionFinalizersForGarbageCollection, 0.36.3).
-func isHeld(n *corev1.Node) bool {
+func IsHeld(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Finalizers, func(f string) bool {
 		return f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents
 	})

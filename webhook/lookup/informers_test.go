@@ -1,4 +1,4 @@
-package webhook_test
+package lookup_test
 
 import (
 	"errors"
@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // What keeps a replica from knowing the cluster counts; that a watch ends does not.
 func TestWatchFailures(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	handle := webhook.NewWatchErrorHandler(registry)
+	handle := lookup.NewWatchErrorHandler(registry)
 	policies, nodes := cache.NewReflector(nil, &v1alpha1.PodPolicy{}, nil, 0), cache.NewReflector(nil, &corev1.Node{}, nil, 0)
 	gone := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone}}
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, apierrors.NewResourceExpired("compacted"), gone} {

@@ -1,4 +1,4 @@
-package webhook
+package lookup
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func TestHolds(t *testing.T) {
 				}
 			}
 			clock.SetTime(clock.Now().Add(time.Second))
-			if got := h.from(t.Context(), tc.asked).Sub(start) - time.Hour; got != tc.want {
+			if got := h.From(t.Context(), tc.asked).Sub(start) - time.Hour; got != tc.want {
 				t.Errorf("held since %s, want %s", got, tc.want)
 			}
 		})
@@ -63,7 +63,7 @@ func TestHoldsWaits(t *testing.T) {
 	h.set(heldNode("a", "1", "x/y"))
 	since := h.of["n1"].since
 	answer := make(chan time.Time)
-	go func() { answer <- h.from(context.Background(), heldNode("a", "2", "x/y")) }()
+	go func() { answer <- h.From(context.Background(), heldNode("a", "2", "x/y")) }()
 	h.set(heldNode("a", "2", "x/y"))
 	if got := <-answer; !got.Equal(since.Add(DefaultRequestTimeout)) {
 		t.Errorf("got %s, want %s and a minute", got, since)

@@ -1,4 +1,4 @@
-package webhook
+package lookup
 
 import (
 	"context"
@@ -12,12 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/defaulting"
@@ -45,8 +42,8 @@ type Lookup struct {
 // liveTimeout bounds one live read. A review has a few seconds in all.
 const liveTimeout = time.Second
 
-// current returns a Lookup that reads everything live, where there is an API server: an informer may be stale, and stores only a part of each object.
-func (l *Lookup) current() *Lookup {
+// Current returns a Lookup that reads everything live, where there is an API server: an informer may be stale, and stores only a part of each object.
+func (l *Lookup) Current() *Lookup {
 	if l.Live == nil {
 		return l
 	}
@@ -87,7 +84,7 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 		facts.Pods = func(selector labels.Selector) ([]string, bool) { return l.pods(ctx, namespace, selector) }
 	}
 	if needs.Claims {
-		facts.Claims = l.claims(ctx, namespace, pod)
+		facts.Claims = l.Claims(ctx, namespace, pod)
 	}
 	return facts, nil
 }
@@ -195,10 +192,10 @@ func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Sel
 	return nodes, true
 }
 
-// claims reads the pod's PersistentVolumeClaims live: they are many and rarely needed, so that they are not watched. One that can't be read is left out,
+// Claims reads the pod's PersistentVolumeClaims live: they are many and rarely needed, so that they are not watched. One that can't be read is left out,
 // which means that it is unknown.
-func (l *Lookup) claims(ctx context.Context, namespace string, pod *corev1.Pod) policy.Claims {
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+func (l *Lookup) Claims(ctx context.Context, namespace string, pod *corev1.Pod) policy.Claims {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	read := l.get
 	if l.Reads != nil {
@@ -261,72 +258,4 @@ func selectorOf(o any) *metav1.LabelSelector {
 		}
 	}
 	return nil
-}
-
-// stored returns the objects of a kind from an informer's store, in one namespace or, where that is empty, in all. The cache's own
-// List copies each object into the list by reflection, even with UnsafeDisableDeepCopy, which is expensive in a namespace with
-// many Services. A reader without informers is listed.
-func stored[T client.Object](ctx context.Context, reader client.Reader, kind T, namespace string, list client.ObjectList) ([]T, error) {
-	indexer, err := indexerOf(ctx, reader, kind)
-	if err != nil {
-		return nil, err
-	}
-	if indexer == nil {
-		return listed[T](ctx, reader, namespace, list)
-	}
-	if namespace == "" {
-		return as[T](indexer.List()), nil
-	}
-	objects, err := indexer.ByIndex(toolscache.NamespaceIndex, namespace)
-	if err != nil {
-		return nil, fmt.Errorf("read the informer: %w", err)
-	}
-	return as[T](objects), nil
-}
-
-// Indexed is a reader that is no cache and has the objects of a kind as one has them.
-type Indexed interface {
-	// Indexer has an index by namespace.
-	Indexer(kind client.Object) toolscache.Indexer
-}
-
-// indexerOf returns the store behind a kind's informer, which it starts and waits for as List does; nil where the reader
-// has none.
-func indexerOf(ctx context.Context, reader client.Reader, kind client.Object) (toolscache.Indexer, error) {
-	if indexed, ok := reader.(Indexed); ok {
-		return indexed.Indexer(kind), nil
-	}
-	informers, ok := reader.(cache.Informers)
-	if !ok {
-		return nil, nil
-	}
-	informer, err := informers.GetInformer(ctx, kind)
-	if err != nil {
-		return nil, fmt.Errorf("start the informer: %w", err)
-	}
-	if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
-		return shared.GetIndexer(), nil
-	}
-	return nil, nil
-}
-
-func listed[T client.Object](ctx context.Context, reader client.Reader, namespace string, list client.ObjectList) ([]T, error) {
-	if err := reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	items, err := meta.ExtractList(list)
-	if err != nil {
-		return nil, err
-	}
-	return as[T](items), nil
-}
-
-func as[T any, E any](objects []E) []T {
-	typed := make([]T, 0, len(objects))
-	for _, o := range objects {
-		if t, ok := any(o).(T); ok {
-			typed = append(typed, t)
-		}
-	}
-	return typed
 }
