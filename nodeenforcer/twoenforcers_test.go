@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -19,62 +19,10 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
-
-func TestLock(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "run")
-	synctest.Test(t, func(t *testing.T) {
-		log := &statetest.Log{}
-		first, second := newLock(folder, clock.RealClock{}, funcr.New(log.Write, funcr.Options{})), newLock(folder, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
-		began := func(l *lock) *bool {
-			ran := new(bool)
-			go func() { _ = l.Start(t.Context()) }()
-			go func() { _ = l.alone(func(context.Context) error { *ran = true; return nil })(t.Context()) }()
-			synctest.Wait()
-			return ran
-		}
-		one := began(first)
-		two := began(second)
-		if !*one || *two || first.Ready() != nil || second.Ready() == nil || log.Count(fmt.Sprintf(`"holder"="process %d"`, os.Getpid())) != 1 {
-			t.Errorf("the first runs: %t, the second: %t; ready %v, %v; told %q", *one, *two, first.Ready(), second.Ready(), log.Lines())
-		}
-		time.Sleep(10 * lockRetry) // of the bubble's clock
-		if *two || log.Count("another node enforcer") != 1 {
-			t.Errorf("later the second runs: %t; told %q", *two, log.Lines())
-		}
-		first.release()
-		time.Sleep(2 * lockRetry)
-		synctest.Wait()
-		if !*two || second.Ready() != nil || log.Count("this one enforces now") != 1 {
-			t.Errorf("the first has ended, and the second runs: %t, ready %v; told %q", *two, second.Ready(), log.Lines())
-		}
-		second.release()
-	})
-}
-
-// Where no file can be made the enforcer goes on: what it can't note it does not write.
-func TestLockWithoutAFolder(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		log := &statetest.Log{}
-		l := newLock(file, clock.RealClock{}, funcr.New(log.Write, funcr.Options{}))
-		go func() { _ = l.Start(t.Context()) }()
-		synctest.Wait()
-		select {
-		case <-l.held:
-		default:
-			t.Error("it waits")
-		}
-		if l.Ready() != nil || log.Count("failed to lock") != 1 {
-			t.Errorf("ready %v, told %q", l.Ready(), log.Lines())
-		}
-	})
-}
 
 // A second enforcer of the node writes nothing until the first has ended, and says so in its log and to the probe.
 func TestTwoEnforcers(t *testing.T) {
@@ -98,10 +46,10 @@ func TestTwoEnforcers(t *testing.T) {
 		}
 		return strings.TrimSpace(string(text))
 	}
-	first := newLock(folder, clock.RealClock{}, funcr.New(func(string, string) {}, funcr.Options{}))
-	if holder, err := first.take(); holder != "" || err != nil {
-		t.Fatal(holder, err)
-	}
+	first, held := repair.NewLock(folder, clock.RealClock{}, logr.Discard()), make(chan struct{})
+	go func() { _ = first.Start(t.Context()) }()
+	go func() { _ = first.Alone(func(context.Context) error { close(held); return nil })(t.Context()) }()
+	<-held
 	log, known := &statetest.Log{}, state.State{}
 	b.Live(v1alpha1.NodeModeTune)(&known)
 	known.Node.Status.Capacity = corev1.ResourceList(statetest.Capacity())
@@ -125,7 +73,7 @@ func TestTwoEnforcers(t *testing.T) {
 	if got := weight(); got != "1" {
 		t.Errorf("while the other runs, cpu.weight is %s", got)
 	}
-	first.release()
+	first.Release()
 	until(t, "it writes", func() bool { return weight() == "300" })
 	cancel()
 	if err := <-ended; err != nil {

@@ -1,4 +1,4 @@
-package nodeenforcer
+package repair
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 // lockRetry is how often a second enforcer looks whether the first has ended.
 const lockRetry = time.Second
 
-// lock lets one enforcer of a node write at a time. There are two for a moment where one is replaced by force, and for long where two are installed: by different
+// Lock lets one enforcer of a node write at a time. There are two for a moment where one is replaced by force, and for long where two are installed: by different
 // policies they would write against each other, and each would take the other's values for those to put back. The lock is the kernel's, on a file in the
 // runtime folder, so that it ends with its holder.
-type lock struct {
+type Lock struct {
 	file  string
 	clock clock.Clock
 	log   logr.Logger
@@ -31,13 +31,14 @@ type lock struct {
 	fd    int
 }
 
-func newLock(folder string, c clock.Clock, log logr.Logger) *lock {
-	return &lock{file: filepath.Join(folder, "lock"), clock: c, log: log, held: make(chan struct{}), fd: -1}
+// NewLock returns the lock of a runtime folder. It is nobody's before Start.
+func NewLock(folder string, c clock.Clock, log logr.Logger) *Lock {
+	return &Lock{file: filepath.Join(folder, "lock"), clock: c, log: log, held: make(chan struct{}), fd: -1}
 }
 
 // Start waits until the lock is ours, and keeps it. Where there can be no such file it goes on without: then nothing can be noted there either, and what can't be
 // noted is not written.
-func (l *lock) Start(ctx context.Context) error {
+func (l *Lock) Start(ctx context.Context) error {
 	for {
 		holder, err := l.take()
 		switch {
@@ -63,7 +64,7 @@ func (l *lock) Start(ctx context.Context) error {
 }
 
 // take tries to take the lock, and says who has it if it is somebody else's.
-func (l *lock) take() (holder string, err error) {
+func (l *Lock) take() (holder string, err error) {
 	if err := os.MkdirAll(filepath.Dir(l.file), 0o700); err != nil {
 		return "", fmt.Errorf("lock the node: %w", err)
 	}
@@ -88,16 +89,16 @@ func (l *lock) take() (holder string, err error) {
 	return "", nil
 }
 
-// release is for the end of all that writes.
-func (l *lock) release() {
+// Release is for the end of all that writes.
+func (l *Lock) Release() {
 	if l.fd >= 0 {
 		_ = unix.Close(l.fd) // it has nothing that must last
 		l.fd = -1
 	}
 }
 
-// alone has something run once the lock is ours.
-func (l *lock) alone(run part) part {
+// Alone has something run once the lock is ours.
+func (l *Lock) Alone(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
@@ -109,7 +110,7 @@ func (l *lock) alone(run part) part {
 }
 
 // Ready fails while another enforcer has the lock.
-func (l *lock) Ready() error {
+func (l *Lock) Ready() error {
 	if l.waits.Load() {
 		return errors.New("another node enforcer runs on this node")
 	}
