@@ -1293,7 +1293,7 @@ func TestRemovalFactsAreCurrent(t *testing.T) {
 		says            string
 	}{
 		"the namespace was labelled since": {cluster(unlabelled), silentCluster(), dbPod(), "it is a pod of StatefulSet db"},
-		"the claim was made anew since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was made anew after it started"},
+		"the claim was recreated since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was recreated after it started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, tc.informers, tc.live, policy)

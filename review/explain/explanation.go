@@ -20,7 +20,7 @@ type Explanation struct {
 	Removal         Removal  `json:"removal"`
 	// Refused says why a pod that does not exist yet would be refused, a sentence each.
 	Refused []string `json:"refused"`
-	// Today is what today's policies would decide otherwise if a pod that exists were made anew, a sentence each.
+	// Today is what today's policies would decide otherwise if a pod that exists were recreated, a sentence each.
 	Today []string `json:"today"`
 	// Warnings of the policies about the pod.
 	Warnings []string `json:"warnings"`

@@ -64,7 +64,7 @@ func (v *view) graceSource() Source {
 
 // graceOfUnset is what today's policies give if the pod chose nothing, and why; no reason where they change nothing.
 func (v *view) graceOfUnset() (given int64, why string) {
-	p := v.anew()
+	p := v.recreated()
 	p.Spec.TerminationGracePeriodSeconds = new(graceperiod.Unset)
 	c := changed(v.apply(p), gracePath)
 	if c == nil {

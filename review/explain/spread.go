@@ -93,7 +93,7 @@ func left(giver *policy.Policy) string {
 // noSpread says why a policy's constraints were not added.
 func (v *view) noSpread(giver *policy.Policy) string {
 	_, _, known := v.givenSpread()
-	given, reason := v.spreadOf(v.anew())
+	given, reason := v.spreadOf(v.recreated())
 	switch {
 	case v.declines(giver, v1alpha1.SectionTopologySpread):
 		return "it has none: " + declined(giver)
