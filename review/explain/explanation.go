@@ -1,6 +1,12 @@
 package explain
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Explanation of one pod.
 type Explanation struct {
@@ -220,4 +226,14 @@ type Verdict struct {
 	Decision string `json:"decision"` // Allow, Warn or Deny
 	Reason   string `json:"reason"`   // in one word
 	Message  string `json:"message"`
+}
+
+// JSON prints it for programs.
+func JSON(w io.Writer, e *Explanation) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(e); err != nil {
+		return fmt.Errorf("print the explanation: %w", err)
+	}
+	return nil
 }
