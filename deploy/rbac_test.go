@@ -154,14 +154,14 @@ func TestRolesAreInKnownFiles(t *testing.T) {
 
 func TestComplaints(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"none":                {"# webhook.Lookup: facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", ""},
+		"none":                {"# webhook/lookup.Lookup: facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", ""},
 		"no comment":          {"- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "no comment"},
 		"a comment on nobody": {"# for the facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "no comment"},
 		"a name that is gone": {"# webhook.Gone: facts\n- {apiGroups: [apps], resources: [replicasets], verbs: [get]}", "webhook.Gone is declared nowhere"},
-		"every verb":          {"# webhook.Lookup\n- {apiGroups: [apps], resources: [replicasets], verbs: ['*']}", "a wildcard"},
-		"every group":         {"# webhook.Lookup\n- {apiGroups: ['*'], resources: [replicasets], verbs: [get]}", "a wildcard"},
-		"every subresource":   {"# webhook.Lookup\n- {apiGroups: [apps], resources: [replicasets/*], verbs: [get]}", "a wildcard"},
-		"somebody else":       {"# webhook.Lookup\n- {apiGroups: [''], resources: [users], verbs: [impersonate]}", "the verb impersonate"},
+		"every verb":          {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets], verbs: ['*']}", "a wildcard"},
+		"every group":         {"# webhook/lookup.Lookup\n- {apiGroups: ['*'], resources: [replicasets], verbs: [get]}", "a wildcard"},
+		"every subresource":   {"# webhook/lookup.Lookup\n- {apiGroups: [apps], resources: [replicasets/*], verbs: [get]}", "a wildcard"},
+		"somebody else":       {"# webhook/lookup.Lookup\n- {apiGroups: [''], resources: [users], verbs: [impersonate]}", "the verb impersonate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n"+tc.text)
@@ -170,7 +170,7 @@ func TestComplaints(t *testing.T) {
 			}
 		})
 	}
-	second := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n# webhook.Lookup\n- {apiGroups: [a], resources: [a], verbs: [get]}\n- {apiGroups: [a], resources: [b], verbs: [get]}")[1]
+	second := rules(t, "kind: Role\nmetadata: {name: a}\nrules:\n# webhook/lookup.Lookup\n- {apiGroups: [a], resources: [a], verbs: [get]}\n- {apiGroups: [a], resources: [b], verbs: [get]}")[1]
 	if got := complaints(second); len(got) != 1 {
 		t.Errorf("a comment holds for one rule only: got %q", got)
 	}

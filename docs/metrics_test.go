@@ -21,6 +21,8 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
+	"github.com/podgrace/podgrace/webhook/intake"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // metric is a row of the table.
@@ -60,10 +62,10 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	var r registered
 	webhook.NewMetrics(&r, store)
 	controllers.NewGuardMetric(&r)
-	webhook.NewWatchErrorHandler(&r)
-	webhook.NewHandshakeLog(&r, logr.Discard())
+	lookup.NewWatchErrorHandler(&r)
+	intake.NewHandshakeLog(&r, logr.Discard())
 	version.NewMetric(&r, version.Info{})
-	webhook.NewServingMetrics(&r, func() bool { return true }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil })
+	intake.NewServingMetrics(&r, func() bool { return true }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil })
 	return r.collectors
 }
 

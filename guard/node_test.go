@@ -123,7 +123,7 @@ func TestNodeOf(t *testing.T) {
 		{"confirmed with a word", silentNode(offNow, off("true")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"an empty confirmation", silentNode(offNow, off("")), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"it booted again since", silentNode(offNow, func(s *asStored) { s.node.Status.NodeInfo.BootID = "boot-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
-		{"it was made anew since", silentNode(offNow, func(s *asStored) { s.node.UID = "node-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
+		{"it was recreated since", silentNode(offNow, func(s *asStored) { s.node.UID = "node-2" }), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"no UID: hand-written manifests confirm nothing", silentNode(func(s *asStored) { s.node.UID, s.node.Status.NodeInfo.BootID = "", "" }, offNow), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"no UID, but a boot", silentNode(func(s *asStored) { s.node.UID = "" }, offNow), guard.Node{Heartbeat: ago(10 * time.Minute)}},
 		{"ready again", silentNode(offNow, says(corev1.ConditionTrue, 10*time.Minute)), guard.Node{Ready: true, Heartbeat: ago(10 * time.Minute)}},

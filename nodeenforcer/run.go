@@ -26,6 +26,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/evictor"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/nodeenforcer/terminate"
@@ -82,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	metrics := status.NewMetrics(o.Registry)
-	sole := newLock(o.RuntimeDir, clock.RealClock{}, o.Log)
+	sole := repair.NewLock(o.RuntimeDir, clock.RealClock{}, o.Log)
 	var api terminate.API = terminate.Offline{}
 	var keeper *status.NodeUpdater
 	var events *status.Events
@@ -100,7 +101,7 @@ func Run(ctx context.Context, o Options) error {
 				return err
 			}
 			events = status.NewEvents(writer)
-			tells = []part{sole.alone(keeper.Start), writer.Start}
+			tells = []part{sole.Alone(keeper.Start), writer.Start}
 		}
 	}
 	contained := &ledger.Ledger{File: filepath.Join(o.RuntimeDir, "contained.json"), Folder: filepath.Join(o.RuntimeDir, "contained")}
@@ -128,10 +129,10 @@ func Run(ctx context.Context, o Options) error {
 	ready := agent.Ready
 	writers := []part{agent.Run, relief.Run, terminator.Run}
 	if !o.DryRun {
-		defer sole.release()
+		defer sole.Release()
 		ready = func() error { return cmp.Or(sole.Ready(), agent.Ready()) }
 		for i, run := range writers {
-			writers[i] = sole.alone(run)
+			writers[i] = sole.Alone(run)
 		}
 		writers = append(writers, sole.Start)
 	}

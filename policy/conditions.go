@@ -69,7 +69,7 @@ func compileConditions(list []admissionregistrationv1.MatchCondition, path *fiel
 	accessors := make([]plugincel.ExpressionAccessor, 0, len(list))
 	for i := range list {
 		if m := ownFields.FindString(list[i].Expression); m != "" {
-			errs = append(errs, field.Invalid(path.Index(i).Child("expression"), list[i].Expression, fmt.Sprintf("%s is written by Podgrace: a condition on it would no longer match after it was applied, and the pod would be judged anew", m)))
+			errs = append(errs, field.Invalid(path.Index(i).Child("expression"), list[i].Expression, fmt.Sprintf("%s is written by Podgrace: a condition on it would no longer match after it was applied, and the pod would be judged again", m)))
 		}
 		c.namespace = c.namespace || strings.Contains(list[i].Expression, plugincel.NamespaceVarName)
 		expression := matchconditions.MatchCondition(list[i])

@@ -154,7 +154,7 @@ func (x *Exception) State(policies Policies, now time.Time) (reason, message str
 	case x.Ended(now):
 		return v1alpha1.ReasonEnded, "it ended at " + x.Spec.Until + ": the limits hold again for pods that are created"
 	case x.Voided != nil:
-		return v1alpha1.ReasonChanged, fmt.Sprintf("it lifts nothing: %s granted generation %d of it, and its spec was changed since. It has to be granted anew (kubectl podgrace grant -n %s %s)", x.Voided.By, x.Voided.Generation, x.Namespace, x.Name)
+		return v1alpha1.ReasonChanged, fmt.Sprintf("it lifts nothing: %s granted generation %d of it, and its spec was changed since. It has to be granted again (kubectl podgrace grant -n %s %s)", x.Voided.By, x.Voided.Generation, x.Namespace, x.Name)
 	case x.GrantedBy == "":
 		return v1alpha1.ReasonNotGranted, fmt.Sprintf("it lifts nothing: it was not granted yet. Who has the verb %s on PodPolicy %s can do so (kubectl podgrace grant -n %s %s)", v1alpha1.VerbExcept, x.Spec.Policy, x.Namespace, x.Name)
 	case i < 0:

@@ -64,8 +64,8 @@ func (p Protection) exclusiveVolume(v *corev1.Volume, claims Claims) string {
 		if !ok {
 			return fmt.Sprintf("the access mode of its claim %s is not known", name)
 		}
-		if claim.Anew {
-			return fmt.Sprintf("its claim %s was made anew after it started, so that the access mode of the volume that it has is not known", name)
+		if claim.Recreated {
+			return fmt.Sprintf("its claim %s was recreated after it started, so that the access mode of the volume that it has is not known", name)
 		}
 		if mode, ok := Exclusive(claim.Modes); ok {
 			return fmt.Sprintf("its claim %s is %s", name, mode)
@@ -138,9 +138,9 @@ type Claim struct {
 	Modes []corev1.PersistentVolumeAccessMode
 	// Block: its volumeMode is Block.
 	Block bool
-	// Anew: it was created after the pod started, so that it is not the claim whose volume the pod uses: somebody deleted that one and removed its
+	// Recreated: it was created after the pod started, so that it is not the claim whose volume the pod uses: somebody deleted that one and removed its
 	// finalizer. What this one says of access modes counts for nothing.
-	Anew bool
+	Recreated bool
 }
 
 // ClaimOf returns what a PersistentVolumeClaim says about the volume that the pod uses.
@@ -156,7 +156,7 @@ func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 			started = c.LastTransitionTime.Time
 		}
 	}
-	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Anew: !started.IsZero() && claim.CreationTimestamp.After(started)}
+	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Recreated: !started.IsZero() && claim.CreationTimestamp.After(started)}
 }
 
 // ClaimNames returns the names of the PersistentVolumeClaims that the pod names.

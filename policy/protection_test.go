@@ -136,9 +136,9 @@ func TestWhy(t *testing.T) {
 		{"an empty record", []option{unowned, record("")}, ""},
 		{"another hostname", []option{unowned, hostname("db-1")}, ""},
 		{"a pod without a name, and so without a hostname", []option{unowned, func(g *guarded) { g.pod.Name = "" }}, ""},
-		{"a claim that was made anew", []option{unowned, claims("data"), func(g *guarded) {
-			g.claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Anew: true}}
-		}}, "its claim data was made anew after it started, so that the access mode of the volume that it has is not known"},
+		{"a claim that was recreated", []option{unowned, claims("data"), func(g *guarded) {
+			g.claims = policy.Claims{"data": {Modes: []corev1.PersistentVolumeAccessMode{many}, Recreated: true}}
+		}}, "its claim data was recreated after it started, so that the access mode of the volume that it has is not known"},
 		{"a disk that is no claim", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{}})}, "its volume x (iscsi) may be written to by one node only"},
 		{"a disk that is only read", []option{unowned, volume(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{ReadOnly: true}})}, ""},
 		{"Fibre Channel", []option{unowned, volume(corev1.VolumeSource{FC: &corev1.FCVolumeSource{}})}, "its volume x (fc) may be written to by one node only"},
@@ -196,8 +196,8 @@ func TestClaimOf(t *testing.T) {
 		return []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at(59)}, {Type: corev1.PodScheduled, Status: status, LastTransitionTime: when}}
 	}
 	for name, tt := range map[string]struct {
-		status corev1.PodStatus
-		anew   bool
+		status    corev1.PodStatus
+		recreated bool
 	}{
 		"never started":                                 {corev1.PodStatus{}, false},
 		"not scheduled yet":                             {corev1.PodStatus{Conditions: scheduled(corev1.ConditionFalse, at(1))}, false},
@@ -211,7 +211,7 @@ func TestClaimOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(30)}, Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}}}
-			want := policy.Claim{Modes: claim.Spec.AccessModes, Anew: tt.anew}
+			want := policy.Claim{Modes: claim.Spec.AccessModes, Recreated: tt.recreated}
 			for mode, block := range map[corev1.PersistentVolumeMode]bool{"": false, corev1.PersistentVolumeFilesystem: false, corev1.PersistentVolumeBlock: true} {
 				if claim.Spec.VolumeMode, want.Block = &mode, block; mode == "" {
 					claim.Spec.VolumeMode = nil

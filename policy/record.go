@@ -15,7 +15,7 @@ import (
 
 // What a pod's controller is can be edited, so it is recorded when the pod is created, where it is why the pod is protected. It is a record of
 // what the pod is, and not of what policies made of it: each level judges it by the owners that it names now, as it judges the controller that
-// the pod has now. Hostname and volumes need none: nobody can change these, and a claim that was made anew counts as exclusive.
+// the pod has now. Hostname and volumes need none: nobody can change these, and a claim that was recreated counts as exclusive.
 
 // Record is the value of AnnotationProtected for a pod that is being created: its controller, if that is why the pod is protected. Empty: it gets none.
 func (p Protection) Record(pod *corev1.Pod) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // What is asked of a manifest.
@@ -147,7 +148,7 @@ type step struct {
 // handlers are the webhook's own, over this step's view of the state.
 func (s *step) handlers() *webhook.Engine {
 	return &webhook.Engine{
-		Policies: s.Policies, Lookup: &webhook.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial(), Exceptions: s.inForce},
+		Policies: s.Policies, Lookup: &lookup.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial(), Exceptions: s.inForce},
 		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true,
 	}
 }

@@ -1,7 +1,17 @@
 package review
 
 import (
+	"errors"
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -30,3 +40,59 @@ func Read(r *input.Reader, paths ...string) Inputs {
 	in.Listed = r.Listed
 	return in
 }
+
+// LoadPolicies reads the PodPolicies of files and folders, and those among documents. What is wrong is in the errors, and
+// the others are returned all the same. The same policy may be in both. NodePolicies and PolicyExceptions are only checked.
+func LoadPolicies(paths []string, documents []*manifest.Document) ([]*v1alpha1.PodPolicy, []*manifest.Error) {
+	policies, err := policyfile.Require(paths...)
+	policies, errs := AddPolicies(policies, documents)
+	return policies, manifest.Unique(append(manifest.Errors(err), errs...))
+}
+
+// AddPolicies adds the PodPolicies among documents, as LoadPolicies does.
+func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*manifest.Document) ([]*v1alpha1.PodPolicy, []*manifest.Error) {
+	var errs []*manifest.Error
+	for _, d := range documents {
+		p, wrong := policyfile.Check(d)
+		errs = append(errs, wrong...)
+		if p == nil {
+			continue
+		}
+		twice := slices.IndexFunc(policies, func(q *v1alpha1.PodPolicy) bool { return q.Name == p.Name })
+		switch {
+		case twice < 0:
+			policies = append(policies, p)
+		case !apiequality.Semantic.DeepEqual(policies[twice].Spec, p.Spec):
+			errs = append(errs, &manifest.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("PodPolicy %s is there twice, and not the same", p.Name)})
+		}
+	}
+	return policies, manifest.Locate(errs)
+}
+
+// UnknownFields says which fields of manifests the API does not have, as kubectl does with its strict validation: a typo would be
+// dropped without a word. What is of a kind that no decision reads, an AdmissionReview, or an object that a cluster has stored
+// already, perhaps of a later version, is passed over.
+func (s *State) UnknownFields(documents []*manifest.Document) []*manifest.Error {
+	var errs []*manifest.Error
+	for _, d := range documents {
+		o, err := s.empty(d.APIVersion, d.Kind)
+		if err != nil || o == nil || policyfile.IsPolicy(d) {
+			continue // which is checked where it is loaded
+		}
+		strict, err := json.UnmarshalStrict(d.JSON, o)
+		if err != nil || stored(o) {
+			continue // what can't be decoded is told by the review
+		}
+		for _, e := range strict {
+			wrong := d.Wrong(fmt.Errorf("%s %s: %w", d.Kind, d.Name, e))
+			if of, is := errors.AsType[json.FieldError](e); is {
+				wrong.Field = of.FieldPath()
+			}
+			errs = append(errs, wrong)
+		}
+	}
+	return errs
+}
+
+// stored says whether an object came out of a cluster.
+func stored(o metav1.Object) bool { return o.GetUID() != "" || o.GetResourceVersion() != "" }

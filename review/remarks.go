@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -51,4 +55,70 @@ func isIdle(p *policy.Policy, results []Result) bool {
 		}
 		return r.Operation != OperationCreate || slices.Contains(r.Policies, p.Name) || slices.ContainsFunc(r.Unknown, undecided)
 	})
+}
+
+// maxLacking is how many NodePolicies a remark says what they lack.
+const maxLacking = 3
+
+// remarkNodes tells of policies whose node section no NodePolicy makes true. Of a cluster, whose Nodes are all known, it says what the policy's status does; of files what
+// the NodePolicies among them do, wherever they are for. Without any NodePolicy among files nothing is known, and nothing said.
+func (e *Engine) remarkNodes() []Remark {
+	given := slices.Clone(e.NodePolicies)
+	for _, p := range all[*v1alpha1.NodePolicy](e.State) {
+		if !slices.ContainsFunc(given, func(have *v1alpha1.NodePolicy) bool { return have.Name == p.Name }) {
+			given = append(given, p)
+		}
+	}
+	live := e.State.isComplete(&v1alpha1.NodePolicy{}) && e.State.isComplete(&corev1.Node{})
+	if len(given) == 0 && !live {
+		return nil
+	}
+	slices.SortFunc(given, func(a, b *v1alpha1.NodePolicy) int { return strings.Compare(a.Name, b.Name) })
+	policies, _ := enforcement.Compile(given) // the document of one that can't be read is in error
+	var remarks []Remark
+	for _, p := range e.Policies.Policies() {
+		if p.Spec.Node == nil {
+			continue
+		}
+		message := lackingIn(p, given)
+		if live {
+			message = lackingOn(p, enforcement.Group(nodesOf(e.State), policies))
+		}
+		if message != "" {
+			remarks = append(remarks, Remark{Policy: p.Name, Message: message})
+		}
+	}
+	return remarks
+}
+
+// lackingOn is why a node section does not hold on all nodes of a cluster; empty: it does, or there are none.
+func lackingOn(p *policy.Policy, cluster []enforcement.Alike) string {
+	r := enforcement.ReachOf(p.Spec.Node, cluster)
+	if r.Whole == r.Nodes {
+		return ""
+	}
+	return r.String()
+}
+
+// lackingIn is why none of the NodePolicies makes all of a node section true; empty: one does.
+func lackingIn(p *policy.Policy, given []*v1alpha1.NodePolicy) string {
+	var lacking []string
+	for _, n := range given {
+		why, _ := enforcement.Alike{Policy: n, Enforcer: true}.Lacks(p.Spec.Node)
+		if why == "" {
+			return ""
+		}
+		if len(lacking) < maxLacking {
+			lacking = append(lacking, why)
+		}
+	}
+	return "no NodePolicy here lets all of its node section hold: " + strings.Join(lacking, "; ")
+}
+
+func nodesOf(s *State) []enforcement.Node {
+	var nodes []enforcement.Node
+	for _, n := range all[*corev1.Node](s) {
+		nodes = append(nodes, enforcement.NodeOf(n))
+	}
+	return nodes
 }

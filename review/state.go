@@ -225,7 +225,7 @@ func (v *view) List(_ context.Context, list client.ObjectList, options ...client
 	return nil
 }
 
-// Indexer is for webhook.Lookup, which reads what it needs all of without copying.
+// Indexer is for lookup.Lookup, which reads what it needs all of without copying.
 func (v *view) Indexer(kind client.Object) toolscache.Indexer {
 	t := reflect.TypeOf(kind)
 	indexer := v.kinds[t]

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // errNotReady is the answer while the informers have not synced.
@@ -22,7 +23,7 @@ type Engine struct {
 	// LivePolicies reads them from the API server. nil: they are from files, and never stale.
 	LivePolicies func(context.Context) (policy.Policies, error)
 	// Lookup of the facts.
-	Lookup *Lookup
+	Lookup *lookup.Lookup
 	// Ready says whether policies and informers have synced.
 	Ready func() bool
 	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
@@ -33,7 +34,7 @@ type Engine struct {
 	// Fences returns receipts of fences. nil: there is no fencing.
 	Fences Fences
 	// Holds records since when Nodes have had finalizers. nil: they always had them, as offline, where nothing changes during a review.
-	Holds *Holds
+	Holds *lookup.Holds
 	// Events may be nil.
 	Events *Events
 	// Metrics may be nil.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 func cluster(objects ...client.Object) client.WithWatch {
@@ -45,7 +46,7 @@ func newEngine(t *testing.T, informers, live client.Reader, policies ...*v1alpha
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: informers, Live: live}, Ready: func() bool { return true }}
+	return &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: informers, Live: live}, Ready: func() bool { return true }}
 }
 
 func review(kind metav1.GroupVersionKind, object string) admission.Request {
@@ -283,7 +284,7 @@ func FuzzMutatePods(f *testing.F) {
 		f.Fatal(err)
 	}
 	informers := cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10})
-	e := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: informers}, Ready: func() bool { return true }}
+	e := &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: informers}, Ready: func() bool { return true }}
 	f.Fuzz(func(t *testing.T, object []byte) {
 		got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, string(object)))
 		if !got.Allowed && message(got) == "" {

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook/lookup"
+	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
 // Events records Events about removals that were refused, or allowed because of a confirmation, on the object that was to be
@@ -26,7 +28,7 @@ type Events struct {
 	refusals *rate.Limiter
 
 	// limits are by namespace and reason.
-	limits *limiters
+	limits *ratelimit.Limiters
 }
 
 // The rate limits of a replica's Events: for each reason in each namespace, and for refusals in all namespaces together.
@@ -48,12 +50,12 @@ const (
 
 // NewEvents limits a recorder.
 func NewEvents(recorder events.EventRecorder) *Events {
-	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: newLimiters(eventsPerSecond, eventsBurst)}
+	return &Events{recorder: recorder, refusals: rate.NewLimiter(refusalsPerSecond, refusalsBurst), limits: ratelimit.New(eventsPerSecond, eventsBurst)}
 }
 
 // allow says whether one more is within the limits.
 func (e *Events) allow(namespace, reason string) bool {
-	return e.limits.allow(namespace+"/"+reason) && (reason != removalRefused || e.refusals.Allow())
+	return e.limits.Allow(namespace+"/"+reason) && (reason != removalRefused || e.refusals.Allow())
 }
 
 func (e *Events) removal(req admission.Request, r Removal) {
@@ -93,9 +95,9 @@ func to(user string, d guard.Decision) *corev1.ObjectReference {
 func regarding(r guard.Request) runtime.Object {
 	switch {
 	case r.Pod != nil:
-		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: identity(r.Pod.ObjectMeta)}
+		return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: lookup.Identity(r.Pod.ObjectMeta)}
 	case r.VolumeAttachment != nil:
-		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: identity(r.VolumeAttachment.ObjectMeta)}
+		return &storagev1.VolumeAttachment{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment"}, ObjectMeta: lookup.Identity(r.VolumeAttachment.ObjectMeta)}
 	}
-	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
+	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: lookup.Identity(r.Node.ObjectMeta)} // kubectl describe looks for its UID
 }

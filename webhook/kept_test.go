@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // informed is a reader with the stores of informers, filled as an informer fills them: by the transform of the cache's options.
@@ -34,7 +35,7 @@ func informers(t *testing.T, objects ...client.Object) informed {
 	i := informed{cluster(namespace("shop")), map[reflect.Type]toolscache.Indexer{}}
 	for _, o := range objects {
 		transform := func(in any) (any, error) { return in, nil }
-		for kind, options := range webhook.CacheOptions().ByObject {
+		for kind, options := range lookup.CacheOptions().ByObject {
 			if reflect.TypeOf(kind) == reflect.TypeOf(o) {
 				transform = options.Transform
 			}
@@ -74,7 +75,7 @@ func TestSelectorsOfWhatInformersKeep(t *testing.T) {
 				return c.Get(ctx, key, o, options...)
 			}})
 			e := newEngine(t, informers(t, tc.object), live, podPolicy("p", spreading(softly)))
-			e.Lookup.Reads = webhook.NewReads(live)
+			e.Lookup.Reads = lookup.NewReads(live)
 			request := review(pods, plainPod)
 			if tc.owner != nil {
 				request = ownedBy(t, "shop", *tc.owner, "web", "1")

@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // owned is a review of the creation of a pod of a ReplicaSet.
@@ -64,7 +65,7 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 		return c.Get(ctx, key, o, options...)
 	}})
 	e := newEngine(t, cluster(namespace("shop"), namespace("other")), live, podPolicy("p", spreading(softly)))
-	e.Lookup.Reads = webhook.NewReads(live)
+	e.Lookup.Reads = lookup.NewReads(live)
 
 	for range 50 {
 		webhook.Handler(e.MutatePods).Handle(t.Context(), owned(t, "shop", "made-up", "1"))
@@ -136,7 +137,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	informers := cluster(namespace("shop"), service, node("n1", "a"), node("n2", "b"))
 	e := newEngine(t, informers, live, podPolicy("p", spreading(hardly)))
-	e.Lookup.Reads = webhook.NewReads(live)
+	e.Lookup.Reads = lookup.NewReads(live)
 
 	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); len(got.Patches) != 1 || lists.Load() != 0 {
 		t.Errorf("two domains are there and pods were listed %d times: %+v", lists.Load(), got)
@@ -159,7 +160,7 @@ func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 		t.Errorf("five pods at once: %d pages were read of 2", got)
 	}
 	zones.Store(1)
-	e.Lookup.Reads = webhook.NewReads(live) // as after a moment
+	e.Lookup.Reads = lookup.NewReads(live) // as after a moment
 	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); got.Allowed || !strings.Contains(message(got), "each already has maxSkew (1) pods") {
 		t.Errorf("a pod runs in the only domain: %+v", got)
 	}
@@ -181,7 +182,7 @@ func TestTooManyPodsAreNotJudged(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"}}}
 	e := newEngine(t, cluster(namespace("shop"), service, node), live, podPolicy("p", spreading(hardly)))
-	e.Lookup.Reads = webhook.NewReads(live)
+	e.Lookup.Reads = lookup.NewReads(live)
 	registry := prometheus.NewRegistry()
 	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
 	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); !got.Allowed || len(got.Patches) != 1 {

@@ -19,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // ValidateRemoval decides about /validate-removal: requests on a road by which Kubernetes can be made to believe that a pod is gone. It
@@ -131,14 +132,14 @@ func (e *Engine) MutateNodes(ctx context.Context, req admission.Request) (d Deci
 	if err != nil || r == nil || r.Road != guard.RoadOutOfService || req.Operation != admissionv1.Update || !e.Ready() {
 		return d, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookup.Timeout)
 	defer cancel()
 	var facts guard.Facts
 	e.currentPolicies(ctx, &facts, r)
 	if !slices.Contains(facts.Policy.ActorsOfAll(), req.UserInfo.Username) {
 		return d, nil // it is judged, and needs a confirmation
 	}
-	lease, err := e.Lookup.lease(ctx, r.Node.Name)
+	lease, err := e.Lookup.Lease(ctx, r.Node.Name)
 	if err != nil || guard.NodeOf(r.Node, lease, e.Now()).Ready {
 		return d, nil // one that is ready can't be confirmed
 	}
@@ -239,6 +240,17 @@ func nodeUpdate(req admission.Request, r *guard.Request) (*guard.Request, error)
 	return r, nil
 }
 
+// heldFrom is from when on finalizers are sure to keep a Node that is deleted (guard.Request.HeldFrom); zero: it has none, and a DELETE removes it.
+func (e *Engine) heldFrom(ctx context.Context, n *corev1.Node) time.Time {
+	switch {
+	case !lookup.IsHeld(n):
+		return time.Time{}
+	case e.Holds == nil:
+		return e.Now()
+	}
+	return e.Holds.From(ctx, n)
+}
+
 // updateRequest finds the road that an update of a pod is on.
 func updateRequest(req admission.Request, r *guard.Request) (*guard.Request, error) {
 	var now *corev1.Pod
@@ -278,7 +290,7 @@ func (e *Engine) decodeEviction(ctx context.Context, req admission.Request, r *g
 	if eviction.DeleteOptions != nil {
 		r.GracePeriodSeconds = eviction.DeleteOptions.GracePeriodSeconds
 	}
-	pod, err := e.Lookup.pod(ctx, req.Namespace, req.Name)
+	pod, err := e.Lookup.Pod(ctx, req.Namespace, req.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errLookup, err)
 	}

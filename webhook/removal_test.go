@@ -41,6 +41,7 @@ import (
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // The removals of these tests are of pod db-0 of a StatefulSet in namespace shop, on node n1, which has been silent for ten
@@ -1243,8 +1244,8 @@ func FuzzValidateRemoval(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	online := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster(namespace("shop")), Live: silentCluster(dbPod())}, Ready: func() bool { return true }}
-	offline := &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: cluster()}, Ready: func() bool { return true }}
+	online := &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: cluster(namespace("shop")), Live: silentCluster(dbPod())}, Ready: func() bool { return true }}
+	offline := &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: cluster()}, Ready: func() bool { return true }}
 	f.Fuzz(func(t *testing.T, road uint8, before, now, options []byte, user string) {
 		r := roads[int(road)%len(roads)]
 		req := removal(r.operation, r.resource, r.sub, "db-0", by(user), func(r *admission.Request) {
@@ -1292,7 +1293,7 @@ func TestRemovalFactsAreCurrent(t *testing.T) {
 		says            string
 	}{
 		"the namespace was labelled since": {cluster(unlabelled), silentCluster(), dbPod(), "it is a pod of StatefulSet db"},
-		"the claim was made anew since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was made anew after it started"},
+		"the claim was recreated since":    {cluster(namespace("shop"), old), silentCluster(claim), dbPod(claiming), "its claim data was recreated after it started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEngine(t, tc.informers, tc.live, policy)

@@ -2,27 +2,18 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
-
-// factsTimeout bounds all reads of one review together, so that there is time to answer what could not be read, before the API server's own timeout.
-const factsTimeout = 3 * time.Second
 
 // Fences returns the receipts of fences for a pod, or for the node that it is on; pod is nil where a node is judged. An error means that receipts could
 // not be read: the removal is then judged without them.
@@ -33,26 +24,26 @@ type Fences interface {
 // RemovalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it is read live:
 // an informer may be behind, and a node that is gone in truth must not be taken for one that never was. What can't be read stays unknown.
 func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts {
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookup.Timeout)
 	defer cancel()
 	facts := guard.Facts{Now: e.Now()}
 	if r.Road == guard.RoadVolumeAttachment && guard.IsAttachDetachController(r.User) {
-		facts.Volume = e.Lookup.volume(ctx, r.VolumeAttachment)
+		facts.Volume = e.Lookup.Volume(ctx, r.VolumeAttachment)
 	}
 	policies := e.currentPolicies(ctx, &facts, r)
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService:
-		facts.Node = e.Lookup.node(ctx, r.Node.Name, facts.Now)
+		facts.Node = e.Lookup.Node(ctx, r.Node.Name, facts.Now)
 		if r.Road == guard.RoadNode && !facts.Policy.Unknown {
 			facts.Bound, facts.BoundKnown = e.protectedOn(ctx, r.Node.Name, policies)
 		}
 	case guard.RoadVolumeAttachment:
-		facts.Node = e.Lookup.node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)
+		facts.Node = e.Lookup.Node(ctx, r.VolumeAttachment.Spec.NodeName, facts.Now)
 	default:
 		if r.Pod.Spec.NodeName != "" {
-			facts.Node = e.Lookup.node(ctx, r.Pod.Spec.NodeName, facts.Now)
+			facts.Node = e.Lookup.Node(ctx, r.Pod.Spec.NodeName, facts.Now)
 		}
-		facts.Claims = e.Lookup.current().claims(ctx, r.Pod.Namespace, r.Pod)
+		facts.Claims = e.Lookup.Current().Claims(ctx, r.Pod.Namespace, r.Pod)
 	}
 	if e.Fences != nil {
 		if receipts, err := e.Fences.Receipts(ctx, r.Pod, facts.Node.Name); err == nil {
@@ -85,22 +76,22 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 // attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
 	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
-		return policies.Removal(e.Lookup.current().Namespace(ctx, namespace), e.Namespace)
+		return policies.Removal(e.Lookup.Current().Namespace(ctx, namespace), e.Namespace)
 	}
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		return policies.RemovalOfAll()
 	}
-	return policies.Removal(e.Lookup.current().Namespace(ctx, r.Pod.Namespace), e.Namespace)
+	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Namespace)
 }
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.
 func (e *Engine) protectedOn(ctx context.Context, node string, policies policy.Policies) (protected map[v1alpha1.RemovalAction][]*corev1.Pod, known bool) {
 	protected = map[v1alpha1.RemovalAction][]*corev1.Pod{}
-	lookup, guarding := e.Lookup.current(), map[string]policy.Removal{}
+	live, guarding := e.Lookup.Current(), map[string]policy.Removal{}
 	seen := map[types.UID]bool{}
 	for looked := 1; ; looked++ {
-		pods, err := e.Lookup.podsOn(ctx, node)
+		pods, err := e.Lookup.PodsOn(ctx, node)
 		pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return seen[p.UID] || graceperiod.Finished(&p) })
 		switch {
 		case err != nil || looked > looks && len(pods) > 0:
@@ -111,7 +102,7 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies policy.P
 		for i := range pods {
 			seen[pods[i].UID] = true
 		}
-		if !e.addProtected(ctx, protected, pods, policies, lookup, guarding) {
+		if !e.addProtected(ctx, protected, pods, policies, live, guarding) {
 			return nil, false
 		}
 	}
@@ -121,12 +112,12 @@ func (e *Engine) protectedOn(ctx context.Context, node string, policies policy.P
 const looks = 3
 
 // addProtected adds the pods that are protected; false: the context ended before all were looked at.
-func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies policy.Policies, lookup *Lookup, guarding map[string]policy.Removal) bool {
+func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.RemovalAction][]*corev1.Pod, pods []corev1.Pod, policies policy.Policies, live *lookup.Lookup, guarding map[string]policy.Removal) bool {
 	for i := range pods {
 		p := &pods[i]
 		pol, ok := guarding[p.Namespace]
 		if !ok {
-			pol = policies.Removal(lookup.Namespace(ctx, p.Namespace), e.Namespace)
+			pol = policies.Removal(live.Namespace(ctx, p.Namespace), e.Namespace)
 			guarding[p.Namespace] = pol
 		}
 		if ctx.Err() != nil {
@@ -135,89 +126,9 @@ func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.Remova
 		if len(pol.Names) == 0 {
 			continue
 		}
-		for _, action := range pol.HoldsNode(p, lookup.claims(ctx, p.Namespace, p)) {
+		for _, action := range pol.HoldsNode(p, live.Claims(ctx, p.Namespace, p)) {
 			protected[action] = append(protected[action], p)
 		}
 	}
 	return true
-}
-
-// errOffline is for reads where there is no API server to ask.
-var errOffline = errors.New("no API server to ask")
-
-// node reads a node and its lease live. Nothing is known of a removal without them, so they may take what time the review has left: while etcd
-// hesitates for a second or two (a slow disk, a new leader) the answer still says how the node is.
-func (l *Lookup) node(ctx context.Context, name string, now time.Time) guard.Node {
-	if l.Live == nil {
-		return guard.Node{Name: name, State: guard.NodeUnknown}
-	}
-	var n corev1.Node
-	switch err := l.Live.Get(ctx, types.NamespacedName{Name: name}, &n); {
-	case apierrors.IsNotFound(err):
-		return guard.Node{Name: name, State: guard.NodeGone}
-	case err != nil:
-		return guard.Node{Name: name, State: guard.NodeUnknown}
-	}
-	lease, err := l.lease(ctx, name)
-	if err != nil {
-		// Without the lease it is unknown when the node was last heard of.
-		return guard.Node{Name: name, State: guard.NodeUnknown}
-	}
-	return guard.NodeOf(&n, lease, now)
-}
-
-// lease reads a node's lease live; nil where there is none.
-func (l *Lookup) lease(ctx context.Context, node string) (*coordinationv1.Lease, error) {
-	if l.Live == nil {
-		return nil, fmt.Errorf("read the lease of node %s: %w", node, errOffline)
-	}
-	var lease coordinationv1.Lease
-	switch err := l.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: node}, &lease); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the lease of node %s: %w", node, err)
-	}
-	return &lease, nil
-}
-
-// volume reads the PersistentVolume of an attachment live. An inline volume has none.
-func (l *Lookup) volume(ctx context.Context, attachment *storagev1.VolumeAttachment) guard.Volume {
-	name := attachment.Spec.Source.PersistentVolumeName
-	if l.Live == nil || name == nil {
-		return guard.Volume{}
-	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	var pv corev1.PersistentVolume
-	if err := l.Live.Get(ctx, types.NamespacedName{Name: *name}, &pv); err != nil {
-		return guard.Volume{}
-	}
-	return guard.VolumeOf(&pv)
-}
-
-func (l *Lookup) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
-	if l.Live == nil {
-		return nil, fmt.Errorf("read pod %s/%s: %w", namespace, name, errOffline)
-	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	var p corev1.Pod
-	if err := l.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &p); err != nil {
-		return nil, fmt.Errorf("read pod %s/%s: %w", namespace, name, err)
-	}
-	return &p, nil
-}
-
-func (l *Lookup) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	if l.Live == nil {
-		return nil, fmt.Errorf("list the pods of node %s: %w", node, errOffline)
-	}
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
-	defer cancel()
-	var list corev1.PodList
-	if err := l.Live.List(ctx, &list, client.MatchingFields{"spec.nodeName": node}); err != nil {
-		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
-	}
-	return list.Items, nil
 }

@@ -1,16 +1,11 @@
 package webhook
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/webhook/intake"
 )
 
 // The paths that the API server calls.
@@ -44,62 +39,9 @@ func (e *Engine) Handlers() map[string]Handler {
 func (e *Engine) Register(mux interface {
 	Register(path string, hook http.Handler)
 }) {
-	bounds := newBounds()
-	register := func(path string, handler admission.Handler) {
-		mux.Register(path, &intake{path: path, hook: &admission.Webhook{Handler: handler, LogConstructor: logAs(path)}, bounds: bounds, metrics: e.Metrics})
-	}
+	reviews := intake.New(e.Metrics.refuse)
 	for path, handler := range e.Handlers() {
-		register(path, handler)
+		mux.Register(path, reviews.Handler(path, handler))
 	}
-	register(PathAnswers, admission.HandlerFunc(e.Answers))
+	mux.Register(PathAnswers, reviews.Handler(PathAnswers, admission.HandlerFunc(e.Answers)))
 }
-
-// logAs returns a log constructor that adds the path and no values of the request: controller-runtime calls it three times a request, so that the logger is made
-// only once.
-func logAs(path string) func(logr.Logger, *admission.Request) logr.Logger {
-	var once sync.Once
-	var named logr.Logger
-	return func(base logr.Logger, _ *admission.Request) logr.Logger {
-		once.Do(func() { named = base.WithValues("path", path) }) // the server's base is always the same
-		return named
-	}
-}
-
-// Readiness says whether this replica knows the cluster. It is a runnable of the manager: it starts the informers, waits
-// for them, and turns ready.
-type Readiness struct {
-	Cache cache.Cache
-	// Followed says whether the stores that are kept by events (policies, nodes, exceptions) have synced.
-	Followed func() bool
-
-	ready atomic.Bool
-}
-
-// Ready is for Engine.
-func (r *Readiness) Ready() bool { return r.ready.Load() && r.Followed() }
-
-// Check is for /readyz.
-func (r *Readiness) Check(*http.Request) error {
-	if !r.Ready() {
-		return errors.New("informers have not synced")
-	}
-	return nil
-}
-
-// Start waits for the informers.
-func (r *Readiness) Start(ctx context.Context) error {
-	for _, kind := range watched() {
-		if _, err := r.Cache.GetInformer(ctx, kind); err != nil {
-			return fmt.Errorf("start the informer for %s: %w", KindOf(kind), err)
-		}
-	}
-	if !r.Cache.WaitForCacheSync(ctx) {
-		return nil // told to stop
-	}
-	r.ready.Store(true)
-	<-ctx.Done()
-	return nil
-}
-
-// NeedLeaderElection is false: every replica answers.
-func (r *Readiness) NeedLeaderElection() bool { return false }

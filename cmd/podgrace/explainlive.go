@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // ownNamespace is where Podgrace is installed.
@@ -56,7 +57,7 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 		return nil, err
 	}
 	w := &webhook.Engine{
-		Policies: store, Lookup: &webhook.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: ownNamespace,
+		Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: ownNamespace,
 	}
 	exceptions, err := review.ExceptionsOf(ctx, reader, pod.Namespace, w.Now())
 	in.ExceptionsUnknown = err != nil

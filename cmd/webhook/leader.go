@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard. A manager ends when it
@@ -86,7 +87,7 @@ func (l *leader) lead(ctx context.Context) error {
 
 func (l *leader) newManager() (ctrl.Manager, error) {
 	o := l.options
-	cacheOptions := webhook.CacheOptions()
+	cacheOptions := lookup.CacheOptions()
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
 		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
@@ -119,9 +120,9 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	}
 	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr))
 	if len(o.policies) == 0 {
-		lookup := &webhook.Lookup{Informers: mgr.GetCache()}
+		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: lookup, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
+			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
 			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

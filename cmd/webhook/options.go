@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // The ways to get a serving certificate.
@@ -50,7 +50,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: webhook.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.

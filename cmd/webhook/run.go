@@ -32,6 +32,8 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
 	"github.com/podgrace/podgrace/webhook/exceptions"
+	"github.com/podgrace/podgrace/webhook/intake"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // run serves until the context ends.
@@ -112,8 +114,8 @@ func newManager(config *rest.Config, o *options, source certs.Source, clients *c
 	if clients != nil {
 		tlsOptions = append(tlsOptions, clients.Configure)
 	}
-	known := webhook.CacheOptions()
-	known.DefaultWatchErrorHandler = webhook.NewWatchErrorHandler(metrics.Registry)
+	known := lookup.CacheOptions()
+	known.DefaultWatchErrorHandler = lookup.NewWatchErrorHandler(metrics.Registry)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: webhook.NewScheme(),
 		Logger: log,
@@ -164,21 +166,21 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	if err != nil {
 		return err
 	}
-	holds := &webhook.Holds{RequestTimeout: o.requestTimeout}
-	nodes, nodesSynced, err := webhook.WatchNodes(ctx, mgr.GetCache(), holds)
+	holds := &lookup.Holds{RequestTimeout: o.requestTimeout}
+	nodes, nodesSynced, err := lookup.WatchNodes(ctx, mgr.GetCache(), holds)
 	if err != nil {
 		return err
 	}
-	lookup := &webhook.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: webhook.NewReads(mgr.GetAPIReader()), Nodes: nodes}
-	exceptionsSynced, err := watchExceptions(ctx, mgr, o, lookup, log)
+	facts := &lookup.Lookup{Informers: mgr.GetCache(), Live: mgr.GetAPIReader(), Reads: lookup.NewReads(mgr.GetAPIReader()), Nodes: nodes}
+	exceptionsSynced, err := watchExceptions(ctx, mgr, o, facts, log)
 	if err != nil {
 		return err
 	}
 	followed := func() bool { return synced() && nodesSynced() && (exceptionsSynced == nil || exceptionsSynced()) }
-	readiness := &webhook.Readiness{Cache: mgr.GetCache(), Followed: followed}
+	readiness := &lookup.Readiness{Cache: mgr.GetCache(), Followed: followed}
 	engine := &webhook.Engine{
 		Policies:  store,
-		Lookup:    lookup,
+		Lookup:    facts,
 		Ready:     readiness.Ready,
 		Namespace: o.namespace,
 		Holds:     holds,
@@ -190,9 +192,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	}
 	engine.Register(drained{mgr.GetWebhookServer(), end})
 	version.NewMetric(metrics.Registry, version.Of(version.Webhook))
-	webhook.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
+	intake.NewServingMetrics(metrics.Registry, readiness.Ready, source.GetCertificate)
 	stdlog.SetFlags(0)
-	stdlog.SetOutput(webhook.NewHandshakeLog(metrics.Registry, log))
+	stdlog.SetOutput(intake.NewHandshakeLog(metrics.Registry, log))
 
 	server := mgr.GetWebhookServer().StartedChecker()
 	var errs []error
@@ -257,7 +259,7 @@ func policies(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1
 
 // watchExceptions has a lookup know those of the cluster, and returns a function that says whether it does; nil: there are none. Policies from files have
 // none either: who may write such a file may change the policy.
-func watchExceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *webhook.Lookup, log logr.Logger) (func() bool, error) {
+func watchExceptions(ctx context.Context, mgr ctrl.Manager, o *options, facts *lookup.Lookup, log logr.Logger) (func() bool, error) {
 	if len(o.policies) > 0 {
 		return nil, nil
 	}
@@ -270,6 +272,6 @@ func watchExceptions(ctx context.Context, mgr ctrl.Manager, o *options, lookup *
 		return nil, nil
 	}
 	store := exceptions.NewStore(clock.RealClock{}, log)
-	lookup.Exceptions = store.InForce
+	facts.Exceptions = store.InForce
 	return store.Watch(ctx, mgr.GetCache())
 }

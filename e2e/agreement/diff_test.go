@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/review/delta"
 	"github.com/podgrace/podgrace/review/impact"
-	"github.com/podgrace/podgrace/review/told"
 )
 
 // The whole answer of podgrace diff about a live cluster, whose policies it compares with a file: nothing is missing, and nothing is there
@@ -193,7 +193,7 @@ func readDiff(t *testing.T, text string) *impact.Diff {
 // said is a line for each change. The words of a refusal are the guard's; here they must be of this object and this policy.
 func said(t *testing.T, d *impact.Diff, policy string) (lines []string) {
 	t.Helper()
-	fields := func(all []told.Field) (text string) {
+	fields := func(all []delta.Field) (text string) {
 		for _, f := range all {
 			text += fmt.Sprintf(" %s %s → %s", f.Path, f.From, f.To)
 		}

@@ -71,8 +71,8 @@ func TestIdentityIsNotEditedAway(t *testing.T) {
 	}
 }
 
-// A claim that is made anew under the name of the one that the pod has says nothing about the pod's volume.
-func TestClaimMadeAnew(t *testing.T) {
+// A claim that is recreated under the name of the one that the pod has says nothing about the pod's volume.
+func TestClaimRecreated(t *testing.T) {
 	s := start(t)
 	ns := s.Namespace(t)
 	s.Policy(t, ns, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}})
@@ -105,7 +105,7 @@ func TestClaimMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The API server's times are in seconds: the claim is younger than the pod from the next one on.
-	suite.Eventually(t, "the claim made anew", func(ctx context.Context) (bool, error) {
+	suite.Eventually(t, "the recreated claim", func(ctx context.Context) (bool, error) {
 		if time.Since(since) < 2*time.Second {
 			return false, nil
 		}
@@ -117,7 +117,7 @@ func TestClaimMadeAnew(t *testing.T) {
 		if err == nil || !apierrors.IsForbidden(err) {
 			t.Fatalf("it went through: %v", err)
 		}
-		return strings.Contains(err.Error(), "its claim data was made anew after it started"), nil
+		return strings.Contains(err.Error(), "its claim data was recreated after it started"), nil
 	})
 }
 

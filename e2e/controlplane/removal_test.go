@@ -420,7 +420,7 @@ func TestClockBehind(t *testing.T) {
 	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node.Name}, &lease); err != nil {
 		t.Fatal(err)
 	}
-	// Made anew: of one whose managed fields are forgotten the API server notes nothing any more (k8s.io/apimachinery/pkg/util/managedfields,
+	// Recreated: of one whose managed fields are forgotten the API server notes nothing any more (k8s.io/apimachinery/pkg/util/managedfields,
 	// skipNonAppliedManager, 0.36.3).
 	if err := s.Client.Delete(t.Context(), &lease); err != nil {
 		t.Fatal(err)

@@ -125,13 +125,13 @@ func TestEvictionRespectsBudget(t *testing.T) {
 	}
 }
 
-// A pod that was made anew under its name is not the victim. The victim of a hard eviction is marked, and what guards pods
+// A pod that was recreated under its name is not the victim. The victim of a hard eviction is marked, and what guards pods
 // does not stand in the way.
 func TestTerminationIsForOneUID(t *testing.T) {
 	s := start(t)
 	old := guarded(t, s)
 	var pod *corev1.Pod
-	suite.Eventually(t, "the pod made anew", func(ctx context.Context) (bool, error) {
+	suite.Eventually(t, "the recreated pod", func(ctx context.Context) (bool, error) {
 		pod = &corev1.Pod{}
 		err := s.Client.Get(ctx, client.ObjectKeyFromObject(old), pod)
 		if err == nil && pod.UID == old.UID {

@@ -257,7 +257,7 @@ func TestTenantCannotGrant(t *testing.T) {
 	if err := g.tenant.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	wantForbidden("another than was seen", g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, other.Generation), "was deleted and made anew")
+	wantForbidden("another than was seen", g.patchGrant(t.Context(), g.engineer, x, g.grantedBy, other.Generation), "was deleted and recreated")
 	g.raised(t, 20, batch)
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // The reviews of removals that an API server 1.36.3 sent, in the order in which they came: a force delete of f1, a delete of
@@ -183,7 +184,7 @@ func (g *ground) inProcess(t *testing.T, be *corev1.Pod, policies ...*v1alpha1.P
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).WithReturnManagedFields().Build()
-	return &webhook.Engine{Policies: store, Lookup: &webhook.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: "podgrace-system"}
+	return &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: "podgrace-system"}
 }
 
 // ago is the part of a message that depends on when it is said.

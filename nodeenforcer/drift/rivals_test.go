@@ -79,7 +79,7 @@ func TestRivalsTryAgain(t *testing.T) {
 	}{
 		"the plan changes":               {func(l *rivalLoop) { l.want = diffTree("/a io.weight nobody default 60") }, 6},
 		"the plan says the same":         {func(l *rivalLoop) { l.want = diffTree("/a io.weight nobody 50") }, 3},
-		"the group is made anew":         {func(l *rivalLoop) { l.have = drift.Have{}; l.turn(); l.have = diffHave("/a io.weight default 100") }, 6},
+		"the group is recreated":         {func(l *rivalLoop) { l.have = drift.Have{}; l.turn(); l.have = diffHave("/a io.weight default 100") }, 6},
 		"the plan no longer has it":      {func(l *rivalLoop) { w := l.want; l.want = &plan.Tree{}; l.turn(); l.want = w }, 6},
 		"the value is there after all":   {func(l *rivalLoop) { l.have["/a"].Files["io.weight"] = "default 50" }, 4},
 		"a third one writes other value": {func(l *rivalLoop) { l.have["/a"].Files["io.weight"] = "default 70" }, 3},

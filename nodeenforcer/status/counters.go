@@ -80,7 +80,7 @@ func (c *counters) stall(at, resource string, p *cgroup.Pressure) {
 	}
 }
 
-// add brings a counter to the kernel's. One that went back belongs to a cgroup that was made anew.
+// add brings a counter to the kernel's. One that went back belongs to a cgroup that was recreated.
 func (c *counters) add(to *prometheus.CounterVec, metric string, now float64, labels ...string) {
 	key := [3]string{metric, labels[0], labels[len(labels)-1]}
 	grown := now - c.last[key]

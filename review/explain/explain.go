@@ -51,7 +51,7 @@ func subject(v *view) Subject {
 // warnings of the review, or of the policies about the pod as it is.
 func warnings(v *view) (out []string) {
 	// What is said of an annotation that the user wrote is not meant for the one that admission wrote.
-	pod := v.anew()
+	pod := v.recreated()
 	if v.created() {
 		delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
 	}

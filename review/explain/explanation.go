@@ -1,6 +1,12 @@
 package explain
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Explanation of one pod.
 type Explanation struct {
@@ -20,7 +26,7 @@ type Explanation struct {
 	Removal         Removal  `json:"removal"`
 	// Refused says why a pod that does not exist yet would be refused, a sentence each.
 	Refused []string `json:"refused"`
-	// Today is what today's policies would decide otherwise if a pod that exists were made anew, a sentence each.
+	// Today is what today's policies would decide otherwise if a pod that exists were recreated, a sentence each.
 	Today []string `json:"today"`
 	// Warnings of the policies about the pod.
 	Warnings []string `json:"warnings"`
@@ -220,4 +226,14 @@ type Verdict struct {
 	Decision string `json:"decision"` // Allow, Warn or Deny
 	Reason   string `json:"reason"`   // in one word
 	Message  string `json:"message"`
+}
+
+// JSON prints it for programs.
+func JSON(w io.Writer, e *Explanation) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(e); err != nil {
+		return fmt.Errorf("print the explanation: %w", err)
+	}
+	return nil
 }

@@ -77,13 +77,13 @@ type Machine struct {
 }
 
 // Needs names the facts that an explanation depends on. They are more than those of the pod as it is: what today's policies would
-// give to it if it were made anew is compared as well.
+// give to it if it were recreated is compared as well.
 func Needs(in Input) defaulting.Needs {
 	v := newView(in)
 	needs := v.effective.Needs()
-	anew := defaulting.For(in.Policies, v.asking(v.unspread()), in.OwnNamespace).Needs()
+	again := defaulting.For(in.Policies, v.asking(v.unspread()), in.OwnNamespace).Needs()
 	return defaulting.Needs{
-		Selectors: needs.Selectors || anew.Selectors, Nodes: needs.Nodes || anew.Nodes,
+		Selectors: needs.Selectors || again.Selectors, Nodes: needs.Nodes || again.Nodes,
 		Claims: true, // the guard asks for them
 	}
 }

@@ -221,22 +221,22 @@ func TestContractAndToday(t *testing.T) {
 		why, today string
 	}{
 		"the same":  {[]option{had, podPolicy(t, "p", 0, weighs(200))}, "the same today", ""},
-		"another":   {[]option{had, podPolicy(t, "p", 0, weighs(300))}, "otherwise today", "it has cpu.weight 200, made anew cpu.weight 300 (PodPolicy p)"},
-		"no policy": {[]option{had}, "by a policy that does not match today", "made anew it would have none"},
-		"missed":    {[]option{podPolicy(t, "p", 0, weighs(300))}, "though PodPolicy p gives node settings", "it has nothing of it, made anew cpu.weight 300"},
-		"unread":    {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"cpu":{"weight":0}}`)}, "counts for nothing", "made anew it would have none"},
-		"class":     {[]option{class("high", 9, false), podPolicy(t, "p", 0, gives("high"))}, "", "priority class: it has none, made anew it would get high"},
+		"another":   {[]option{had, podPolicy(t, "p", 0, weighs(300))}, "otherwise today", "it has cpu.weight 200, recreated: cpu.weight 300 (PodPolicy p)"},
+		"no policy": {[]option{had}, "by a policy that does not match today", "recreated it would have none"},
+		"missed":    {[]option{podPolicy(t, "p", 0, weighs(300))}, "though PodPolicy p gives node settings", "it has nothing of it, recreated: cpu.weight 300"},
+		"unread":    {[]option{annotated(v1alpha1.AnnotationEnforcement, `{"cpu":{"weight":0}}`)}, "counts for nothing", "recreated it would have none"},
+		"class":     {[]option{class("high", 9, false), podPolicy(t, "p", 0, gives("high"))}, "", "priority class: it has none, recreated it would get high"},
 		"refused":   {[]option{class("high", 9, false), ranked("high", 9), podPolicy(t, "p", 0, allows("low"))}, "", "it would be refused: PriorityClass \"high\" is not allowed here"},
 		"revalued":  {[]option{class("high", 9, false), ranked("high", 8), edit(func(p *corev1.Pod) { p.Spec.PreemptionPolicy = nil })}, "", "it would be refused: spec.priority is 8 but"},
 		"spread":    {[]option{served, podPolicy(t, "p", 0, spreads)}, "", "topology spread: it has no constraints"},
 		"grace": {[]option{podPolicy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
 			s.GracePeriod = &v1alpha1.GracePeriodSection{MinSeconds: new(int64(40))}
-		})}, "", "grace period: made anew it would get 40 s"},
+		})}, "", "grace period: recreated it would get 40 s"},
 		"a probe's grace": {[]option{podPolicy(t, "p", 0, func(s *v1alpha1.PodPolicySpec) {
 			s.GracePeriod = &v1alpha1.GracePeriodSection{MaxSeconds: new(int64(40))}
 		}), edit(func(p *corev1.Pod) {
 			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{TerminationGracePeriodSeconds: new(int64(90))}
-		})}, "", "grace period of containers.0.livenessProbe: made anew it would get 40 s"},
+		})}, "", "grace period of containers.0.livenessProbe: recreated it would get 40 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := explain.Explain(web(tc.in...))

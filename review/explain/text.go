@@ -251,3 +251,104 @@ func (t *text) bullets(color, label string, sentences []string) {
 		label = ""
 	}
 }
+
+func (t *text) cgroups() {
+	c := t.e.Cgroups
+	t.Gap()
+	if c.None != "" {
+		t.section("Cgroups", sentence(append([]string{c.None}, c.Notes...)...))
+		return
+	}
+	t.section("Cgroups", fmt.Sprintf("v%d, %s driver: %s", c.Version, c.Driver, or(c.Path, "path not known")))
+	rows, more := cgroupRows(c.Files)
+	if more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %d more containers", more)})
+	}
+	t.Columns("", "", rows)
+	t.bullets(console.Yellow, "", c.Notes)
+}
+
+// cgroupRows have the files of one cgroup that one writer writes; more is how many containers are left out.
+func cgroupRows(files []File) (rows [][]string, more int) {
+	at, containers, last := map[[2]string]int{}, 0, ""
+	for _, f := range files {
+		if minor(f) {
+			continue
+		}
+		whose := or(f.Container, "(pod)")
+		if whose != last && f.Container != "" {
+			containers++
+		}
+		value := f.Name + " " + or(f.Value, "unknown")
+		if f.Note != "" {
+			value += " (" + f.Note + ")"
+		}
+		i, there := at[[2]string{f.Container, f.Writer}]
+		switch {
+		case containers > maxContainers:
+		case there:
+			rows[i][2] += ", " + value
+		default:
+			at[[2]string{f.Container, f.Writer}] = len(rows)
+			row := []string{whose, "by " + f.Writer, value}
+			if whose == last {
+				row[0] = ""
+			}
+			rows = append(rows, row)
+		}
+		last = whose
+	}
+	return rows, max(containers-maxContainers, 0)
+}
+
+// minor are files that say nothing to a person, unless they do.
+func minor(f File) bool {
+	switch {
+	case f.Name == "memory.oom.group" || strings.HasPrefix(f.Name, "hugetlb."):
+		return true
+	case f.Name == "cpu.weight" && f.Container != "":
+		return true // within the pod
+	case f.Name == "memory.min" || f.Name == "memory.low" || f.Name == "memory.swap.max":
+		return f.Value == "0"
+	case f.Name == "cpu.max":
+		return strings.HasPrefix(f.Value, "max ")
+	}
+	return false
+}
+
+func (t *text) grace() {
+	g := t.e.Grace
+	t.Gap()
+	t.section("Grace", fmt.Sprintf("%s: %s", seconds(g.Seconds), g.Why))
+	if len(g.Limits) > 0 {
+		t.Row("", sentence("limits: "+some(g.Limits)))
+	}
+	rows := [][]string{{"CONTAINER", "PRESTOP", "SIGTERM AFTER", "LEFT TO STOP", "SIGKILL BY"}}
+	for i, s := range g.Containers {
+		if i == maxContainers {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(g.Containers)-i)})
+			break
+		}
+		rows = append(rows, stopRow(s))
+	}
+	t.Columns("", "", rows)
+	last := fmt.Sprintf("The last SIGKILL comes at most %s after its kubelet learns of it", seconds(g.LongestSeconds))
+	t.Row("", sentence(append([]string{g.Delete, last}, g.Others...)...))
+	if len(g.Pitfalls) > 0 {
+		t.bullets(console.Red, "  Pitfall", g.Pitfalls)
+	}
+}
+
+func stopRow(s Stop) []string {
+	name, term, left := s.Container, "not known", "not known"
+	if s.TermAfterSeconds != nil {
+		term, left = seconds(*s.TermAfterSeconds), seconds(*s.LeftSeconds)
+	}
+	if s.Turn > 0 {
+		name += fmt.Sprintf(" (sidecar %d)", s.Turn)
+		if s.TermAfterSeconds != nil {
+			term, left = "its turn, "+term+" or more", left+" or less"
+		}
+	}
+	return []string{name, or(s.PreStop, "-"), term, left, seconds(s.KillAfterSeconds)}
+}

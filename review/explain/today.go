@@ -12,13 +12,13 @@ import (
 	"github.com/podgrace/podgrace/enforcement"
 )
 
-// today is what today's policies would decide otherwise if the pod were made anew as it is, without its node. A manifest was decided
+// today is what today's policies would decide otherwise if the pod were recreated as it is, without its node. A manifest was decided
 // today.
 func today(v *view) (out []string) {
 	if !v.created() || v.in.PoliciesUnknown {
 		return nil
 	}
-	pod := v.anew()
+	pod := v.recreated()
 	result := v.apply(pod)
 	for _, c := range result.Changes {
 		if text := v.difference(c); text != "" {
@@ -62,21 +62,21 @@ func (v *view) validate(p *corev1.Pod) []defaulting.Denial {
 func (v *view) difference(c defaulting.Change) string {
 	switch {
 	case c.Path == "/spec/priorityClassName":
-		return fmt.Sprintf("priority class: it has %s, made anew it would get %v (%s)", orNone(c.Before), c.Value, c.Why)
+		return fmt.Sprintf("priority class: it has %s, recreated it would get %v (%s)", orNone(c.Before), c.Value, c.Why)
 	case c.Path == defaulting.SpreadPath:
 		if v.in.SelectorsUnknown {
 			return ""
 		}
-		return fmt.Sprintf("topology spread: it has no constraints, made anew it would get some (%s)", c.Why)
+		return fmt.Sprintf("topology spread: it has no constraints, recreated it would get some (%s)", c.Why)
 	case c.Path == gracePath:
-		return fmt.Sprintf("grace period: made anew it would get %v s (%s)", c.Value, c.Why)
+		return fmt.Sprintf("grace period: recreated it would get %v s (%s)", c.Value, c.Why)
 	case c.Section == "removal":
-		return fmt.Sprintf("record of its controller: made anew it would be %s (%s)", c.Text(), c.Why)
+		return fmt.Sprintf("record of its controller: recreated it would be %s (%s)", c.Text(), c.Why)
 	case c.Section == "node":
 		return v.contractDifference(c)
 	}
 	if probe, is := defaulting.ProbeOf(c.Path); is {
-		return fmt.Sprintf("grace period of %s: made anew it would get %v s (%s)", probe, c.Value, c.Why)
+		return fmt.Sprintf("grace period of %s: recreated it would get %v s (%s)", probe, c.Value, c.Why)
 	}
 	return ""
 }
@@ -99,13 +99,13 @@ func (v *view) contractDifference(c defaulting.Change) string {
 		want = fields(giver.Spec.Node)
 	}
 	if c.Operation == defaulting.OperationRemove {
-		return fmt.Sprintf("contract: made anew it would have none (%s)", c.Why)
+		return fmt.Sprintf("contract: recreated it would have none (%s)", c.Why)
 	}
 	gone, added := without(have, want), without(want, have)
 	if len(gone)+len(added) == 0 {
-		return fmt.Sprintf("contract: made anew it would be written in another form (%s)", c.Why)
+		return fmt.Sprintf("contract: recreated it would be written in another form (%s)", c.Why)
 	}
-	return fmt.Sprintf("contract: it has %s, made anew %s (%s)", or(strings.Join(gone, ", "), "nothing of it"), or(strings.Join(added, ", "), "nothing of it"), c.Why)
+	return fmt.Sprintf("contract: it has %s, recreated: %s (%s)", or(strings.Join(gone, ", "), "nothing of it"), or(strings.Join(added, ", "), "nothing of it"), c.Why)
 }
 
 func without(list, others []string) (out []string) {

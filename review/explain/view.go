@@ -79,8 +79,8 @@ func (v *view) asking(p *corev1.Pod) policy.Request {
 	return policy.Request{Pod: p, Namespace: v.in.Namespace, User: creator}
 }
 
-// anew is the pod as it would be made again: it has no node. A manifest that names its node keeps it.
-func (v *view) anew() *corev1.Pod {
+// recreated is the pod as it would be made again: it has no node. A manifest that names its node keeps it.
+func (v *view) recreated() *corev1.Pod {
 	p := v.pod.DeepCopy()
 	if v.in.Created {
 		p.Spec.NodeName = ""
@@ -90,7 +90,7 @@ func (v *view) anew() *corev1.Pod {
 
 // unspread is the pod as it would be made again if it had no constraints of its own: what a policy's are compared with.
 func (v *view) unspread() *corev1.Pod {
-	p := v.anew()
+	p := v.recreated()
 	p.Spec.TopologySpreadConstraints = nil
 	return p
 }

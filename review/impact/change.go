@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // creationChanges compares two answers to a creation, or to a recorded request.
@@ -35,13 +35,13 @@ func refusal(r *review.Result) string {
 }
 
 // resultFields compares the pods; of a request without one, the patches.
-func resultFields(from, to *review.Result) []told.Field {
+func resultFields(from, to *review.Result) []delta.Field {
 	if from.After != nil && to.After != nil {
-		return told.Fields(from.After, to.After)
+		return delta.Fields(from.After, to.After)
 	}
-	_, was := told.OfPatch(from.Patch)
-	_, is := told.OfPatch(to.Patch)
-	return told.FieldsOfTrees(was, is)
+	_, was := delta.OfPatch(from.Patch)
+	_, is := delta.OfPatch(to.Patch)
+	return delta.FieldsOfTrees(was, is)
 }
 
 // warningChanges pairs those that differ in their numbers only: where a policy says 20 instead of 10, one warning is not gone and

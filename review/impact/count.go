@@ -8,7 +8,7 @@ import (
 
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // diff puts together what was found.
@@ -87,7 +87,7 @@ func (all *items) differing() []Running {
 			continue
 		}
 		owner := all.owner(i)
-		name := fmt.Sprintf("%s\x00%s\x00%s", owner, told.Likeness(i.differs.fields), i.differs.refused)
+		name := fmt.Sprintf("%s\x00%s\x00%s", owner, delta.Likeness(i.differs.fields), i.differs.refused)
 		at, is := index[name]
 		if !is {
 			at = len(found)

@@ -4,7 +4,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // Kind is a kind of change.
@@ -108,7 +108,7 @@ type Change struct {
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Fields of Changed, by path.
-	Fields []told.Field `json:"fields,omitempty"`
+	Fields []delta.Field `json:"fields,omitempty"`
 	// Reason in one word and Message of what refuses or warns, the new one where there is one, else the old one. Of a refusal the message is in
 	// From or To.
 	Reason  string `json:"reason,omitempty"`
@@ -135,7 +135,7 @@ type Running struct {
 	Pods []string `json:"pods"`
 	Of   int      `json:"of"`
 	// Fields: From is what the pods have, To what they would get.
-	Fields []told.Field `json:"fields,omitempty"`
+	Fields []delta.Field `json:"fields,omitempty"`
 	// Refused is why they would not be created at all.
 	Refused string `json:"refused,omitempty"`
 }

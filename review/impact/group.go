@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // group is workloads that change alike. Workloads is in input order.
@@ -42,7 +42,7 @@ func groups(workloads []Workload) []*group {
 
 // likeness is what two changes of one kind must share to be told as one. Messages of removals name the pod, and the reason says enough.
 func (c *Change) likeness() string {
-	return strings.Join([]string{c.Reason, c.From, c.To, told.Likeness(c.Fields)}, "\x00")
+	return strings.Join([]string{c.Reason, c.From, c.To, delta.Likeness(c.Fields)}, "\x00")
 }
 
 // kind is the most urgent one.
@@ -68,7 +68,7 @@ func runningGroups(running []Running) []*runningGroup {
 	index := map[string]*runningGroup{}
 	for i := range running {
 		r := &running[i]
-		name := told.Likeness(r.Fields) + "\x00" + r.Refused
+		name := delta.Likeness(r.Fields) + "\x00" + r.Refused
 		g := index[name]
 		if g == nil {
 			g = &runningGroup{}

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // said is what a Diff says, a line for each change.
@@ -155,7 +155,7 @@ func mirror(t *testing.T, c Change) Change {
 		t.Errorf("%s has no mirror", c.Kind)
 	}
 	for _, f := range c.Fields {
-		m.Fields = append(m.Fields, told.Field{Path: f.Path, From: f.To, To: f.From})
+		m.Fields = append(m.Fields, delta.Field{Path: f.Path, From: f.To, To: f.From})
 	}
 	return m
 }

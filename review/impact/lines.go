@@ -9,46 +9,46 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // lines of changes, the most urgent first: what a block is called after must not be among the lines that are left out. A message that
 // names one workload is left out where many are told at once.
-func lines(changes []Change, alone bool) []told.Line {
+func lines(changes []Change, alone bool) []delta.Line {
 	changes = slices.Clone(changes)
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Kind.rank(), b.Kind.rank()) })
-	var all []told.Line
+	var all []delta.Line
 	for i := range changes {
 		all = append(all, changes[i].lines(alone)...)
 	}
 	return all
 }
 
-func (c *Change) lines(alone bool) []told.Line {
+func (c *Change) lines(alone bool) []delta.Line {
 	switch c.Kind {
 	case Changed:
-		return told.Lines(c.Fields)
+		return delta.Lines(c.Fields)
 	case Refused:
-		return []told.Line{{Sign: "+", Name: "refusal", Value: c.refusal(c.To)}}
+		return []delta.Line{{Sign: "+", Name: "refusal", Value: c.refusal(c.To)}}
 	case Admitted:
-		return []told.Line{{Sign: "-", Name: "refusal", Value: c.refusal(c.From)}}
+		return []delta.Line{{Sign: "-", Name: "refusal", Value: c.refusal(c.From)}}
 	case RefusedOtherwise:
-		return []told.Line{{Sign: "~", Name: "refusal", Value: c.refusal(c.To)}}
+		return []delta.Line{{Sign: "~", Name: "refusal", Value: c.refusal(c.To)}}
 	case Warned:
-		return []told.Line{{Sign: "+", Name: "warning", Value: message(c.To)}}
+		return []delta.Line{{Sign: "+", Name: "warning", Value: message(c.To)}}
 	case Unwarned:
-		return []told.Line{{Sign: "-", Name: "warning", Value: message(c.From)}}
+		return []delta.Line{{Sign: "-", Name: "warning", Value: message(c.From)}}
 	case WarnedOtherwise:
-		return []told.Line{{Sign: "~", Name: "warning", Value: message(c.To)}}
+		return []delta.Line{{Sign: "~", Name: "warning", Value: message(c.To)}}
 	}
-	text := c.From + told.Arrow + c.To
+	text := c.From + delta.Arrow + c.To
 	if c.Reason != "" {
 		text += " (" + c.Reason + ")"
 	}
 	if alone && c.Message != "" {
 		text += ": " + c.Message
 	}
-	return []told.Line{{Sign: "~", Name: removalName(c.Kind), Value: message(text)}}
+	return []delta.Line{{Sign: "~", Name: removalName(c.Kind), Value: message(text)}}
 }
 
 func (c *Change) refusal(text string) string {
@@ -58,7 +58,7 @@ func (c *Change) refusal(text string) string {
 	return message(c.Reason + ": " + text)
 }
 
-func message(text string) string { return console.Clip(told.Shown(text), maxMessage) }
+func message(text string) string { return console.Clip(delta.Shown(text), maxMessage) }
 
 // removalName is what was asked for.
 func removalName(k Kind) string {
@@ -79,9 +79,9 @@ func (g *group) subject() string {
 		asked = strings.ToLower(w.Request) + " "
 	}
 	if len(g.workloads) == 1 {
-		return told.Shown(asked + w.Resource.String() + by(w.User))
+		return delta.Shown(asked + w.Resource.String() + by(w.User))
 	}
-	return told.Shown(asked + told.Subject(g.resources()) + by(w.User))
+	return delta.Shown(asked + delta.Subject(g.resources()) + by(w.User))
 }
 
 func (g *group) resources() []review.Resource {
@@ -100,16 +100,16 @@ func by(user string) string {
 }
 
 // names of the first workloads of a group, as many as are asked for.
-func (g *group) names(most int) string { return told.Names(g.resources(), most) }
+func (g *group) names(most int) string { return delta.Names(g.resources(), most) }
 
 // subject of pods that run and differ alike.
 func (g *runningGroup) subject() string {
 	if len(g.running) == 1 {
 		r := g.running[0]
 		if r.Owner.Kind == "Pod" {
-			return told.Shown(r.Owner.String())
+			return delta.Shown(r.Owner.String())
 		}
-		return told.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), console.Plural(r.Of, "pod", "pods"), r.Owner))
+		return delta.Shown(fmt.Sprintf("%d of %s of %s", len(r.Pods), console.Plural(r.Of, "pod", "pods"), r.Owner))
 	}
 	owners := make([]review.Resource, len(g.running))
 	pods := true
@@ -118,17 +118,17 @@ func (g *runningGroup) subject() string {
 		pods = pods && r.Owner.Kind == "Pod"
 	}
 	if pods {
-		return told.Shown(told.Subject(owners))
+		return delta.Shown(delta.Subject(owners))
 	}
-	return told.Shown(console.Plural(g.pods, "pod", "pods") + " of " + told.Subject(owners))
+	return delta.Shown(console.Plural(g.pods, "pod", "pods") + " of " + delta.Subject(owners))
 }
 
-func (g *runningGroup) lines() []told.Line {
+func (g *runningGroup) lines() []delta.Line {
 	r := g.running[0]
 	if r.Refused != "" {
-		return []told.Line{{Sign: "+", Name: "refusal", Value: message(r.Refused)}}
+		return []delta.Line{{Sign: "+", Name: "refusal", Value: message(r.Refused)}}
 	}
-	return told.Lines(r.Fields)
+	return delta.Lines(r.Fields)
 }
 
 // where is file:line for a person.
@@ -139,5 +139,5 @@ func where(file string, at int) string {
 	if at > 0 {
 		file += ":" + strconv.Itoa(at)
 	}
-	return told.Shown(file)
+	return delta.Shown(file)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // writeMarkdown prints a comment for a pull request: a heading, how many by kind of change, then a part for all workloads that change
@@ -22,7 +22,7 @@ func writeMarkdown(w io.Writer, d *Diff, _ Options) error {
 	c.WriteString(markdownCounts(s))
 	parts := markdownParts(d)
 	for i, part := range parts {
-		if c.Len()+len(part)+200 > told.MaxComment {
+		if c.Len()+len(part)+200 > delta.MaxComment {
 			fmt.Fprintf(&c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, "part", "parts"))
 			break
 		}
@@ -53,7 +53,7 @@ func markdownCounts(s *Summary) string {
 	row(s.RunningDifferent, "running "+console.Noun(s.RunningDifferent, "pod", "pods")+" would be created otherwise today")
 	row(s.Errors, "**"+console.Noun(s.Errors, "error", "errors")+" in the input**")
 	if text := unknownText(s.Unknown, false); text != "" {
-		c.WriteString("\nNot known, and judged on the safe side: " + told.Markdown(text) + "\n")
+		c.WriteString("\nNot known, and judged on the safe side: " + delta.Markdown(text) + "\n")
 	}
 	return c.String()
 }
@@ -62,25 +62,25 @@ func markdownCounts(s *Summary) string {
 func markdownParts(d *Diff) []string {
 	var parts []string
 	for _, e := range d.Errors {
-		parts = append(parts, "\n**error** "+told.Code(where(e.File, e.Line))+": "+told.Prose(message(e.Message))+"\n")
+		parts = append(parts, "\n**error** "+delta.Code(where(e.File, e.Line))+": "+delta.Prose(message(e.Message))+"\n")
 	}
 	all := groups(d.Workloads)
 	slices.Reverse(all)
 	for _, g := range all {
 		tag, _ := tagOf(g.kind())
-		title := fmt.Sprintf("<b>%s</b> %s", strings.ToLower(tag), told.Code(g.subject()))
+		title := fmt.Sprintf("<b>%s</b> %s", strings.ToLower(tag), delta.Code(g.subject()))
 		var names string
 		if len(g.workloads) > 1 {
-			names = told.Code(g.names(maxMarkdownNames)) + "\n\n"
+			names = delta.Code(g.names(maxMarkdownNames)) + "\n\n"
 		} else {
-			names = told.Code(where(g.workloads[0].Source.File, g.workloads[0].Source.Line)) + "\n\n"
+			names = delta.Code(where(g.workloads[0].Source.File, g.workloads[0].Source.Line)) + "\n\n"
 		}
 		parts = append(parts, fold(title, names+fence(lines(g.changes, len(g.workloads) == 1)), g.kind().Denies()))
 	}
 	running := runningGroups(d.Running)
 	slices.Reverse(running)
 	for _, g := range running {
-		parts = append(parts, fold("<b>running</b> "+told.Code(g.subject())+" would be created otherwise today", fence(g.lines()), false))
+		parts = append(parts, fold("<b>running</b> "+delta.Code(g.subject())+" would be created otherwise today", fence(g.lines()), false))
 	}
 	return parts
 }
@@ -97,7 +97,7 @@ func fold(title, text string, open bool) string {
 }
 
 // fence is a diff that the code host colours. It is longer than any fence in it.
-func fence(all []told.Line) string {
+func fence(all []delta.Line) string {
 	mark := "```"
 	var rows []string
 	for _, l := range all {

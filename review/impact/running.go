@@ -10,7 +10,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // What is not known of pods that run. How a pod was asked for can't be seen in it: what a policy gave it looks like a choice.
@@ -27,7 +27,7 @@ type outcome struct {
 
 // difference is what a pod that runs has otherwise than it would get.
 type difference struct {
-	fields  []told.Field
+	fields  []delta.Field
 	refused string
 }
 
@@ -35,7 +35,7 @@ func outcomeOf(r *review.Result) *outcome {
 	if r.Decision == review.Denied {
 		return &outcome{refused: refusal(r)}
 	}
-	return &outcome{fields: decided(told.Tree(r.After))}
+	return &outcome{fields: decided(delta.Tree(r.After))}
 }
 
 // decidedFields are those of a pod's spec that policies decide, and what follows from them, with what a pod has that does not say it.
@@ -91,7 +91,7 @@ func (j *judge) today(ctx context.Context, i *item) error {
 	}
 	d := &difference{refused: would.refused}
 	if d.refused == "" {
-		d.fields = told.FieldsOfTrees(decided(told.Tree(i.document.JSON)), would.fields)
+		d.fields = delta.FieldsOfTrees(decided(delta.Tree(i.document.JSON)), would.fields)
 	}
 	if d.refused != "" || len(d.fields) > 0 {
 		i.differs = d
@@ -130,7 +130,7 @@ func (j *judge) asItIs(ctx context.Context, i *item) (*outcome, error) {
 // runningPod is a pod of a workload as it would run after its creation. The engine would make the same of the workload, and judge the
 // creation again for each question.
 func runningPod(d *manifest.Document, created json.RawMessage) *manifest.Document {
-	pod := told.Object(created)
+	pod := delta.Object(created)
 	metadata, spec := member(pod, "metadata"), member(pod, "spec")
 	if name, _ := metadata["name"].(string); name == "" {
 		prefix, _ := metadata["generateName"].(string)
@@ -164,7 +164,7 @@ func withoutOwner(d *manifest.Document) (*manifest.Document, error) {
 }
 
 func rewritten(d *manifest.Document, change func(map[string]any)) (*manifest.Document, error) {
-	o := told.Object(d.JSON)
+	o := delta.Object(d.JSON)
 	change(o)
 	raw, err := json.Marshal(o)
 	if err != nil {

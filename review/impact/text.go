@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/podgrace/podgrace/console"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // How much text shows where not all is wanted: it is to fit a screen.
@@ -102,7 +102,7 @@ func (p *textPage) group(g *group) {
 	p.lines(lines(g.changes, len(g.workloads) == 1))
 	for _, what := range g.workloads[0].Unknown {
 		if len(g.workloads) == 1 {
-			p.Row("", "not known: "+told.Shown(what))
+			p.Row("", "not known: "+delta.Shown(what))
 		}
 	}
 }
@@ -130,9 +130,9 @@ func tagOf(k Kind) (tag, color string) {
 	return "REWORDED", console.Bold
 }
 
-func (p *textPage) lines(all []told.Line) {
+func (p *textPage) lines(all []delta.Line) {
 	show, more := p.some(len(all), maxLines)
-	told.Write(p.Page, all[:show])
+	delta.Write(p.Page, all[:show])
 	if more > 0 {
 		p.Row("", console.Plural(more, "more change", "more changes")+" (--all shows them)")
 	}
@@ -164,7 +164,7 @@ func (p *textPage) summary(d *Diff) {
 		p.Row("", console.Plural(s.Other, "other object is no pod and makes none, or is made by one of these.", "other objects are no pods and make none, or are made by these."))
 	}
 	if len(s.NotKnown) > 0 {
-		p.Marked(console.Yellow, "", "not known: "+told.Shown(s.NotKnown.String())+": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is)")
+		p.Marked(console.Yellow, "", "not known: "+delta.Shown(s.NotKnown.String())+": whether they make pods (--template KIND.GROUP=PATH says where their pods' template is)")
 	}
 	if s.Errors > 0 {
 		p.Marked(console.Red, fmt.Sprintf("%*d", margin-2, s.Errors), console.Noun(s.Errors, "error", "errors")+" in the input: what could be read was compared")
@@ -202,7 +202,7 @@ func unknownText(all []Unknown, whole bool) string {
 			parts = append(parts, fmt.Sprintf("%d more", len(all)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s (%d)", told.Shown(u.What), u.Count))
+		parts = append(parts, fmt.Sprintf("%s (%d)", delta.Shown(u.What), u.Count))
 	}
 	return strings.Join(parts, ", ")
 }

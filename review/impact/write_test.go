@@ -19,7 +19,7 @@ import (
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 var formats = []struct {
@@ -100,7 +100,7 @@ func hostile(t *rapid.T) *Diff {
 	for range rapid.IntRange(0, 3).Draw(t, "workloads") {
 		w := Workload{Resource: review.Resource{Kind: text(), Namespace: text(), Name: text()}, Source: review.Source{File: text(), Line: 1}, User: text(), Request: text(), Unknown: []string{text()}}
 		for _, k := range kinds {
-			w.Changes = append(w.Changes, Change{Kind: k.kind, From: text(), To: text(), Reason: text(), Message: text(), Fields: []told.Field{{Path: text(), From: raw()}, {Path: "spec.topologySpreadConstraints[" + text() + "]", To: json.RawMessage(`{"whenUnsatisfiable":` + string(raw()) + `}`)}}})
+			w.Changes = append(w.Changes, Change{Kind: k.kind, From: text(), To: text(), Reason: text(), Message: text(), Fields: []delta.Field{{Path: text(), From: raw()}, {Path: "spec.topologySpreadConstraints[" + text() + "]", To: json.RawMessage(`{"whenUnsatisfiable":` + string(raw()) + `}`)}}})
 		}
 		d.Workloads = append(d.Workloads, w)
 	}
@@ -157,7 +157,7 @@ func TestTextFitsAScreen(t *testing.T) {
 	if text := printed(t, "text", d, Options{All: true}); !strings.Contains(text, "Deployment d0 ") || strings.Contains(text, "--all shows") {
 		t.Error("not all")
 	}
-	if size := len(printed(t, "markdown", d, Options{})); size > told.MaxComment+500 {
+	if size := len(printed(t, "markdown", d, Options{})); size > delta.MaxComment+500 {
 		t.Errorf("a comment of %d bytes", size)
 	}
 }

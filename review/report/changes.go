@@ -9,7 +9,7 @@ import (
 	"github.com/podgrace/podgrace/api/fieldpath"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // edit is one line of what changes in a pod: sign is '-', '+', ' ' for a key that others stand under, or '#' for why the lines
@@ -38,9 +38,9 @@ func changes(r *review.Result) []edit {
 		return nil
 	}
 	d := differ{result: r, said: map[string]bool{}}
-	before, after := told.Object(r.Before), told.Object(r.After)
+	before, after := delta.Object(r.Before), delta.Object(r.After)
 	if before == nil || after == nil {
-		before, after = told.OfPatch(r.Patch)
+		before, after = delta.OfPatch(r.Patch)
 		d.partial = true
 	}
 	d.maps(nil, "", before, after)
@@ -57,7 +57,7 @@ type differ struct {
 
 // maps compares two objects.
 func (d *differ) maps(path fieldpath.Path, indent string, before, after map[string]any) {
-	for key, p := range told.Members(before, after) {
+	for key, p := range delta.Members(before, after) {
 		at := append(slices.Clone(path), key)
 		if d.inside(at, indent, p) {
 			continue
@@ -73,7 +73,7 @@ func (d *differ) maps(path fieldpath.Path, indent string, before, after map[stri
 }
 
 // inside compares what stands under a key; false: the key is to be written whole.
-func (d *differ) inside(at fieldpath.Path, indent string, p told.Pair) bool {
+func (d *differ) inside(at fieldpath.Path, indent string, p delta.Pair) bool {
 	key := indent + yamlString(at[len(at)-1]) + ":"
 	if old, now, both := p.Objects(); both && (d.partial || len(old) > 0 && len(now) > 0) {
 		d.line(' ', key)
@@ -116,7 +116,7 @@ func (d *differ) element(at fieldpath.Path, indent string, before, after any) {
 	if reflect.DeepEqual(before, after) {
 		return
 	}
-	old, now, both := told.Pair{From: before, To: after}.Objects()
+	old, now, both := delta.Pair{From: before, To: after}.Objects()
 	if name, named := old["name"].(string); both && named && reflect.DeepEqual(name, now["name"]) {
 		d.write(' ', indent, []any{map[string]any{"name": name}})
 		d.maps(at, indent+"  ", old, now)

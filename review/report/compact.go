@@ -9,7 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // How much compact text shows where not all is wanted: it is to fit a screen. Refusals and warnings are always there, since each is about
@@ -27,7 +27,7 @@ type group struct {
 	// text is what is said of each; facts are what is not known of them, which one remedy is for.
 	text    string
 	facts   []string
-	changes []told.Line
+	changes []delta.Line
 	results []*review.Result
 }
 
@@ -71,7 +71,7 @@ func groups(r *review.Report, all bool) []*group {
 			add(group{outcome: denied, text: refusal(result)}, result, anonymous(refusal(result), result))
 		case len(result.Patch) > 0:
 			fields := fieldsOf(result)
-			add(group{outcome: changed, changes: told.Lines(fields)}, result, told.Likeness(fields)+strings.Join(result.Policies, ","))
+			add(group{outcome: changed, changes: delta.Lines(fields)}, result, delta.Likeness(fields)+strings.Join(result.Policies, ","))
 		case all && outcomeOf(result) == clean:
 			add(group{outcome: clean}, result, "")
 		}
@@ -83,12 +83,12 @@ func groups(r *review.Report, all bool) []*group {
 }
 
 // fieldsOf are the fields of the pod that change; of what is no pod, an eviction, those of the patch.
-func fieldsOf(r *review.Result) []told.Field {
+func fieldsOf(r *review.Result) []delta.Field {
 	if r.Before != nil && r.After != nil {
-		return told.Fields(r.Before, r.After)
+		return delta.Fields(r.Before, r.After)
 	}
-	before, after := told.OfPatch(r.Patch)
-	return told.FieldsOfTrees(before, after)
+	before, after := delta.OfPatch(r.Patch)
+	return delta.FieldsOfTrees(before, after)
 }
 
 // word is what may be a name within a sentence.
@@ -160,12 +160,12 @@ func (p *compactPage) group(g *group) {
 	tag := tags[g.outcome]
 	if len(g.results) == 1 {
 		r := g.results[0]
-		p.Marked(tag.color, tag.word, told.Shown(subject(r)+" ("+where(r.Source.File, r.Source.Line)+")"))
+		p.Marked(tag.color, tag.word, delta.Shown(subject(r)+" ("+where(r.Source.File, r.Source.Line)+")"))
 	} else {
 		p.Marked(tag.color, tag.word, p.subject(g))
 	}
 	if g.text != "" {
-		p.Row("", console.Clip(told.Shown(g.text), maxMessage))
+		p.Row("", console.Clip(delta.Shown(g.text), maxMessage))
 	}
 	if len(g.facts) > 0 {
 		p.facts(g)
@@ -173,9 +173,9 @@ func (p *compactPage) group(g *group) {
 	if len(g.results) > 1 && (g.outcome == denied || g.outcome == warned) {
 		p.places(g)
 	}
-	told.Write(p.Page, g.changes)
+	delta.Write(p.Page, g.changes)
 	if policies := g.results[0].Policies; len(g.changes) > 0 && len(policies) > 0 {
-		p.Row("", "by PodPolicy "+told.Shown(strings.Join(policies, ", ")))
+		p.Row("", "by PodPolicy "+delta.Shown(strings.Join(policies, ", ")))
 	}
 }
 
@@ -186,19 +186,19 @@ func (p *compactPage) subject(g *group) string {
 		resources[i] = r.Resource
 	}
 	r := g.results[0]
-	text := asked(r, told.Subject(resources))
+	text := asked(r, delta.Subject(resources))
 	if g.outcome != denied && g.outcome != warned {
 		show, _ := p.some(len(resources), maxNames)
-		text += ": " + told.Names(resources, show)
+		text += ": " + delta.Names(resources, show)
 	}
-	return told.Shown(text)
+	return delta.Shown(text)
 }
 
 func (p *compactPage) places(g *group) {
 	show, more := p.some(len(g.results), maxNames)
 	rows := make([][]string, show)
 	for i, r := range g.results[:show] {
-		rows[i] = []string{told.Shown(r.Resource.String()), told.Shown(where(r.Source.File, r.Source.Line))}
+		rows[i] = []string{delta.Shown(r.Resource.String()), delta.Shown(where(r.Source.File, r.Source.Line))}
 	}
 	p.Columns("", "", rows)
 	if more > 0 {
@@ -212,7 +212,7 @@ func (p *compactPage) facts(g *group) {
 	if p.all {
 		text = strings.Join(g.facts, ", ")
 	}
-	p.Row("", "not known: "+told.Shown(text))
+	p.Row("", "not known: "+delta.Shown(text))
 	if give := review.Remedy(g.facts[0]); give != "" {
 		p.Row("", "to be given with --state: "+give)
 	}
@@ -221,7 +221,7 @@ func (p *compactPage) facts(g *group) {
 func (p *compactPage) errors(r *review.Report) {
 	show, more := p.some(len(r.Errors), maxErrors)
 	for _, e := range r.Errors[:show] {
-		p.Marked(console.Red, "ERROR", told.Shown(where(e.File, e.Line)+": "+console.Clip(console.OneLine(e.Message), maxMessage)))
+		p.Marked(console.Red, "ERROR", delta.Shown(where(e.File, e.Line)+": "+console.Clip(console.OneLine(e.Message), maxMessage)))
 	}
 	if more > 0 {
 		p.Row("", console.Plural(more, "more error", "more errors")+" (--all shows them)")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/delta"
 	"github.com/podgrace/podgrace/review/input"
-	"github.com/podgrace/podgrace/review/told"
 )
 
 // maxCell is how much of a message stands in a table, in characters.
@@ -20,9 +20,9 @@ const maxCell = 600
 // first, then the changes to unfold. What does not fit is counted.
 func writeMarkdown(w io.Writer, r *review.Report, _ Options) error {
 	c := &comment{}
-	c.add("### Podgrace: " + told.Markdown(oneLineSummary(r)) + "\n")
+	c.add("### Podgrace: " + delta.Markdown(oneLineSummary(r)) + "\n")
 	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
-		c.add("\n" + told.Markdown("Left out: "+sentence) + "\n")
+		c.add("\n" + delta.Markdown("Left out: "+sentence) + "\n")
 	}
 	rows, details := markdownParts(r)
 	// Diffs have what room the table leaves: it is the more important.
@@ -45,7 +45,7 @@ func (c *comment) section(heading, what string, parts []func() string) {
 	c.add(heading)
 	for i, write := range parts {
 		part := write()
-		if c.Len()+len(part)+2*note > told.MaxComment {
+		if c.Len()+len(part)+2*note > delta.MaxComment {
 			fmt.Fprintf(c, "\n_%s left out: the comment would be too long._\n", console.Plural(len(parts)-i, what, what+"s"))
 			return
 		}
@@ -128,10 +128,10 @@ func detail(subject string, edits []edit) string {
 
 // code is a text in the face of code, clipped.
 func code(text string) string {
-	return told.Code(console.Clip(text, maxLine))
+	return delta.Code(console.Clip(text, maxLine))
 }
 
 // prose is a text among Markdown, clipped.
 func prose(text string) string {
-	return told.Prose(console.Clip(console.OneLine(text), maxCell))
+	return delta.Prose(console.Clip(console.OneLine(text), maxCell))
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // A comment is no longer than GitHub takes, and says what it leaves out.
@@ -25,7 +25,7 @@ func TestMarkdownFits(t *testing.T) {
 		}
 		results = append(results, impatient())
 		out := printed(t, FormatMarkdown, review.NewReport(1, 0, results, nil), Options{})
-		if len(out) > told.MaxComment {
+		if len(out) > delta.MaxComment {
 			t.Errorf("%d results: %d bytes", n, len(out))
 		}
 		if !strings.Contains(out, "shop/impatient") {
@@ -85,7 +85,7 @@ func TestMarkdownIsOurs(t *testing.T) {
 func TestEscape(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := console.Visible(hostileText().Draw(rt, "text"))
-		if got := html.UnescapeString(told.Markdown(text)); got != text {
+		if got := html.UnescapeString(delta.Markdown(text)); got != text {
 			rt.Fatalf("%q comes back as %q", text, got)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,3 +115,26 @@ func (f *Format) String() string { return string(*f) }
 
 // Type is pflag.Value's.
 func (f *Format) Type() string { return "format" }
+
+// writeJSON prints the report by its own tags; lists that are always there are so when they are empty, too.
+func writeJSON(w io.Writer, r *review.Report, _ Options) error {
+	whole := *r
+	whole.Results = slices.Clone(r.Results)
+	if whole.Results == nil {
+		whole.Results = []review.Result{}
+	}
+	for i := range whole.Results {
+		result := &whole.Results[i]
+		result.Warnings = orEmpty(result.Warnings)
+		result.Patch = orEmpty(result.Patch)
+		result.Policies = orEmpty(result.Policies)
+	}
+	return console.EncodeJSON(w, whole)
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

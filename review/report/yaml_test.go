@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podgrace/podgrace/review/told"
+	"github.com/podgrace/podgrace/review/delta"
 )
 
 // What is written as YAML is read as what it was, and looks as the library would write it.
@@ -18,13 +18,13 @@ func TestYAML(t *testing.T) {
 		`{"image":"nginx:1.25","path":"/a/b","on":"Yes","x":"n","n":12345678901234567890}`: "image: nginx:1.25\n\"n\": 12345678901234567890\n\"on\": \"Yes\"\npath: /a/b\nx: \"n\"\n",
 		`{"s":"a 'b'","t":"{\"x\":1}","u":"a\nb"}`:                                         "s: \"a 'b'\"\nt: '{\"x\":1}'\nu: \"a\\nb\"\n",
 	} {
-		if got := strings.Join(yamlLines(told.Value([]byte(object))), "\n") + "\n"; got != want {
+		if got := strings.Join(yamlLines(delta.Value([]byte(object))), "\n") + "\n"; got != want {
 			t.Errorf("got:\n%swant:\n%s", got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := someValue(3).Draw(t, "value")
-		text := strings.Join(yamlLines(told.Value(encoded(t, want))), "\n")
+		text := strings.Join(yamlLines(delta.Value(encoded(t, want))), "\n")
 		var got any
 		if err := yaml.Unmarshal([]byte(text), &got); err != nil {
 			t.Fatalf("%v:\n%s", err, text)

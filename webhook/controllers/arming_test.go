@@ -100,7 +100,7 @@ func TestArming(t *testing.T) {
 	}
 }
 
-// A policy is made anew, as some tools change it: the guard stays armed meanwhile. One that has not been seen to be guarded is not said to be.
+// A policy is recreated, as some tools change it: the guard stays armed meanwhile. One that has not been seen to be guarded is not said to be.
 func TestArmingOutlastsALull(t *testing.T) {
 	policy := func(uid types.UID) *v1alpha1.PodPolicy {
 		return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: uid}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}

@@ -30,8 +30,8 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/limits"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/exceptions"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // limitsOwner is the field manager of the compiled limits.
@@ -206,7 +206,7 @@ func (l *Limits) keep(ctx context.Context, want limits.Compiled) error {
 	havePolicy, haveBinding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{havePolicy, haveBinding} {
 		if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, o); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("read %s %s: %w", webhook.KindOf(o), limits.Name, err)
+			return fmt.Errorf("read %s %s: %w", lookup.KindOf(o), limits.Name, err)
 		}
 	}
 	if want.Policy == nil {
@@ -233,13 +233,13 @@ func (l *Limits) write(ctx context.Context, have, want client.Object, mend func(
 	if have.GetUID() == "" && have.GetResourceVersion() == "" {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", webhook.KindOf(want), limits.Name, err)
+			return fmt.Errorf("%s %s: %w", lookup.KindOf(want), limits.Name, err)
 		}
 		u := &unstructured.Unstructured{Object: content}
 		unstructured.RemoveNestedField(u.Object, "status")
 		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 		if err := l.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), limitsOwner, client.ForceOwnership); err != nil {
-			return fmt.Errorf("create %s %s: %w", webhook.KindOf(want), limits.Name, err)
+			return fmt.Errorf("create %s %s: %w", lookup.KindOf(want), limits.Name, err)
 		}
 		return nil
 	}
@@ -256,7 +256,7 @@ func (l *Limits) write(ctx context.Context, have, want client.Object, mend func(
 	}
 	have.SetLabels(labels)
 	if err := l.Client.Update(ctx, have, limitsOwner); err != nil {
-		return fmt.Errorf("write %s %s: %w", webhook.KindOf(want), limits.Name, err)
+		return fmt.Errorf("write %s %s: %w", lookup.KindOf(want), limits.Name, err)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (l *Limits) remove(ctx context.Context, o client.Object) error {
 		return nil
 	}
 	if err := l.Client.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s %s: %w", webhook.KindOf(o), limits.Name, err)
+		return fmt.Errorf("delete %s %s: %w", lookup.KindOf(o), limits.Name, err)
 	}
 	return nil
 }

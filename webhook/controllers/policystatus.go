@@ -26,7 +26,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // statusOwner is the field manager of the status of PodPolicies and PolicyExceptions.
@@ -35,7 +35,7 @@ const statusOwner = client.FieldOwner("podgrace-status")
 // PolicyStatus reports in the status of each PodPolicy whether it can be applied. The leader runs it.
 type PolicyStatus struct {
 	Client client.Client
-	Lookup *webhook.Lookup
+	Lookup *lookup.Lookup
 	// Live reads policies with all their fields, also those of a later version's CustomResourceDefinition. nil: they are not looked for.
 	Live client.Reader
 	// Nodes reads those of the cluster, as CacheOptions keep them. nil: where a policy's node section holds is not said.

@@ -20,12 +20,13 @@ import (
 	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/exceptions"
+	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
 // Of what nobody granted only what its status tells is kept: who may ask for exceptions can ask for many, and for large ones.
 func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
 	var transform toolscache.TransformFunc
-	for kind, options := range webhook.CacheOptions().ByObject {
+	for kind, options := range lookup.CacheOptions().ByObject {
 		if _, ok := kind.(*unstructured.Unstructured); ok {
 			transform = options.Transform
 		}

@@ -5,6 +5,6 @@
 // The pure part: PodFacts and NodeFacts go in, a judgement (pod.go, node.go) and a text (the same files, page.go, rights.go)
 // come out. The edge: a Session (session.go) asks the person, a Client (client.go) reads and writes the cluster.
 //
-// What the annotations mean is decided elsewhere, by package guard, at each removal anew. A confirmation that this package
+// What the annotations mean is decided elsewhere, by package guard, at each removal. A confirmation that this package
 // should not have written is void there.
 package confirm

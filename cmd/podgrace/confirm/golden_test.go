@@ -214,7 +214,7 @@ func TestChanged(t *testing.T) {
 		"nothing":       {func(*confirm.NodeState) {}, ""},
 		"another label": {func(s *confirm.NodeState) { s.Node.Labels = map[string]string{"a": "b"}; s.Node.ResourceVersion = "8" }, ""},
 		"replaced":      {func(s *confirm.NodeState) { s.Node.UID = "another" }, "it was replaced by another Node object of the same name"},
-		"booted":        {func(s *confirm.NodeState) { s.Node.Status.NodeInfo.BootID = "another" }, "it has booted anew"},
+		"booted":        {func(s *confirm.NodeState) { s.Node.Status.NodeInfo.BootID = "another" }, "it has rebooted"},
 		"lease":         {func(s *confirm.NodeState) { s.Lease.Spec.RenewTime = &metav1.MicroTime{Time: now} }, "its kubelet was heard of at 02:26:53 UTC"},
 		"ready":         {func(s *confirm.NodeState) { s.Node.Status.Conditions[0].Status = corev1.ConditionTrue }, "it is ready"},
 	} {

@@ -51,7 +51,7 @@ func (s NodeState) Changed(now NodeState) string {
 	case before.UID != after.UID:
 		return "it was replaced by another Node object of the same name"
 	case before.BootID != after.BootID:
-		return "it has booted anew"
+		return "it has rebooted"
 	case !before.Heartbeat.Equal(after.Heartbeat):
 		return "its kubelet was heard of at " + after.Heartbeat.UTC().Format("15:04:05 UTC")
 	case after.Ready != before.Ready:
@@ -70,7 +70,7 @@ func ReportNode(f NodeFacts, style Style) string {
 	}
 	p.Row("Node", f.Node.Name+", "+nodeState(f.state(), f.Now))
 	if f.Node.Annotations[guard.AnnotationConfirmOff] != "" && !f.state().ConfirmedOff {
-		p.Row("Earlier", "there is a confirmation, which is void: the node was heard of since, or booted anew")
+		p.Row("Earlier", "there is a confirmation, which is void: the node was heard of since, or rebooted")
 	}
 	p.Row("UID", string(f.Node.UID))
 	p.Row("Boot", orNone(f.Node.Status.NodeInfo.BootID))

@@ -137,8 +137,8 @@ func claimRows(claims []Claim) [][]string {
 		if c.Volume == "" {
 			volume = "not bound to a volume"
 		}
-		if c.Anew {
-			volume = "made anew after the pod started: the pod's own volume is another one, or was asked for in another way"
+		if c.Recreated {
+			volume = "recreated after the pod started: the pod's own volume is another one, or was asked for in another way"
 		}
 		rows = append(rows, []string{c.Name, strings.Join(modes, ","), volume})
 	}

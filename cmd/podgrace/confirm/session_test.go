@@ -109,7 +109,7 @@ func TestSession(t *testing.T) {
 		"node, lease renewed before": {node: true, nodes: []confirm.NodeState{off(), off(heard)}, in: "worker-3\n", says: "its kubelet was heard of at 02:26:53 UTC"},
 		"node, lease renewed after":  {node: true, nodes: []confirm.NodeState{off(), off(), off(confirmed, heard)}, in: "worker-3\n", written: "node " + offText + " of version 7", says: "the confirmation is void"},
 		"node, lease lost":           {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.LeaseUnknown = "timeout" })}, yes: true, says: "could not be read: timeout"},
-		"node, booted":               {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.Status.NodeInfo.BootID = "b2" })}, yes: true, says: "it has booted anew"},
+		"node, booted":               {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.Status.NodeInfo.BootID = "b2" })}, yes: true, says: "it has rebooted"},
 		"node, replaced":             {node: true, nodes: []confirm.NodeState{off(), off(func(s *confirm.NodeState) { s.Node.UID = "u2" })}, yes: true, says: "replaced by another Node"},
 		"node, conflict":             {node: true, nodes: okNode, yes: true, change: func(f *fake) { f.err = errors.New("conflict") }, written: wroteNode, says: "conflict"},
 	} {

@@ -1,0 +1,93 @@
+package nodeenforcer
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/nodeenforcer/repair"
+	"github.com/podgrace/podgrace/nodeenforcer/state"
+	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+)
+
+// A second enforcer of the node writes nothing until the first has ended, and says so in its log and to the probe.
+func TestTwoEnforcers(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory=64Mi"))
+	b.Pods[0].Annotations = map[string]string{v1alpha1.AnnotationEnforcement: `{"cpu":{"weight":300}}`}
+	root, folder := t.TempDir(), t.TempDir()
+	for _, g := range b.Tree().Groups {
+		for name, text := range map[string]string{"cgroup.procs": "", "cpu.weight": "1\n", "memory.max": "max\n", "memory.current": "0\n"} {
+			if err := os.MkdirAll(filepath.Join(root, g.Path), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(root, g.Path, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	weight := func() string {
+		text, err := os.ReadFile(filepath.Join(root, b.Path("a", ""), "cpu.weight"))
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	first, held := repair.NewLock(folder, clock.RealClock{}, logr.Discard()), make(chan struct{})
+	go func() { _ = first.Start(t.Context()) }()
+	go func() { _ = first.Alone(func(context.Context) error { close(held); return nil })(t.Context()) }()
+	<-held
+	log, known := &statetest.Log{}, state.State{}
+	b.Live(v1alpha1.NodeModeTune)(&known)
+	known.Node.Status.Capacity = corev1.ResourceList(statetest.Capacity())
+	health, _ := freePorts(t)
+	o := Options{
+		NodeName: "n", Machine: state.Machine{CgroupRoot: root, ProcRoot: t.TempDir(), Version: cgroupfile.V2, Driver: plan.Cgroupfs}, RuntimeDir: folder, Fixed: &known, Resync: time.Minute,
+		BindAddress: "127.0.0.1", HealthPort: health, Registry: prometheus.NewRegistry(), Log: funcr.New(log.Write, funcr.Options{}),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	until(t, "it says that it waits", func() bool { return log.Count("another node enforcer runs on this node") == 1 })
+	until(t, "it says that it is not ready", func() bool {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/readyz", health))
+		if err != nil {
+			return false
+		}
+		defer func() { _ = response.Body.Close() }()
+		return response.StatusCode != http.StatusOK
+	})
+	if got := weight(); got != "1" {
+		t.Errorf("while the other runs, cpu.weight is %s", got)
+	}
+	first.Release()
+	until(t, "it writes", func() bool { return weight() == "300" })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(time.Minute); !holds(); <-poll.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("a minute long not so: %s", what)
+		}
+	}
+}

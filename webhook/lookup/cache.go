@@ -1,0 +1,145 @@
+package lookup
+
+import (
+	"fmt"
+	"slices"
+	"unique"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/webhook/exceptions"
+)
+
+// watched are the kinds whose informers must have synced before the webhook is ready. Pods and PersistentVolumeClaims are not watched: they are many,
+// and rarely needed.
+func watched() []client.Object {
+	return []client.Object{
+		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &corev1.Node{},
+		&appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &schedulingv1.PriorityClass{},
+	}
+}
+
+// CacheOptions strip objects to what decisions read before informers store them; of kinds with many objects only name and selector are kept (type kept). Readers get
+// the stored objects without a copy: nobody in this package changes one.
+func CacheOptions() cache.Options {
+	trimmed := func(trim func(any) (any, error)) cache.ByObject {
+		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
+	}
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Namespace{}: trimmed(trim(func(o *corev1.Namespace) *corev1.Namespace {
+				return &corev1.Namespace{ObjectMeta: withLabels(o.ObjectMeta)}
+			})),
+			&corev1.Service{}:               trimmed(trim(keep[*corev1.Service])),
+			&corev1.ReplicationController{}: trimmed(trim(keep[*corev1.ReplicationController])),
+			&appsv1.ReplicaSet{}:            trimmed(trim(keep[*appsv1.ReplicaSet])),
+			&appsv1.StatefulSet{}:           trimmed(trim(keep[*appsv1.StatefulSet])),
+			&schedulingv1.PriorityClass{}: trimmed(trim(func(o *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+				return &schedulingv1.PriorityClass{ObjectMeta: Identity(o.ObjectMeta), Value: o.Value, GlobalDefault: o.GlobalDefault, PreemptionPolicy: o.PreemptionPolicy}
+			})),
+			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
+				meta := withLabels(o.ObjectMeta)
+				meta.Finalizers = o.Finalizers
+				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
+			})),
+			// Policies are kept whole: the status controller reads all of them.
+			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},
+			exceptions.New():      {Transform: exceptions.Trim},
+		},
+		DefaultTransform: cache.TransformStripManagedFields(),
+	}
+}
+
+// trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
+func trim[T, K any](keep func(T) K) func(any) (any, error) {
+	return func(in any) (any, error) {
+		if o, ok := in.(T); ok {
+			return keep(o), nil
+		}
+		return in, nil
+	}
+}
+
+// Identity is what of an object's metadata tells it from others.
+func Identity(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
+}
+
+func withLabels(m metav1.ObjectMeta) metav1.ObjectMeta {
+	labelled := Identity(m)
+	labelled.Labels = shared(m.Labels)
+	return labelled
+}
+
+// kept is what an informer stores of a Service or of a controller of pods: name and selector. There are several such objects for each workload of a cluster,
+// and even an empty ReplicaSet takes a kilobyte.
+type kept struct {
+	metav1.ObjectMeta
+	// selector is nil where nothing is selected, and for ReplicaSets scaled to 0, whose selector is read live if it is needed.
+	selector *metav1.LabelSelector
+}
+
+// GetObjectKind is for client.Object. Nobody asks what kind it was.
+func (k *kept) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject is for client.Object.
+func (k *kept) DeepCopyObject() runtime.Object {
+	return &kept{*k.DeepCopy(), k.selector.DeepCopy()}
+}
+
+// keep reduces an object to what an informer stores of it.
+func keep[T metav1.Object](o T) *kept {
+	k := &kept{ObjectMeta: metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), ResourceVersion: o.GetResourceVersion()}}
+	if s := selectorOf(o); s != nil && !idle(o) {
+		k.selector = &metav1.LabelSelector{MatchLabels: shared(s.MatchLabels), MatchExpressions: s.MatchExpressions}
+	}
+	return k
+}
+
+// idle says whether an object is a ReplicaSet scaled to 0: an old revision, of which a Deployment keeps ten.
+func idle(o any) bool {
+	r, ok := o.(*appsv1.ReplicaSet)
+	return ok && r.Spec.Replicas != nil && *r.Spec.Replicas == 0
+}
+
+// shared returns labels with interned keys: few keys are different, and each decoded object has copies of its own.
+func shared(labels map[string]string) map[string]string {
+	if labels == nil {
+		return nil
+	}
+	m := make(map[string]string, len(labels))
+	for key, value := range labels {
+		m[unique.Make(key).Value()] = value
+	}
+	return m
+}
+
+// KindOf names an object's kind for messages.
+func KindOf(o client.Object) string { return fmt.Sprintf("%T", o)[1:] }
+
+// enforced are those conditions of a Node that Podgrace reads, for the cache.
+func enforced(n *corev1.Node) []corev1.NodeCondition {
+	node := enforcement.NodeOf(n)
+	if !node.Enforcer {
+		return nil
+	}
+	return keptConditions[slices.Index(enforcement.MemoryProtectors, node.Memory)+1]
+}
+
+// keptConditions are shared by all nodes of the cache: those of an enforcer that does not say who protects memory, then by who does.
+var keptConditions = func() [][]corev1.NodeCondition {
+	kept := [][]corev1.NodeCondition{{{Type: enforcement.NodeConditionEnforced}}}
+	for _, p := range enforcement.MemoryProtectors {
+		kept = append(kept, []corev1.NodeCondition{{Type: enforcement.NodeConditionEnforced}, {Type: enforcement.NodeConditionMemoryProtection, Reason: string(p)}})
+	}
+	return kept
+}()
