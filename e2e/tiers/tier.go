@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/fencing/agents"
 	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/page"
 	"github.com/podgrace/podgrace/e2e/vm"
@@ -112,6 +113,10 @@ var tiers = []tier{
 	{
 		name: "browser", what: "the page of a review in a headless Chromium", dir: "e2e",
 		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 0.6, limit: 15 * time.Minute,
+	},
+	{
+		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote", dir: "e2e",
+		packages: []string{"./fencing/..."}, args: live, unmet: agents.Supported, cores: 0.6, limit: 15 * time.Minute,
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",

@@ -1,0 +1,158 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FenceAgent is a way to power machines off and to know that they are.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=fa,categories=podgrace
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Identity",type=string,JSONPath=`.spec.identity`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type FenceAgent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is how to reach the machines.
+	// +required
+	Spec FenceAgentSpec `json:"spec"`
+}
+
+// FenceAgentList is a list of FenceAgents.
+//
+// +kubebuilder:object:root=true
+type FenceAgentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the agents.
+	Items []FenceAgent `json:"items"`
+}
+
+// FenceAgentSpec is how an agent reaches the machines.
+//
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Redfish') == has(self.redfish)",message="type Redfish has a section redfish, and no other type has",fieldPath=".redfish"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Exec') == has(self.exec)",message="type Exec has a section exec, and no other type has",fieldPath=".exec"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Webhook') == has(self.webhook)",message="type Webhook has a section webhook, and no other type has",fieldPath=".webhook"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Exec' || self.identity == 'Configured'",message="a fence agent of ClusterLabs does not tell which machine it has powered off: say identity: Configured if the list of machines is to be trusted",fieldPath=".identity"
+// +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
+type FenceAgentSpec struct {
+	// Type: Redfish speaks to BMCs, Exec runs a fence agent of ClusterLabs (fence_ipmilan and its like), Webhook asks a service of yours, Manual waits for a person.
+	// +required
+	Type FenceAgentType `json:"type"`
+	// Identity says how the machine is known to be the right one. Verified: what is powered off tells its UUID, which must be that of the node when it was
+	// healthy. Configured: the list of machines is trusted.
+	// +optional
+	// +kubebuilder:default=Verified
+	Identity FenceIdentity `json:"identity"`
+	// Redfish is how to speak to BMCs.
+	// +optional
+	Redfish *RedfishAgent `json:"redfish,omitempty"`
+	// Exec is which program to run.
+	// +optional
+	Exec *ExecAgent `json:"exec,omitempty"`
+	// Webhook is which service to ask.
+	// +optional
+	Webhook *WebhookAgent `json:"webhook,omitempty"`
+	// Machines says where each machine is powered off. What a node says of itself never tells where, only which machine it is.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5000
+	Machines []FenceMachine `json:"machines,omitempty"`
+}
+
+// FenceAgentType is how an agent works.
+//
+// +kubebuilder:validation:Enum=Redfish;Exec;Webhook;Manual
+type FenceAgentType string
+
+// The types of agents.
+const (
+	AgentRedfish FenceAgentType = "Redfish"
+	AgentExec    FenceAgentType = "Exec"
+	AgentWebhook FenceAgentType = "Webhook"
+	AgentManual  FenceAgentType = "Manual"
+)
+
+// FenceIdentity is how a machine is known to be the right one.
+//
+// +kubebuilder:validation:Enum=Verified;Configured
+type FenceIdentity string
+
+// How a machine is known to be the right one.
+const (
+	IdentityVerified   FenceIdentity = "Verified"
+	IdentityConfigured FenceIdentity = "Configured"
+)
+
+// FenceMachine says where a machine is powered off.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.systemUUID) || has(self.providerID)",message="say which machine it is: systemUUID or providerID, as its Node has them",fieldPath=".systemUUID"
+type FenceMachine struct {
+	// SystemUUID as the Node's status.nodeInfo has it; vendors differ in the order of its first bytes, and both orders are the same machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// ProviderID as the Node's spec has it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ProviderID string `json:"providerID,omitempty"`
+	// Address: for Redfish the BMC's URL, such as https://192.0.2.7; for Exec the value of the parameter ip.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Address string `json:"address,omitempty"`
+	// System is the ComputerSystem behind the BMC, such as /redfish/v1/Systems/1. Absent: the only one that it has.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	System string `json:"system,omitempty"`
+	// Parameters of Exec for this machine, such as plug. No secrets: these are in the agent's Secret.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// RedfishAgent is how to speak to BMCs by Redfish (DMTF DSP0266).
+type RedfishAgent struct {
+	// Secret in the fencer's namespace, with username, password and, to verify the BMCs by, ca.crt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret"`
+	// InsecureSkipVerify takes any certificate: whoever is at that address gets the password.
+	// +optional
+	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
+}
+
+// ExecAgent runs a fence agent of ClusterLabs by its API (FenceAgentAPI.md, 4.17): parameters on its standard input, off, then status.
+type ExecAgent struct {
+	// Program is its name, such as fence_ipmilan. It must be in the fencer's image.
+	// +required
+	// +kubebuilder:validation:Pattern=`^fence_[a-z0-9_]{1,64}$`
+	Program string `json:"program"`
+	// Parameters for all machines.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="!('action' in self) && !('password' in self)",message="action is the fencer's to say, and password belongs in the Secret"
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Secret in the fencer's namespace, each key of which is a parameter as well.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret,omitempty"`
+}
+
+// WebhookAgent asks a service of yours (docs/fencing.md has the contract).
+type WebhookAgent struct {
+	// URL of the service.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="it must be an https URL"
+	URL string `json:"url"`
+	// Secret in the fencer's namespace, with token and, to verify the service by, ca.crt.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret"`
+}

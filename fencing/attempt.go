@@ -1,0 +1,279 @@
+package fencing
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+const (
+	// readBackGap is how far the two readings that prove a power off are apart at least: one answer may be an old one, or that of a moment.
+	readBackGap = 5 * time.Second
+	// readEvery is how often the power is read while it is not off yet.
+	readEvery = 2 * time.Second
+	// attemptEvery is how far attempts are apart at least; from the second time round all agents on it is the attempt's timeout, where that is longer.
+	attemptEvery = 10 * time.Second
+	// hush is for how long the fencer must not have heard of a node whose machine is said to be off: a node that runs is heard of every 10 s, so that an agent whose address
+	// leads to another machine is found out, and what the node sent last has arrived.
+	hush = leaseLasts
+)
+
+// act takes an attempt further: it reads the power, orders it off if it is not, and reads it until it was off twice.
+func (s *step) act() {
+	if s.ended() {
+		return
+	}
+	at := s.fence.Status.Attempt
+	if at == nil {
+		s.attempt(1, "")
+		return
+	}
+	agent := s.agent(at.Agent)
+	if agent == nil {
+		s.attempt(at.Number+1, fmt.Sprintf("FenceAgent %s is none of the target's", at.Agent))
+		return
+	}
+	if why := stillThat(agent, s.facts); why != "" {
+		s.attempt(at.Number+1, why)
+		return
+	}
+	if s.progress.Attempt != at.Number {
+		s.progress = Progress{Attempt: at.Number, Began: s.facts.Now.Led}
+	}
+	a := &attempt{step: s, agent: agent, number: at.Number, timeout: cmp.Or(agent.Timeout.Duration, time.Minute)}
+	switch {
+	case s.progress.Calling: // what the message says was said before the call
+	case agent.Type == v1alpha1.AgentManual:
+		a.askPerson()
+	default:
+		a.proceed()
+	}
+	if now := s.next.Status.Attempt; !s.progress.Calling && s.next.Status.Phase == v1alpha1.FenceActing && now.Number == at.Number && at.Message != "" {
+		s.wait("%s. Before: %s", s.next.Status.Message, at.Message)
+	}
+}
+
+func (s *step) agent(name string) *v1alpha1.FenceTargetAgent {
+	for i := range s.fence.Status.Target.Agents {
+		if a := &s.fence.Status.Target.Agents[i]; a.Name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// attempt is the attempt that is stored, and goes on.
+type attempt struct {
+	*step
+	agent   *v1alpha1.FenceTargetAgent
+	number  int32
+	timeout time.Duration
+}
+
+func (a *attempt) who() string            { return "FenceAgent " + a.agent.Name }
+func (a *attempt) elapsed() time.Duration { return a.facts.Now.Led - a.progress.Began }
+
+// call is what to call the agent with.
+func (a *attempt) call() Call {
+	return Call{Attempt: a.number, Agent: *a.agent.DeepCopy(), Machine: *a.agent.Machine.DeepCopy(), Timeout: max(a.timeout-a.elapsed(), readBackGap)}
+}
+
+// askPerson waits for a person's receipt, which counts whenever it comes.
+func (a *attempt) askPerson() {
+	name := a.fence.Spec.Node.Name
+	ask := fmt.Sprintf("it waits for a person (%s): make sure that the machine of node %s is off and stays off, then: kubectl podgrace confirm node/%s", a.who(), name, name)
+	_, next := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" })
+	switch {
+	case !a.progress.Asked:
+		a.do(ask, AskPerson{a.call()})
+	case next == 0 || a.elapsed() < a.timeout:
+		a.wait("%s", ask)
+		if next != 0 {
+			a.next.After = a.timeout - a.elapsed()
+		}
+	default:
+		a.attempt(next, fmt.Sprintf("nobody confirmed within %s that node %s is off", a.timeout, name))
+	}
+}
+
+// proceed goes by what was read last.
+func (a *attempt) proceed() {
+	p := &a.progress
+	if len(p.Readings) == 0 {
+		a.read("reads the power first", 0)
+		return
+	}
+	last := p.Readings[len(p.Readings)-1]
+	switch wrong := a.wrongMachine(); {
+	case wrong != "":
+		a.fail(wrong, true)
+	case last.off():
+		a.off()
+	case !p.Asked:
+		a.order(last)
+	case a.elapsed() >= a.timeout:
+		a.notOff(last)
+	default:
+		a.read("waits until the power is off; "+last.said(), readEvery)
+	}
+}
+
+// off says whether the reading is exactly that the machine has no power.
+func (r *Read) off() bool { return r.Err == nil && (r.Power == PowerOff || r.Power == PowerGone) }
+
+// said is what the agent answered.
+func (r *Read) said() string {
+	if r.Err != nil {
+		return "it says: " + r.Err.Error()
+	}
+	return fmt.Sprintf("it says that the power is %q", cmp.Or(r.State, "(nothing)"))
+}
+
+// wrongMachine says why the machine that the agent reaches is not, or is not known to be, the node's.
+func (a *attempt) wrongMachine() string {
+	p, t := &a.progress, a.fence.Status.Target
+	if errors.Is(p.Refused, ErrWrongMachine) || errors.Is(p.Refused, ErrUnknownMachine) {
+		return fmt.Sprintf("%s: %s", a.who(), p.Refused)
+	}
+	for i := range p.Readings {
+		r := &p.Readings[i]
+		switch {
+		case errors.Is(r.Err, ErrWrongMachine) || errors.Is(r.Err, ErrUnknownMachine):
+			return fmt.Sprintf("%s: %s", a.who(), r.Err)
+		case r.Err != nil:
+		case r.SystemUUID != "" && MachineKey(t.SystemUUID) != "" && !sameUUID(r.SystemUUID, t.SystemUUID):
+			return fmt.Sprintf("%s reaches another machine: its UUID is %s, that of node %s was %s. Correct its list of machines", a.who(), r.SystemUUID, a.fence.Spec.Node.Name, t.SystemUUID)
+		case a.agent.Identity != v1alpha1.IdentityConfigured && !sameUUID(r.SystemUUID, t.SystemUUID):
+			return fmt.Sprintf("%s does not tell the UUID of the machine, so that it is not known to be that of node %s (identity: Configured would trust the list)", a.who(), a.fence.Spec.Node.Name)
+		}
+	}
+	return ""
+}
+
+// order orders the power off, once an attempt, where the power could be read and was not off.
+func (a *attempt) order(last Read) {
+	name := a.fence.Spec.Node.Name
+	switch {
+	case last.Err != nil:
+		a.fail(fmt.Sprintf("%s can't read the power: %s", a.who(), last.Err), false)
+	case a.heard() && last.Power == PowerOn:
+		a.over("NodeReturned", "node %s was heard of again, and %s says that its power is on: nothing is released. An order that was given before may still take its power", name, a.who())
+	case a.heard() && a.elapsed() >= a.timeout:
+		a.fail("node "+name+" was heard of again, so that its power is not ordered off; "+last.said(), false)
+	case a.heard():
+		a.read("node "+name+" was heard of again: the power is not ordered off, only read; "+last.said(), readEvery)
+	default:
+		a.do(fmt.Sprintf("%s powers off node %s: attempt %d", a.who(), name, a.number), OrderOff{a.call()})
+	}
+}
+
+// notOff is where the timeout of an attempt passes before the power is off.
+func (a *attempt) notOff(last Read) {
+	why := fmt.Sprintf("%s did not power off node %s within %s: %s", a.who(), a.fence.Spec.Node.Name, a.timeout, last.said())
+	if a.progress.Refused != nil {
+		why += "; to the order it said: " + a.progress.Refused.Error()
+	}
+	if a.heard() && last.Err == nil && last.Power == PowerOn {
+		a.over("NodeReturned", "node %s was heard of again, and is not powered off: nothing is released. %s", a.fence.Spec.Node.Name, why)
+		return
+	}
+	a.fail(why, false)
+}
+
+// off makes the receipt once the power was read to be off twice, a while apart, both times after the node was heard of last.
+func (a *attempt) off() {
+	readings := a.progress.Readings
+	name := a.fence.Spec.Node.Name
+	last := readings[len(readings)-1]
+	// Of the readings that end the list and are off, the first one, and the last.
+	first := last
+	for i := len(readings) - 1; i >= 0 && readings[i].off() && a.unheardSince(readings[i]); i-- {
+		first = readings[i]
+	}
+	pair := [2]Read{first, last}
+	class := classOf(pair)
+	silent := a.silent()
+	switch {
+	case !accepts(&a.agent.FencePolicyAgent, class):
+		a.fail(fmt.Sprintf("%s says that the machine of node %s is off, by evidence of the class %s, which the policy did not accept from it", a.who(), name, class), true)
+	case !a.unheardSince(last) && a.elapsed() >= a.timeout+hush:
+		a.fail(fmt.Sprintf("%s says that the machine of node %s is off, and the node is still heard of: its address leads to another machine", a.who(), name), true)
+	case last.Began.Led-first.At.Led < readBackGap || !a.unheardSince(last):
+		a.read("the power is off; it is read once more", readBackGap)
+	case silent < hush:
+		a.wait("the power of node %s is off; it waits until the fencer itself has not heard of the node for %s", name, hush)
+		a.next.After = hush - silent
+	default:
+		sign := a.fence.Status.Target.LastSign
+		if n := a.facts.bootSeen(a.fence.Spec.Node.BootID); n != nil {
+			sign = n.Sign
+		}
+		a.do("the power of node "+name+" is off; its FenceReceipt is being written", CreateReceipt{newReceipt(a.fence, a.agent, sign, pair)})
+		a.next.After = readBackGap
+	}
+}
+
+// counted is since when the fencer has not heard of the boot, and whether it was heard of then. Of a Node that is gone nothing can be heard, and when it was heard of last
+// is not known: a kubelet that runs makes it again.
+func (a *attempt) counted() (since time.Duration, heard bool) {
+	if n := a.facts.bootSeen(a.fence.Spec.Node.BootID); n != nil {
+		return a.facts.Now.Led - n.Silent, n.Heard
+	}
+	if since, gone := a.facts.Gone[a.fence.Spec.Node.UID]; gone {
+		return since, false
+	}
+	return a.facts.Now.Led, false
+}
+
+func (a *attempt) silent() time.Duration {
+	since, _ := a.counted()
+	return a.facts.Now.Led - since
+}
+
+// unheardSince says whether the boot was not heard of since a reading began. What the fencer did not watch counts as heard of: of a reading that is older than its present
+// count of the silence nothing is known.
+func (a *attempt) unheardSince(r Read) bool {
+	since, heard := a.counted()
+	return since < r.Began.Led || since == r.Began.Led && !heard
+}
+
+// read reads the power, some time after the last reading.
+func (a *attempt) read(why string, after time.Duration) {
+	text := fmt.Sprintf("%s, attempt %d for node %s: %s", a.who(), a.number, a.fence.Spec.Node.Name, why)
+	if n := len(a.progress.Readings); n > 0 {
+		if left := a.progress.Readings[n-1].At.Led + after - a.facts.Now.Led; left > 0 {
+			a.wait("%s", text)
+			a.next.After = left
+			return
+		}
+	}
+	a.do(text, ReadPower{a.call()})
+}
+
+// fail ends the attempt and begins another one, of this agent or, if there is no use, of the next; not at once, so that a broken BMC is not flooded.
+func (a *attempt) fail(why string, noUse bool) {
+	every := attemptEvery
+	t := a.fence.Status.Target
+	all := int32(0)
+	for i := range t.Agents {
+		all += max(t.Agents[i].Attempts, 1)
+	}
+	if a.number > all || noUse {
+		every = max(every, a.timeout)
+	}
+	if left := every - a.elapsed(); left > 0 {
+		a.wait("attempt %d for node %s failed: %s", a.number, a.fence.Spec.Node.Name, why)
+		a.next.After = left
+		return
+	}
+	next := a.number + 1
+	if noUse {
+		if _, other := agentOf(t, next, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" }); other != 0 {
+			next = other
+		}
+	}
+	a.attempt(next, fmt.Sprintf("attempt %d for node %s failed: %s", a.number, a.fence.Spec.Node.Name, why))
+}

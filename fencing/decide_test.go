@@ -1,0 +1,236 @@
+package fencing_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+// silentWorld has seven nodes, of which n1 has been silent for 90 s.
+func silentWorld(change ...func(*v1alpha1.FencePolicySpec)) *world {
+	w := newWorld(7, change...)
+	w.passAll(2)
+	w.machines[1].linked = false
+	w.passAll(9)
+	return w
+}
+
+// passAll lets time pass in which the fencer only watches.
+func (w *world) passAll(steps int) {
+	for range steps {
+		w.pass(step)
+		w.facts()
+	}
+}
+
+func ask(w *world, name string, boot v1alpha1.BootReference) {
+	w.fences = append(w.fences, &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceSpec{Node: boot, Reason: v1alpha1.FenceRequested, RequestedBy: "alice"}})
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	asks := func(w *world) { ask(w, "asked", w.machines[1].Boot()) }
+	spec := func(w *world) *v1alpha1.FencePolicySpec { return w.policies[0].Spec }
+	pod := func(w *world) *fencing.Pod { return &w.machines[1].Pods[0] }
+	for _, tt := range []struct {
+		name   string
+		change func(*world)
+		facts  func(*fencing.Facts)
+		do     fencing.Do
+		reason string
+		says   string
+	}{
+		{"its pod has waited", nil, nil, fencing.DoFence, "Justified", "protected pod shop/db-1 waits for it, and tolerates an unreachable node for 30s"},
+		{"a person asks", asks, nil, fencing.DoFence, "Requested", "alice asks for it"},
+		{"a person asks for a node that is ready", func(w *world) { w.machines[1].linked = true; w.passAll(1); asks(w) }, nil, fencing.DoFence, "Requested", "its pods run, and end with the power"},
+		{"a list is not known", nil, func(f *fencing.Facts) { f.Known.Receipts = false }, fencing.DoWait, "Unknown", "could not be listed"},
+		{"its pods are not known", func(w *world) { w.machines[1].PodsKnown = false }, nil, fencing.DoWait, "Unknown", "its pods could not be listed"},
+		{"no policy", func(w *world) { w.policies = nil }, nil, fencing.DoShow, "NoPolicy", "no FencePolicy selects the node"},
+		{"a policy that only shows", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow }, nil, fencing.DoShow, "ShowOnly", "kubectl podgrace fence n1"},
+		{"a policy that only shows, and a person asks", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow; asks(w) }, nil, fencing.DoFence, "Requested", "alice"},
+		{"paused", func(w *world) { spec(w).Paused = true; asks(w) }, nil, fencing.DoWait, "Paused", "FencePolicy all is paused"},
+		{"of the control plane", func(w *world) { w.machines[1].ControlPlane = true }, nil, fencing.DoShow, "ControlPlane", "never fenced"},
+		{"of the control plane, and a person asks", func(w *world) { w.machines[1].ControlPlane = true; asks(w) }, nil, fencing.DoRefuse, "ControlPlane", "kubectl podgrace confirm node/n1"},
+		{"two nodes claim one machine", func(w *world) { w.machines[2].SystemUUID = "78563412-3412-3412-1234-000000000001" }, nil, fencing.DoShow, "SharedIdentity", "n2 says that it is the same machine"},
+		{"two nodes have one boot", func(w *world) { w.machines[2].BootID = w.machines[1].BootID; w.machines[2].power = false }, nil, fencing.DoShow, "SharedIdentity", "n2"},
+		{"the wrong UID", func(w *world) { b := w.machines[1].Boot(); b.UID = "other"; ask(w, "asked", b) }, nil, fencing.DoRefuse, "WrongTarget", "UID other, and Node n1 has node-1"},
+		{"the boot before", func(w *world) { b := w.machines[1].Boot(); b.BootID = "before"; ask(w, "asked", b) }, nil, fencing.DoRefuse, "WrongTarget", "the boot before, and Node n1 runs the boot boot-1-0"},
+		{"no such node", func(w *world) {
+			w.machines[1].there, w.gone["n1"] = false, true
+			ask(w, "asked", w.machines[1].Boot())
+		}, nil, fencing.DoRefuse, "NoSuchNode", "there is no Node n1"},
+		{"a node that is not read", func(w *world) { w.machines[1].there = false; ask(w, "asked", w.machines[1].Boot()) }, nil, fencing.DoWait, "Unknown", "could not be read"},
+		{"only cached", func(w *world) { asks(w); w.cached = true }, nil, fencing.DoWait, "Unknown", "could not be read"},
+		{"the fencer's own node", nil, func(f *fencing.Facts) { f.Self.Node = "n1" }, fencing.DoWait, "OwnNode", "the fencer runs on this node"},
+		{"the fencer writes nothing", nil, func(f *fencing.Facts) { f.Self.Wrote -= time.Minute }, fencing.DoWait, "FencerCutOff", "has written nothing"},
+		{"the fencer has never written", nil, func(f *fencing.Facts) { f.Self.HasWritten = false }, fencing.DoWait, "FencerCutOff", "has written nothing"},
+		{"half are silent", func(w *world) {
+			for _, m := range w.machines[3:6] {
+				m.linked = false
+			}
+			w.passAll(5)
+		}, nil, fencing.DoWait, "FencerCutOff", "does not hear of more than half"},
+		{"a zone is disrupted", func(w *world) {
+			w.machines[3].linked, w.machines[5].linked = false, false
+			w.passAll(5)
+		}, nil, fencing.DoWait, "ZoneDisrupted", "most nodes of zone 1"},
+		{"maintenance", func(w *world) { w.machines[1].Maintenance = "its condition DrainInProgress is True" }, nil, fencing.DoWait, "Maintenance", "DrainInProgress"},
+		{"maintenance, and a person asks", func(w *world) { w.machines[1].Maintenance = "x"; asks(w) }, nil, fencing.DoFence, "Requested", "alice"},
+		{"the Node is being deleted", func(w *world) { w.machines[1].Deleting = true }, nil, fencing.DoWait, "Maintenance", "being deleted"},
+		{"still Ready", func(w *world) { w.machines[1].Ready = true }, nil, fencing.DoWait, "StillReady", "check kube-controller-manager"},
+		{"nothing protected", func(w *world) { pod(w).Protected = false }, nil, fencing.DoShow, "NothingAtStake", "no protected pod waits for it"},
+		{"only a finished pod", func(w *world) { pod(w).Finished = true }, nil, fencing.DoShow, "NothingAtStake", ""},
+		{"a priority that is too low", func(w *world) { spec(w).JustifiedBy = &v1alpha1.FenceJustification{MinPriority: new(int32(5))} }, nil, fencing.DoShow, "NothingAtStake", ""},
+		{"a patient pod", func(w *world) { pod(w).Tolerates = new(5 * time.Minute) }, nil, fencing.DoWait, "StillPatient", "tolerates an unreachable node for 5m0s"},
+		{"a pod that waits for ever", func(w *world) { pod(w).Tolerates = nil }, nil, fencing.DoShow, "NothingAtStake", ""},
+		{"a pod that waits for ever, by the policy's patience", func(w *world) {
+			pod(w).Tolerates = nil
+			spec(w).JustifiedBy = &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}}
+		}, nil, fencing.DoFence, "Justified", "for at most 1m0s"},
+		{"a patient pod that is being deleted", func(w *world) { pod(w).Tolerates, pod(w).Deleting = nil, true }, nil, fencing.DoFence, "Justified", "is being deleted, and waits for it"},
+		{"a patient pod with a broken budget", func(w *world) {
+			pod(w).Tolerates, pod(w).BrokenBudget = nil, true
+			spec(w).JustifiedBy = &v1alpha1.FenceJustification{BrokenBudget: true}
+		}, nil, fencing.DoFence, "Justified", "PodDisruptionBudget"},
+		{"no such agent", func(w *world) { w.agents = nil }, nil, fencing.DoWait, "NoAgent", "FenceAgent bmc does not exist"},
+		{"a machine that no agent lists", func(w *world) { w.agents[0].Spec.Machines = w.agents[0].Spec.Machines[2:] }, nil, fencing.DoWait, "NoAgent", "does not list this machine"},
+		{"a machine that is listed twice", func(w *world) { w.agents[0].Spec.Machines[2].SystemUUID = w.machines[1].uuid }, nil, fencing.DoWait, "NoAgent", "lists this machine twice"},
+		{"two machines at one address", func(w *world) { w.agents[0].Spec.Machines[2].Address = w.agents[0].Spec.Machines[1].Address }, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
+		{"too many are unhealthy", func(w *world) {
+			spec(w).Budget.MaxUnhealthy = intstr.FromInt32(1)
+			w.machines[2].power = false
+			w.passAll(6)
+		}, nil, fencing.DoWait, "TooManyUnhealthy", "2 of 7 nodes would be unhealthy, and FencePolicy all allows 1"},
+		{"too many of the zone are unhealthy", func(w *world) { spec(w).Budget.MaxUnhealthyInZone = intstr.FromInt32(1); w.machines[3].Ready = false }, nil, fencing.DoWait, "TooManyUnhealthy", "of its zone"},
+		{"a storm a short time ago", nil, func(f *fencing.Facts) { f.Storms = map[string]time.Duration{"all": f.Now.Led - time.Second} }, fencing.DoWait, "CoolingDown", "waits 1m0s after that"},
+		{"another one is being fenced", func(w *world) {
+			ask(w, "other", w.machines[2].Boot())
+			w.fences[0].Status.Phase = v1alpha1.FenceActing
+		}, nil, fencing.DoWait, "TooManyFences", "it waits for Fence other"},
+		{"another Fence for this boot", func(w *world) {
+			ask(w, "asked", w.machines[1].Boot())
+			ask(w, "other", w.machines[1].Boot())
+			w.fences[1].Status.Phase = v1alpha1.FenceReleased
+		}, nil, fencing.DoWait, "AnotherFence", "Fence other is for the same boot"},
+	} {
+		w := silentWorld(func(s *v1alpha1.FencePolicySpec) {
+			s.Budget.MaxUnhealthy = intstr.FromInt32(6)
+			s.Budget.MaxUnhealthyInZone = intstr.FromInt32(6)
+		})
+		if tt.change != nil {
+			tt.change(w)
+		}
+		f := w.facts()
+		if tt.facts != nil {
+			tt.facts(&f)
+		}
+		var got *fencing.Verdict
+		for _, v := range fencing.Decide(w.policies, f) {
+			if v.Node.Name == "n1" && got == nil {
+				got = &v
+			}
+		}
+		switch {
+		case got == nil:
+			t.Errorf("%s: no verdict", tt.name)
+		case got.Do != tt.do || got.Reason.Code != tt.reason || !strings.Contains(got.Message, tt.says):
+			t.Errorf("%s: %s %s: %q", tt.name, got.Do, got.Reason, got.Message)
+		case (got.Target != nil) != (got.Do == fencing.DoFence) || strings.Contains(got.Message, "NAME") || !strings.HasPrefix(got.Message, "node n1 "):
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// TestSilentForLongEnough: a node that is not silent for as long as its policy says has no verdict, and neither has one for a new fencer, or one that was paused.
+func TestSilentForLongEnough(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*world){
+		"it renews again":  func(w *world) { w.machines[1].linked = true; w.passAll(1) },
+		"a new fencer":     func(w *world) { w.newLeader(); w.passAll(5) },
+		"a paused fencer":  func(w *world) { w.pass(time.Hour) },
+		"watches were cut": func(w *world) { w.silence.Restart(w.moment().Led); w.passAll(5) },
+		"silentFor is 2m":  func(w *world) { w.policies[0].Spec.SilentFor.Duration = 2 * time.Minute },
+	} {
+		w := silentWorld()
+		change(w)
+		if got := fencing.Decide(w.policies, w.facts()); len(got) > 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestOrder: of several, those that a person asks for come first, then those with the most important pods.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	w := silentWorld(func(s *v1alpha1.FencePolicySpec) { s.Budget.MaxUnhealthy = intstr.FromInt32(6) })
+	w.machines[2].linked = false
+	w.passAll(8)
+	first := func() (name string) {
+		fences := 0
+		for _, v := range fencing.Decide(w.policies, w.facts()) {
+			if v.Do == fencing.DoFence {
+				name = v.Node.Name
+				fences++
+			} else if v.Reason.Code != "TooManyFences" || !strings.Contains(v.Message, "it waits for node "+name) {
+				t.Errorf("%+v", v)
+			}
+		}
+		if fences != 1 {
+			t.Errorf("%d are fenced with a budget of 1", fences)
+		}
+		return name
+	}
+	if got := first(); got != "n1" {
+		t.Errorf("the one that has been silent for longest is first, not %s", got)
+	}
+	w.machines[2].Pods[0].Priority = 1000
+	if got := first(); got != "n2" {
+		t.Errorf("the one with the most important pod is first, not %s", got)
+	}
+	ask(w, "asked", w.machines[1].Boot())
+	if got := first(); got != "n1" {
+		t.Errorf("the one that a person asks for is first, not %s", got)
+	}
+}
+
+// TestStorms: a policy cools down after more nodes were unhealthy than it allows, and forgets it then.
+func TestStorms(t *testing.T) {
+	t.Parallel()
+	w := silentWorld(func(s *v1alpha1.FencePolicySpec) { s.Budget.MaxUnhealthy = intstr.FromInt32(1) })
+	f := w.facts()
+	if got := fencing.Storms(w.policies, f); len(got) != 0 {
+		t.Errorf("one node: %v", got)
+	}
+	w.machines[2].Ready = false
+	f = w.facts()
+	f.Storms = fencing.Storms(w.policies, f)
+	if at, ok := f.Storms["all"]; !ok || at != f.Now.Led {
+		t.Errorf("two nodes: %v", f.Storms)
+	}
+	f.Nodes[2].Ready = true
+	for after, storm := range map[time.Duration]bool{time.Second: true, 59 * time.Second: true, time.Minute: false} {
+		later := f
+		later.Now.Led += after
+		if got := fencing.Storms(w.policies, later); (len(got) > 0) != storm {
+			t.Errorf("after %s: %v", after, got)
+		}
+	}
+}
+
+// TestReasons: each has words, and what is not done says what to do.
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	codes := map[string]bool{}
+	for _, r := range fencing.Reasons() {
+		if codes[r.Code] || r.Code == "" || r.Short == "" || strings.HasSuffix(r.Short, ".") {
+			t.Errorf("%+v", r)
+		}
+		codes[r.Code] = true
+	}
+}

@@ -1,0 +1,261 @@
+package fencing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/guard"
+)
+
+const (
+	// AnnotationMaintenance on a Node says that it is being worked on: the fencer begins nothing by itself. Its value says what is done.
+	AnnotationMaintenance = "podgrace.dev/maintenance"
+	// TaintValue is the value of the taint node.kubernetes.io/out-of-service that the fencer sets. It takes no other away.
+	TaintValue = "podgrace-fence"
+)
+
+// leaseLasts is how long a kubelet's Lease lasts (pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds, 1.36.3), which it renews every 10 s
+// (pkg/kubelet/kubelet.go nodeLeaseRenewIntervalFraction).
+const leaseLasts = 40 * time.Second
+
+// Moment is a point in time.
+type Moment struct {
+	// Led is for how long the fencer has led, by its monotonic clock. All decisions go by it.
+	Led time.Duration
+	// Wall is the time of day. It is only written down.
+	Wall time.Time
+}
+
+// Facts are what is known when the fencer decides. A zero value is unknown.
+type Facts struct {
+	Now  Moment
+	Self Self
+	// Known says which lists could be read.
+	Known Known
+	// Nodes are all nodes. Gone are the UIDs of those that a Fence is for and that the API server itself says are not there (none of that name is, or another one), with
+	// since when this fencer has known that (Silence.Gone).
+	Nodes []Node
+	Gone  map[types.UID]time.Duration
+	// Fences and Receipts are all that there are, listed from the API server itself.
+	Fences   []v1alpha1.Fence
+	Receipts []v1alpha1.FenceReceipt
+	// Agents are all FenceAgents.
+	Agents []v1alpha1.FenceAgent
+	// Storms are, by the name of the policy, when more nodes were unhealthy than it allows for the last time: the result of the function Storms.
+	Storms map[string]time.Duration
+}
+
+// Known says which lists could be read.
+type Known struct{ Nodes, Fences, Receipts, Agents bool }
+
+func (k Known) all() bool { return k.Nodes && k.Fences && k.Receipts && k.Agents }
+
+// Self is what the fencer knows of itself.
+type Self struct {
+	// Node that it runs on; empty: on none of this cluster.
+	Node string
+	// Wrote is when it last wrote something to the API server, and got an answer. HasWritten: it did so at all since it leads.
+	Wrote      time.Duration
+	HasWritten bool
+}
+
+// Node is what is known of a node.
+type Node struct {
+	Name   string
+	UID    types.UID
+	BootID string
+	// SystemUUID and ProviderID say which machine it is, by its kubelet's word.
+	SystemUUID, ProviderID string
+	Zone                   string
+	Labels                 map[string]string
+	ControlPlane           bool
+	// Ready as the API server has it.
+	Ready bool
+	// Maintenance says in words why somebody expects it to be silent; empty: nobody does.
+	Maintenance string
+	// Deleting: the Node object is being deleted.
+	Deleting bool
+	// Sign is its last sign of life as it is stored, made by guard.ConfirmOff: as long as it is the same, nothing was heard of it.
+	Sign string
+	// LastRenewal of its Lease, by its own clock.
+	LastRenewal *metav1.MicroTime
+	// ConfirmOff is its annotation of that name. Taint is the value of its taint out-of-service; nil: it has none.
+	ConfirmOff string
+	Taint      *string
+	// Partitioned is its condition; nil: it has none.
+	Partitioned *corev1.NodeCondition
+
+	// The fields below are the caller's to fill.
+
+	// Silent is for how long the fencer itself has not heard of it, and Heard says whether it ever did since it began to count (Silence.Of).
+	Silent time.Duration
+	Heard  bool
+	// Live: it was read from the API server itself for this round, with Lease, pods and attachments; nothing is done to a node that was not. Each Node needs it that a Fence
+	// is for which is not over, or whose boot is that of a FenceReceipt.
+	Live bool
+	// Pods that are bound to it. PodsKnown: they could be listed.
+	Pods      []Pod
+	PodsKnown bool
+	// Attached are the names of its VolumeAttachments. AttachedKnown: they could be listed.
+	Attached      []string
+	AttachedKnown bool
+}
+
+// Boot is which boot of which Node it is.
+func (n *Node) Boot() v1alpha1.BootReference {
+	return v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.BootID}
+}
+
+// NodeOf is the Node of a Node object and its Lease, which may be nil.
+func NodeOf(n *corev1.Node, lease *coordinationv1.Lease) Node {
+	known := guard.NodeOf(n, lease, time.Time{}) // nothing that depends on the time of day is used
+	node := Node{
+		Name: known.Name, UID: known.UID, BootID: known.BootID, Ready: known.Ready, SystemUUID: n.Status.NodeInfo.SystemUUID, ProviderID: n.Spec.ProviderID,
+		Zone: cmp.Or(n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelFailureDomainBetaZone]), Labels: n.Labels,
+		ControlPlane: controlPlane(n), Deleting: n.DeletionTimestamp != nil, Maintenance: maintenance(n),
+		Sign: guard.ConfirmOff(n, lease), ConfirmOff: n.Annotations[guard.AnnotationConfirmOff],
+	}
+	for i, c := range n.Status.Conditions {
+		if c.Type == ConditionPartitioned {
+			node.Partitioned = &n.Status.Conditions[i]
+		}
+	}
+	for i, t := range n.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			node.Taint = &n.Spec.Taints[i].Value
+		}
+	}
+	if lease != nil {
+		node.LastRenewal = lease.Spec.RenewTime
+	}
+	return node
+}
+
+// The label and the taint of the control plane's nodes (cmd/kubeadm/app/constants LabelNodeRoleControlPlane, 1.36.3), and what they were before 1.24.
+var controlPlaneKeys = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"}
+
+func controlPlane(n *corev1.Node) bool {
+	return slices.ContainsFunc(controlPlaneKeys, func(key string) bool {
+		_, labelled := n.Labels[key]
+		return labelled || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+	})
+}
+
+// maintenanceConditions announce that a node is worked on, or shuts down (KEP-5683, alpha in 1.37).
+var maintenanceConditions = []corev1.NodeConditionType{"MaintenancePlanned", "MaintenanceInProgress", "DrainInProgress", "GracefulNodeShutdownInProgress"}
+
+func maintenance(n *corev1.Node) string {
+	if text := n.Annotations[AnnotationMaintenance]; text != "" {
+		return "its annotation " + AnnotationMaintenance + " says: " + console.Clip(console.OneLine(text), 128)
+	}
+	for _, c := range n.Status.Conditions {
+		if slices.Contains(maintenanceConditions, c.Type) && c.Status == corev1.ConditionTrue {
+			return "its condition " + string(c.Type) + " is True"
+		}
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == "ToBeDeletedByClusterAutoscaler" { // cluster-autoscaler/utils/taints ToBeDeletedTaint, 1.35
+			return "the cluster autoscaler removes it"
+		}
+	}
+	return ""
+}
+
+// Pod is a pod that is bound to a node.
+type Pod struct {
+	Namespace, Name string
+	UID             types.UID
+	// Protected: a policy protects it, in the way in which pods hold a node (policy.Removal.HoldsNode).
+	Protected bool
+	Priority  int32
+	// Tolerates is how long it tolerates an unreachable node; nil: for ever.
+	Tolerates *time.Duration
+	// BrokenBudget: a PodDisruptionBudget for it has less healthy pods than it wants.
+	BrokenBudget bool
+	// Deleting: it is being deleted, and somebody waits for it. Forced: its grace period is 0, so that its removal waits for finalizers only.
+	Deleting, Forced bool
+	// Finished: none of its containers runs any more.
+	Finished bool
+	// Partitioned is its condition; nil: it has none.
+	Partitioned *corev1.PodCondition
+}
+
+// Reference to the pod.
+func (p *Pod) Reference() v1alpha1.PodReference {
+	return v1alpha1.PodReference{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// PodOf is the Pod of a pod object. Whether it is protected, and whether its PodDisruptionBudget is broken, the caller says.
+func PodOf(p *corev1.Pod, protected, brokenBudget bool) Pod {
+	pod := Pod{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Protected: protected, BrokenBudget: brokenBudget, Tolerates: tolerates(p.Spec.Tolerations),
+		Deleting: p.DeletionTimestamp != nil, Finished: graceperiod.Finished(p),
+	}
+	pod.Forced = pod.Deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0
+	if p.Spec.Priority != nil {
+		pod.Priority = *p.Spec.Priority
+	}
+	for i, c := range p.Status.Conditions {
+		if c.Type == corev1.PodConditionType(ConditionPartitioned) {
+			pod.Partitioned = &p.Status.Conditions[i]
+		}
+	}
+	return pod
+}
+
+var unreachable = corev1.Taint{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}
+
+// tolerates is how long a pod tolerates an unreachable node: the shortest of the tolerations that match, as the taint eviction controller reckons
+// (pkg/controller/tainteviction/taint_eviction.go getMinTolerationTime, 1.36.3); nil: for ever.
+func tolerates(tolerations []corev1.Toleration) *time.Duration {
+	var least *time.Duration
+	matched := false
+	for i := range tolerations {
+		t := &tolerations[i]
+		if !t.ToleratesTaint(logr.Discard(), &unreachable, false) {
+			continue
+		}
+		matched = true
+		if t.TolerationSeconds != nil {
+			d := time.Duration(min(max(*t.TolerationSeconds, 0), 365*24*3600)) * time.Second
+			if least == nil || d < *least {
+				least = &d
+			}
+		}
+	}
+	if !matched {
+		return new(time.Duration(0))
+	}
+	return least
+}
+
+func (f *Facts) gone(node types.UID) bool {
+	_, gone := f.Gone[node]
+	return gone
+}
+
+// node returns the Node that has the name; nil: there is none, or it is not known.
+func (f *Facts) node(name string) *Node {
+	if i := slices.IndexFunc(f.Nodes, func(n Node) bool { return n.Name == name }); i >= 0 {
+		return &f.Nodes[i]
+	}
+	return nil
+}
+
+// bootSeen returns the Node that has this boot, whatever its name and UID: a kubelet whose Node was deleted makes another one, and goes on. Nil: there is none.
+func (f *Facts) bootSeen(bootID string) *Node {
+	if i := slices.IndexFunc(f.Nodes, func(n Node) bool { return bootID != "" && n.BootID == bootID }); i >= 0 {
+		return &f.Nodes[i]
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package fencing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// heardSince says whether a node's last sign of life (guard.ConfirmOff: UID/BOOT/HEARTBEAT/LEASE) is another one than before. A part that is there no more tells nothing:
+// somebody may delete a Lease.
+func heardSince(before, now string) bool {
+	if before == now {
+		return false
+	}
+	was, is := strings.Split(before, "/"), strings.Split(now, "/")
+	if len(was) != len(is) {
+		return true
+	}
+	for i := range is {
+		if is[i] != "" && is[i] != was[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// voided are the names of the receipts that are void.
+func voided(receipts []v1alpha1.FenceReceipt) map[string]bool {
+	void := map[string]bool{}
+	for i := range receipts {
+		if s := &receipts[i].Spec; s.Class == v1alpha1.EvidenceVoid {
+			void[s.Voids] = true
+		}
+	}
+	return void
+}
+
+// Standing are the receipts that are not void, nor void others.
+func Standing(receipts []v1alpha1.FenceReceipt) []*v1alpha1.FenceReceipt {
+	void := voided(receipts)
+	var standing []*v1alpha1.FenceReceipt
+	for i := range receipts {
+		if r := &receipts[i]; r.Spec.Class != v1alpha1.EvidenceVoid && !void[r.Name] {
+			standing = append(standing, r)
+		}
+	}
+	return standing
+}
+
+// Proofs are what the removal guard lets go by the receipts that stand. Storage that was revoked frees no pod.
+func Proofs(receipts []v1alpha1.FenceReceipt) []guard.Fence {
+	var proofs []guard.Fence
+	for _, r := range Standing(receipts) {
+		switch s := &r.Spec; {
+		case s.Class == v1alpha1.EvidenceStorageRevoked:
+		case s.Pod != nil && s.Pod.UID != "":
+			proofs = append(proofs, guard.Fence{Name: r.Name, PodUID: s.Pod.UID})
+		case s.Node != nil && s.Node.UID != "" && s.Node.BootID != "":
+			proofs = append(proofs, guard.Fence{Name: r.Name, NodeUID: s.Node.UID, BootID: s.Node.BootID})
+		}
+	}
+	return proofs
+}
+
+// proves says whether a receipt proves that this boot of the node is off. What a watchdog must have done counts only where the policy took it from one of its agents.
+func proves(r *v1alpha1.FenceReceipt, boot v1alpha1.BootReference, t *v1alpha1.FenceTarget) bool {
+	if n := r.Spec.Node; n == nil || n.UID != boot.UID || n.BootID != boot.BootID || boot.UID == "" || boot.BootID == "" {
+		return false
+	}
+	switch r.Spec.Class {
+	case v1alpha1.EvidencePoweredOff, v1alpha1.EvidenceInstanceTerminated, v1alpha1.EvidenceConfirmed:
+		return true
+	case v1alpha1.EvidenceWatchdogExpired:
+		for i := range t.Agents {
+			if accepts(&t.Agents[i].FencePolicyAgent, r.Spec.Class) {
+				return true
+			}
+		}
+	case v1alpha1.EvidenceStorageRevoked, v1alpha1.EvidenceVoid:
+	}
+	return false
+}
+
+// receiptFor returns the standing receipt of a boot; nil: there is none.
+func receiptFor(boot v1alpha1.BootReference, t *v1alpha1.FenceTarget, f *Facts) *v1alpha1.FenceReceipt {
+	if t == nil {
+		t = &v1alpha1.FenceTarget{}
+	}
+	for _, r := range Standing(f.Receipts) {
+		if proves(r, boot, t) {
+			return r
+		}
+	}
+	return nil
+}
+
+// contradicts returns the node that contradicts a receipt; nil: none does. It has the boot that the receipt says is off, and gave a sign of life since.
+func (f *Facts) contradicts(r *v1alpha1.FenceReceipt) *Node {
+	if r.Spec.Node == nil {
+		return nil
+	}
+	n := f.bootSeen(r.Spec.Node.BootID)
+	switch {
+	case n == nil || !n.Live:
+		return nil
+	case r.Spec.LastSign != "" && heardSince(r.Spec.LastSign, n.Sign):
+		return n
+	case r.Spec.LastSign == "" && n.Ready && n.Heard && n.Silent < leaseLasts: // made by a person, without it
+		return n
+	}
+	return nil
+}
+
+// Voids are the receipts that void those which are contradicted: the boot that they say is off was heard of since. Create them before anything else is done, and tell it
+// as loudly as can be.
+func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
+	for _, r := range Standing(facts.Receipts) {
+		n := facts.contradicts(r)
+		if n == nil || r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+			continue
+		}
+		text := fmt.Sprintf("FenceReceipt %s (%s) is void: it says that the boot %s of node %s is off, and node %s has been heard of by that boot since. Pods that were released by it may run twice: "+
+			"power node %s off by hand, and check what it wrote. FenceAgent %s is not used for it any more", r.Name, r.Spec.Class, r.Spec.Node.BootID, r.Spec.Node.Name, n.Name, n.Name, r.Spec.Agent)
+		if r.Spec.Agent == "" {
+			text = strings.TrimSuffix(text, ". FenceAgent  is not used for it any more")
+		}
+		void := v1alpha1.FenceReceipt{
+			ObjectMeta: metav1.ObjectMeta{Name: r.Name[:min(len(r.Name), 240)] + "-void"},
+			Spec: v1alpha1.FenceReceiptSpec{Node: r.Spec.Node.DeepCopy(), Class: v1alpha1.EvidenceVoid, Fence: r.Spec.Fence, Agent: r.Spec.Agent, Machine: r.Spec.Machine.DeepCopy(),
+				LastSign: n.Sign, Voids: r.Name, Message: message(text)},
+		}
+		create = append(create, CreateReceipt{Receipt: void})
+		tell = append(tell, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: message(text)})
+	}
+	return create, tell
+}
+
+// accepts says whether the policy accepts this class of evidence from the agent.
+func accepts(a *v1alpha1.FencePolicyAgent, class v1alpha1.EvidenceClass) bool {
+	accepted := a.Evidence
+	if len(accepted) == 0 {
+		accepted = []v1alpha1.EvidenceClass{v1alpha1.EvidencePoweredOff, v1alpha1.EvidenceInstanceTerminated, v1alpha1.EvidenceConfirmed}
+	}
+	return slices.Contains(accepted, class)
+}
+
+// newReceipt is the proof that two readings are. Its name is that of the boot's last sign of life, so that two fencers make the same one, and one that is void is never
+// in the way of another.
+func newReceipt(fence *v1alpha1.Fence, a *v1alpha1.FenceTargetAgent, sign string, readings [2]Read) v1alpha1.FenceReceipt {
+	r := v1alpha1.FenceReceipt{
+		ObjectMeta: metav1.ObjectMeta{Name: nameOf(fence.Spec.Node.Name, "receipt/"+string(fence.Spec.Node.UID)+"/"+fence.Spec.Node.BootID+"/"+sign)},
+		Spec: v1alpha1.FenceReceiptSpec{
+			Node: fence.Spec.Node.DeepCopy(), Class: classOf(readings), Fence: fence.Name, Agent: a.Name, Machine: a.Machine.DeepCopy(), Identity: a.Identity, LastSign: sign,
+		},
+	}
+	for _, read := range readings {
+		r.Spec.ReadBacks = append(r.Spec.ReadBacks, v1alpha1.PowerReadBack{Time: metav1.NewMicroTime(read.At.Wall.Truncate(time.Microsecond)), State: console.Shorten(message(read.State), 64), SystemUUID: console.Shorten(message(read.SystemUUID), 64)})
+	}
+	r.Spec.Message = message(fmt.Sprintf("FenceAgent %s read twice that the machine of node %s has no power", a.Name, fence.Spec.Node.Name))
+	return r
+}
+
+// classOf is the class of evidence that two readings are: the weaker one.
+func classOf(readings [2]Read) v1alpha1.EvidenceClass {
+	if readings[0].Power == PowerGone && readings[1].Power == PowerGone {
+		return v1alpha1.EvidenceInstanceTerminated
+	}
+	return v1alpha1.EvidencePoweredOff
+}

@@ -1,0 +1,117 @@
+package fencing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+)
+
+// The parts of a release, by what the policy said when it was decided.
+func releases(r v1alpha1.FenceRelease) (pods, taint bool) {
+	return r != v1alpha1.ReleaseNothing, r == v1alpha1.ReleasePodsAndTaint || r == ""
+}
+
+// receiptHolds says whether the Fence's receipt stands, and nothing contradicts it. Where it does not the incident is over, or waits until the receipt is void.
+func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
+	name := s.fence.Status.Receipt
+	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == name })
+	switch {
+	case i < 0 || name == "":
+		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceReceiptGone", Message: fmt.Sprintf("FenceReceipt %s was deleted: nothing more is released by it", cmp.Or(name, "(none)"))})
+		return nil
+	case voided(s.facts.Receipts)[name]:
+		s.to(v1alpha1.FenceOver, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: fmt.Sprintf("FenceReceipt %s is void: the boot that it says is off was heard of since. Nothing more is released; power node %s off by hand, "+
+			"and check what its pods wrote", name, s.fence.Spec.Node.Name)})
+		return nil
+	}
+	r := &s.facts.Receipts[i]
+	if s.facts.contradicts(r) != nil {
+		s.wait("node %s was heard of since FenceReceipt %s was written, by the boot that it says is off: nothing is released, and the receipt is being voided", s.fence.Spec.Node.Name, name)
+		return nil
+	}
+	if t := s.fence.Status.Target; t == nil || !proves(r, s.fence.Spec.Node, t) {
+		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceRefused", Message: fmt.Sprintf("FenceReceipt %s proves nothing of the boot that this Fence is for: somebody edited its status. Nothing is released", name)})
+		return nil
+	}
+	return r
+}
+
+// back ends an incident whose node is gone, or back by another boot. The kubelet of that boot knows what runs: there is nothing to release. The taint is taken away
+// once it is ready, and not before: without it the pods that the old boot had would be started where their volumes are being detached.
+func (s *step) back() bool {
+	n, boot := s.node, s.fence.Spec.Node
+	switch {
+	case n == nil:
+		s.over("NodeDeleted", "Node %s was deleted: pod garbage collection removes its pods", boot.Name)
+	case n.UID != boot.UID:
+		s.over("NodeDeleted", "there is another Node %s (UID %s): what is bound to it now is its own kubelet's matter", boot.Name, n.UID)
+	case n.BootID == "" || n.BootID == boot.BootID:
+		return false
+	case n.Taint == nil || *n.Taint != TaintValue:
+		s.over("NodeReturned", "node %s is back by another boot", boot.Name)
+	case !n.Ready:
+		s.wait("node %s is back by another boot: it waits until it is Ready, and takes the taint out-of-service away then", boot.Name)
+	default:
+		s.do("node "+boot.Name+" is back by another boot: the taint out-of-service is taken away", RemoveTaint{Name: n.Name, UID: n.UID})
+	}
+	return true
+}
+
+// release releases what the receipt lets go: first the confirmation, by which the compiled conditions of the guard let go what follows also while the webhook is away,
+// then the protected pods, then the taint.
+func (s *step) release() {
+	r := s.receiptHolds()
+	if r == nil || s.back() {
+		return
+	}
+	n, boot := s.node, s.fence.Spec.Node
+	pods, taint := releases(s.fence.Status.Target.Release)
+	switch {
+	case !pods:
+		s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is off (FenceReceipt %s), and its FencePolicy leaves it to a person to release its pods: kubectl delete pod --force is let through", boot.Name, r.Name)})
+	case n.Ready:
+		s.wait("node %s is off, and the API server still has it as Ready: it waits until the node lifecycle controller, which takes 50 s for it, has marked it (kube-controller-manager)", boot.Name)
+	case !n.PodsKnown || taint && !n.AttachedKnown:
+		s.wait("it waits until the pods and VolumeAttachments of node %s can be listed", boot.Name)
+	case n.ConfirmOff != n.Sign:
+		s.do("node "+boot.Name+" is off: this is written to its annotations, so that what follows is let through", ConfirmOff{Node: boot, Value: n.Sign})
+	default:
+		s.releaseAll(taint)
+	}
+}
+
+func (s *step) releaseAll(taint bool) {
+	n, boot := s.node, s.fence.Spec.Node
+	var actions []Action
+	var names []string
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.Protected && !p.Finished && !p.Forced {
+			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference()})
+			names = append(names, p.Namespace+"/"+p.Name)
+		}
+	}
+	slices.Sort(names)
+	waits := ""
+	if len(names) > 0 {
+		waits = "pods " + console.Some(names, 3, ", ") + " are being deleted"
+	}
+	if taint && len(n.Attached) > 0 && n.Taint == nil {
+		actions = append(actions, AddTaint{Node: boot})
+		waits = cmp.Or(waits, "volumes are attached to it") + ", and it is tainted as out of service"
+	}
+	if len(actions) > 0 {
+		s.do("node "+boot.Name+" is off: "+waits, actions...)
+		return
+	}
+	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is off, and its protected pods are released. It is over when the node is back by another boot, or its Node is deleted: repair the machine and power it on", boot.Name)})
+}
+
+// watch waits until the node is back.
+func (s *step) watch() {
+	if s.receiptHolds() != nil && !s.back() {
+		s.next.Status.Message = s.fence.Status.Message
+	}
+}

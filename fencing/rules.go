@@ -1,0 +1,188 @@
+package fencing
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
+)
+
+// rules in their order: the first that has an answer decides, and none means that it may be fenced if the budget allows.
+var rules = []func(*round, *candidate) *Verdict{
+	(*round).lists, (*round).rightTarget, (*round).duplicate, (*round).heardOf, (*round).ofControlPlane, (*round).policyOf, (*round).identified, (*round).mode,
+	(*round).notItself, (*round).sure, (*round).unpaused, (*round).unexpected, (*round).worth, (*round).agents,
+}
+
+func (r *round) judge(c *candidate) *Verdict {
+	for _, rule := range rules {
+		if v := rule(r, c); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (r *round) lists(c *candidate) *Verdict {
+	if !r.facts.Known.all() {
+		return c.wait(factsUnknown, "the nodes, Fences, FenceReceipts or FenceAgents could not be listed")
+	}
+	return nil
+}
+
+// rightTarget refuses a Fence whose node is not as it says: it was made by hand, or the node has another boot since.
+func (r *round) rightTarget(c *candidate) *Verdict {
+	if c.fence == nil {
+		return nil
+	}
+	name := c.boot.Name
+	switch n := c.node; {
+	case n == nil && r.facts.gone(c.boot.UID):
+		return c.say(DoRefuse, noSuchNode, "there is no Node %s", name)
+	case n == nil || !n.Live:
+		return c.wait(factsUnknown, "Node %s could not be read", name)
+	case n.UID != c.boot.UID:
+		return c.say(DoRefuse, wrongTarget, "Fence %s is for a Node with the UID %s, and Node %s has %s", c.fence.Name, c.boot.UID, name, n.UID)
+	case n.BootID != c.boot.BootID:
+		return c.say(DoRefuse, wrongTarget, "Fence %s is for the boot %s, and Node %s runs the boot %s", c.fence.Name, c.boot.BootID, name, cmp.Or(n.BootID, "(none)"))
+	}
+	return nil
+}
+
+// duplicate lets one Fence a boot through: one that was begun, or the first of those that were not.
+func (r *round) duplicate(c *candidate) *Verdict {
+	for i := range r.facts.Fences {
+		f := &r.facts.Fences[i]
+		if f.Spec.Node.BootID != c.boot.BootID || c.fence != nil && f.Name == c.fence.Name {
+			continue
+		}
+		other := &candidate{fence: f}
+		if open(f) || c.fence != nil && undecided(f) && cmp.Or(rank(other)-rank(c), cmp.Compare(f.Name, c.fence.Name)) < 0 {
+			return c.wait(anotherFence, "Fence %s is for the same boot of it", f.Name)
+		}
+		if c.fence == nil && f.Name == FenceName(c.node) {
+			return c.say(DoShow, anotherFence, "Fence %s, which was for this very silence, is over: %s", f.Name, cmp.Or(f.Status.Message, "it does not say why"))
+		}
+	}
+	return nil
+}
+
+// heardOf ends a Fence that the fencer made for a silence that is over: the name is that of the last sign of life.
+func (r *round) heardOf(c *candidate) *Verdict {
+	if c.fence != nil && !c.byPerson() && c.fence.Name != FenceName(c.node) {
+		return c.say(DoRefuse, returned, "it was heard of since the Fence was made, and nothing was done")
+	}
+	if c.fence != nil && !c.byPerson() && c.node.Silent < c.silentFor() {
+		v := c.wait(factsUnknown, "the fencer itself has not been waiting for it for %s: it has begun to lead, or its watches were cut", c.silentFor())
+		v.Until = r.facts.Now.Led + c.silentFor() - c.node.Silent
+		return v
+	}
+	return nil
+}
+
+// byItself is what becomes of a node that is never fenced as it is: shown, or where there is a Fence refused or waiting.
+func (c *candidate) byItself(with Do, reason policy.Reason, format string, args ...any) *Verdict {
+	if c.fence == nil {
+		with = DoShow
+	}
+	return c.say(with, reason, format, args...)
+}
+
+func (r *round) ofControlPlane(c *candidate) *Verdict {
+	if c.node.ControlPlane {
+		return c.byItself(DoRefuse, controlPlaneNode, "")
+	}
+	return nil
+}
+
+func (r *round) policyOf(c *candidate) *Verdict {
+	if c.own == nil {
+		return c.byItself(DoWait, noPolicy, "")
+	}
+	return nil
+}
+
+func (r *round) identified(c *candidate) *Verdict {
+	if c.boot.UID == "" || c.boot.BootID == "" {
+		return c.byItself(DoWait, noIdentity, "")
+	}
+	if others := claimants(r.facts, c.node); others != "" {
+		return c.byItself(DoWait, sharedIdentity, "%s says that it is the same machine (systemUUID, providerID or bootID)", others)
+	}
+	return nil
+}
+
+func (r *round) mode(c *candidate) *Verdict {
+	if c.own.Spec.Mode != v1alpha1.FenceModeFence && !c.byPerson() {
+		return c.byItself(DoWait, showOnly, "FencePolicy %s only shows silent nodes (mode: Show)", c.own.Name)
+	}
+	return nil
+}
+
+func (r *round) notItself(c *candidate) *Verdict {
+	if c.boot.Name == r.facts.Self.Node {
+		return c.wait(ownNode, "")
+	}
+	return nil
+}
+
+// sure is where the fencer doubts itself.
+func (r *round) sure(c *candidate) *Verdict {
+	if r.doubt != nil {
+		return c.wait(r.doubt.reason, "%s", r.doubt.message)
+	}
+	return nil
+}
+
+func (r *round) unpaused(c *candidate) *Verdict {
+	for _, p := range c.bounding {
+		if p.Spec.Paused {
+			return c.wait(paused, "FencePolicy %s is paused", p.Name)
+		}
+	}
+	return nil
+}
+
+// unexpected is where somebody expects the node to be silent, or the API server does not agree that it is.
+func (r *round) unexpected(c *candidate) *Verdict {
+	switch {
+	case c.byPerson():
+		return nil
+	case c.node.Maintenance != "":
+		return c.wait(maintained, "%s", c.node.Maintenance)
+	case c.node.Deleting:
+		return c.wait(maintained, "the Node is being deleted")
+	case c.node.Ready:
+		return c.wait(stillReady, "")
+	}
+	return nil
+}
+
+// worth is where no pod is worth a fence, or not yet.
+func (r *round) worth(c *candidate) *Verdict {
+	if c.node.PodsKnown {
+		c.stake = atStake(c.node, c.own.Spec.JustifiedBy)
+	}
+	switch {
+	case c.byPerson():
+		return nil
+	case !c.node.PodsKnown:
+		return c.wait(factsUnknown, "its pods could not be listed")
+	case c.stake == nil:
+		return c.byItself(DoWait, nothingAtStake, "")
+	case !c.stake.due:
+		v := c.wait(stillPatient, "%s", c.stake.why)
+		v.Until = r.facts.Now.Led + c.stake.wait - c.node.Silent
+		return v
+	}
+	return nil
+}
+
+func (r *round) agents(c *candidate) *Verdict {
+	target, problems := freeze(c.own, c.node, r.facts)
+	if target == nil {
+		return c.wait(noAgent, "FencePolicy %s has no agent that can power it off: %s", c.own.Name, cmp.Or(strings.Join(problems, "; "), "it names none"))
+	}
+	c.target = target
+	return nil
+}

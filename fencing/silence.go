@@ -1,0 +1,93 @@
+package fencing
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// watchedWithin is how long the fencer may go without a look at its watches: in a longer gap it was paused, or starved, and a node whose heartbeat waits to be read
+// would seem to have been silent all that time.
+const watchedWithin = 15 * time.Second
+
+// Silence reckons for how long the fencer itself has not heard of each node, by its own monotonic clock: from when it saw the node's last sign of life change, whatever
+// time of day that sign tells. It begins again, for all nodes, when the fencer begins to lead, when its watches were cut, and when it has not looked for a while: what
+// was not watched is no silence. The zero value has begun at 0.
+type Silence struct {
+	began, looked time.Duration
+	nodes         map[types.UID]sign
+	gone          map[types.UID]time.Duration
+}
+
+type sign struct {
+	text string
+	// since is when it was first seen. heard: it changed under the fencer's eyes.
+	since time.Duration
+	heard bool
+}
+
+// Restart begins again, because the watches of the fencer were cut.
+func (s *Silence) Restart(now time.Duration) {
+	s.began, s.looked = now, now
+	for uid, was := range s.nodes {
+		s.nodes[uid] = sign{text: was.text}
+	}
+	clear(s.gone)
+}
+
+// Tick says that the fencer is looking: once a round, and at least every 5 seconds, before Hear. It returns false where it had not looked for so long that all begins again.
+func (s *Silence) Tick(now time.Duration) bool {
+	if now < s.looked || now-s.looked > watchedWithin {
+		s.Restart(now)
+		return false
+	}
+	s.looked = now
+	return true
+}
+
+// Hear notes the last sign of life of a node (Node.Sign), as a watch or a live read has it.
+func (s *Silence) Hear(node types.UID, text string, now time.Duration) {
+	if s.nodes == nil {
+		s.nodes = map[types.UID]sign{}
+	}
+	delete(s.gone, node)
+	switch was, known := s.nodes[node]; {
+	case !known:
+		s.nodes[node] = sign{text: text, since: now}
+	case heardSince(was.text, text):
+		s.nodes[node] = sign{text: text, since: now, heard: true}
+	}
+}
+
+// Of returns for how long a node was not heard of, and whether it ever was since the fencer began to count.
+func (s *Silence) Of(node types.UID, now time.Duration) (silent time.Duration, heard bool) {
+	was, known := s.nodes[node]
+	if !known {
+		return 0, false
+	}
+	return max(now-max(was.since, s.began), 0), was.heard
+}
+
+// Gone notes that a Node is not there, and returns since when the fencer has known that: when it was heard of last before is not known any more.
+func (s *Silence) Gone(node types.UID, now time.Duration) time.Duration {
+	if _, known := s.gone[node]; !known {
+		if s.gone == nil {
+			s.gone = map[types.UID]time.Duration{}
+		}
+		s.gone[node] = now
+	}
+	return s.gone[node]
+}
+
+// Keep forgets the nodes that are there no more.
+func (s *Silence) Keep(nodes []Node) {
+	there := make(map[types.UID]bool, len(nodes))
+	for i := range nodes {
+		there[nodes[i].UID] = true
+	}
+	for uid := range s.nodes {
+		if !there[uid] {
+			delete(s.nodes, uid)
+		}
+	}
+}

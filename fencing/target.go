@@ -1,0 +1,150 @@
+package fencing
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// FenceName is the name of the Fence for a node's present silence: by its name, and its last sign of life.
+func FenceName(n *Node) string { return nameOf(n.Name, n.Sign) }
+
+func nameOf(node, what string) string {
+	sum := sha256.Sum256([]byte(what))
+	return fmt.Sprintf("%s-%x", strings.TrimRight(node[:min(len(node), 200)], "-."), sum[:6])
+}
+
+// freeze is what is to be powered off, with the agents of the policy that can; nil: none can. The problems say why others can't.
+func freeze(p *Policy, n *Node, f *Facts) (target *v1alpha1.FenceTarget, problems []string) {
+	target = &v1alpha1.FenceTarget{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID, LastRenewal: n.LastRenewal, LastSign: n.Sign, Release: p.Spec.Release}
+	for _, a := range p.Spec.Agents {
+		agent, why := freezeAgent(a, n, f)
+		if why != "" {
+			problems = append(problems, "FenceAgent "+a.Name+" "+why)
+			continue
+		}
+		target.Agents = append(target.Agents, *agent)
+	}
+	if len(target.Agents) == 0 {
+		return nil, problems
+	}
+	return target, problems
+}
+
+func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha1.FenceTargetAgent, why string) {
+	i := slices.IndexFunc(f.Agents, func(x v1alpha1.FenceAgent) bool { return x.Name == a.Name })
+	if i < 0 {
+		return nil, "does not exist"
+	}
+	x := &f.Agents[i]
+	m, why := machineOf(&x.Spec, n)
+	switch {
+	case why != "":
+		return nil, why
+	case x.Spec.Type != v1alpha1.AgentManual && x.Spec.Identity != v1alpha1.IdentityConfigured && MachineKey(n.SystemUUID) == "":
+		return nil, "has to verify the machine by its UUID, and the node tells none (identity: Configured trusts the list)"
+	}
+	if r := lied(a.Name, n, f); r != "" {
+		return nil, "said once that this machine is off while it ran (FenceReceipt " + r + " is void): repair it, then delete that receipt"
+	}
+	return &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}, ""
+}
+
+// machineOf finds the node's machine in an agent's list.
+func machineOf(x *v1alpha1.FenceAgentSpec, n *Node) (m *v1alpha1.FenceMachine, why string) {
+	for i := range x.Machines {
+		if !isMachine(&x.Machines[i], n.SystemUUID, n.ProviderID) {
+			continue
+		}
+		if m != nil {
+			return nil, "lists this machine twice"
+		}
+		m = x.Machines[i].DeepCopy()
+		if m.SystemUUID == "" { // by which it is verified
+			m.SystemUUID = n.SystemUUID
+		}
+	}
+	switch {
+	case m == nil && len(x.Machines) == 0 && (x.Type == v1alpha1.AgentManual || x.Type == v1alpha1.AgentWebhook):
+		return &v1alpha1.FenceMachine{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID}, ""
+	case m == nil:
+		return nil, fmt.Sprintf("does not list this machine (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
+	}
+	if shared(m, x.Machines) {
+		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", m.Address)
+	}
+	return m, ""
+}
+
+// shared says whether another machine of the list is powered off at the very same place.
+func shared(m *v1alpha1.FenceMachine, all []v1alpha1.FenceMachine) bool {
+	if m.Address == "" && m.System == "" && len(m.Parameters) == 0 {
+		return false // where it is, the service behind the agent knows
+	}
+	same := 0
+	for i := range all {
+		if o := &all[i]; o.Address == m.Address && o.System == m.System && maps.Equal(o.Parameters, m.Parameters) {
+			same++
+		}
+	}
+	return same > 1
+}
+
+// lied returns the receipt by which the agent said that the node's machine was off, and that is void; empty: it did not.
+func lied(agent string, n *Node, f *Facts) string {
+	void := voided(f.Receipts)
+	for i := range f.Receipts {
+		r := &f.Receipts[i]
+		if r.Spec.Agent != agent || r.Spec.Class == v1alpha1.EvidenceVoid || !void[r.Name] {
+			continue
+		}
+		if m := r.Spec.Machine; m != nil && isMachine(m, n.SystemUUID, n.ProviderID) || r.Spec.Node != nil && r.Spec.Node.UID == n.UID {
+			return r.Name
+		}
+	}
+	return ""
+}
+
+// stillThat says why an agent of a frozen target can't be used any more; empty: it can.
+func stillThat(a *v1alpha1.FenceTargetAgent, f *Facts) string {
+	i := slices.IndexFunc(f.Agents, func(x v1alpha1.FenceAgent) bool { return x.Name == a.Name })
+	switch {
+	case i < 0:
+		return fmt.Sprintf("FenceAgent %s was deleted since this was decided", a.Name)
+	case f.Agents[i].UID != a.UID:
+		return fmt.Sprintf("FenceAgent %s was deleted and made anew since this was decided: it may be another one", a.Name)
+	case f.Agents[i].Spec.Type != a.Type:
+		return fmt.Sprintf("FenceAgent %s was of the type %s when this was decided, and is %s now", a.Name, a.Type, f.Agents[i].Spec.Type)
+	case a.Machine == nil:
+		return fmt.Sprintf("FenceAgent %s has no machine in the target", a.Name)
+	}
+	return ""
+}
+
+// agentOf returns the agent of an attempt: each is tried as often as the policy says, in their order, then the first again. Agents that can't be used are passed over,
+// so that numbers may be left out: next is the first number from this one on whose agent can be used; 0: none can.
+func agentOf(t *v1alpha1.FenceTarget, from int32, usable func(*v1alpha1.FenceTargetAgent) bool) (agent *v1alpha1.FenceTargetAgent, next int32) {
+	if t == nil {
+		return nil, 0
+	}
+	all := int32(0)
+	for i := range t.Agents {
+		all += max(t.Agents[i].Attempts, 1)
+	}
+	for number := max(from, 1); number < max(from, 1)+all; number++ {
+		at := (number - 1) % all
+		for i := range t.Agents {
+			if at -= max(t.Agents[i].Attempts, 1); at < 0 {
+				if usable(&t.Agents[i]) {
+					return &t.Agents[i], number
+				}
+				break
+			}
+		}
+	}
+	return nil, 0
+}

@@ -1,0 +1,60 @@
+package fencing
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestSameMachine(t *testing.T) {
+	const (
+		id      = "00112233-4455-6677-8899-aabbccddeeff"
+		swapped = "33221100-5544-7766-8899-aabbccddeeff"
+	)
+	tests := map[string]struct {
+		a, b          string
+		same, swapped bool
+	}{
+		"equal":                      {a: id, b: id, same: true},
+		"in capitals":                {a: id, b: strings.ToUpper(id), same: true},
+		"blanks around it":           {a: id, b: " " + id + "\n", same: true},
+		"without dashes":             {a: id, b: strings.ReplaceAll(id, "-", ""), same: true},
+		"SMBIOS' byte order":         {a: id, b: swapped, same: true, swapped: true},
+		"only the first field":       {a: id, b: "33221100-4455-6677-8899-aabbccddeeff"},
+		"the last bytes turned":      {a: id, b: "00112233-4455-6677-9988-aabbccddeeff"},
+		"another":                    {a: id, b: "00112233-4455-6677-8899-aabbccddeefe"},
+		"one is unknown":             {a: id},
+		"both are unknown":           {},
+		"blanks":                     {a: " ", b: " "},
+		"none was set":               {a: uuid.Nil.String(), b: uuid.Nil.String()},
+		"all ones":                   {a: uuid.Max.String(), b: uuid.Max.String()},
+		"as the firmware came":       {a: "03000200-0400-0500-0006-000700080009", b: "03000200-0400-0500-0006-000700080009"},
+		"as it came, turned around":  {a: "00020003-0004-0005-0006-000700080009", b: "03000200-0400-0500-0006-000700080009"},
+		"serial numbers":             {a: "IBM,02AB", b: "ibm,02ab", same: true},
+		"other serial numbers":       {a: "IBM,02AB", b: "IBM,02AC"},
+		"a UUID and a serial number": {a: id, b: "IBM,02AC"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, pair := range [][2]string{{test.a, test.b}, {test.b, test.a}} {
+				if same, swapped := SameMachine(pair[0], pair[1]); same != test.same || swapped != test.swapped {
+					t.Errorf("SameMachine(%q, %q) = %v, %v, want %v, %v", pair[0], pair[1], same, swapped, test.same, test.swapped)
+				}
+			}
+		})
+	}
+}
+
+func TestMachineKeyOfBothByteOrders(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		if a, b := MachineKey(id.String()), MachineKey(swap(id).String()); a != b {
+			t.Fatalf("keys of %s and of its other byte order are %q and %q", id, a, b)
+		}
+		if swap(swap(id)) != id {
+			t.Fatalf("%s turned around twice is %s", id, swap(swap(id)))
+		}
+	})
+}
