@@ -4,7 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -56,15 +55,4 @@ func VolumeOf(pv *corev1.PersistentVolume) Volume {
 func (v Volume) exclusive() bool {
 	_, ok := policy.Exclusive(v.Modes)
 	return !v.Known || ok
-}
-
-// Fence is the receipt of a fence: a pod's processes, or all processes of one boot of a node, can do no more harm.
-type Fence struct {
-	// Name of the receipt, for messages.
-	Name string
-	// PodUID that was fenced; empty where a whole node was.
-	PodUID types.UID
-	// NodeUID and BootID of the node that was fenced.
-	NodeUID types.UID
-	BootID  string
 }

@@ -3,6 +3,10 @@ package guard_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -19,12 +23,22 @@ func TestFences(t *testing.T) {
 			row{name: string(road) + ": a receipt for nothing, of a node without UID", world: dangerous(on(road), fences(guard.Fence{}), func(w *world) { w.facts.Node.UID, w.facts.Node.BootID = "", "" }), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": a receipt for a boot of no node, of a node without UID", world: dangerous(on(road), fences(guard.Fence{BootID: "boot-1"}), func(w *world) { w.facts.Node.UID = "" }), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": a receipt for no boot, of a node without bootID", world: dangerous(on(road), fences(guard.Fence{NodeUID: "node-1"}), func(w *world) { w.facts.Node.BootID = "" }), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": fenced, and heard of since", world: dangerous(on(road), fences(boot), func(w *world) { w.facts.Node.LastSign = "later" }), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": some other volume revoked", world: dangerous(on(road), fences(revoked("pv-other"))), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": its own volume revoked, but ready again", world: dangerous(on(road), ready, fences(revoked("pv-data"))), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": fenced, but ready again", world: dangerous(on(road), fences(boot), ready), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": fenced, but the node can't be read", world: dangerous(on(road), fences(boot), nodeIs(guard.NodeUnknown)), verdict: guard.Deny, reason: "Unsafe"},
 		)
 	}
+	attachment := string(guard.RoadVolumeAttachment)
+	rows = append(rows,
+		row{name: attachment + ": its own volume revoked", world: dangerous(on(guard.RoadVolumeAttachment), fences(revoked("pv-other", "pv-data"))), verdict: guard.Allow, reason: "StorageRevoked"},
+		row{name: attachment + ": revoked, and heard of since", world: dangerous(on(guard.RoadVolumeAttachment), fences(revoked("pv-data")), func(w *world) { w.facts.Node.LastSign = "later" }), verdict: guard.Deny, reason: "Unsafe"},
+		row{name: attachment + ": an attachment of no PersistentVolume", world: dangerous(on(guard.RoadVolumeAttachment), fences(revoked("")), func(w *world) { w.req.VolumeAttachment.Spec.Source.PersistentVolumeName = nil }), verdict: guard.Deny, reason: "Unsafe"},
+	)
 	for _, road := range podRoads {
 		rows = append(rows,
+			row{name: string(road) + ": its volume revoked: what else it does goes on", world: dangerous(on(road), fences(revoked("pv-data"))), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": this very pod", world: dangerous(on(road), fences(guard.Fence{NodeUID: "node-9"}, guard.Fence{PodUID: "pod-1"})), verdict: guard.Allow, reason: "PodFenced"},
 			row{name: string(road) + ": this very pod, whatever the node says", world: dangerous(on(road), ready, fences(guard.Fence{PodUID: "pod-1"})), verdict: guard.Allow, reason: "PodFenced"},
 			row{name: string(road) + ": its predecessor of the same name", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-0"})), verdict: guard.Deny, reason: "Unsafe"},
@@ -33,4 +47,35 @@ func TestFences(t *testing.T) {
 		)
 	}
 	testRows(t, rows)
+}
+
+// revoked is a receipt for some volumes of the boot.
+func revoked(volumes ...string) guard.Fence {
+	return guard.Fence{Name: "s", NodeUID: "node-1", BootID: "boot-1", Volumes: volumes}
+}
+
+// A receipt that another one voids counts for nothing, and neither does the other one.
+func TestFencesOf(t *testing.T) {
+	t.Parallel()
+	receipt := func(name string, spec v1alpha1.FenceReceiptSpec) v1alpha1.FenceReceipt {
+		return v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	}
+	boot := &v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-1"}
+	got := guard.FencesOf([]v1alpha1.FenceReceipt{
+		receipt("void", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidenceVoid, Voids: "wrong"}),
+		receipt("wrong", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidencePoweredOff, LastSign: "x"}),
+		receipt("off", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidencePoweredOff, LastSign: "x"}),
+		receipt("pod", v1alpha1.FenceReceiptSpec{Pod: &v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "pod-1"}, Class: v1alpha1.EvidenceConfirmed, By: "jane"}),
+		receipt("storage", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidenceStorageRevoked, LastSign: "x", Volumes: []string{"pv-1"}}),
+		receipt("storage of nothing", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidenceStorageRevoked, LastSign: "x"}),
+		receipt("voids nothing", v1alpha1.FenceReceiptSpec{Node: boot, Class: v1alpha1.EvidenceVoid, Voids: "gone"}),
+	})
+	want := []guard.Fence{
+		{Name: "off", NodeUID: "node-1", BootID: "boot-1", LastSign: "x"},
+		{Name: "pod", PodUID: "pod-1"},
+		{Name: "storage", NodeUID: "node-1", BootID: "boot-1", LastSign: "x", Volumes: []string{"pv-1"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

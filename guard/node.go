@@ -45,6 +45,8 @@ type Node struct {
 	OutOfService bool
 	// InUse is status.volumesInUse: the volumes that may be mounted there, by its kubelet's last status.
 	InUse []corev1.UniqueVolumeName
+	// LastSign is its last sign of life as ConfirmOff has it, by which a receipt or a confirmation is void once there is another one.
+	LastSign string
 	// ConfirmedOff: somebody confirmed that this boot of it is off, and there was no heartbeat since.
 	ConfirmedOff bool
 }
@@ -74,7 +76,8 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease, now time.Time) Node {
 	for _, t := range n.Spec.Taints {
 		node.OutOfService = node.OutOfService || t.Key == corev1.TaintNodeOutOfService
 	}
-	node.ConfirmedOff = node.Silent(now) && !node.Ready && n.UID != "" && node.BootID != "" && n.Annotations[AnnotationConfirmOff] == ConfirmOff(n, lease)
+	node.LastSign = ConfirmOff(n, lease)
+	node.ConfirmedOff = node.Silent(now) && !node.Ready && n.UID != "" && node.BootID != "" && n.Annotations[AnnotationConfirmOff] == node.LastSign
 	return node
 }
 
@@ -112,38 +115,8 @@ func (n Node) uses(v Volume) bool {
 // Silent says whether the last heartbeat is longer ago than a lease lasts.
 func (n Node) Silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silence }
 
-// stopped says whether the node's processes are known to have ended: the node is not ready, and this very boot of it is confirmed to be off, or fenced.
-func (f Facts) stopped() bool {
-	n := f.Node
-	if n.State != NodePresent || n.Ready {
-		return false
-	}
-	if n.ConfirmedOff {
-		return true
-	}
-	for _, r := range f.Fences {
-		if r.PodUID == "" && n.UID != "" && n.BootID != "" && r.NodeUID == n.UID && r.BootID == n.BootID {
-			return true
-		}
-	}
-	return false
-}
-
 // nodeStopped allows removals of pods and volumes of a node that is known to have stopped, and of the node.
 func nodeStopped(_ Request, facts Facts) *Decision {
-	if facts.stopped() {
-		return allow(NodeStopped)
-	}
-	return nil
-}
-
-// fenced allows the removal of a pod with a receipt of a fence: for this very pod, or for this boot of its node.
-func fenced(req Request, facts Facts) *Decision {
-	for _, r := range facts.Fences {
-		if r.PodUID != "" && r.PodUID == req.Pod.UID {
-			return allow(becauseFenced)
-		}
-	}
 	if facts.stopped() {
 		return allow(NodeStopped)
 	}

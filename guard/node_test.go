@@ -139,6 +139,7 @@ func TestNodeOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			tt.want.LastSign = guard.ConfirmOff(tt.node.node, tt.node.lease)
 			tt.want.Name, tt.want.State, tt.want.UID, tt.want.BootID = "n1", guard.NodePresent, tt.node.node.UID, tt.node.node.Status.NodeInfo.BootID
 			if diff := cmp.Diff(tt.want, tt.node.read()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

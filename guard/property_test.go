@@ -143,6 +143,7 @@ func drawFence(t *rapid.T) guard.Fence {
 		PodUID:  Pick[types.UID](t, "pod", "", "", "pod-0", "pod-1"),
 		NodeUID: Pick[types.UID](t, "node", "", "node-1", "node-2"),
 		BootID:  Pick(t, "boot", "", "boot-1", "boot-0"),
+		Volumes: Pick(t, "volumes", nil, nil, []string{"pv-data"}),
 	}
 }
 
@@ -150,6 +151,7 @@ func drawFence(t *rapid.T) guard.Fence {
 func (w world) copied() world {
 	w.req.Pod = w.req.Pod.DeepCopy()
 	w.req.User = *w.req.User.DeepCopy()
+	w.req.VolumeAttachment = w.req.VolumeAttachment.DeepCopy()
 	w.facts.Fences, w.facts.Bound = slices.Clone(w.facts.Fences), maps.Clone(w.facts.Bound)
 	for action, pods := range w.facts.Bound {
 		w.facts.Bound[action] = slices.Clone(pods)
@@ -326,6 +328,15 @@ func renamed(w world, names *strings.Replacer) world {
 	}
 	w.facts.Node.Name = names.Replace(w.facts.Node.Name)
 	w.facts.Volume.Claim = names.Replace(w.facts.Volume.Claim)
+	for i, f := range w.facts.Fences {
+		w.facts.Fences[i].Volumes = slices.Clone(f.Volumes)
+		for j, name := range f.Volumes {
+			w.facts.Fences[i].Volumes[j] = names.Replace(name)
+		}
+	}
+	if a := w.req.VolumeAttachment; a != nil && a.Spec.Source.PersistentVolumeName != nil {
+		*a.Spec.Source.PersistentVolumeName = names.Replace(*a.Spec.Source.PersistentVolumeName)
+	}
 	for _, pods := range w.facts.Bound {
 		for i, p := range pods {
 			pods[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: names.Replace(p.Namespace), Name: names.Replace(p.Name)}}

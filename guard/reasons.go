@@ -34,6 +34,7 @@ var (
 	becauseNodeGone         = policy.Reason{Code: "NodeGone", Short: "its node has no Node object any more"}
 	becauseNotAttached      = policy.Reason{Code: "NotAttached", Short: "the volume is not attached"}
 	becauseDetaches         = policy.Reason{Code: "AttachDetachController", Short: "the attach-detach controller detaches what nothing uses exclusively"}
+	becauseStorageRevoked   = policy.Reason{Code: "StorageRevoked", Short: "its node can't write to the volume any more"}
 	becauseFenced           = policy.Reason{Code: "PodFenced", Short: "it is fenced"}
 	becauseNotForced        = policy.Reason{Code: "NotForced", Short: "its kubelet stops it, within its grace period"}
 	becauseNeverScheduled   = policy.Reason{Code: "NeverScheduled", Short: "it has no node: no kubelet ever had it"}

@@ -76,7 +76,7 @@ var roads = map[Road]struct {
 	RoadFinalizer:        {podByItself, podRules},
 	RoadNode:             {[]func(Request, time.Time) *Decision{heldNode}, []rule{unguarded, allowedActor, nodeStopped, nothingProtectedOnNode, refuseNode}},
 	RoadOutOfService:     {nil, []rule{unguarded, allowedActor, nodeStopped, refuseNode}},
-	RoadVolumeAttachment: {nil, []rule{unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, refuseAttachment}},
+	RoadVolumeAttachment: {nil, []rule{unguarded, notAttached, attachDetachController, allowedActor, nodeStopped, nodeGone, storageRevoked, refuseAttachment}},
 }
 
 var podByItself = []func(Request, time.Time) *Decision{

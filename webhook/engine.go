@@ -31,8 +31,6 @@ type Engine struct {
 	// Offline: this is a review of files. A request whose facts can't be read is then refused, also where it would be allowed in a cluster so that nothing
 	// is held up.
 	Offline bool
-	// Fences returns receipts of fences. nil: there is no fencing.
-	Fences Fences
 	// Holds records since when Nodes have had finalizers. nil: they always had them, as offline, where nothing changes during a review.
 	Holds *lookup.Holds
 	// Events may be nil.

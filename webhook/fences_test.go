@@ -1,9 +1,7 @@
 package webhook_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -11,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -18,21 +18,7 @@ import (
 	"github.com/podgrace/podgrace/webhook"
 )
 
-// receipts is a fake of webhook.Fences.
-type receipts struct {
-	list []guard.Fence
-	err  error
-}
-
-func (r receipts) Receipts(_ context.Context, _ *corev1.Pod, node string) ([]guard.Fence, error) {
-	if node != "n1" {
-		return nil, errors.New("asked for the wrong node")
-	}
-	return r.list, r.err
-}
-
-// A receipt for just this pod, or for this boot of its node, lets a force delete through; any other does not, nor one that
-// can't be read.
+// A receipt for just this pod, or for this boot of its node as it was last heard of, lets a force delete through; any other does not, nor one that is void.
 func TestFenceReceipts(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "pod-uid"}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}, Status: corev1.NodeStatus{
@@ -47,22 +33,32 @@ func TestFenceReceipts(t *testing.T) {
 		UID: "1", Kind: pods, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: "shop", Name: "db-0", Operation: admissionv1.Delete,
 		OldObject: runtime.RawExtension{Raw: old}, Options: runtime.RawExtension{Raw: []byte(`{"gracePeriodSeconds":0}`)},
 	}}
+	boot := func(uid, id, heard string) *v1alpha1.FenceReceipt {
+		return &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{
+			Node: &v1alpha1.BootReference{Name: "n1", UID: types.UID(uid), BootID: id}, Class: v1alpha1.EvidencePoweredOff, LastSign: heard}}
+	}
+	ofPod := func(uid types.UID) *v1alpha1.FenceReceipt {
+		return &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{
+			Pod: &v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: uid}, Class: v1alpha1.EvidenceConfirmed}}
+	}
+	void := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceVoid, Voids: "r"}}
+	heard := guard.ConfirmOff(node, nil)
 	for name, tc := range map[string]struct {
-		fences  receipts
-		allowed bool
+		receipts []client.Object
+		allowed  bool
 	}{
-		"none":                    {receipts{}, false},
-		"this pod":                {receipts{list: []guard.Fence{{PodUID: "pod-uid"}}}, true},
-		"its predecessor":         {receipts{list: []guard.Fence{{PodUID: "another"}}}, false},
-		"this boot of its node":   {receipts{list: []guard.Fence{{NodeUID: "node-uid", BootID: "boot"}}}, true},
-		"an earlier boot":         {receipts{list: []guard.Fence{{NodeUID: "node-uid", BootID: "earlier"}}}, false},
-		"a node of the same name": {receipts{list: []guard.Fence{{NodeUID: "another", BootID: "boot"}}}, false},
-		"can't be read":           {receipts{list: []guard.Fence{{PodUID: "pod-uid"}}, err: errors.New("away")}, false},
+		"none":                    {nil, false},
+		"this pod":                {[]client.Object{ofPod("pod-uid")}, true},
+		"its predecessor":         {[]client.Object{ofPod("another")}, false},
+		"this boot of its node":   {[]client.Object{boot("node-uid", "boot", heard)}, true},
+		"heard of since":          {[]client.Object{boot("node-uid", "boot", "node-uid/boot//")}, false},
+		"void":                    {[]client.Object{boot("node-uid", "boot", heard), void}, false},
+		"an earlier boot":         {[]client.Object{boot("node-uid", "earlier", heard)}, false},
+		"a node of the same name": {[]client.Object{boot("another", "boot", heard)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			informers := cluster(namespace("shop"), node)
+			informers := cluster(append(tc.receipts, namespace("shop"), node)...)
 			e := newEngine(t, informers, informers, podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}}))
-			e.Fences = tc.fences
 			if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), force); got.Allowed != tc.allowed {
 				t.Errorf("got %v, %s", got.Allowed, message(got))
 			}

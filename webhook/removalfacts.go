@@ -15,12 +15,6 @@ import (
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
-// Fences returns the receipts of fences for a pod, or for the node that it is on; pod is nil where a node is judged. An error means that receipts could
-// not be read: the removal is then judged without them.
-type Fences interface {
-	Receipts(ctx context.Context, pod *corev1.Pod, node string) ([]guard.Fence, error)
-}
-
 // RemovalFacts looks up what the judgement of a removal depends on. Removals that need a judgement are rare, so all of it is read live:
 // an informer may be behind, and a node that is gone in truth must not be taken for one that never was. What can't be read stays unknown.
 func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts {
@@ -45,11 +39,7 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 		}
 		facts.Claims = e.Lookup.Current().Claims(ctx, r.Pod.Namespace, r.Pod)
 	}
-	if e.Fences != nil {
-		if receipts, err := e.Fences.Receipts(ctx, r.Pod, facts.Node.Name); err == nil {
-			facts.Fences = receipts
-		}
-	}
+	facts.Fences = e.Lookup.Current().Fences(ctx)
 	return facts
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -99,4 +100,13 @@ func (l *Lookup) PodsOn(ctx context.Context, node string) ([]corev1.Pod, error) 
 		return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
 	}
 	return list.Items, nil
+}
+
+// Fences are the receipts of fences. What can't be read, as where their kind is not installed, is none: the removal is then judged without.
+func (l *Lookup) Fences(ctx context.Context) []guard.Fence {
+	var receipts v1alpha1.FenceReceiptList
+	if err := l.Informers.List(ctx, &receipts); err != nil {
+		return nil
+	}
+	return guard.FencesOf(receipts.Items)
 }

@@ -1,0 +1,94 @@
+package guard
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// Fence is the receipt of a fence: a pod's processes, or all processes of one boot of a node, can do no more harm, or such a boot can't write to some volumes any more.
+type Fence struct {
+	// Name of the receipt, for messages.
+	Name string
+	// PodUID that was fenced; empty where a whole node was.
+	PodUID types.UID
+	// NodeUID and BootID of the node that was fenced.
+	NodeUID types.UID
+	BootID  string
+	// LastSign is the node's last sign of life when it was fenced (ConfirmOff). A receipt for a boot that was heard of since is void.
+	LastSign string
+	// Volumes are the names of PersistentVolumes that the boot can't write to any more, where that is all that was done.
+	Volumes []string
+}
+
+// FencesOf are the receipts that count: not those that another one voids.
+func FencesOf(receipts []v1alpha1.FenceReceipt) []Fence {
+	voided := map[string]bool{}
+	for i := range receipts {
+		if s := &receipts[i].Spec; s.Class == v1alpha1.EvidenceVoid {
+			voided[s.Voids] = true
+		}
+	}
+	var all []Fence
+	for i := range receipts {
+		r := &receipts[i]
+		if r.Spec.Class == v1alpha1.EvidenceVoid || voided[r.Name] {
+			continue
+		}
+		f := Fence{Name: r.Name, LastSign: r.Spec.LastSign, Volumes: r.Spec.Volumes}
+		if r.Spec.Pod != nil {
+			f.PodUID = r.Spec.Pod.UID
+		}
+		if n := r.Spec.Node; n != nil {
+			f.NodeUID, f.BootID = n.UID, n.BootID
+		}
+		if r.Spec.Class == v1alpha1.EvidenceStorageRevoked && len(f.Volumes) == 0 {
+			continue // it would count as one for the whole boot
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// ofBoot says whether the receipt is for this boot of the node, which was not heard of since.
+func (f Fence) ofBoot(n Node) bool {
+	return f.PodUID == "" && n.UID != "" && n.BootID != "" && f.NodeUID == n.UID && f.BootID == n.BootID && f.LastSign == n.LastSign
+}
+
+// stopped says whether the node's processes are known to have ended: the node is not ready, and this very boot of it is confirmed to be off, or fenced.
+func (f Facts) stopped() bool {
+	n := f.Node
+	if n.State != NodePresent || n.Ready {
+		return false
+	}
+	return n.ConfirmedOff || slices.ContainsFunc(f.Fences, func(r Fence) bool { return len(r.Volumes) == 0 && r.ofBoot(n) })
+}
+
+// fenced allows the removal of a pod with a receipt of a fence: for this very pod, or for this boot of its node.
+func fenced(req Request, facts Facts) *Decision {
+	for _, r := range facts.Fences {
+		if r.PodUID != "" && r.PodUID == req.Pod.UID && len(r.Volumes) == 0 {
+			return allow(becauseFenced)
+		}
+	}
+	if facts.stopped() {
+		return allow(NodeStopped)
+	}
+	return nil
+}
+
+// storageRevoked allows the removal of a VolumeAttachment whose volume this boot of the node can't write to any more.
+func storageRevoked(req Request, facts Facts) *Decision {
+	volume, n := req.VolumeAttachment.Spec.Source.PersistentVolumeName, facts.Node
+	if volume == nil || n.State != NodePresent || n.Ready {
+		return nil
+	}
+	for _, r := range facts.Fences {
+		if r.ofBoot(n) && slices.Contains(r.Volumes, *volume) {
+			return allow(becauseStorageRevoked)
+		}
+	}
+	return nil
+}
