@@ -1,4 +1,4 @@
-# The images of Podgrace, one target each: webhook, nodeenforcer, podgrace (the command line).
+# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, podgrace (the command line).
 #
 #   docker build --target webhook --tag podgrace/webhook --build-arg VERSION=v1.2.3 .
 #
@@ -20,7 +20,7 @@ ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local
 # The last thing before it is used: of another version nothing but the linking is done again.
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/podgrace
+    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/podgrace
 
 FROM ${PROGRAMS} AS programs
 
@@ -42,6 +42,11 @@ FROM base AS nodeenforcer
 COPY --from=programs /out/nodeenforcer /usr/local/bin/nodeenforcer
 USER 0:0
 ENTRYPOINT ["/usr/local/bin/nodeenforcer"]
+
+FROM base AS fencer
+COPY --from=programs /out/fencer /usr/local/bin/fencer
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/fencer"]
 
 FROM base AS webhook
 COPY --from=programs /out/webhook /usr/local/bin/webhook

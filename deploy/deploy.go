@@ -18,6 +18,26 @@ var NodePolicyCRD []byte
 //go:embed crds/podgrace.dev_policyexceptions.yaml
 var PolicyExceptionCRD []byte
 
+// FencePolicyCRD is the CustomResourceDefinition of FencePolicy, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_fencepolicies.yaml
+var FencePolicyCRD []byte
+
+// FenceAgentCRD is the CustomResourceDefinition of FenceAgent, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_fenceagents.yaml
+var FenceAgentCRD []byte
+
+// FenceCRD is the CustomResourceDefinition of Fence, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_fences.yaml
+var FenceCRD []byte
+
+// FenceReceiptCRD is the CustomResourceDefinition of FenceReceipt, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_fencereceipts.yaml
+var FenceReceiptCRD []byte
+
 // WebhookConfigurations are what the API server calls Podgrace for: a MutatingWebhookConfiguration and a
 // ValidatingWebhookConfiguration, YAML documents.
 //

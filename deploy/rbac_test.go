@@ -21,7 +21,7 @@ import (
 )
 
 // rbacFiles hold all rights that Podgrace gives.
-var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml"}
+var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml"}
 
 // rule is one rule of a role, with the comment above it.
 type rule struct {
@@ -203,7 +203,7 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 			}
 		}
 	}
-	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}}
+	want := map[string][]string{"ClusterRole podgrace-force-delete": {"pods"}, "ClusterRole podgrace-confirm-node": {"nodes"}, "ClusterRole podgrace-fencer": {"nodes", "pods"}}
 	if d := cmp.Diff(want, given); d != "" {
 		t.Error(d)
 	}

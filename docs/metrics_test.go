@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/fencing/controller"
 	"github.com/podgrace/podgrace/nodeenforcer/status"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -77,6 +78,14 @@ func ofTheNodeEnforcer() []prometheus.Collector {
 	return r.collectors
 }
 
+// ofTheFencer are those of cmd/fencer.
+func ofTheFencer() []prometheus.Collector {
+	var r registered
+	version.NewMetric(&r, version.Info{})
+	controller.NewMetrics(&r)
+	return r.collectors
+}
+
 // desc is what prometheus.Desc tells by its String alone.
 var desc = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{\}, variableLabels: \{(.*)\}\}$`)
 
@@ -113,6 +122,8 @@ func described(c prometheus.Collector) (all []*prometheus.Desc) {
 // kindOf returns the type. Collectors of our own give gauges (TestCollectorsOfOurOwn).
 func kindOf(c prometheus.Collector) string {
 	switch c.(type) {
+	case prometheus.Gauge: // which has a Counter's methods as well
+		return gauge
 	case *prometheus.CounterVec, prometheus.Counter:
 		return counter
 	case *prometheus.HistogramVec, prometheus.Histogram:
@@ -170,11 +181,13 @@ Port 8080 of each replica. Counters are each replica's own: sum over them.
 	table(&b, describe(t, ofTheWebhook(t)))
 	b.WriteString("\n## The node enforcer\n\nPort 10347, on the node's loopback unless `--metrics-bind-address` says otherwise (the component `monitoring` does).\n\n")
 	table(&b, describe(t, ofTheNodeEnforcer()))
+	b.WriteString("\n## The fencer\n\nPort 8080 of each replica. The leader tells what is; counters are each replica's own.\n\n")
+	table(&b, describe(t, ofTheFencer()))
 	b.WriteString("\n## Others' that the alerts use\n\n| metric | of | type | labels | meaning |\n|---|---|---|---|---|\n")
 	for _, o := range others {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", o.name, o.by, o.kind, code(o.labels), o.help)
 	}
-	b.WriteString("\nBoth programs also tell what every program in Go and of Kubernetes tells: `go_*`, `process_*` and `rest_client_requests_total`.\n")
+	b.WriteString("\nAll programs also tell what every program in Go and of Kubernetes tells: `go_*`, `process_*` and `rest_client_requests_total`.\n")
 	return b.String()
 }
 
@@ -202,7 +215,7 @@ const inBoth = "podgrace_build_info"
 func TestMetricNames(t *testing.T) {
 	var text strings.Builder
 	seen := map[string]bool{}
-	for _, m := range slices.Concat(describe(t, ofTheWebhook(t)), describe(t, ofTheNodeEnforcer())) {
+	for _, m := range slices.Concat(describe(t, ofTheWebhook(t)), describe(t, ofTheNodeEnforcer()), describe(t, ofTheFencer())) {
 		if seen[m.name] {
 			if m.name != inBoth {
 				t.Errorf("%s is there twice", m.name)
@@ -245,7 +258,7 @@ func exposition(b *strings.Builder, m metric) {
 // kindOf takes what it does not know for gauges: so it must be.
 func TestCollectorsOfOurOwn(t *testing.T) {
 	gathered := 0
-	for _, c := range slices.Concat(ofTheWebhook(t), ofTheNodeEnforcer()) {
+	for _, c := range slices.Concat(ofTheWebhook(t), ofTheNodeEnforcer(), ofTheFencer()) {
 		if kindOf(c) != gauge {
 			continue
 		}

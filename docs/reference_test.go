@@ -21,10 +21,10 @@ func TestReferenceIsFresh(t *testing.T) {
 	b.WriteString(`# Reference of the policies
 
 This page is made from the CustomResourceDefinitions, and these from the types in ` + "`api/v1alpha1`" + ` (` + "`go test ./docs -update`" + ` writes it). How
-the fields act together is told in [PodPolicy](podpolicy.md), [exceptions](exceptions.md) and [the node enforcer](nodeenforcer.md). All kinds are of the group
-` + "`podgrace.dev`, version `v1alpha1`" + `; policies are cluster-scoped, exceptions are in a namespace. An item of a list is written with ` + "`[]`" + `; a field in **bold** is required where what holds it is there.
+the fields act together is told in [PodPolicy](podpolicy.md), [exceptions](exceptions.md), [the node enforcer](nodeenforcer.md) and [fencing](fencing.md). All kinds are of the group
+` + "`podgrace.dev`, version `v1alpha1`" + `; all are cluster-scoped but exceptions, which are in a namespace. An item of a list is written with ` + "`[]`" + `; a field in **bold** is required where what holds it is there.
 `)
-	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD} {
+	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD, deploy.FencePolicyCRD, deploy.FenceAgentCRD, deploy.FenceCRD, deploy.FenceReceiptCRD} {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(document, &crd); err != nil {
 			t.Fatal(err)

@@ -137,7 +137,7 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 }
 
 // remote are the examples that ask a cluster: here there is none to answer.
-var remote = regexp.MustCompile(`--context production| -n shop | node/`)
+var remote = regexp.MustCompile(`--context production| -n shop | node/|^fence |^status `)
 
 // Each example of the help does what it says, typed at the root of this repository.
 func TestExamplesOfTheHelp(t *testing.T) {

@@ -14,6 +14,7 @@ const (
 	Webhook      = "podgrace-webhook"
 	NodeEnforcer = enforcement.NodeEnforcer
 	CommandLine  = "podgrace"
+	Fencer       = "podgrace-fencer"
 )
 
 // linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3".

@@ -28,7 +28,7 @@ func File(kind string, schema map[string]any) (path string, text []byte, err err
 // Files are the schemas of the CustomResourceDefinitions by the paths of their files.
 func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD} {
+	for _, document := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD, deploy.FencePolicyCRD, deploy.FenceAgentCRD} {
 		schema, kind, err := OfCRD(document)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+const fenceLong = `Ask the fencer to have a node powered off and to release its pods, as if it had
+been silent for long enough: by the agents of the node's FencePolicy, within its
+budget, and on evidence. Nothing is released before the power was read to be off.
+
+It shows the node, the policy and the agents that would be used, and what else is
+being fenced. Then it asks, and makes one Fence; kubectl podgrace status shows how
+far that is. To ask takes the verb fence on nodes of group podgrace.dev
+(ClusterRole podgrace-fence).
+
+A machine that is known to be off needs no agent: kubectl podgrace confirm node/NODE.
+
+Exit codes: 0 asked for, or with --dry-run: it could be
+            1 not asked for: declined, refused, not permitted, failed
+            2 bad input`
+
+const fenceExample = `  # See what would be done, and be asked
+  %[1]s fence worker-3
+
+  # Only look
+  %[1]s fence worker-3 --dry-run`
+
+type fenceOptions struct {
+	agreeOptions
+	node string
+}
+
+func newFence(t terminal, name string) *cobra.Command {
+	o := &fenceOptions{agreeOptions: newAgreeOptions(t)}
+	cmd := &cobra.Command{
+		Use:                   "fence NODE",
+		DisableFlagsInUseLine: true,
+		Short:                 "Ask for a node to be powered off, and its pods to be released on evidence",
+		Long:                  fenceLong,
+		Example:               fmt.Sprintf(fenceExample, name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(o.parse(args), o.Complete(), o.Validate("fence")); err != nil {
+				return usageError{err}
+			}
+			return runFence(cmd.Context(), t, o, name)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	return cmd
+}
+
+func (o *fenceOptions) parse(args []string) error {
+	if len(args) != 1 {
+		return errors.New("which node? One at a time: fence NODE")
+	}
+	kind, name, err := parseObject([]string{"node/" + strings.TrimPrefix(strings.TrimPrefix(args[0], "node/"), "nodes/")})
+	if err == nil && kind == "node" {
+		o.node = name
+	}
+	return err
+}
+
+// fencingScheme has the kinds that the commands about fencing read and write.
+func fencingScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // two kinds of one name: a mistake in the program
+		}
+	}
+	return scheme
+}
+
+// fenceFacts are what is known before a fence is asked for.
+type fenceFacts struct {
+	facts    fencing.Facts
+	policies fencing.Policies
+	node     *fencing.Node
+	user     string
+}
+
+func runFence(ctx context.Context, t terminal, o *fenceOptions, name string) error {
+	kube, err := client.New(o.config, client.Options{Scheme: fencingScheme()})
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	f, err := readFenceFacts(ctx, kube, o.node)
+	if err != nil {
+		return err
+	}
+	fence := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: fencing.FenceName(f.node)}, Spec: v1alpha1.FenceSpec{Node: f.node.Boot(), Reason: v1alpha1.FenceRequested, RequestedBy: f.user}}
+	text, possible := fencePage(f, t.Style)
+	fmt.Fprint(t.Out, text)
+	if !possible {
+		return errNo
+	}
+	if o.dryRun {
+		if err := kube.Create(ctx, fence, client.DryRunAll); err != nil {
+			return fenceError(o.node, err)
+		}
+		fmt.Fprintf(t.Out, "Nothing was written. It would make Fence %s, in the name of %s.\n", fence.Name, f.user)
+		return nil
+	}
+	if !o.yes {
+		fmt.Fprintf(t.Err, "Type the node's name to have it powered off: ")
+		answer, err := bufio.NewReader(t.In).ReadString('\n')
+		if err != nil || strings.TrimSpace(answer) != o.node {
+			fmt.Fprintln(t.Err, "Not asked for.")
+			return errNo
+		}
+	}
+	if err := kube.Create(ctx, fence); err != nil {
+		return fenceError(o.node, err)
+	}
+	fmt.Fprintf(t.Out, "Fence %s was made. How far it is:\n\n  %s status\n", fence.Name, name)
+	return nil
+}
+
+func fenceError(node string, err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("there is a Fence for this silence of node %s already: see kubectl get fences -o wide", node)
+	}
+	return fmt.Errorf("ask for a fence of node %s: %w", node, err)
+}
+
+// readFenceFacts reads what is shown. Without the kinds of fencing there is no fencer.
+func readFenceFacts(ctx context.Context, kube client.Client, name string) (f fenceFacts, err error) {
+	var node corev1.Node
+	if err := kube.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
+		return f, fmt.Errorf("read node %s: %w", name, err)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := kube.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, lease); err != nil {
+		lease = nil // its last renewal is part of the Fence's name only
+	}
+	var policies v1alpha1.FencePolicyList
+	var agents v1alpha1.FenceAgentList
+	var fences v1alpha1.FenceList
+	var receipts v1alpha1.FenceReceiptList
+	for _, list := range []client.ObjectList{&policies, &agents, &fences, &receipts} {
+		if err := kube.List(ctx, list); err != nil {
+			return f, fmt.Errorf("list what the fencer works by (is it installed? docs/fencing.md): %w", err)
+		}
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := kube.Create(ctx, review); err != nil {
+		return f, fmt.Errorf("ask the API server who you are: %w", err)
+	}
+	n := fencing.NodeOf(&node, lease)
+	f.facts = fencing.Facts{Known: fencing.Known{Nodes: true, Fences: true, Receipts: true, Agents: true}, Nodes: []fencing.Node{n}, Agents: agents.Items, Fences: fences.Items, Receipts: receipts.Items}
+	f.node, f.policies, f.user = &f.facts.Nodes[0], fencing.CompilePolicies(policies.Items), review.Status.UserInfo.Username
+	return f, nil
+}
+
+// fencePage shows what would be done, and says whether the fencer could do it.
+func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
+	p := console.New(style, 11)
+	ready := "not Ready"
+	if f.node.Ready {
+		ready = "Ready: its pods run, and end with its power, without a grace period"
+	}
+	p.Row("Node", fmt.Sprintf("%s, boot %s, %s", f.node.Name, f.node.BootID, ready))
+	p.Row("Machine", fmt.Sprintf("systemUUID %s, providerID %s", quoted(f.node.SystemUUID), quoted(f.node.ProviderID)))
+	own, _ := f.policies.Of(f.node)
+	switch {
+	case f.node.BootID == "":
+		p.Marked(console.Red, "REFUSED", "the node does not say which boot it is: its kubelet has never written a status")
+		return p.String(), false
+	case f.node.ControlPlane:
+		p.Marked(console.Red, "REFUSED", "it is a node of the control plane, and these are never fenced. Power it off yourself, then: kubectl podgrace confirm node/"+f.node.Name)
+		return p.String(), false
+	case own == nil:
+		p.Marked(console.Red, "REFUSED", "no FencePolicy selects it, so that nobody knows by which agent: docs/fencing.md")
+		return p.String(), false
+	}
+	ready = fencing.ReadinessOf(f.policies, f.facts)[own.Name].Message
+	p.Row("Policy", own.Name+": "+ready)
+	var agents []string
+	for _, a := range own.Spec.Agents {
+		agents = append(agents, fmt.Sprintf("%s, %d attempts of %s", a.Name, a.Attempts, a.Timeout.Duration))
+	}
+	p.Row("Agents", append(agents, "")[:max(len(agents), 1)]...)
+	var others []string
+	for i := range f.facts.Fences {
+		x := &f.facts.Fences[i]
+		if x.Status.Phase != v1alpha1.FenceOver && x.Status.Phase != v1alpha1.FenceReleased && x.Spec.Node.UID != f.node.UID {
+			others = append(others, fmt.Sprintf("%s (%s)", x.Spec.Node.Name, x.Status.Phase))
+		}
+	}
+	slices.Sort(others)
+	if len(others) > 0 {
+		p.Row("Others", fmt.Sprintf("being fenced: %s; the budget is %d at once", console.Some(others, 5, ", "), own.Spec.Budget.MaxConcurrent))
+	}
+	p.Row("Then", "its power is ordered off and read back twice; then there is a receipt, and by that its pods are released ("+string(own.Spec.Release)+"). Nothing is powered on again.")
+	return p.String(), true
+}
+
+func quoted(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

@@ -1,0 +1,73 @@
+package podgrace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+const fencerUser = "system:serviceaccount:podgrace-system:podgrace-fencer"
+
+// Fencer is a running fencer.
+type Fencer struct {
+	// MetricsURL serves /metrics, LogPath is the file with what it logs.
+	MetricsURL, LogPath string
+
+	child *cluster.Process
+}
+
+// AllowFencer gives the fencer's service account its rights, and applies the policies of the API server that come with it, as deploy has them.
+func AllowFencer(ctx context.Context, c *cluster.Cluster) error {
+	root, err := cluster.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	for _, file := range []string{"rbac.yaml", "policies.yaml"} {
+		if err := apply(ctx, kube, filepath.Join(root, "deploy", "components", "fencer", file), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BuildFencer compiles the fencer into a folder and returns the program's path.
+func BuildFencer(ctx context.Context, dir string) (string, error) { return build(ctx, dir, "fencer") }
+
+// StartFencer starts one replica on this machine, and returns when it is ready. It may not lead yet.
+func StartFencer(ctx context.Context, c *cluster.Cluster, program string, args ...string) (*Fencer, error) {
+	kubeconfig, err := c.KubeconfigFor(fencerUser, enforcerGroups...)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := cluster.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fencer{MetricsURL: "http://127.0.0.1:" + ports[1], LogPath: filepath.Join(c.Dir, "log", "fencer-"+ports[0]+".log")}
+	args = append([]string{"--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--health-port", ports[0], "--metrics-port", ports[1], "--namespace", "podgrace-system"}, args...)
+	if f.child, err = cluster.StartProcess("fencer", f.LogPath, program, args...); err != nil {
+		return nil, err
+	}
+	if err := waitReady(ctx, "the fencer", f.child, "http://127.0.0.1:"+ports[0]); err != nil {
+		return nil, errors.Join(err, f.Stop())
+	}
+	return f, nil
+}
+
+// Stop ends it.
+func (f *Fencer) Stop() error {
+	if err := f.child.Stop(); err != nil {
+		return errors.Join(err, fmt.Errorf("its log is %s", f.LogPath))
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// act carries out the actions of one Fence, each whether or not the one before it worked: what is still to be done the next round says again.
+func (f *Fencer) act(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, actions []fencing.Action, calls *sync.WaitGroup) error {
+	var errs []error
+	for _, action := range actions {
+		log.V(1).Info("fence acts", "fence", fence.Name, "action", action.String())
+		var err error
+		switch a := action.(type) {
+		case fencing.ReadPower:
+			f.readPower(ctx, log, fence, known, a, calls)
+		case fencing.OrderOff:
+			f.orderOff(ctx, log, fence, known, a, calls)
+		case fencing.AskPerson:
+			f.askPerson(log, fence, known, a)
+		case fencing.CreateReceipt:
+			if err = f.create(ctx, a); err == nil {
+				log.Info("receipt written: this boot can do no more harm", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
+			}
+		case fencing.ConfirmOff:
+			err = f.confirmOff(ctx, a)
+		case fencing.DeletePod:
+			err = f.deletePod(ctx, a)
+		case fencing.AddTaint:
+			err = f.taint(ctx, a.Node.Name, a.Node.UID, addTaint)
+		case fencing.RemoveTaint:
+			err = f.taint(ctx, a.Name, a.UID, removeTaint)
+		default:
+			err = errors.New("an action that this fencer does not know")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readPower calls the agent aside, so that one that hangs holds up nobody else's fence.
+func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.ReadPower, calls *sync.WaitGroup) {
+	began := f.now()
+	f.call(ctx, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
+		var reading fencing.Reading
+		if err == nil {
+			reading, err = agent.Power(ctx, a.Machine)
+		}
+		log.Info("power read", "fence", fence.Name, "node", fence.Spec.Node.Name, "agent", a.Agent.Name, "attempt", a.Attempt, "state", reading.State, "error", text(err))
+		f.Metrics.call("power", err)
+		known.do(func(p *fencing.Progress) { p.Read(a.Call, reading, err, began, f.now()) })
+	})
+}
+
+func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.OrderOff, calls *sync.WaitGroup) {
+	f.call(ctx, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
+		if err == nil {
+			err = agent.Off(ctx, a.Machine)
+		}
+		log.Info("power off ordered", "fence", fence.Name, "node", fence.Spec.Node.Name, "agent", a.Agent.Name, "attempt", a.Attempt, "error", text(err))
+		f.Metrics.call("off", err)
+		known.do(func(p *fencing.Progress) { p.Ordered(a.Call, err) })
+	})
+}
+
+// askPerson tells by an Event that somebody has to confirm that the machine is off. The answer is a FenceReceipt, which the next rounds find.
+func (f *Fencer) askPerson(log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.AskPerson) {
+	known.do(func(p *fencing.Progress) { p.Begin(a.Call, f.now()) })
+	f.tell(log, fence, []fencing.Told{{Warning: true, Reason: "FenceNeedsPerson", Message: fmt.Sprintf("power the machine of node %[1]s off, and say so: kubectl podgrace confirm node/%[1]s", fence.Spec.Node.Name)}})
+	known.do(func(p *fencing.Progress) { p.Ordered(a.Call, nil) })
+}
+
+// call has an agent called within its timeout.
+func (f *Fencer) call(ctx context.Context, known *tracked, call fencing.Call, calls *sync.WaitGroup, do func(context.Context, fencing.Agent, error)) {
+	known.do(func(p *fencing.Progress) { p.Begin(call, f.now()) })
+	calls.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, call.Timeout)
+		defer cancel()
+		agent, err := f.Agents.Agent(ctx, call.Agent)
+		do(ctx, agent, err)
+	})
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// create creates a receipt. That there is one of that name already is no error: its name is that of what it proves.
+func (f *Fencer) create(ctx context.Context, a fencing.CreateReceipt) error {
+	receipt := a.Receipt.DeepCopy()
+	err := f.Client.Create(ctx, receipt)
+	if err == nil {
+		f.Metrics.receipt(receipt.Spec.Class)
+	}
+	return client.IgnoreAlreadyExists(err)
+}
+
+// patch is a merge patch of an object that has this UID: the API server refuses it where another one has the name.
+func (f *Fencer) patch(ctx context.Context, o client.Object, uid types.UID, annotation, value string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{annotation: value}}})
+	if err != nil {
+		return fmt.Errorf("write a patch: %w", err)
+	}
+	return f.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, body))
+}
+
+func (f *Fencer) confirmOff(ctx context.Context, a fencing.ConfirmOff) error {
+	return f.patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.Node.Name}}, a.Node.UID, guard.AnnotationConfirmOff, a.Value)
+}
+
+// deletePod deletes by the removal guard's own road. It is confirmed first, in the fencer's name: by that the API server lets it through while no webhook answers, which
+// could look the receipt up.
+func (f *Fencer) deletePod(ctx context.Context, a fencing.DeletePod) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: a.Pod.Namespace, Name: a.Pod.Name, UID: a.Pod.UID}}
+	err := f.patch(ctx, pod.DeepCopy(), a.Pod.UID, guard.AnnotationConfirmForceDelete, guard.ConfirmPod(pod, guard.Node{}, f.Clock.Now()))
+	if err == nil {
+		err = f.Client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &a.Pod.UID})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one has its name
+		return nil
+	}
+	return err
+}
+
+// taint changes the taints of a Node that has this UID.
+func (f *Fencer) taint(ctx context.Context, name string, uid types.UID, change func([]corev1.Taint) []corev1.Taint) error {
+	var node corev1.Node
+	if err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if node.UID != uid {
+		return nil // another one has its name
+	}
+	before := node.DeepCopy()
+	node.Spec.Taints = change(node.Spec.Taints)
+	return f.Client.Patch(ctx, &node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func ours(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeOutOfService && t.Value == fencing.TaintValue
+}
+
+func addTaint(taints []corev1.Taint) []corev1.Taint {
+	if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+		return taints
+	}
+	return append(taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: fencing.TaintValue, Effect: corev1.TaintEffectNoExecute})
+}
+
+func removeTaint(taints []corev1.Taint) []corev1.Taint { return slices.DeleteFunc(taints, ours) }

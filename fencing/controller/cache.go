@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"errors"
+	"net/http"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// NewScheme returns a scheme with the kinds that the fencer reads and writes.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme, storagev1.AddToScheme, v1alpha1.AddToScheme} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+// Watched are the kinds that informers have. Pods are not among them: they are many, and only those of silent nodes are looked at.
+func Watched() []client.Object {
+	return []client.Object{
+		&corev1.Node{}, &coordinationv1.Lease{}, &corev1.Namespace{}, &policyv1.PodDisruptionBudget{}, &storagev1.VolumeAttachment{},
+		&v1alpha1.PodPolicy{}, &v1alpha1.FencePolicy{},
+	}
+}
+
+// CacheOptions strip objects to what is read of them. Readers get the stored objects without a copy: nobody in this package changes one.
+func CacheOptions() cache.Options {
+	trimmed := func(trim func(any) (any, error)) cache.ByObject {
+		return cache.ByObject{Transform: trim, UnsafeDisableDeepCopy: new(true)}
+	}
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&coordinationv1.Lease{}: {
+				Namespaces:            map[string]cache.Config{corev1.NamespaceNodeLease: {}},
+				UnsafeDisableDeepCopy: new(true),
+				Transform: trim(func(o *coordinationv1.Lease) *coordinationv1.Lease {
+					return &coordinationv1.Lease{ObjectMeta: identity(o.ObjectMeta), Spec: coordinationv1.LeaseSpec{RenewTime: o.Spec.RenewTime}}
+				}),
+			},
+			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
+				kept := &corev1.Node{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.NodeSpec{ProviderID: o.Spec.ProviderID, Taints: o.Spec.Taints, Unschedulable: o.Spec.Unschedulable}}
+				kept.Labels, kept.Annotations, kept.DeletionTimestamp = o.Labels, o.Annotations, o.DeletionTimestamp
+				kept.Status.Conditions = o.Status.Conditions
+				kept.Status.NodeInfo.BootID, kept.Status.NodeInfo.SystemUUID, kept.Status.NodeInfo.KubeletVersion = o.Status.NodeInfo.BootID, o.Status.NodeInfo.SystemUUID, o.Status.NodeInfo.KubeletVersion
+				return kept
+			})),
+			&corev1.Namespace{}: trimmed(trim(func(o *corev1.Namespace) *corev1.Namespace {
+				kept := &corev1.Namespace{ObjectMeta: identity(o.ObjectMeta)}
+				kept.Labels = o.Labels
+				return kept
+			})),
+			&storagev1.VolumeAttachment{}: trimmed(trim(func(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+				return &storagev1.VolumeAttachment{ObjectMeta: identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{NodeName: o.Spec.NodeName}}
+			})),
+		},
+		DefaultTransform: cache.TransformStripManagedFields(),
+	}
+}
+
+// trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
+func trim[T any](keep func(T) T) func(any) (any, error) {
+	return func(in any) (any, error) {
+		if o, ok := in.(T); ok {
+			return keep(o), nil
+		}
+		return in, nil
+	}
+}
+
+func identity(m metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion}
+}
+
+// Synced says whether all informers have synced.
+func Synced(informers cache.Cache) healthz.Checker {
+	return func(req *http.Request) error {
+		if !informers.WaitForCacheSync(req.Context()) {
+			return errors.New("the informers have not synced")
+		}
+		return nil
+	}
+}

@@ -1,0 +1,309 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+const (
+	// watching is how long a round lasts where nothing is being fenced, and acting where something is. Silence.Tick wants one each 5 s.
+	watching = 2 * time.Second
+	acting   = time.Second
+	// pulse is how often the fencer writes, so that it knows whether it can.
+	pulse = 5 * time.Second
+	// readTimeout bounds one request to the API server.
+	readTimeout = 10 * time.Second
+	// stepsARound is how many steps a Fence goes at most in one round: there are six phases.
+	stepsARound = 8
+)
+
+// PulseName is the Lease that the leader renews in its namespace, by which it knows that the API server takes what it writes.
+const PulseName = "podgrace-fencer-pulse"
+
+// Agents gives the agent for what a Fence has frozen.
+type Agents interface {
+	// Agent reads the FenceAgent that has the name and UID. It is an error if that is there no more.
+	Agent(ctx context.Context, target v1alpha1.FenceTargetAgent) (fencing.Agent, error)
+}
+
+// Fencer is what one replica does for all while it leads.
+type Fencer struct {
+	// Client writes. Cache reads informers' stores, whose objects are not changed. Live reads the API server.
+	Client client.Client
+	Cache  client.Reader
+	Live   client.Reader
+	Agents Agents
+	// Recorder of Events. nil: none are recorded.
+	Recorder events.EventRecorder
+	Metrics  *Metrics
+	Clock    clock.WithTicker
+	// Namespace that the fencer runs in, and Node that it runs on, if any.
+	Namespace, Node string
+	// Identity of this replica.
+	Identity string
+
+	began    time.Time
+	silence  fencing.Silence
+	self     fencing.Self
+	pulsed   time.Duration
+	storms   map[string]time.Duration
+	progress map[types.UID]*tracked
+	told     map[string]string // the last verdict told of a node, by its UID
+	limits   *patchLimit
+}
+
+// tracked is the Progress of one Fence, which agents' answers reach from goroutines of their own.
+type tracked struct {
+	mu       sync.Mutex
+	progress fencing.Progress
+}
+
+func (t *tracked) get() fencing.Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.progress
+}
+
+func (t *tracked) do(f func(*fencing.Progress)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.progress)
+}
+
+// NeedLeaderElection is true: one replica decides.
+func (f *Fencer) NeedLeaderElection() bool { return true }
+
+// Start leads until the context ends: by losing the lease, whatever is known begins again.
+func (f *Fencer) Start(ctx context.Context) error {
+	log := log.FromContext(ctx).WithName("fencer")
+	f.lead()
+	log.Info("leading: every node's silence counts from now")
+	defer f.Metrics.reset()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	for {
+		busy, err := f.round(ctx, log, &calls)
+		if ctx.Err() != nil {
+			return nil
+		}
+		f.Metrics.rounded(err)
+		if err != nil {
+			log.Error(err, "round failed")
+		}
+		wait := watching
+		if busy {
+			wait = acting
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.Clock.After(wait):
+		}
+	}
+}
+
+// lead begins with what a new leader knows: nothing.
+func (f *Fencer) lead() {
+	f.began = f.Clock.Now()
+	f.silence, f.self, f.storms = fencing.Silence{}, fencing.Self{Node: f.Node}, nil
+	f.progress, f.told, f.pulsed = map[types.UID]*tracked{}, map[string]string{}, -pulse
+	f.limits = newPatchLimit(f.Clock)
+}
+
+// now is by the monotonic clock: time.Time carries its reading (package time).
+func (f *Fencer) now() fencing.Moment {
+	now := f.Clock.Now()
+	return fencing.Moment{Led: now.Sub(f.began), Wall: now}
+}
+
+// round looks, decides and acts once. It says whether something is being fenced.
+func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGroup) (busy bool, err error) {
+	var errs []error
+	if err := f.beat(ctx); err != nil {
+		errs = append(errs, err)
+	}
+	f.silence.Tick(f.now().Led)
+	policies, policyObjects, err := f.policies(ctx)
+	if err != nil {
+		return false, errors.Join(append(errs, err)...)
+	}
+	facts, err := f.facts(ctx)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if f.storms == nil {
+		f.storms = storming(policyObjects)
+	}
+	facts.Storms = f.storms
+	f.storms = fencing.Storms(policies, facts)
+	facts.Storms = f.storms
+
+	voids, alarms := fencing.Voids(facts)
+	for _, v := range voids {
+		errs = append(errs, f.create(ctx, v))
+	}
+	f.tell(log, nil, alarms)
+	verdicts := fencing.Decide(policies, facts)
+	errs = append(errs, f.condition(ctx, fencing.Conditions(policies, facts, verdicts), facts))
+	f.report(log, verdicts, facts)
+	errs = append(errs, f.begin(ctx, log, verdicts, facts))
+	if len(voids) == 0 { // else what they void must be read again first
+		for i := range facts.Fences {
+			going, err := f.advance(ctx, log, &facts.Fences[i], verdicts, facts, calls)
+			busy = busy || going
+			errs = append(errs, err)
+		}
+	}
+	f.forget(facts)
+	errs = append(errs, f.policyStatus(ctx, policies, policyObjects, facts))
+	f.Metrics.round(facts)
+	return busy, errors.Join(errs...)
+}
+
+// beat renews a Lease of the fencer's own, by which it knows that the API server takes what it writes. Where it does not, nothing that was not heard meanwhile is silence.
+func (f *Fencer) beat(ctx context.Context) error {
+	led := f.now().Led
+	if led-f.pulsed < pulse {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	now := metav1.NewMicroTime(f.Clock.Now())
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: PulseName}}
+	err := f.Live.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &f.Identity, &now
+	switch {
+	case apierrors.IsNotFound(err):
+		err = f.Client.Create(ctx, lease)
+	case err == nil:
+		err = f.Client.Update(ctx, lease)
+	}
+	if err != nil {
+		f.silence.Restart(f.now().Led)
+		return fmt.Errorf("write Lease %s, by which the fencer knows that it can: %w", PulseName, err)
+	}
+	f.pulsed = f.now().Led
+	f.self.Wrote, f.self.HasWritten = f.pulsed, true
+	return nil
+}
+
+// begin creates the Fences that are decided and not there yet. The next round takes them further.
+func (f *Fencer) begin(ctx context.Context, log logr.Logger, verdicts []fencing.Verdict, facts fencing.Facts) error {
+	var errs []error
+	for _, v := range verdicts {
+		if v.Do != fencing.DoFence || v.Fence != "" {
+			continue
+		}
+		fence := fencing.NewFence(v, facts)
+		if fence == nil {
+			continue
+		}
+		if err := client.IgnoreAlreadyExists(f.Client.Create(ctx, fence)); err != nil {
+			errs = append(errs, fmt.Errorf("create Fence %s of node %s: %w", fence.Name, v.Node.Name, err))
+			continue
+		}
+		log.Info("fence begun", "fence", fence.Name, "node", v.Node.Name, "bootID", v.Node.BootID, "policy", v.Policy, "why", v.Message)
+	}
+	return errors.Join(errs...)
+}
+
+// advance takes one Fence as far as it goes now: each status is stored before what follows from it is done.
+func (f *Fencer) advance(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, verdicts []fencing.Verdict, facts fencing.Facts, calls *sync.WaitGroup) (busy bool, err error) {
+	known := f.progress[fence.UID]
+	if known == nil {
+		known = &tracked{}
+		f.progress[fence.UID] = known
+	}
+	var verdict *fencing.Verdict
+	for i := range verdicts {
+		if verdicts[i].Fence == fence.Name {
+			verdict = &verdicts[i]
+		}
+	}
+	for range stepsARound {
+		facts.Now = f.now()
+		next := fencing.Step(fence, verdict, facts, known.get())
+		if !next.Changed {
+			return next.After > 0 || len(next.Actions) > 0, f.act(ctx, log, fence, known, next.Actions, calls)
+		}
+		was := fence.Status.Phase
+		fence.Status = next.Status
+		if err := f.Client.Status().Update(ctx, fence); err != nil {
+			return true, fmt.Errorf("write the status of Fence %s: %w", fence.Name, err)
+		}
+		if was != fence.Status.Phase {
+			log.Info("fence goes on", "fence", fence.Name, "node", fence.Spec.Node.Name, "phase", fence.Status.Phase, "message", fence.Status.Message)
+		}
+		f.tell(log, fence, next.Tell)
+	}
+	return true, nil
+}
+
+// report logs what becomes of a silent node when that changes.
+func (f *Fencer) report(log logr.Logger, verdicts []fencing.Verdict, facts fencing.Facts) {
+	now := map[string]string{}
+	for _, v := range verdicts {
+		key := string(v.Node.UID) + "/" + v.Fence
+		now[key] = string(v.Do) + " " + v.Reason.Code
+		if f.told[key] != now[key] {
+			log.Info("node judged", "node", v.Node.Name, "do", v.Do, "reason", v.Reason.Code, "message", v.Message, "policy", v.Policy, "fence", v.Fence)
+		}
+	}
+	f.told = now
+}
+
+// tell records Events, on the Fence and on its Node.
+func (f *Fencer) tell(log logr.Logger, fence *v1alpha1.Fence, told []fencing.Told) {
+	for _, t := range told {
+		kind := corev1.EventTypeNormal
+		if t.Warning || t.Alarm {
+			kind = corev1.EventTypeWarning
+		}
+		if t.Alarm {
+			log.Error(nil, "ALARM: "+t.Message, "reason", t.Reason)
+			f.Metrics.alarm(t.Reason)
+		}
+		if f.Recorder == nil || fence == nil {
+			continue
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fence.Spec.Node.Name, UID: fence.Spec.Node.UID}}
+		f.Recorder.Eventf(fence, node, kind, t.Reason, "Fence", "%s", t.Message)
+		f.Recorder.Eventf(node, fence, kind, t.Reason, "Fence", "%s", t.Message)
+	}
+}
+
+// forget drops what is known of Fences and nodes that are there no more.
+func (f *Fencer) forget(facts fencing.Facts) {
+	if facts.Known.Nodes {
+		f.silence.Keep(facts.Nodes)
+	}
+	if !facts.Known.Fences {
+		return
+	}
+	there := map[types.UID]bool{}
+	for i := range facts.Fences {
+		there[facts.Fences[i].UID] = true
+	}
+	for uid := range f.progress {
+		if !there[uid] {
+			delete(f.progress, uid)
+		}
+	}
+}

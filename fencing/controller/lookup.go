@@ -1,0 +1,265 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/policy"
+)
+
+const (
+	// suspect is the silence from which on a node is read live: what a kubelet's Lease lasts.
+	suspect = 40 * time.Second
+	// liveNodes is how many nodes are read live in a round. Where more are silent at once the fencer doubts itself, or the budget is spent.
+	liveNodes = 20
+	// podsAPage is how many pods of a node are read at once.
+	podsAPage = 500
+)
+
+// facts looks up what a round decides by. An error says what could not be read: what depends on it is unknown.
+func (f *Fencer) facts(ctx context.Context) (fencing.Facts, error) {
+	facts := fencing.Facts{Self: f.self, Gone: map[types.UID]time.Duration{}}
+	var errs []error
+	live := func(list client.ObjectList, known *bool) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		err := f.Live.List(ctx, list)
+		*known = err == nil
+		errs = append(errs, err)
+	}
+	var fences v1alpha1.FenceList
+	var receipts v1alpha1.FenceReceiptList
+	var agents v1alpha1.FenceAgentList
+	live(&fences, &facts.Known.Fences)
+	live(&receipts, &facts.Known.Receipts)
+	live(&agents, &facts.Known.Agents)
+	facts.Fences, facts.Receipts, facts.Agents = fences.Items, receipts.Items, agents.Items
+
+	if err := f.cachedNodes(ctx, &facts); err != nil {
+		facts.Now = f.now()
+		return facts, errors.Join(append(errs, err)...)
+	}
+	errs = append(errs, f.liveNodes(ctx, &facts))
+	facts.Now = f.now()
+	return facts, errors.Join(errs...)
+}
+
+// cachedNodes fills in all nodes as the informers have them.
+func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
+	var nodes corev1.NodeList
+	var leases coordinationv1.LeaseList
+	if err := errors.Join(f.Cache.List(ctx, &nodes), f.Cache.List(ctx, &leases, client.InNamespace(corev1.NamespaceNodeLease))); err != nil {
+		return fmt.Errorf("list nodes and their Leases: %w", err)
+	}
+	byName := make(map[string]*coordinationv1.Lease, len(leases.Items))
+	for i := range leases.Items {
+		byName[leases.Items[i].Name] = &leases.Items[i]
+	}
+	now := f.now().Led
+	facts.Nodes = make([]fencing.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		n := fencing.NodeOf(&nodes.Items[i], byName[nodes.Items[i].Name])
+		f.hear(&n, now)
+		facts.Nodes[i] = n
+	}
+	facts.Known.Nodes = true
+	return nil
+}
+
+func (f *Fencer) hear(n *fencing.Node, now time.Duration) {
+	f.silence.Hear(n.UID, n.Sign, now)
+	n.Silent, n.Heard = f.silence.Of(n.UID, now)
+}
+
+// liveNodes reads from the API server itself the nodes that Fences are for, and those that are silent, with all that is decided by.
+func (f *Fencer) liveNodes(ctx context.Context, facts *fencing.Facts) error {
+	names, fenced := map[string]bool{}, map[string][]types.UID{}
+	for i := range facts.Fences {
+		if f := &facts.Fences[i]; f.Status.Phase != v1alpha1.FenceOver {
+			names[f.Spec.Node.Name] = true
+			fenced[f.Spec.Node.Name] = append(fenced[f.Spec.Node.Name], f.Spec.Node.UID)
+		}
+	}
+	proved := map[string]bool{}
+	for i := range facts.Receipts {
+		if n := facts.Receipts[i].Spec.Node; n != nil {
+			proved[n.BootID] = true
+		}
+	}
+	for i := range facts.Nodes { // a boot that a receipt says is off, and that may be heard of
+		if n := &facts.Nodes[i]; proved[n.BootID] {
+			names[n.Name] = true
+		}
+	}
+	silent := make([]*fencing.Node, 0, liveNodes)
+	for i := range facts.Nodes {
+		n := &facts.Nodes[i]
+		if !names[n.Name] && (n.Silent >= suspect || n.Partitioned != nil && n.Partitioned.Status != corev1.ConditionFalse) {
+			silent = append(silent, n)
+		}
+	}
+	// Who is silent longest comes first: the others follow when these are fenced, or back.
+	slices.SortStableFunc(silent, func(a, b *fencing.Node) int { return int(b.Silent/time.Second) - int(a.Silent/time.Second) })
+	for _, n := range silent[:min(len(silent), liveNodes)] {
+		names[n.Name] = true
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	about, errs := f.newSurroundings(ctx)
+	for name := range names {
+		errs = errors.Join(errs, f.readLive(ctx, facts, name, fenced[name], about))
+	}
+	return errs
+}
+
+// readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for.
+func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string, fenced []types.UID, about *surroundings) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	i := slices.IndexFunc(facts.Nodes, func(n fencing.Node) bool { return n.Name == name })
+	var node corev1.Node
+	switch err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &node); {
+	case apierrors.IsNotFound(err):
+		f.gone(facts, fenced, "")
+		if i >= 0 {
+			facts.Nodes = slices.Delete(facts.Nodes, i, i+1)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("read Node %s: %w", name, err)
+	}
+	f.gone(facts, fenced, node.UID)
+	lease := &coordinationv1.Lease{}
+	switch err := f.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, lease); {
+	case apierrors.IsNotFound(err):
+		lease = nil
+	case err != nil:
+		return fmt.Errorf("read the Lease of node %s: %w", name, err)
+	}
+	n := fencing.NodeOf(&node, lease)
+	f.hear(&n, f.now().Led)
+	pods, err := f.podsOn(ctx, name, about)
+	n.Pods, n.PodsKnown = pods, err == nil
+	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
+	n.Live = true
+	if i < 0 {
+		facts.Nodes = append(facts.Nodes, n)
+	} else {
+		facts.Nodes[i] = n
+	}
+	return err
+}
+
+// gone notes that of the Nodes that Fences are for only the one with this UID is there.
+func (f *Fencer) gone(facts *fencing.Facts, fenced []types.UID, there types.UID) {
+	for _, uid := range fenced {
+		if uid != there {
+			facts.Gone[uid] = f.silence.Gone(uid, f.now().Led)
+		}
+	}
+}
+
+// podsOn lists the pods of a node, with what the fencer has to know of them.
+func (f *Fencer) podsOn(ctx context.Context, node string, about *surroundings) ([]fencing.Pod, error) {
+	var all []fencing.Pod
+	var token string
+	for {
+		var page corev1.PodList
+		err := f.Live.List(ctx, &page, client.MatchingFields{"spec.nodeName": node}, client.Limit(podsAPage), client.Continue(token))
+		if err != nil {
+			return nil, fmt.Errorf("list the pods of node %s: %w", node, err)
+		}
+		for i := range page.Items {
+			p := &page.Items[i]
+			all = append(all, fencing.PodOf(p, f.protected(ctx, p, about), about.brokenBudget(p)))
+		}
+		if token = page.Continue; token == "" {
+			return all, nil
+		}
+	}
+}
+
+// protected says whether a policy that denies or warns protects the pod in such a way that it holds its node. A claim that can't be read counts as exclusive.
+func (f *Fencer) protected(ctx context.Context, p *corev1.Pod, about *surroundings) bool {
+	removal := about.removal(ctx, p.Namespace)
+	if len(removal.Names) == 0 {
+		return false
+	}
+	claims := policy.Claims{}
+	for _, name := range policy.ClaimNames(p) {
+		var claim corev1.PersistentVolumeClaim
+		if err := f.Live.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: name}, &claim); err == nil {
+			claims[name] = policy.ClaimOf(&claim, p)
+		}
+	}
+	return slices.ContainsFunc(removal.HoldsNode(p, claims), func(a v1alpha1.RemovalAction) bool { return a != v1alpha1.RemovalAllow })
+}
+
+// surroundings are what pods of all nodes are judged by in one round.
+type surroundings struct {
+	policies      policy.Policies
+	own           string
+	namespaces    client.Reader
+	removals      map[string]policy.Removal
+	budgets       map[string][]budget
+	attached      map[string][]string
+	attachedKnown bool
+}
+
+// budget is a PodDisruptionBudget that has less healthy pods than it wants.
+type budget struct{ selector labels.Selector }
+
+func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
+	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, budgets: map[string][]budget{}, attached: map[string][]string{}}
+	var policies v1alpha1.PodPolicyList
+	var budgets policyv1.PodDisruptionBudgetList
+	var attachments storagev1.VolumeAttachmentList
+	errs := []error{f.Cache.List(ctx, &policies), f.Cache.List(ctx, &budgets), f.Cache.List(ctx, &attachments)}
+	about.policies = policy.InForce(policies.Items)
+	for i := range budgets.Items {
+		b := &budgets.Items[i]
+		if b.Status.CurrentHealthy >= b.Status.DesiredHealthy {
+			continue
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
+			about.budgets[b.Namespace] = append(about.budgets[b.Namespace], budget{selector})
+		}
+	}
+	for i := range attachments.Items {
+		node := attachments.Items[i].Spec.NodeName
+		about.attached[node] = append(about.attached[node], attachments.Items[i].Name)
+	}
+	about.attachedKnown = errs[2] == nil
+	return about, errors.Join(errs...)
+}
+
+// removal is what the policies say about removals in a namespace. One that can't be read is unknown, and policies hold there.
+func (s *surroundings) removal(ctx context.Context, namespace string) policy.Removal {
+	if known, ok := s.removals[namespace]; ok {
+		return known
+	}
+	var ns corev1.Namespace
+	err := s.namespaces.Get(ctx, types.NamespacedName{Name: namespace}, &ns)
+	s.removals[namespace] = s.policies.Removal(policy.Namespace{Name: namespace, Labels: ns.Labels, Unknown: err != nil}, s.own)
+	return s.removals[namespace]
+}
+
+func (s *surroundings) brokenBudget(p *corev1.Pod) bool {
+	return slices.ContainsFunc(s.budgets[p.Namespace], func(b budget) bool { return b.selector.Matches(labels.Set(p.Labels)) })
+}

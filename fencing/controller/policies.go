@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+// The conditions of a FencePolicy.
+const (
+	conditionReady       = "Ready"
+	conditionCoolingDown = "CoolingDown"
+)
+
+// policies are the FencePolicies, made ready and as they are stored.
+func (f *Fencer) policies(ctx context.Context) (fencing.Policies, []v1alpha1.FencePolicy, error) {
+	var list v1alpha1.FencePolicyList
+	if err := f.Cache.List(ctx, &list); err != nil {
+		return nil, nil, fmt.Errorf("list FencePolicies: %w", err)
+	}
+	return fencing.CompilePolicies(list.Items), list.Items, nil
+}
+
+// storming are the policies that cool down by their status, for a fencer that begins to lead: their cooldown begins again.
+func storming(policies []v1alpha1.FencePolicy) map[string]time.Duration {
+	all := map[string]time.Duration{}
+	for i := range policies {
+		if meta.IsStatusConditionTrue(policies[i].Status.Conditions, conditionCoolingDown) {
+			all[policies[i].Name] = 0
+		}
+	}
+	return all
+}
+
+// policyStatus writes what has changed in the status of FencePolicies.
+func (f *Fencer) policyStatus(ctx context.Context, policies fencing.Policies, stored []v1alpha1.FencePolicy, facts fencing.Facts) error {
+	ready := fencing.ReadinessOf(policies, facts)
+	var errs []error
+	for i := range stored {
+		p := &stored[i]
+		status := p.Status.DeepCopy()
+		status.ObservedGeneration = p.Generation
+		set := func(kind string, is bool, reason, message string) {
+			value := metav1.ConditionFalse
+			if is {
+				value = metav1.ConditionTrue
+			}
+			meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: p.Generation})
+		}
+		r := ready[p.Name]
+		set(conditionReady, r.Ready, r.Reason, r.Message)
+		last, stormed := facts.Storms[p.Name]
+		if cooling := stormed && facts.Now.Led-last < p.Spec.Budget.Cooldown.Duration; cooling {
+			set(conditionCoolingDown, true, "TooManyUnhealthy", "more nodes were unhealthy than its budget allows: it begins no fence until they were not for "+p.Spec.Budget.Cooldown.Duration.String())
+		} else {
+			set(conditionCoolingDown, false, "Calm", "no more nodes are unhealthy than its budget allows")
+		}
+		if equality.Semantic.DeepEqual(*status, p.Status) {
+			continue
+		}
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": status})
+		if err == nil {
+			err = f.Client.Status().Patch(ctx, &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name}}, client.RawPatch(types.MergePatchType, body))
+		}
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("write the status of FencePolicy %s: %w", p.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
