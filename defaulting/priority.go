@@ -105,12 +105,12 @@ func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result
 	if spec.PriorityClassName == "" {
 		return
 	}
-	class, known := facts.PriorityClasses[spec.PriorityClassName]
-	if !known && facts.Partial {
+	class, ok := facts.PriorityClasses[spec.PriorityClassName]
+	if !ok && facts.Partial {
 		out.warn(becauseClassUnknown, "PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
 		return
 	}
-	if !known {
+	if !ok {
 		out.warn(becauseNoSuchClass, "PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return
 	}

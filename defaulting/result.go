@@ -53,7 +53,7 @@ type Change struct {
 
 // Name of the field, that of an annotation, whatever level of it is written, or that of a probe whose grace period it is.
 func (c Change) Name() string {
-	if probe, is := ProbeOf(c.Path); is {
+	if probe, ok := ProbeOf(c.Path); ok {
 		return probe
 	}
 	switch c.Section {

@@ -228,7 +228,7 @@ func creationMessages(t *testing.T) (all []string) {
 		}
 		parsed = append(parsed, f)
 		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, is := n.(*ast.ValueSpec); is && len(spec.Names) == len(spec.Values) {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
 				for i, name := range spec.Names {
 					constants[name.Name] = spec.Values[i]
 				}

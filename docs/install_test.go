@@ -48,8 +48,8 @@ func TestRefusedWhileAway(t *testing.T) {
 				continue
 			}
 			closed++
-			want, known := whileAway[strings.TrimSuffix(w.Name, ".removal.podgrace.dev")]
-			if !known || !strings.Contains(section, want.told) {
+			want, ok := whileAway[strings.TrimSuffix(w.Name, ".removal.podgrace.dev")]
+			if !ok || !strings.Contains(section, want.told) {
 				t.Errorf("install.md does not tell what %s refuses: %q", w.Name, want.told)
 			}
 			var have []string

@@ -36,8 +36,8 @@ func AtLeast(h *corev1.LifecycleHandler) int64 {
 	if len(command) == 2 && slices.Contains(sleepers, command[0]) {
 		return wholeSeconds(sleepLength.FindStringSubmatch(command[1]))
 	}
-	text, is := script(command)
-	if !is {
+	text, ok := script(command)
+	if !ok {
 		return 0
 	}
 	m := firstSleep.FindStringSubmatch(text)

@@ -120,7 +120,7 @@ const maxLocated = 4 << 20
 func Locate(errs []*Error) []*Error {
 	files := map[string]Lines{}
 	for _, e := range errs {
-		if _, is := files[e.File]; !is && e.Field != "" && e.Line > 0 {
+		if _, ok := files[e.File]; !ok && e.Field != "" && e.Line > 0 {
 			files[e.File] = linesOfFile(e.File)
 		}
 		files[e.File].Locate(e)

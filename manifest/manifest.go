@@ -71,14 +71,14 @@ func Reason(err error) string {
 
 // Errors takes joined errors apart, and leaves out what was said before. One that is none of this package's has no file.
 func Errors(err error) []*Error {
-	if joined, is := err.(interface{ Unwrap() []error }); is {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var errs []*Error
 		for _, e := range joined.Unwrap() {
 			errs = append(errs, Errors(e)...)
 		}
 		return Unique(errs)
 	}
-	if e, is := errors.AsType[*Error](err); is {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return []*Error{e}
 	}
 	if err != nil {

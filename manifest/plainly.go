@@ -27,11 +27,11 @@ func (e *FieldError) Error() string { return e.Message }
 
 // Wrong is an error about the document, or about the field that it is of (FieldError); one that is of this package stays as it is.
 func (d *Document) Wrong(err error) *Error {
-	if known, is := errors.AsType[*Error](err); is {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	e := &Error{File: d.File, Line: d.Line, Message: err.Error()}
-	if of, is := errors.AsType[*FieldError](err); is {
+	if of, ok := errors.AsType[*FieldError](err); ok {
 		e.Field = of.Field
 	}
 	if d.Node != nil { // Locate does not look into what is around it

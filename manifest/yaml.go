@@ -196,7 +196,7 @@ func (d *yamlDocument) object(raw json.RawMessage, line int, list *head, path []
 		return
 	}
 	h := d.head(members, path)
-	if items, is := members["items"]; is && (items[0] == '[' || string(items) == "null" && h.isList()) {
+	if items, ok := members["items"]; ok && (items[0] == '[' || string(items) == "null" && h.isList()) {
 		d.items(items, &h, line, append(slices.Clip(path), "items"))
 		return
 	}
@@ -225,13 +225,13 @@ func (d *yamlDocument) items(raw json.RawMessage, h *head, line int, path []stri
 func (d *yamlDocument) head(members map[string]json.RawMessage, path []string) head {
 	var h head
 	for _, key := range []string{"apiVersion", "kind"} {
-		if raw, is := members[key]; is {
+		if raw, ok := members[key]; ok {
 			h.typed = true
 			d.word(&h, key, raw, h.typeOf(key), append(slices.Clip(path), key))
 		}
 	}
-	raw, is := members["metadata"]
-	if h.named = is; !is || string(raw) == "null" {
+	raw, ok := members["metadata"]
+	if h.named = ok; !ok || string(raw) == "null" {
 		return h
 	}
 	var metadata map[string]json.RawMessage
@@ -240,7 +240,7 @@ func (d *yamlDocument) head(members map[string]json.RawMessage, path []string) h
 		h.fail(line, "metadata is %s, not an object", d.describe(raw, append(slices.Clip(path), "metadata")))
 	}
 	for _, key := range []string{"name", "namespace"} {
-		if raw, is := metadata[key]; is {
+		if raw, ok := metadata[key]; ok {
 			d.word(&h, "metadata."+key, raw, h.nameOf(key), append(slices.Clip(path), "metadata", key))
 		}
 	}

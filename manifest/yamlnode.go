@@ -49,7 +49,7 @@ func (e *expansion) size(n *yaml.Node) (int, *nodeError) {
 		}
 		return size, wrong
 	}
-	if size, known := e.sizes[n]; known {
+	if size, ok := e.sizes[n]; ok {
 		return size, nil
 	}
 	e.open[n] = true

@@ -155,7 +155,7 @@ func (s *step) resolvePriority(req *admission.Request, pod *corev1.Pod, classes 
 // missClasses notes the PriorityClasses that are not known: the pod's own, or else those that its policies give.
 func (s *step) missClasses(pod *corev1.Pod, known defaulting.Facts) {
 	miss := func(name string) {
-		if _, there := known.PriorityClasses[name]; name != "" && !there && known.Partial {
+		if _, ok := known.PriorityClasses[name]; name != "" && !ok && known.Partial {
 			s.view.miss("PriorityClass " + name)
 		}
 	}
@@ -291,7 +291,7 @@ func (s *step) take(d webhook.Decision, answer admission.Response) {
 		o := Operation{Op: string(c.Operation), Path: c.Path}
 		o.Value, _ = answer.Patches[i].Value.(json.RawMessage)
 		r.Patch = append(r.Patch, o)
-		if constraints, is := c.Value.([]corev1.TopologySpreadConstraint); is {
+		if constraints, ok := c.Value.([]corev1.TopologySpreadConstraint); ok {
 			s.spread = constraints
 		}
 	}

@@ -89,7 +89,7 @@ func (e *Engine) RemarkGrants(documents []*manifest.Document) []Remark {
 func ExceptionsOf(ctx context.Context, reader client.Reader, namespace string, now time.Time) (policy.Exceptions, error) {
 	var compiled []*policy.Exception
 	err := pages(ctx, reader, &v1alpha1.PolicyExceptionList{}, "PolicyException", func(o runtime.Object) error {
-		if x, is := o.(*v1alpha1.PolicyException); is && x.Namespace == namespace {
+		if x, ok := o.(*v1alpha1.PolicyException); ok && x.Namespace == namespace {
 			if c, err := policy.CompileException(x); err == nil {
 				compiled = append(compiled, c)
 			}

@@ -85,7 +85,7 @@ func (s *State) UnknownFields(documents []*manifest.Document) []*manifest.Error 
 		}
 		for _, e := range strict {
 			wrong := d.Wrong(fmt.Errorf("%s %s: %w", d.Kind, d.Name, e))
-			if of, is := errors.AsType[json.FieldError](e); is {
+			if of, ok := errors.AsType[json.FieldError](e); ok {
 				wrong.Field = of.FieldPath()
 			}
 			errs = append(errs, wrong)

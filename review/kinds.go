@@ -40,7 +40,7 @@ func (s *State) NotKnown(d *manifest.Document) string {
 	if s.scheme.Recognizes(gvk) || podless[gvk.GroupKind()] {
 		return ""
 	}
-	if _, is := s.custom[gvk.GroupKind()]; is {
+	if _, ok := s.custom[gvk.GroupKind()]; ok {
 		o, err := s.decodeCustom(d)
 		if err != nil {
 			return ""
@@ -128,7 +128,7 @@ func removed(gvk schema.GroupVersionKind) error {
 		APILifecycleRemoved() (major, minor int)
 		APILifecycleReplacement() schema.GroupVersionKind
 	}
-	if r, is := o.(replaced); is {
+	if r, ok := o.(replaced); ok {
 		major, minor := r.APILifecycleRemoved()
 		return fmt.Errorf("%s has no %s since Kubernetes %d.%d: it is of %s", gvk.GroupVersion(), gvk.Kind, major, minor, r.APILifecycleReplacement().GroupVersion())
 	}

@@ -31,7 +31,7 @@ func FromCluster(ctx context.Context, reader client.Reader) (*State, error) {
 				err = nil // a cluster without Podgrace has none
 			}
 		}
-		if _, is := kind.(*v1alpha1.NodePolicy); is && apierrors.IsForbidden(err) {
+		if _, ok := kind.(*v1alpha1.NodePolicy); ok && apierrors.IsForbidden(err) {
 			continue // no decision depends on them
 		}
 		if err != nil {
@@ -52,12 +52,12 @@ func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Obj
 	if err != nil {
 		return fmt.Errorf("find the list of %s: %w", kinds[0].Kind, err)
 	}
-	list, is := object.(client.ObjectList)
-	if !is {
+	list, ok := object.(client.ObjectList)
+	if !ok {
 		return fmt.Errorf("%T is no list", object)
 	}
 	return pages(ctx, reader, list, kinds[0].Kind, func(o runtime.Object) error {
-		if c, is := o.(client.Object); is {
+		if c, ok := o.(client.Object); ok {
 			switch c.(type) {
 			case *corev1.Node, *coordinationv1.Lease: // who wrote them when are signs of life (guard.NodeOf)
 			default:
@@ -73,7 +73,7 @@ func (s *State) fetch(ctx context.Context, reader client.Reader, kind client.Obj
 func PoliciesOf(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
 	var policies []*v1alpha1.PodPolicy
 	err := pages(ctx, reader, &v1alpha1.PodPolicyList{}, "PodPolicy", func(o runtime.Object) error {
-		if p, is := o.(*v1alpha1.PodPolicy); is {
+		if p, ok := o.(*v1alpha1.PodPolicy); ok {
 			policies = append(policies, p)
 		}
 		return nil

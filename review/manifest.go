@@ -61,7 +61,7 @@ func recordedResource(req *admissionv1.AdmissionRequest) Resource {
 
 // manifest is the object of a document, or nil for a policy and for a kind that neither the webhook's scheme has nor is a custom workload's.
 func (s *State) manifest(d *manifest.Document) (client.Object, error) {
-	if _, is := s.custom[schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()]; is {
+	if _, ok := s.custom[schema.FromAPIVersionAndKind(d.APIVersion, d.Kind).GroupKind()]; ok {
 		return s.decodeCustom(d)
 	}
 	if policyfile.IsPolicy(d) {

@@ -50,8 +50,8 @@ func (e *Engine) Remarks(results []Result) []Remark {
 func isIdle(p *policy.Policy, results []Result) bool {
 	return len(results) > 0 && !slices.ContainsFunc(results, func(r Result) bool {
 		undecided := func(what string) bool {
-			name, is := strings.CutPrefix(what, "Namespace ")
-			return is && p.Undecided(policy.Namespace{Name: name, Unknown: true})
+			name, ok := strings.CutPrefix(what, "Namespace ")
+			return ok && p.Undecided(policy.Namespace{Name: name, Unknown: true})
 		}
 		return r.Operation != OperationCreate || slices.Contains(r.Policies, p.Name) || slices.ContainsFunc(r.Unknown, undecided)
 	})

@@ -53,8 +53,8 @@ func (s *step) subject(ctx context.Context, o client.Object) (client.Object, err
 
 // workload makes the request for a StatefulSet, the only workload that is refused itself, by the API server's own policies.
 func (s *step) workload(o client.Object) (err error) {
-	set, is := o.(*appsv1.StatefulSet)
-	if !is {
+	set, ok := o.(*appsv1.StatefulSet)
+	if !ok {
 		return nil
 	}
 	if set.UID == UID { // it is not there yet
@@ -81,7 +81,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 		o.SetUID(UID)
 	}
 	apiserver.Default(o)
-	if pod, is := o.(*corev1.Pod); is {
+	if pod, ok := o.(*corev1.Pod); ok {
 		return pod, nil
 	}
 	template, err := s.templateOf(o)
@@ -153,8 +153,8 @@ func (s *step) stored(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 
 // request is what the API server is asked about a subject.
 func (s *step) request(ctx context.Context, subject client.Object) (*admission.Request, error) {
-	pod, is := subject.(*corev1.Pod)
-	if !is {
+	pod, ok := subject.(*corev1.Pod)
+	if !ok {
 		return s.deleteRequest(subject)
 	}
 	if s.result.Operation == OperationCreate {

@@ -184,13 +184,13 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 	case v.complete[kind] && key.Name != SomeNode: // nobody has deleted that one
 		return v.notFound(into, key.Name)
 	}
-	if _, is := into.(*corev1.PersistentVolumeClaim); is {
+	if _, ok := into.(*corev1.PersistentVolumeClaim); ok {
 		if made := v.claimOf(key); made != nil {
 			return assign(into, made)
 		}
 	}
 	name := kind.Elem().Name()
-	if _, is := into.(*coordinationv1.Lease); is {
+	if _, ok := into.(*coordinationv1.Lease); ok {
 		name, path = "heartbeat of Node", key.Name
 	}
 	v.miss(name + " " + path)
@@ -205,8 +205,8 @@ func assign(into, from client.Object) error {
 
 // List is for client.Reader. The only lists that are asked for are those that Indexer does not serve: the pods of a node.
 func (v *view) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	pods, is := list.(*corev1.PodList)
-	if !is {
+	pods, ok := list.(*corev1.PodList)
+	if !ok {
 		return fmt.Errorf("list %T: %w", list, errUnknown)
 	}
 	var o client.ListOptions

@@ -57,11 +57,11 @@ func (c custom) template(o *unstructured.Unstructured) (*corev1.PodTemplateSpec,
 	if err != nil || !there || value == nil {
 		return nil, nil
 	}
-	given, is := value.(map[string]any)
-	if !is {
+	given, ok := value.(map[string]any)
+	if !ok {
 		return nil, fmt.Errorf("%s is no pod template", path)
 	}
-	if _, is := given["containers"]; is {
+	if _, ok := given["containers"]; ok {
 		given = map[string]any{"spec": given} // a pod's spec alone
 	}
 	var template corev1.PodTemplateSpec
@@ -72,7 +72,7 @@ func (c custom) template(o *unstructured.Unstructured) (*corev1.PodTemplateSpec,
 }
 
 func (s *step) templateOf(o client.Object) (*workloads.Template, error) {
-	if u, is := o.(*unstructured.Unstructured); is {
+	if u, ok := o.(*unstructured.Unstructured); ok {
 		return s.State.customPod(u)
 	}
 	return workloads.PodOf(o)

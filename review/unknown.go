@@ -107,7 +107,7 @@ func (s *step) servicesMatter() bool {
 		}
 	}
 	for key, value := range pod.Labels {
-		if have, is := selected[key]; (!is || have != value) && !slices.Contains(ofControllers, key) {
+		if have, ok := selected[key]; (!ok || have != value) && !slices.Contains(ofControllers, key) {
 			return true
 		}
 	}

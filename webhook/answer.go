@@ -128,7 +128,7 @@ func audit(d Decision, values []json.RawMessage) map[string]string {
 
 // auditValue is Change.Text of a value that is encoded already, cut.
 func auditValue(c defaulting.Change, value json.RawMessage) string {
-	if _, is := c.Value.(string); is || value == nil {
+	if _, ok := c.Value.(string); ok || value == nil {
 		return c.Text()
 	}
 	if len(value) > maxAuditValue {

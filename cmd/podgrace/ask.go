@@ -62,7 +62,7 @@ func userInfo(name string, groups []string) authenticationv1.UserInfo {
 			groups = append(groups, group)
 		}
 	}
-	if rest, is := strings.CutPrefix(name, "system:serviceaccount:"); is && len(groups) == 0 {
+	if rest, ok := strings.CutPrefix(name, "system:serviceaccount:"); ok && len(groups) == 0 {
 		namespace, _, _ := strings.Cut(rest, ":")
 		add("system:serviceaccounts")
 		add("system:serviceaccounts:" + namespace)

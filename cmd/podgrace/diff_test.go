@@ -117,8 +117,8 @@ func cluster(t *testing.T) (kubeconfig string) {
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"you may not","reason":"Forbidden","code":403}`))
 			return
 		}
-		body, is := lists[strings.TrimSpace(r.URL.Path+" "+r.URL.Query().Get("continue"))]
-		if !is {
+		body, ok := lists[strings.TrimSpace(r.URL.Path+" "+r.URL.Query().Get("continue"))]
+		if !ok {
 			body = resources(r.URL.Path)
 		}
 		_, _ = w.Write([]byte(body))
@@ -143,8 +143,8 @@ func resources(path string) string {
 		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy",
 		"/apis/apps.example.com/v1":    "clonesets CloneSet",
 	}
-	listed, is := kinds[path]
-	if !is {
+	listed, ok := kinds[path]
+	if !ok {
 		return `{"items":[]}`
 	}
 	var all []string

@@ -74,8 +74,8 @@ func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind) ([]
 }
 
 func documentOf(o runtime.Object, gvk schema.GroupVersionKind) (*manifest.Document, error) {
-	object, is := o.(client.Object)
-	if !is {
+	object, ok := o.(client.Object)
+	if !ok {
 		return nil, fmt.Errorf("%T is no object", o)
 	}
 	object.GetObjectKind().SetGroupVersionKind(gvk) // items of a list have none

@@ -148,8 +148,8 @@ type rights struct {
 
 // Create answers a SubjectAccessReview.
 func (r rights) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
-	review, is := o.(*authorizationv1.SubjectAccessReview)
-	if !is {
+	review, ok := o.(*authorizationv1.SubjectAccessReview)
+	if !ok {
 		return errors.New("no SubjectAccessReview")
 	}
 	if r.self {

@@ -21,8 +21,8 @@ func (o *explainOptions) podsOfSets(documents []*manifest.Document) (found []*ma
 	if !qualified {
 		kind, name = "Pod", o.name
 	}
-	set, ordinal, is := cutOrdinal(name)
-	if !is || !kindIs(kind, "Pod") {
+	set, ordinal, ok := cutOrdinal(name)
+	if !ok || !kindIs(kind, "Pod") {
 		return nil, nil
 	}
 	for _, d := range documents {
@@ -40,7 +40,7 @@ func (o *explainOptions) podsOfSets(documents []*manifest.Document) (found []*ma
 }
 
 // cutOrdinal takes the name of a StatefulSet's pod apart.
-func cutOrdinal(name string) (set string, ordinal int32, is bool) {
+func cutOrdinal(name string) (set string, ordinal int32, ok bool) {
 	i := strings.LastIndexByte(name, '-')
 	if i <= 0 {
 		return "", 0, false

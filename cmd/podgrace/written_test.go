@@ -158,11 +158,11 @@ func TestExamplesOfTheHelp(t *testing.T) {
 	ran := 0
 	for _, cmd := range newRoot(terminal{}, "podgrace").Commands() {
 		for line := range strings.Lines(cmd.Example) {
-			_, args, is := strings.Cut(byShell.ReplaceAllString(strings.TrimSpace(line), ""), "podgrace ")
+			_, args, ok := strings.Cut(byShell.ReplaceAllString(strings.TrimSpace(line), ""), "podgrace ")
 			if piped := strings.LastIndex(line, "| podgrace "); piped >= 0 {
-				_, args, is = strings.Cut(strings.TrimSpace(line[piped:]), "podgrace ")
+				_, args, ok = strings.Cut(strings.TrimSpace(line[piped:]), "podgrace ")
 			}
-			if !is || strings.HasPrefix(strings.TrimSpace(line), "#") {
+			if !ok || strings.HasPrefix(strings.TrimSpace(line), "#") {
 				continue
 			}
 			ran++

@@ -91,8 +91,8 @@ func closed(schema map[string]any) {
 			delete(schema, key)
 		}
 	}
-	properties, is := schema["properties"].(map[string]any)
-	if is && !preserves && schema["additionalProperties"] == nil && schema["type"] == "object" {
+	properties, ok := schema["properties"].(map[string]any)
+	if ok && !preserves && schema["additionalProperties"] == nil && schema["type"] == "object" {
 		schema["additionalProperties"] = false
 	}
 	for _, property := range properties {
@@ -104,7 +104,7 @@ func closed(schema map[string]any) {
 }
 
 func closedOf(value any) {
-	if schema, is := value.(map[string]any); is {
+	if schema, ok := value.(map[string]any); ok {
 		closed(schema)
 	}
 }

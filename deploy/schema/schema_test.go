@@ -108,8 +108,8 @@ func hinted(t *testing.T, d *manifest.Document) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	path, is := strings.CutPrefix(first, "# yaml-language-server: $schema=")
-	if !is {
+	path, ok := strings.CutPrefix(first, "# yaml-language-server: $schema=")
+	if !ok {
 		t.Errorf("%s does not begin with the comment that names its schema", d.File)
 		return
 	}

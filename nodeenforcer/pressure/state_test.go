@@ -340,7 +340,7 @@ func TestStepProperties(t *testing.T) {
 				t.Fatalf("not a function: %s", diff)
 			}
 			for _, s := range all {
-				if _, known := signals[s]; !known {
+				if _, ok := signals[s]; !ok {
 					continue
 				}
 				key := string(s)
@@ -350,7 +350,7 @@ func TestStepProperties(t *testing.T) {
 				}
 			}
 			for _, m := range v.Due {
-				if _, known := signals[m.Signal]; !known || m.Amount <= 0 || m.Fresh == now.Equal(seen[m.Signal].Time) {
+				if _, ok := signals[m.Signal]; !ok || m.Amount <= 0 || m.Fresh == now.Equal(seen[m.Signal].Time) {
 					t.Fatalf("due: %+v", m)
 				}
 				if m.Kind != eviction.Hard && m.For < 3*time.Second || m.For > met[string(m.Signal)] {

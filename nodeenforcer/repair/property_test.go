@@ -84,8 +84,8 @@ func (b *bed) snapshot() map[string]string {
 	all := map[string]string{}
 	for _, g := range b.Tree().Groups {
 		for file := range g.Files {
-			value, there := b.Cgroups.Get(g.Path, file)
-			all[g.Path+" "+file] = fmt.Sprint(value, there)
+			value, ok := b.Cgroups.Get(g.Path, file)
+			all[g.Path+" "+file] = fmt.Sprint(value, ok)
 		}
 	}
 	for i := range b.Tree().Processes {
@@ -164,7 +164,7 @@ func TestPolicyGoes(t *testing.T) {
 		b.Policy = policy
 		for _, g := range b.Tree().Groups { // and what they do not write has the kernel's defaults
 			for file, v := range g.Files {
-				if _, there := b.Cgroups.Get(g.Path, file); !there {
+				if _, ok := b.Cgroups.Get(g.Path, file); !ok {
 					b.Cgroups.Set(g.Path, file, rapid.SampledFrom([]string{"0", v.Want}).Draw(r, file))
 				}
 			}

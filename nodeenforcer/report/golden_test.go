@@ -111,7 +111,7 @@ func have(tree *plan.Tree, s situation) drift.Have {
 	have := drift.Have{}
 	for _, g := range tree.Groups {
 		seen := drift.Observed{Files: map[string]string{}, MemoryUsage: -1}
-		if usage, known := s.Usage[g.Path]; known {
+		if usage, ok := s.Usage[g.Path]; ok {
 			seen.MemoryUsage = usage
 		}
 		for file, v := range g.Files {

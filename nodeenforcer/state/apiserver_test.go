@@ -78,7 +78,7 @@ func (a *smallAPI) change(o client.Object, kind string) {
 	defer a.mu.Unlock()
 	path, o := pathOf(o), o.DeepCopyObject().(client.Object)
 	of := a.objects[path]
-	if _, there := of[o.GetName()]; !there {
+	if _, ok := of[o.GetName()]; !ok {
 		kind = "ADDED"
 	}
 	of[o.GetName()] = o
@@ -103,9 +103,9 @@ func (a *smallAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	missing := a.missing[r.URL.Path]
 	a.mu.Unlock()
-	selector, known := selectors[r.URL.Path]
+	selector, ok := selectors[r.URL.Path]
 	switch {
-	case !known || r.Method != http.MethodGet || q.Get("fieldSelector") != selector:
+	case !ok || r.Method != http.MethodGet || q.Get("fieldSelector") != selector:
 		a.t.Errorf("asked for %s %s", r.Method, r.URL)
 		w.WriteHeader(http.StatusForbidden)
 	case missing:

@@ -144,7 +144,7 @@ func read(paths []string, known map[string][]File) ([]given, []*manifest.Error) 
 	for _, path := range paths {
 		g := given{path: path}
 		names, wrong := expand(path)
-		if files, is := known[path]; is {
+		if files, ok := known[path]; ok {
 			g.files, names, wrong = files, nil, nil
 		}
 		errs = append(errs, wrong...)

@@ -59,8 +59,8 @@ func (r *rules) prune(object map[string]any) []string {
 
 // metadata says what no object's metadata may have, field by field: the decoder stops at the first of another type.
 func (r *rules) metadata(object map[string]any) (unknown []string, errs field.ErrorList) {
-	given, is := object["metadata"].(map[string]any)
-	if !is {
+	given, ok := object["metadata"].(map[string]any)
+	if !ok {
 		return nil, nil // the name is missing, which is said
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -77,8 +77,8 @@ func (r *rules) metadata(object map[string]any) (unknown []string, errs field.Er
 // below says whether a path is within a field that is of another type: that it has no such field need not be said then.
 func below(path string, errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(e *field.Error) bool {
-		rest, is := strings.CutPrefix(path, e.Field)
-		return is && e.Type == field.ErrorTypeTypeInvalid && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
+		rest, ok := strings.CutPrefix(path, e.Field)
+		return ok && e.Type == field.ErrorTypeTypeInvalid && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "["))
 	})
 }
 

@@ -112,7 +112,7 @@ func asking(a apiserver.Authorizer) change {
 
 // encode takes JSON as it is.
 func encode(o any) []byte {
-	if text, is := o.(string); is {
+	if text, ok := o.(string); ok {
 		return []byte(text)
 	}
 	text, err := json.Marshal(o)

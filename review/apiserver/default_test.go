@@ -162,7 +162,7 @@ func FuzzDefault(f *testing.F) {
 			if diff := cmp.Diff(once, string(encode(o))); diff != "" {
 				t.Errorf("%T: a second time changes it:\n%s", o, diff)
 			}
-			if pod, is := o.(*corev1.Pod); is {
+			if pod, ok := o.(*corev1.Pod); ok {
 				apiserver.MergeMatchLabelKeys(pod)
 			}
 		}

@@ -24,7 +24,7 @@ func tag(image string) string {
 	if err != nil {
 		return ""
 	}
-	if tagged, is := reference.TagNameOnly(named).(reference.Tagged); is {
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok {
 		return tagged.Tag()
 	}
 	return ""

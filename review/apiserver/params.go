@@ -32,7 +32,7 @@ func (p *admissionPolicy) params(r *Request) ([]runtime.Object, error) {
 
 // paramOf is the object as expressions see it; nil where it is of another kind.
 func paramOf(o runtime.Object, wanted schema.GroupVersionKind) (*unstructured.Unstructured, error) {
-	if u, is := o.(*unstructured.Unstructured); is {
+	if u, ok := o.(*unstructured.Unstructured); ok {
 		if u.GroupVersionKind() != wanted {
 			return nil, nil
 		}
@@ -50,7 +50,7 @@ func paramOf(o runtime.Object, wanted schema.GroupVersionKind) (*unstructured.Un
 }
 
 func kindOf(o runtime.Object) schema.GroupVersionKind {
-	if _, is := o.(*v1alpha1.PodPolicy); is {
+	if _, ok := o.(*v1alpha1.PodPolicy); ok {
 		return v1alpha1.GroupVersion.WithKind("PodPolicy")
 	}
 	return o.GetObjectKind().GroupVersionKind()
@@ -58,8 +58,8 @@ func kindOf(o runtime.Object) schema.GroupVersionKind {
 
 // selectsByName says whether a PodPolicy selects namespaces by nothing but their names, or not at all.
 func selectsByName(param runtime.Object) bool {
-	u, is := param.(*unstructured.Unstructured)
-	if !is {
+	u, ok := param.(*unstructured.Unstructured)
+	if !ok {
 		return false
 	}
 	labels, _, err := unstructured.NestedStringMap(u.Object, "spec", "match", "namespaceSelector", "matchLabels")
@@ -76,7 +76,7 @@ func selectsByName(param runtime.Object) bool {
 		return false
 	}
 	for _, e := range expressions {
-		if m, is := e.(map[string]any); !is || m["key"] != corev1.LabelMetadataName {
+		if m, ok := e.(map[string]any); !ok || m["key"] != corev1.LabelMetadataName {
 			return false
 		}
 	}

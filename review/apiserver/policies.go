@@ -59,14 +59,14 @@ func ReadPolicies(text []byte, armed bool) (*Policies, error) {
 	}
 	bindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range objects {
-		if b, is := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); is {
+		if b, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding); ok {
 			bindings[b.Spec.PolicyName] = b
 		}
 	}
 	all := &Policies{armed: armed}
 	for _, o := range objects {
-		definition, is := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
-		if !is {
+		definition, ok := o.(*admissionregistrationv1.ValidatingAdmissionPolicy)
+		if !ok {
 			continue
 		}
 		p, err := newPolicy(definition, bindings[definition.Name])
@@ -202,7 +202,7 @@ func (p *admissionPolicy) judge(ctx context.Context, e *evaluation, armed bool, 
 
 func unsure(what string, param runtime.Object) string {
 	by := ""
-	if named, is := param.(metav1.Object); is && named.GetName() != "" {
+	if named, ok := param.(metav1.Object); ok && named.GetName() != "" {
 		by = " (" + param.GetObjectKind().GroupVersionKind().Kind + " " + named.GetName() + ")"
 	}
 	return what + " are not known, and decide whether this is refused" + by

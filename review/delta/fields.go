@@ -40,7 +40,7 @@ func Tree(raw json.RawMessage) map[string]any {
 	pod := Object(raw)
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	if text, is := annotations[v1alpha1.AnnotationEnforcement].(string); is {
+	if text, ok := annotations[v1alpha1.AnnotationEnforcement].(string); ok {
 		if decided := Object([]byte(text)); decided != nil {
 			annotations[v1alpha1.AnnotationEnforcement] = decided
 		}
@@ -103,8 +103,8 @@ func named(list []any, naming []string) (map[string]any, bool) {
 		o, _ := element.(map[string]any)
 		var name []string
 		for _, key := range naming {
-			part, is := o[key].(string)
-			if !is {
+			part, ok := o[key].(string)
+			if !ok {
 				return nil, false
 			}
 			name = append(name, part)

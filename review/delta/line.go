@@ -104,7 +104,7 @@ func (f *Field) value(raw json.RawMessage) string {
 func constraint(o map[string]any) string {
 	parts := []string{fmt.Sprintf("maxSkew %v", o["maxSkew"]), fmt.Sprint(o["whenUnsatisfiable"])}
 	for _, name := range []string{"minDomains", "matchLabelKeys", "nodeAffinityPolicy", "nodeTaintsPolicy"} {
-		if value, is := o[name]; is {
+		if value, ok := o[name]; ok {
 			parts = append(parts, fmt.Sprintf("%s %v", name, value))
 		}
 	}
@@ -113,10 +113,10 @@ func constraint(o map[string]any) string {
 
 // name of a field for people, who know where in a pod it is.
 func (f *Field) name() string {
-	if rest, is := strings.CutPrefix(f.Path, enforcement); is {
+	if rest, ok := strings.CutPrefix(f.Path, enforcement); ok {
 		return Shown("enforcement" + rest)
 	}
-	if rest, is := strings.CutPrefix(f.Path, constraints+"["); is {
+	if rest, ok := strings.CutPrefix(f.Path, constraints+"["); ok {
 		return Shown("topologySpread[" + rest)
 	}
 	return Shown(strings.TrimPrefix(f.Path, "spec."))

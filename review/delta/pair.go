@@ -41,15 +41,15 @@ func (p Pair) Same() bool { return p.Was == p.Is && reflect.DeepEqual(p.From, p.
 // Objects are both sides, where both are objects.
 func (p Pair) Objects() (from, to map[string]any, both bool) {
 	from, was := p.From.(map[string]any)
-	to, is := p.To.(map[string]any)
-	return from, to, was && is
+	to, ok := p.To.(map[string]any)
+	return from, to, was && ok
 }
 
 // Lists are both sides, where both are lists.
 func (p Pair) Lists() (from, to []any, both bool) {
 	from, was := p.From.([]any)
-	to, is := p.To.([]any)
-	return from, to, was && is
+	to, ok := p.To.([]any)
+	return from, to, was && ok
 }
 
 // Members are those in which two objects differ, by their keys.
@@ -60,8 +60,8 @@ func Members(from, to map[string]any) iter.Seq2[string, Pair] {
 	}
 	var differ []member
 	for key, old := range from {
-		now, is := to[key]
-		if p := (Pair{old, now, true, is}); !p.Same() {
+		now, ok := to[key]
+		if p := (Pair{old, now, true, ok}); !p.Same() {
 			differ = append(differ, member{key, p})
 		}
 	}

@@ -283,10 +283,10 @@ func cgroupRows(files []File) (rows [][]string, more int) {
 		if f.Note != "" {
 			value += " (" + f.Note + ")"
 		}
-		i, there := at[[2]string{f.Container, f.Writer}]
+		i, ok := at[[2]string{f.Container, f.Writer}]
 		switch {
 		case containers > maxContainers:
-		case there:
+		case ok:
 			rows[i][2] += ", " + value
 		default:
 			at[[2]string{f.Container, f.Writer}] = len(rows)

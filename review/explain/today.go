@@ -75,7 +75,7 @@ func (v *view) difference(c defaulting.Change) string {
 	case c.Section == "node":
 		return v.contractDifference(c)
 	}
-	if probe, is := defaulting.ProbeOf(c.Path); is {
+	if probe, ok := defaulting.ProbeOf(c.Path); ok {
 		return fmt.Sprintf("grace period of %s: recreated it would get %v s (%s)", probe, c.Value, c.Why)
 	}
 	return ""

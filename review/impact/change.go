@@ -40,8 +40,8 @@ func resultFields(from, to *review.Result) []delta.Field {
 		return delta.Fields(from.After, to.After)
 	}
 	_, was := delta.OfPatch(from.Patch)
-	_, is := delta.OfPatch(to.Patch)
-	return delta.FieldsOfTrees(was, is)
+	_, ok := delta.OfPatch(to.Patch)
+	return delta.FieldsOfTrees(was, ok)
 }
 
 // warningChanges pairs those that differ in their numbers only: where a policy says 20 instead of 10, one warning is not gone and

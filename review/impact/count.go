@@ -88,8 +88,8 @@ func (all *items) differing() []Running {
 		}
 		owner := all.owner(i)
 		name := fmt.Sprintf("%s\x00%s\x00%s", owner, delta.Likeness(i.differs.fields), i.differs.refused)
-		at, is := index[name]
-		if !is {
+		at, ok := index[name]
+		if !ok {
 			at = len(found)
 			index[name] = at
 			found = append(found, Running{Owner: owner, Of: all.pods[owner], Fields: i.differs.fields, Refused: i.differs.refused})

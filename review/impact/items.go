@@ -133,7 +133,7 @@ func (all *items) maker(pod *item) *item {
 	if maker := all.makers[keyOf(owner.APIVersion, owner.Kind, pod.namespace, owner.Name)]; maker != nil {
 		return maker
 	}
-	if name, is := deploymentOf(pod); is {
+	if name, ok := deploymentOf(pod); ok {
 		return all.makers[keyOf(appsv1.SchemeGroupVersion.String(), "Deployment", pod.namespace, name)]
 	}
 	return nil
@@ -158,7 +158,7 @@ func (all *items) owner(pod *item) review.Resource {
 	r.APIVersion, r.Kind, r.Name = owner.APIVersion, owner.Kind, owner.Name
 	if maker := all.makers[keyOf(owner.APIVersion, owner.Kind, pod.namespace, owner.Name)]; maker != nil && maker.controller != nil {
 		r.APIVersion, r.Kind, r.Name = maker.controller.APIVersion, maker.controller.Kind, maker.controller.Name
-	} else if name, is := deploymentOf(pod); is {
+	} else if name, ok := deploymentOf(pod); ok {
 		r.Kind, r.Name = "Deployment", name
 	}
 	return r

@@ -51,16 +51,16 @@ func decided(pod map[string]any) map[string]any {
 	spec := map[string]any{}
 	from, _ := pod["spec"].(map[string]any)
 	for name, value := range decidedFields {
-		if given, is := from[name]; is {
+		if given, ok := from[name]; ok {
 			value = given
 		}
 		if value != nil && value != "" {
 			spec[name] = value
 		}
 	}
-	if list, is := spec["topologySpreadConstraints"].([]any); is {
+	if list, ok := spec["topologySpreadConstraints"].([]any); ok {
 		for _, c := range list {
-			if constraint, is := c.(map[string]any); is {
+			if constraint, ok := c.(map[string]any); ok {
 				delete(constraint, "labelSelector")
 			}
 		}
@@ -71,7 +71,7 @@ func decided(pod map[string]any) map[string]any {
 	kept := map[string]any{}
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	if value, is := annotations[v1alpha1.AnnotationEnforcement]; is {
+	if value, ok := annotations[v1alpha1.AnnotationEnforcement]; ok {
 		kept[v1alpha1.AnnotationEnforcement] = value
 	}
 	return map[string]any{"spec": spec, "metadata": map[string]any{"annotations": kept}}
@@ -103,7 +103,7 @@ func (j *judge) today(ctx context.Context, i *item) error {
 // choice.
 func (j *judge) asItIs(ctx context.Context, i *item) (*outcome, error) {
 	pod, err := rewritten(i.document, func(pod map[string]any) {
-		if spec, is := pod["spec"].(map[string]any); is { // the API server computes these, and refuses others
+		if spec, ok := pod["spec"].(map[string]any); ok { // the API server computes these, and refuses others
 			delete(spec, "priority")
 			delete(spec, "preemptionPolicy")
 		}
@@ -146,8 +146,8 @@ func runningPod(d *manifest.Document, created json.RawMessage) *manifest.Documen
 
 // member of an object that is an object, made where there is none.
 func member(o map[string]any, name string) map[string]any {
-	m, is := o[name].(map[string]any)
-	if !is {
+	m, ok := o[name].(map[string]any)
+	if !ok {
 		m = map[string]any{}
 		o[name] = m
 	}
@@ -157,7 +157,7 @@ func member(o map[string]any, name string) map[string]any {
 // withoutOwner is the document as if nobody managed it.
 func withoutOwner(d *manifest.Document) (*manifest.Document, error) {
 	return rewritten(d, func(o map[string]any) {
-		if metadata, is := o["metadata"].(map[string]any); is {
+		if metadata, ok := o["metadata"].(map[string]any); ok {
 			delete(metadata, "ownerReferences")
 		}
 	})

@@ -162,7 +162,7 @@ func excludes(path string, folder bool, lists ...ignored) bool {
 	path = filepath.ToSlash(path)
 	for _, list := range lists {
 		for _, p := range slices.Backward(list) {
-			if below, is := p.below(path); is && (folder || !p.folder) && p.match.MatchString(below) {
+			if below, ok := p.below(path); ok && (folder || !p.folder) && p.match.MatchString(below) {
 				return !p.not
 			}
 		}

@@ -188,7 +188,7 @@ func fieldOf(pod any, path string, want any) any {
 	}
 	got, _ := walk(pod, at)
 	if _, wanted := want.(map[string]any); wanted {
-		if text, is := got.(string); is && object(text) != nil {
+		if text, ok := got.(string); ok && object(text) != nil {
 			return object(text)
 		}
 	}

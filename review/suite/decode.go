@@ -158,7 +158,7 @@ func (r *decoder) reference(path []string, raw json.RawMessage) *Reference {
 		r.strict(path, raw, &reference)
 	} else if words := strings.Fields(text); len(words) == 2 {
 		reference.Kind, reference.Name = words[0], words[1]
-		if namespace, name, is := strings.Cut(words[1], "/"); is {
+		if namespace, name, ok := strings.Cut(words[1], "/"); ok {
 			reference.Namespace, reference.Name = namespace, name
 		}
 	}
@@ -203,7 +203,7 @@ func (r *decoder) strict(path []string, raw []byte, into any) {
 	unknown, err := sigsjson.UnmarshalStrict(raw, into)
 	for _, e := range unknown {
 		below := path
-		if at, is := errors.AsType[sigsjson.FieldError](e); is {
+		if at, ok := errors.AsType[sigsjson.FieldError](e); ok {
 			below = append(slices.Clip(below), manifest.Steps(at.FieldPath())...)
 		}
 		r.fail(below, "%v", e)
@@ -215,7 +215,7 @@ func (r *decoder) strict(path []string, raw []byte, into any) {
 		_, err := sigsjson.UnmarshalStrict(raw, reflect.New(reflect.TypeOf(into).Elem()).Interface())
 		return err
 	}, err)
-	if of, is := errors.AsType[*manifest.FieldError](err); is {
+	if of, ok := errors.AsType[*manifest.FieldError](err); ok {
 		path = append(slices.Clip(path), manifest.Steps(of.Field)...)
 	}
 	r.fail(path, "%v", err)

@@ -97,8 +97,8 @@ func happened(r *review.Result) []change {
 func changedPaths(r *review.Result) []string {
 	var paths []string
 	for _, o := range r.Patch {
-		members, is := valueOf(o.Value).(map[string]any)
-		if !is || o.Op == "remove" {
+		members, ok := valueOf(o.Value).(map[string]any)
+		if !ok || o.Op == "remove" {
 			members = map[string]any{"": nil}
 		}
 		for _, name := range slices.Sorted(maps.Keys(members)) {

@@ -60,7 +60,7 @@ func member(of reflect.Type, name string) reflect.Type {
 // JSON object is entered as one.
 func walk(value any, path []string) (any, bool) {
 	for _, part := range path {
-		if text, is := value.(string); is {
+		if text, ok := value.(string); ok {
 			value = object(text)
 		}
 		switch v := value.(type) {
@@ -80,7 +80,7 @@ func element(list []any, name string) any {
 		return list[i]
 	}
 	for _, e := range list {
-		if m, is := e.(map[string]any); is && m["name"] == name {
+		if m, ok := e.(map[string]any); ok && m["name"] == name {
 			return m
 		}
 	}

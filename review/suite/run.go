@@ -149,7 +149,7 @@ func (r *Runner) result(ctx context.Context, s *Suite, w *world, c *Case) (*revi
 // recorded is the AdmissionReview of a file.
 func recorded(s *Suite, path string) (*manifest.Document, error) {
 	at := 0
-	if name, line, is := cutLast(path, ":"); is {
+	if name, line, ok := cutLast(path, ":"); ok {
 		if n, err := strconv.Atoi(line); err == nil {
 			path, at = name, n
 		}

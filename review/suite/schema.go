@@ -97,8 +97,8 @@ func structSchema(t reflect.Type, begin string) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		field, is := about[begin+name]
-		if !is {
+		field, ok := about[begin+name]
+		if !ok {
 			panic(fmt.Sprintf("nothing is said about the field %s%s of a suite", begin, name))
 		}
 		s := schemaOf(f.Type, begin+name+".")

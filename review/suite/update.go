@@ -109,7 +109,7 @@ func skeleton(s *Suite, failed []*Outcome) string {
 		if o.suite.Name != s.Name || o.of.index >= len(cases) {
 			continue
 		}
-		if one, is := cases[o.of.index].(map[string]any); is && one["name"] == o.Case {
+		if one, ok := cases[o.of.index].(map[string]any); ok && one["name"] == o.Case {
 			delete(one, "then")
 		}
 	}
