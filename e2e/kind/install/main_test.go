@@ -64,13 +64,13 @@ func prepare(ctx context.Context, dir string) error {
 	return sources(ctx, dir)
 }
 
-// sources exports both versions, and compiles their programs.
+// sources exports both versions, and compiles their programs, each by its own Dockerfile: it names the programs that there are.
 func sources(ctx context.Context, dir string) error {
 	if err := export(ctx, dir); err != nil {
 		return err
 	}
 	for _, version := range []string{current, previous} {
-		if err := kind.Compile(ctx, filepath.Join(dir, version), filepath.Join(dir, current, "Dockerfile"), version); err != nil {
+		if err := kind.Compile(ctx, filepath.Join(dir, version), filepath.Join(dir, version, "Dockerfile"), version); err != nil {
 			return err
 		}
 	}
@@ -122,13 +122,13 @@ func withCluster(ctx context.Context, lab *kind.Lab, m *testing.M) (code int, er
 
 // images builds both versions' and loads them.
 func images(ctx context.Context, lab *kind.Lab, c *kind.Cluster) error {
-	dockerfile := filepath.Join(lab.Dir, current, "Dockerfile")
 	all := []string{cluster.PauseImage}
 	if err := lab.BuildPause(ctx); err != nil {
 		return err
 	}
 	for _, version := range []string{current, previous} {
-		if err := lab.Build(ctx, filepath.Join(lab.Dir, version), dockerfile, version); err != nil {
+		source := filepath.Join(lab.Dir, version)
+		if err := lab.Build(ctx, source, filepath.Join(source, "Dockerfile"), version); err != nil {
 			return err
 		}
 		lab.Logf("images of the %s version are built", version)
