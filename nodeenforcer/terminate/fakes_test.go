@@ -37,8 +37,9 @@ type node struct {
 	stubborn bool
 	// answer is the API server's; nil: it is away.
 	answer func(what string, pod terminate.Ref) terminate.Answer
-	// writes are refused with this.
-	refuse error
+	// writes are refused with this; unwritten: and not done.
+	refuse    error
+	unwritten bool
 	// pinned is called when a process was pinned, before it is asked whose it is.
 	pinned func()
 	// left is how many more changes reach the node and the ledger, for an agent that dies; negative: all.
@@ -175,6 +176,9 @@ func (n *node) Write(_ context.Context, dir string, files []cgroup.File) (int, e
 	}
 	if !n.alive() {
 		return 0, nil
+	}
+	if n.refuse != nil && n.unwritten {
+		return 0, n.refuse
 	}
 	for _, f := range files {
 		n.files[dir][f.Name] = f.Value

@@ -415,6 +415,26 @@ func TestContainedTwice(t *testing.T) {
 	})
 }
 
+// What an earlier containment left can be restored also where the next one can't be written.
+func TestContainedTwiceInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		r := n.pod("1")
+		key := ledger.Key{Path: r.Path, File: "memory.high"}
+		n.ledger[key] = ledger.Entry{Key: key, Pod: "1", Was: "max", Wrote: "8192"}
+		n.files[r.Path]["memory.high"] = "8192"
+		n.refuse, n.unwritten = errors.New("EBUSY"), true
+		term, stop := running(t, n)
+		ask(t, term, r)
+		synctest.Wait()
+		stop()
+		n.refuse = nil
+		if err := n.terminator().Recover(t.Context(), func(types.UID) bool { return false }); err != nil || n.high(&r) != "max" || len(n.ledger) > 0 {
+			t.Errorf("memory.high is %s, noted %v: %v", n.high(&r), n.ledger, err)
+		}
+	})
+}
+
 // The agent is killed after each of its writes: what the next one finds is undone.
 func TestKilledAtEveryWrite(t *testing.T) {
 	for left := range 5 {

@@ -181,8 +181,12 @@ func (v *victim) containPod(ctx context.Context) Contained {
 	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
 		return Contained{}
 	}
-	was = v.t.before(v.entry("", "", "").Key, was)
+	high := was
+	was = v.t.before(v.entry("", "", "").Key, high)
 	entry := v.entry(was, usage, "")
+	if was != high { // it holds what an earlier containment wrote, and does so still where this write fails
+		entry = v.entry(was, high, usage)
+	}
 	if err := v.t.ledger.Put(entry); err != nil {
 		return Contained{Err: err}
 	}
