@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
@@ -142,7 +143,11 @@ func runConfirm(ctx context.Context, t terminal, o *confirmOptions) error {
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
 	}
-	client := &confirm.Client{Kube: kube, Clock: clock.RealClock{}}
+	others, err := dynamic.NewForConfig(o.config)
+	if err != nil {
+		return fmt.Errorf("configure the client: %w", err)
+	}
+	client := &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}
 	s := &confirm.Session{
 		Reader: client, Writer: client, In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style,
 		Commands: confirm.Commands{Self: o.name, Flags: o.carried},

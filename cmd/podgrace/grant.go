@@ -103,7 +103,7 @@ func runGrant(ctx context.Context, t terminal, o *grantOptions) error {
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
 	}
-	client := &confirm.ExceptionClient{Client: &confirm.Client{Kube: kube, Clock: clock.RealClock{}}, Dynamic: others}
+	client := &confirm.ExceptionClient{Client: &confirm.Client{Kube: kube, Dynamic: others, Clock: clock.RealClock{}}}
 	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
 	granted, err := s.Grant(ctx, client, o.namespace, o.exception)
 	if err == nil && !granted {

@@ -14,12 +14,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
@@ -27,8 +32,10 @@ import (
 
 // Client reads and writes a cluster.
 type Client struct {
-	Kube  kubernetes.Interface
-	Clock clock.PassiveClock
+	Kube kubernetes.Interface
+	// Dynamic reads and writes Podgrace's own kinds. nil: a confirmed node gets no FenceReceipt.
+	Dynamic dynamic.Interface
+	Clock   clock.PassiveClock
 }
 
 var (
@@ -214,13 +221,43 @@ func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node, text string
 	switch {
 	case err == nil:
 		c.tell(ctx, corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, "it was confirmed that this boot of the node is off: "+text)
-		return nil
+		return c.receipt(ctx, node, text)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("node %s is gone meanwhile: it was not confirmed", node.Name)
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("node %s was written to meanwhile, perhaps by its kubelet: it was not confirmed, look again", node.Name)
 	}
 	return fmt.Errorf("write the confirmation to node %s: %w", node.Name, err)
+}
+
+// receipt writes the FenceReceipt by which a Fence of the node goes on, as one that waits for a person does. Where fencing is not installed there is none; the annotation
+// holds in any case.
+func (c *Client) receipt(ctx context.Context, node *corev1.Node, text string) error {
+	if c.Dynamic == nil {
+		return nil
+	}
+	p, err := c.May(ctx, nil)
+	if err != nil {
+		return err
+	}
+	receipt := &v1alpha1.FenceReceipt{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FenceReceipt"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "confirmed-"},
+		Spec: v1alpha1.FenceReceiptSpec{
+			Node:  &v1alpha1.BootReference{Name: node.Name, UID: node.UID, BootID: node.Status.NodeInfo.BootID},
+			Class: v1alpha1.EvidenceConfirmed, By: p.User, LastSign: text,
+			Message: console.Shorten(p.User+" confirmed that this boot of node "+node.Name+" is off", 1000),
+		},
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(receipt)
+	if err != nil {
+		return fmt.Errorf("encode the FenceReceipt: %w", err)
+	}
+	_, err = c.Dynamic.Resource(receipts).Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("node %s is confirmed to be off, but a Fence that waits for it will not see it: write its FenceReceipt: %w", node.Name, err)
+	}
+	return nil
 }
 
 func annotation(metadata map[string]any, key, value string) ([]byte, error) {

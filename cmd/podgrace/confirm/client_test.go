@@ -2,6 +2,7 @@ package confirm_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
@@ -239,6 +242,49 @@ func TestConfirmNode(t *testing.T) {
 	} {
 		fail(kube, "patch", "nodes", err)
 		if got := c.ConfirmNode(t.Context(), n, "text"); got == nil || !strings.Contains(got.Error(), says) {
+			t.Errorf("got %v, want %q", got, says)
+		}
+	}
+}
+
+// Where fencing is installed, a Fence that waits for a person finds a receipt in that person's name, for the boot as it was last heard of; elsewhere the annotation is all.
+func TestConfirmNodeWritesAReceipt(t *testing.T) {
+	n := silentNode()[0].(*corev1.Node)
+	text := string(n.UID) + "/" + n.Status.NodeInfo.BootID + "/h/l"
+	c, kube := client(n)
+	kube.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, &authenticationv1.SelfSubjectReview{Status: authenticationv1.SelfSubjectReviewStatus{UserInfo: authenticationv1.UserInfo{Username: "jane"}}}, nil
+	})
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	others := dynamicfake.NewSimpleDynamicClient(scheme)
+	c.Dynamic = others
+	if err := c.ConfirmNode(t.Context(), n, text); err != nil {
+		t.Fatal(err)
+	}
+	var receipts v1alpha1.FenceReceiptList
+	list, err := others.Resource(v1alpha1.GroupVersion.WithResource("fencereceipts")).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.UnstructuredContent(), &receipts); err != nil || len(receipts.Items) != 1 {
+		t.Fatalf("%d receipts, %v", len(receipts.Items), err)
+	}
+	want := v1alpha1.FenceReceiptSpec{
+		Node: &v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.Status.NodeInfo.BootID}, Class: v1alpha1.EvidenceConfirmed, By: "jane", LastSign: text,
+		Message: "jane confirmed that this boot of node worker-3 is off",
+	}
+	if diff := cmp.Diff(want, receipts.Items[0].Spec); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for err, says := range map[error]string{
+		apierrors.NewNotFound(schema.GroupResource{}, ""): "", // the kind is not installed
+		forbidden: "is confirmed to be off, but a Fence that waits for it will not see it",
+	} {
+		others.PrependReactor("create", "fencereceipts", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		if got := c.ConfirmNode(t.Context(), n, text); fmt.Sprint(got) != "<nil>" && says == "" || says != "" && (got == nil || !strings.Contains(got.Error(), says)) {
 			t.Errorf("got %v, want %q", got, says)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -18,7 +17,6 @@ import (
 // ExceptionClient is a Client that reads and grants exceptions.
 type ExceptionClient struct {
 	*Client
-	Dynamic dynamic.Interface
 }
 
 var _ Granter = (*ExceptionClient)(nil)
@@ -26,6 +24,7 @@ var _ Granter = (*ExceptionClient)(nil)
 var (
 	exceptions = v1alpha1.GroupVersion.WithResource("policyexceptions")
 	policies   = v1alpha1.GroupVersion.WithResource("podpolicies")
+	receipts   = v1alpha1.GroupVersion.WithResource("fencereceipts")
 )
 
 // Exception is of Granter. Who may grant need not be allowed to read policies.

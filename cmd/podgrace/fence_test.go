@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+// Who asks for a fence sees first what it comes to, and what can't be is refused before anybody is asked.
+func TestFencePage(t *testing.T) {
+	node := fencing.Node{Name: "worker-3", UID: "u", BootID: "b", SystemUUID: "4c4c4544-0000-1000-8000-000000000001"}
+	agent := v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "rack-1"}, Spec: v1alpha1.FenceAgentSpec{
+		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Machines: []v1alpha1.FenceMachine{{SystemUUID: node.SystemUUID, Address: "https://192.0.2.1"}},
+	}}
+	policy := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.FencePolicySpec{
+		Agents: []v1alpha1.FencePolicyAgent{{Name: "rack-1", Attempts: 3, Timeout: metav1.Duration{Duration: time.Minute}}}, Budget: v1alpha1.FenceBudget{MaxConcurrent: 1}, Release: v1alpha1.ReleasePods,
+	}}
+	other := v1alpha1.Fence{Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "worker-1", UID: "other"}}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing}}
+	for _, tc := range []struct {
+		name     string
+		change   func(*fencing.Node)
+		policies []v1alpha1.FencePolicy
+		possible bool
+		says     []string
+	}{
+		{"as it should be", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, true,
+			[]string{"worker-3, boot b, not Ready", "rack-1, 3 attempts of 1m0s", "being fenced: worker-1 (Acting); the budget is 1 at once", "its pods are released (Pods)"}},
+		{"a node that is Ready", func(n *fencing.Node) { n.Ready = true }, []v1alpha1.FencePolicy{policy}, true, []string{"Ready: its pods run, and end with its power, without a grace period"}},
+		{"of the control plane", func(n *fencing.Node) { n.ControlPlane = true }, []v1alpha1.FencePolicy{policy}, false, []string{"these are never fenced"}},
+		{"without a boot", func(n *fencing.Node) { n.BootID = "" }, []v1alpha1.FencePolicy{policy}, false, []string{"does not say which boot it is"}},
+		{"without a policy", func(*fencing.Node) {}, nil, false, []string{"no FencePolicy selects it"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			n := node
+			tc.change(&n)
+			f := fenceFacts{policies: fencing.CompilePolicies(tc.policies), facts: fencing.Facts{
+				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Nodes: []fencing.Node{n}, Agents: []v1alpha1.FenceAgent{agent}, Fences: []v1alpha1.Fence{other},
+			}}
+			f.node = &f.facts.Nodes[0]
+			text, possible := fencePage(f, console.Style{})
+			if possible != tc.possible {
+				t.Errorf("possible: %v", possible)
+			}
+			for _, says := range tc.says {
+				if !strings.Contains(strings.Join(strings.Fields(text), " "), says) {
+					t.Errorf("it lacks %q:\n%s", says, text)
+				}
+			}
+		})
+	}
+}
+
+// Each silent node has what waits for it and what is done, and the one that has been silent for longest comes first in what is read.
+func TestStatusPage(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	silent := partitioned{node: "worker-3", pods: []string{"shop/db-0"}, condition: corev1.NodeCondition{
+		Type: fencing.ConditionPartitioned, Status: corev1.ConditionTrue, Reason: fencing.PartitionedSilent, Message: "its Lease was renewed last at 11:50", LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Minute)),
+	}, fence: &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "worker-3-1"}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing, Message: "the BMC does not answer"}}}
+	text := strings.Join(strings.Fields(statusPage([]partitioned{silent, {node: "worker-4"}}, console.Style{}, now)), " ")
+	for _, says := range []string{"worker-3, LeaseSilent for 10m", "its Lease was renewed last at 11:50", "1 protected pod: shop/db-0", "worker-3-1, Acting: the BMC does not answer", "worker-4", "no protected pod"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("it lacks %q: %s", says, text)
+		}
+	}
+	if text := statusPage(nil, console.Style{}, now); !strings.Contains(text, "No node is partitioned") {
+		t.Error(text)
+	}
+}
