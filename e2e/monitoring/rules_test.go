@@ -266,7 +266,7 @@ func TestPodMonitors(t *testing.T) {
 		}
 		jobs = append(jobs, m.Spec.Selector.MatchLabels["app.kubernetes.io/name"])
 	}
-	if diff := cmp.Diff([]string{"podgrace-webhook", "podgrace-nodeenforcer"}, jobs); diff != "" {
+	if diff := cmp.Diff([]string{"podgrace-webhook", "podgrace-fencer", "podgrace-nodeenforcer"}, jobs); diff != "" {
 		t.Error(diff)
 	}
 }
