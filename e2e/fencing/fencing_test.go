@@ -6,15 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -180,7 +183,7 @@ func (l *lab) condition(t *testing.T, node string) *corev1.NodeCondition {
 }
 
 // Of four nodes that fall silent at once, each goes the way that its policy, its machine and its agent give: one is powered off and its database runs elsewhere; of the
-// second the BMC leads to another machine, and nothing is powered off; the third is only shown; the fourth comes back by itself. A fifth is asked for.
+// second the BMC leads to another machine, and nothing is powered off; the third is only shown; the fourth comes back by itself. A fifth, which is only shown as well, is asked for, while no webhook answers.
 func TestFence(t *testing.T) {
 	l := start(t)
 	namespace := l.Namespace(t)
@@ -261,4 +264,66 @@ func TestFence(t *testing.T) {
 	patchStatus(t, l.Suite, nodeName(off), `{"status":{"nodeInfo":{"bootID":"boot-2"}}}`)
 	l.Revive(t, nodeName(off))
 	l.phase(t, nodeName(off), v1alpha1.FenceOver)
+	l.askedFor(t, namespace, 4)
+}
+
+// askedFor has a person ask for a fence of a node whose policy only shows, while the webhook is away: what is proved is let go by the API server alone, and nothing else is.
+func (l *lab) askedFor(t *testing.T, namespace string, i int) {
+	t.Helper()
+	m := l.machine(t, i, machineUUID(i))
+	l.policy(t, i, v1alpha1.FenceModeShow)
+	var p v1alpha1.FencePolicy
+	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &p); err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.Agents = []v1alpha1.FencePolicyAgent{{Name: "bmc-" + nodeName(i), Timeout: metav1.Duration{Duration: 30 * time.Second}, Attempts: 3}}
+	if err := l.Client.Update(t.Context(), &p); err != nil {
+		t.Fatal(err)
+	}
+	pod := l.database(t, namespace, i)
+	if err := l.Webhook.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	var node corev1.Node
+	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &node); err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(l.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := kube.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "asked-for"}, Spec: v1alpha1.FenceSpec{
+		Node: v1alpha1.BootReference{Name: node.Name, UID: node.UID, BootID: node.Status.NodeInfo.BootID}, Reason: v1alpha1.FenceRequested, RequestedBy: "somebody-else",
+	}}
+	if err := l.Client.Create(t.Context(), request.DeepCopy()); err == nil || !strings.Contains(err.Error(), "whoever asks for a fence answers for it") {
+		t.Errorf("a fence in somebody else's name: %v", err)
+	}
+	silent := request.DeepCopy()
+	silent.Spec.Reason, silent.Spec.RequestedBy = v1alpha1.FenceSilent, ""
+	if err := l.Client.Create(t.Context(), silent); err == nil || !strings.Contains(err.Error(), "only the fencer finds that a node is silent") {
+		t.Errorf("a fence in the fencer's name: %v", err)
+	}
+	forged := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "forged"}, Spec: v1alpha1.FenceReceiptSpec{
+		Node: &request.Spec.Node, Class: v1alpha1.EvidencePoweredOff, LastSign: string(node.UID) + "/" + node.Status.NodeInfo.BootID + "//",
+		ReadBacks: []v1alpha1.PowerReadBack{{Time: metav1.NowMicro(), State: "Off"}, {Time: metav1.NowMicro(), State: "Off"}},
+	}}
+	if err := l.Client.Create(t.Context(), forged); err == nil || !strings.Contains(err.Error(), "only the fencer can say what was read of a machine") {
+		t.Errorf("a forged receipt: %v", err)
+	}
+	request.Spec.RequestedBy = self.Status.UserInfo.Username
+	l.StopHeartbeat(nodeName(i))
+	l.Create(t, request)
+	l.phase(t, nodeName(i), v1alpha1.FenceReleased)
+	if m.State() != "Off" {
+		t.Errorf("the machine is %s", m.State())
+	}
+	suite.Eventually(t, "the database to be bound elsewhere", func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+		return now.UID != pod.UID && now.Spec.NodeName != "" && now.Spec.NodeName != nodeName(i), client.IgnoreNotFound(err)
+	})
 }

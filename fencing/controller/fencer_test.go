@@ -1,0 +1,202 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/guard"
+)
+
+// cluster is a Fencer on a fake API, with three nodes of which the test renews the Leases.
+type cluster struct {
+	*Fencer
+	client.Client
+	clock *testclock.FakeClock
+	calls sync.WaitGroup
+}
+
+func node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Status: corev1.NodeStatus{
+		NodeInfo:   corev1.NodeSystemInfo{BootID: "boot-" + name, SystemUUID: "4c4c4544-0000-1000-8000-00000000000" + name[1:]},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+}
+
+func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *cluster {
+	t.Helper()
+	at := testclock.NewFakeClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	for _, name := range []string{"n1", "n2", "n3"} {
+		objects = append(objects, node(name), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: at.Now()}}})
+	}
+	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).
+		WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}, &v1alpha1.Fence{}, &v1alpha1.FencePolicy{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+	c := &cluster{Client: kube, clock: at, Fencer: &Fencer{Client: kube, Cache: kube, Live: kube, Clock: at, Namespace: "podgrace-system", Identity: "one"}}
+	c.lead()
+	return c
+}
+
+// later lets time pass in the steps in which the fencer looks, with every node but the silent ones renewing its Lease.
+func (c *cluster) later(t *testing.T, d time.Duration, silent ...string) {
+	t.Helper()
+	for range int(d / (2 * time.Second)) {
+		c.clock.Step(2 * time.Second)
+		for _, name := range []string{"n1", "n2", "n3"} {
+			if len(silent) > 0 && silent[0] == name {
+				continue
+			}
+			var lease coordinationv1.Lease
+			if err := c.Get(t.Context(), types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, &lease); err != nil {
+				t.Fatal(err)
+			}
+			lease.Spec.RenewTime = &metav1.MicroTime{Time: c.clock.Now()}
+			if err := c.Update(t.Context(), &lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.round(t.Context(), logr.Discard(), &c.calls); err != nil {
+			t.Fatal(err)
+		}
+		c.calls.Wait()
+	}
+}
+
+func (c *cluster) condition(t *testing.T, name string) *corev1.NodeCondition {
+	t.Helper()
+	var n corev1.Node
+	if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &n); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n.Status.Conditions {
+		if n.Status.Conditions[i].Type == fencing.ConditionPartitioned {
+			return &n.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// A silent node, and no other, gets the condition; it is gone from it when the node is heard of. Without a policy nothing is fenced.
+func TestSilenceIsShown(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{})
+	c.later(t, 60*time.Second, "n1")
+	if got := c.condition(t, "n1"); got != nil {
+		t.Errorf("after a minute: %+v", got)
+	}
+	c.later(t, 40*time.Second, "n1")
+	if got := c.condition(t, "n1"); got == nil || got.Status != corev1.ConditionTrue || got.Reason != fencing.PartitionedSilent {
+		t.Errorf("the silent node: %+v", got)
+	}
+	if got := c.condition(t, "n2"); got != nil {
+		t.Errorf("another node: %+v", got)
+	}
+	c.later(t, 10*time.Second)
+	if got := c.condition(t, "n1"); got == nil || got.Status != corev1.ConditionFalse {
+		t.Errorf("heard of again: %+v", got)
+	}
+	var fences v1alpha1.FenceList
+	if err := c.List(t.Context(), &fences); err != nil || len(fences.Items) > 0 {
+		t.Errorf("%d Fences, %v", len(fences.Items), err)
+	}
+}
+
+// While the fencer itself can't write, nothing that it did not hear is silence.
+func TestCutOffIsNoSilence(t *testing.T) {
+	cut := false
+	c := newCluster(t, interceptor.Funcs{Update: func(ctx context.Context, kube client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+		if o.GetName() == PulseName && cut {
+			return errors.New("the API server does not answer")
+		}
+		return kube.Update(ctx, o, opts...)
+	}})
+	c.later(t, 80*time.Second, "n1")
+	cut = true
+	c.clock.Step(6 * time.Second)
+	if _, err := c.round(t.Context(), logr.Discard(), &c.calls); err == nil {
+		t.Error("the round did not tell that it could not write")
+	}
+	cut = false
+	c.later(t, 20*time.Second, "n1")
+	if got := c.condition(t, "n1"); got != nil {
+		t.Errorf("silent for 106 s, but watched for 20: %+v", got)
+	}
+}
+
+// What a fence does to objects is for those of its UIDs: whoever has taken their names since is left alone.
+func TestActsByUID(t *testing.T) {
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "another"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	c := newCluster(t, interceptor.Funcs{}, other)
+	if err := c.taint(t.Context(), "n1", "uid-of-another", addTaint); err != nil {
+		t.Fatal(err)
+	}
+	var n corev1.Node
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &n); err != nil || len(n.Spec.Taints) > 0 {
+		t.Errorf("taints %v, %v", n.Spec.Taints, err)
+	}
+	if err := c.taint(t.Context(), "n1", "uid-n1", addTaint); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "n1"}, &n); err != nil || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Value != fencing.TaintValue {
+		t.Errorf("taints %v, %v", n.Spec.Taints, err)
+	}
+	somebodys := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	if got := removeTaint([]corev1.Taint{somebodys}); len(got) != 1 {
+		t.Errorf("somebody else's taint was taken away: %v", got)
+	}
+}
+
+// A pod is confirmed before it is deleted, in the fencer's name: by that the API server lets the delete through while no webhook answers.
+func TestPodsAreConfirmedFirst(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	var confirmed string
+	c := newCluster(t, interceptor.Funcs{Delete: func(ctx context.Context, kube client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+		var stored corev1.Pod
+		if err := kube.Get(ctx, client.ObjectKeyFromObject(o), &stored); err != nil {
+			return err
+		}
+		confirmed = stored.Annotations[guard.AnnotationConfirmForceDelete]
+		options := (&client.DeleteOptions{}).ApplyOptions(opts)
+		if options.GracePeriodSeconds == nil || *options.GracePeriodSeconds != 0 || options.Preconditions == nil || *options.Preconditions.UID != "p" {
+			t.Errorf("deleted with %+v", options)
+		}
+		return kube.Delete(ctx, o, opts...)
+	}}, pod)
+	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "p/2026-11-20T12:00:00Z"; confirmed != want {
+		t.Errorf("confirmed by %q, want %q", confirmed, want)
+	}
+	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
+		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// An agent that was made anew since the fence was decided is not called.
+func TestLiveAgents(t *testing.T) {
+	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "rack", UID: "new"}, Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentManual}}
+	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(agent).Build()
+	live := LiveAgents{Live: kube, Namespace: "podgrace-system"}
+	target := v1alpha1.FenceTargetAgent{FencePolicyAgent: v1alpha1.FencePolicyAgent{Name: "rack"}, UID: "old"}
+	if _, err := live.Agent(t.Context(), target); err == nil {
+		t.Error("another agent of that name was used")
+	}
+	target.UID = "new"
+	if _, err := live.Agent(t.Context(), target); err != nil {
+		t.Error(err)
+	}
+}
