@@ -152,5 +152,5 @@ func kindLimit() time.Duration {
 	if kind.All() {
 		return 100 * time.Minute
 	}
-	return 40 * time.Minute
+	return 60 * time.Minute
 }
