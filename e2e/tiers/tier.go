@@ -91,9 +91,9 @@ var tiers = []tier{
 		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
 	},
 	{
-		name: "laboratory", what: "what the tiers are run and measured with", dir: "e2e",
+		name: "laboratory", what: "what the tiers are run and measured with, and schemas of what is shipped and printed", dir: "e2e",
 		packages: []string{
-			"./cluster/...", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
+			"./cluster/...", "./schema", "./tiers/...", "./bench/...", "./benchnode/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
 		},
 		cores: 1, limit: 20 * time.Minute,
 	},

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/reviewtest"
 )
 
 // command is a workflow command as GitHub's runner reads it (actions/runner, ActionCommand.TryParseV2).
@@ -89,7 +90,7 @@ func TestGitHubLimits(t *testing.T) {
 // properties.
 func TestGitHubCommandsAreOurs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		out := printed(t, FormatGitHub, hostileReport().Draw(rt, "report"), Options{})
+		out := printed(t, FormatGitHub, reviewtest.HostileReport().Draw(rt, "report"), Options{})
 		lines := strings.Count(out, "\n")
 		all := commands(t, out)
 		if len(all) != lines-1 {

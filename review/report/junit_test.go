@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/reviewtest"
 )
 
 // junitSchema is what may stand where, by junit-10.xsd of Jenkins' xunit plugin: attributes, those that must be there with a
@@ -32,7 +33,7 @@ func TestJUnitSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) { validJUnit(t, printed(t, FormatJUnit, r, Options{})) })
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		r := hostileReport().Draw(rt, "report")
+		r := reviewtest.HostileReport().Draw(rt, "report")
 		out := printed(t, FormatJUnit, r, Options{})
 		validJUnit(rt, out)
 		if suites, err := junit.Ingest([]byte(out)); err != nil || len(suites) == 0 && len(r.Results)+len(r.Errors) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/delta"
+	"github.com/podgrace/podgrace/review/reviewtest"
 )
 
 // A comment is no longer than GitHub takes, and says what it leaves out.
@@ -62,7 +63,7 @@ const signs = "\\`*_{}[]<>|~!&$^@#\""
 // again.
 func TestMarkdownIsOurs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		r := hostileReport().Draw(rt, "report")
+		r := reviewtest.HostileReport().Draw(rt, "report")
 		out := printed(t, FormatMarkdown, r, Options{})
 		rest := entity.ReplaceAllString(ours.ReplaceAllString(fenced.ReplaceAllString(out, "\n"), ""), "")
 		for i, line := range strings.Split(rest, "\n") {
@@ -84,7 +85,7 @@ func TestMarkdownIsOurs(t *testing.T) {
 
 func TestEscape(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		text := console.Visible(hostileText().Draw(rt, "text"))
+		text := console.Visible(reviewtest.HostileText().Draw(rt, "text"))
 		if got := html.UnescapeString(delta.Markdown(text)); got != text {
 			rt.Fatalf("%q comes back as %q", text, got)
 		}

@@ -4,41 +4,14 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review"
 )
-
-// TestSARIFSchema holds what is printed against OASIS' own schema of SARIF 2.1.0 (errata 01).
-func TestSARIFSchema(t *testing.T) {
-	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat()
-	schema, err := compiler.Compile("testdata/sarif-schema-2.1.0.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	valid := func(t testing.TB, r *review.Report) {
-		t.Helper()
-		document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed(t, FormatSARIF, r, Options{Version: "v1"})))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(document); err != nil {
-			t.Error(err)
-		}
-	}
-	for name, r := range samples() {
-		t.Run(name, func(t *testing.T) { valid(t, r) })
-	}
-	rapid.Check(t, func(rt *rapid.T) { valid(t, hostileReport().Draw(rt, "report")) })
-}
 
 func sarifOf(t *testing.T, r *review.Report, o Options) sarifRun {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/reviewtest"
 )
 
 // Prose keeps to the terminal's width where its words are short enough, and loses none of them.
@@ -52,7 +53,7 @@ func TestTextOrder(t *testing.T) {
 // What is printed as JSON is the report, and lists are lists when they are empty.
 func TestJSONIsTheReport(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		r := hostileReport().Draw(rt, "report")
+		r := reviewtest.HostileReport().Draw(rt, "report")
 		var got, want review.Report
 		decode(rt, printed(t, FormatJSON, r, Options{}), &got)
 		raw, err := json.Marshal(r)
