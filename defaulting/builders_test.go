@@ -3,7 +3,9 @@ package defaulting_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -225,6 +227,9 @@ func (s scenario) compare(t *testing.T, got defaulting.Result) {
 	var denials []string
 	for _, d := range got.Denials {
 		denials = append(denials, d.Reason.Code+": "+d.Message)
+		if !refusal().MatchString(d.Message) {
+			t.Errorf("RefusalWords do not have: %s", d.Message)
+		}
 	}
 	CompareTexts(t, "denials", s.denials, denials)
 	for _, w := range got.Warnings {
@@ -233,6 +238,15 @@ func (s scenario) compare(t *testing.T, got defaulting.Result) {
 		}
 	}
 }
+
+// refusal matches what is said in the words of RefusalWords.
+var refusal = sync.OnceValue(func() *regexp.Regexp {
+	var all []string
+	for _, words := range defaulting.RefusalWords() {
+		all = append(all, regexp.MustCompile(`%[a-z]`).ReplaceAllString(regexp.QuoteMeta(words), ".*"))
+	}
+	return regexp.MustCompile("(?s)^(" + strings.Join(all, "|") + ")$")
+})
 
 // unfit says why a warning would not reach the user: the API server truncates long ones and drops those with control
 // characters (k8s.io/apimachinery/pkg/util/net NewWarningHeader).

@@ -28,9 +28,9 @@ func validateEnforcement(req policy.Request, e *Effective, _ Facts, out *Result)
 	case !present && e.node.given():
 		out.warn(becauseNotMutated, "annotation %s is missing: the mutating webhook was not called, the node keeps its defaults for this pod instead of what PodPolicy %s says", v1alpha1.AnnotationEnforcement, e.node.name())
 	case present && !e.node.given():
-		out.deny(becauseEnforcementForged, "annotation %s is written by Podgrace only, and no PodPolicy gives node settings to this pod. Remove the annotation; if a policy was being changed this moment, try again", v1alpha1.AnnotationEnforcement)
+		out.deny(becauseEnforcementForged, wordsEnforcementUngiven, v1alpha1.AnnotationEnforcement)
 	case present && !sameEnforcement(have, e.node.value):
-		out.deny(becauseEnforcementForged, "annotation %s does not hold what PodPolicy %s gives (%s). Remove it and create the pod again; if the policy was being changed this moment, try again",
+		out.deny(becauseEnforcementForged, wordsEnforcementOther,
 			v1alpha1.AnnotationEnforcement, e.node.name(), encodeEnforcement(e.node.value))
 	}
 }

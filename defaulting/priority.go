@@ -115,11 +115,11 @@ func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result
 		return
 	}
 	if ptr.Deref(spec.Priority, 0) != class.Value {
-		out.deny(becausePriorityMismatch, "spec.priority is %d but PriorityClass %q has value %d: something changed the pod after the API server resolved its class. Leave spec.priority out",
+		out.deny(becausePriorityMismatch, wordsPriority,
 			ptr.Deref(spec.Priority, 0), class.Name, class.Value)
 	}
 	if class.PreemptionPolicy != nil && ptr.Deref(spec.PreemptionPolicy, "") != *class.PreemptionPolicy {
-		out.deny(becausePreemptionPolicyMismatch, "spec.preemptionPolicy is %q but PriorityClass %q says %q: something changed the pod after the API server resolved its class. Leave spec.preemptionPolicy out",
+		out.deny(becausePreemptionPolicyMismatch, wordsPreemptionPolicy,
 			ptr.Deref(spec.PreemptionPolicy, ""), class.Name, *class.PreemptionPolicy)
 	}
 }
@@ -177,7 +177,7 @@ func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, own
 		}
 	}
 	if !e.allowed.permits(class) {
-		out.deny(becausePriorityClassNotAllowed, "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy",
+		out.deny(becausePriorityClassNotAllowed, wordsPodGroupClass,
 			class, strings.Join(e.allowed.policies, " and "), list(e.allowed.names))
 	} else if !strict.allowed.permits(class) {
 		out.Exceptions = slices.DeleteFunc(excepting.lifted, func(l Lifted) bool { return !slices.Contains(l.Limits, v1alpha1.LiftAllowedClassNames) })

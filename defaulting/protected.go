@@ -24,7 +24,7 @@ func validateProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	by := e.records(req)
 	switch {
 	case present && (have == "" || have != policy.RecordOf(req.Pod)):
-		out.deny(becauseProtectionForged, "annotation %s is written by Podgrace only, and does not name the controller of this pod. Remove it and create the pod again", v1alpha1.AnnotationProtected)
+		out.deny(becauseProtectionForged, wordsProtectedOther, v1alpha1.AnnotationProtected)
 	case !present && by.given():
 		out.warn(becauseNotMutated, "annotation %s is missing: the mutating webhook was not called, so that the pod's controller is not recorded, for which PodPolicy %s protects it", v1alpha1.AnnotationProtected, by.name())
 	}

@@ -109,3 +109,21 @@ const (
 	WordsBut        = ", but "
 	WordsAlthough   = ", although "
 )
+
+// The words of what the API server does not refuse by itself.
+const (
+	wordsEnforcementUngiven = "annotation %s is written by Podgrace only, and no PodPolicy gives node settings to this pod. Remove the annotation; if a policy was being changed this moment, try again"
+	wordsEnforcementOther   = "annotation %s does not hold what PodPolicy %s gives (%s). Remove it and create the pod again; if the policy was being changed this moment, try again"
+	wordsPriority           = "spec.priority is %d but PriorityClass %q has value %d: something changed the pod after the API server resolved its class. Leave spec.priority out"
+	wordsPreemptionPolicy   = "spec.preemptionPolicy is %q but PriorityClass %q says %q: something changed the pod after the API server resolved its class. Leave spec.preemptionPolicy out"
+	wordsPodGroupClass      = "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy"
+	wordsProtectedOther     = "annotation %s is written by Podgrace only, and does not name the controller of this pod. Remove it and create the pod again"
+	wordsSpread             = "PodPolicy %s: the hard spread constraint over %s can't be met now: %s. Make room (a node with that label, in enough domains), or give the pod constraints of its own"
+)
+
+// RefusalWords are the formats of all refusals, for the documentation, which explains each.
+func RefusalWords() []string {
+	return []string{
+		WordsClass, WordsSleep, WordsBounds, WordsProbe, WordsZeroDenied, WordsZeroRaised, wordsEnforcementUngiven, wordsEnforcementOther, wordsPriority, wordsPreemptionPolicy, wordsPodGroupClass, wordsProtectedOther, wordsSpread,
+	}
+}

@@ -149,7 +149,7 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 	for i, c := range constraints {
 		problem, bad := problems[i]
 		if bad && action == v1alpha1.InfeasibleDeny {
-			out.deny(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now: %s. Make room (a node with that label, in enough domains), or give the pod constraints of its own", e.spread.name(), c.TopologyKey, problem)
+			out.deny(becauseSpreadInfeasible, wordsSpread, e.spread.name(), c.TopologyKey, problem)
 			return nil
 		}
 		if bad && action == v1alpha1.InfeasibleSoften {

@@ -2,14 +2,10 @@ package docs_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -208,69 +205,14 @@ func admissionPolicies(t *testing.T) (all []admissionregistrationv1.ValidatingAd
 // verb is a verb of fmt.
 var verb = regexp.MustCompile(`%[a-z]`)
 
-// creationMessages are the refusals of a pod's creation: the formats that package defaulting refuses by, with "..." for what is
-// filled in.
+// creationMessages are the refusals of a pod's creation, with "..." for what is filled in.
 func creationMessages(t *testing.T) (all []string) {
 	t.Helper()
-	files, err := filepath.Glob("../defaulting/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parsed []*ast.File
-	constants := map[string]ast.Expr{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed = append(parsed, f)
-		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
-				for i, name := range spec.Names {
-					constants[name.Name] = spec.Values[i]
-				}
-			}
-			return true
-		})
-	}
-	for _, f := range parsed {
-		ast.Inspect(f, func(n ast.Node) bool {
-			if format := denial(n, constants); format != "" {
-				all = append(all, verb.ReplaceAllString(format, "..."))
-			}
-			return true
-		})
+	for _, words := range defaulting.RefusalWords() {
+		all = append(all, verb.ReplaceAllString(words, "..."))
 	}
 	if len(all) == 0 {
 		t.Fatal("package defaulting refuses nothing")
 	}
 	return all
-}
-
-// denial returns the format of a call of Result.deny, whose second argument it is, by itself or as a constant of the package; empty for all
-// else.
-func denial(n ast.Node, constants map[string]ast.Expr) string {
-	call, ok := n.(*ast.CallExpr)
-	if !ok || len(call.Args) < 2 {
-		return ""
-	}
-	if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "deny" {
-		return ""
-	}
-	argument := call.Args[1]
-	if name, is := argument.(*ast.Ident); is {
-		argument = constants[name.Name]
-	}
-	format, ok := argument.(*ast.BasicLit)
-	if !ok {
-		return "a refusal whose format is no literal" // which no row explains
-	}
-	text, err := strconv.Unquote(format.Value)
-	if err != nil {
-		return format.Value
-	}
-	return text
 }
