@@ -87,6 +87,18 @@ func Clip(text string, most int) string {
 	return fmt.Sprintf("%s... (%d more characters)", string(letters[:most]), len(letters)-most)
 }
 
+// maxNote is the longest note of an Event that the API server takes, in bytes: it refuses one that is longer (k8s.io/kubernetes/pkg/apis/core/validation/events.go
+// NoteLengthLimit, 1.36.3).
+const maxNote = 1024
+
+// Note shortens a text to what fits an Event.
+func Note(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxNote-3], "") + "..."
+}
+
 // Plural is a number and what it counts.
 func Plural(n int, one, many string) string { return fmt.Sprintf("%d %s", n, Noun(n, one, many)) }
 

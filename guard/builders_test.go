@@ -233,8 +233,6 @@ func owners(kinds ...schema.GroupKind) option {
 	return func(w *world) { w.facts.Policy.Protect.Owners = kinds }
 }
 
-func protectBlock(w *world) { w.facts.Policy.Protect.BlockClaims = true }
-
 // laxer adds the next level.
 func laxer(p policy.Removal) option { return func(w *world) { w.facts.Policy.Laxer = &p } }
 

@@ -3,7 +3,6 @@ package webhook
 import (
 	"fmt"
 	"hash/fnv"
-	"strings"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/webhook/lookup"
 	"github.com/podgrace/podgrace/webhook/ratelimit"
@@ -38,9 +38,6 @@ const (
 	refusalsPerSecond = 10
 	refusalsBurst     = 200
 )
-
-// maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
-const maxNote = 1024
 
 // The reasons of Events.
 const (
@@ -76,10 +73,7 @@ func (e *Events) removal(req admission.Request, r Removal) {
 	if !e.allow(req.Namespace, reason) {
 		return
 	}
-	if len(note) > maxNote {
-		note = strings.ToValidUTF8(note[:maxNote-3], "") + "..."
-	}
-	e.recorder.Eventf(regarding(r.Request), to(req.UserInfo.Username, r.Decision), kind, reason, string(r.Road), "%s", note)
+	e.recorder.Eventf(regarding(r.Request), to(req.UserInfo.Username, r.Decision), kind, reason, string(r.Road), "%s", console.Note(note))
 }
 
 // to is the related object of an Event: the user. An event recorder aggregates Events that differ in nothing but the note (k8s.io/client-go/tools/events

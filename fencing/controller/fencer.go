@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
 )
 
@@ -284,8 +285,8 @@ func (f *Fencer) tell(log logr.Logger, fence *v1alpha1.Fence, told []fencing.Tol
 			continue
 		}
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fence.Spec.Node.Name, UID: fence.Spec.Node.UID}}
-		f.Recorder.Eventf(fence, node, kind, t.Reason, "Fence", "%s", t.Message)
-		f.Recorder.Eventf(node, fence, kind, t.Reason, "Fence", "%s", t.Message)
+		f.Recorder.Eventf(fence, node, kind, t.Reason, "Fence", "%s", console.Note(t.Message))
+		f.Recorder.Eventf(node, fence, kind, t.Reason, "Fence", "%s", console.Note(t.Message))
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 )
@@ -43,9 +44,6 @@ const (
 	eventsBurst     = 20
 )
 
-// maxNote is the longest note that the API server takes (k8s.io/kubernetes/pkg/apis/core/validation/events.go, 1.36.3).
-const maxNote = 1024
-
 // NewEvents limits a recorder.
 func NewEvents(recorder EventRecorder) *Events {
 	return &Events{recorder: recorder, limit: rate.NewLimiter(eventsPerSecond, eventsBurst)}
@@ -55,15 +53,7 @@ func (e *Events) tell(about runtime.Object, kind, reason, action, note string) {
 	if e == nil || !e.limit.Allow() {
 		return
 	}
-	e.recorder.Eventf(about, nil, kind, reason, action, "%s", clip(note))
-}
-
-// clip cuts a note to maxNote bytes.
-func clip(note string) string {
-	if len(note) <= maxNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNote-3], "") + "..."
+	e.recorder.Eventf(about, nil, kind, reason, action, "%s", console.Note(note))
 }
 
 // GivenUp records that a file is given up.

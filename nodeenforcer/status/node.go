@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -79,7 +80,7 @@ func condition(kind corev1.NodeConditionType, holds bool, unless, reason, otherw
 
 // setCondition does not touch a condition that is the same: a new heartbeat would be a write in every round, for nothing.
 func setCondition(node *corev1.Node, c corev1.NodeCondition, now time.Time) {
-	c.Message = clip(c.Message)
+	c.Message = console.Note(c.Message)
 	c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
 	i := slices.IndexFunc(node.Status.Conditions, func(old corev1.NodeCondition) bool { return old.Type == c.Type })
 	if i < 0 {

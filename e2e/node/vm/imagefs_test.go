@@ -3,11 +3,9 @@ package vm
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -18,20 +16,7 @@ import (
 // withImageDisk is a second node for this test, whose images and writable layers, imagefs and with containerd containerfs as well, are on a disk of their own.
 func withImageDisk(t *testing.T) *ground {
 	t.Helper()
-	s := start(t).Suite
-	node, err := boot(t.Context(), s, vm.Options{Name: "images", Images: []string{filepath.Join(s.Dir, "nodeenforcer.tar")}, ImageDiskMiB: 2048})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := node.Stop(); err != nil {
-			t.Error(err)
-		}
-		if err := s.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}); err != nil {
-			t.Error(err)
-		}
-	})
-	return on(t, s, node)
+	return another(t, vm.Options{Name: "images", ImageDiskMiB: 2048})
 }
 
 // there is a pod's node, whatever the scheduler thinks.
