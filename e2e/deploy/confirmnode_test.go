@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
@@ -66,6 +68,66 @@ func TestRoleConfirmsNodes(t *testing.T) {
 		events, err := administrator(t, s).CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "reason=RemovalConfirmed,involvedObject.name=" + node.Name})
 		return err == nil && len(events.Items) == 1, err
 	})
+}
+
+// Receipts are what the removal guard lets pods go by, fencer or not: who may confirm writes them in their own name, of what they were told and not of what was read.
+func TestReceiptsWithoutAFencer(t *testing.T) {
+	s := shared.Get(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "off-2"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot"}}}
+	s.Create(t, node)
+	if err := rbacv1.AddToScheme(s.Client.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	s.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "night-confirm-node"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podgrace-confirm-node"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "night"}},
+	})
+	config, err := s.User("eve", "night")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eve, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt := func(name string, change func(*v1alpha1.FenceReceiptSpec)) *v1alpha1.FenceReceipt {
+		r := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceReceiptSpec{
+			Node: &v1alpha1.BootReference{Name: node.Name, UID: node.UID, BootID: "boot"}, Class: v1alpha1.EvidenceConfirmed, By: "eve", LastSign: string(node.UID) + "/boot//", Message: "eve saw it",
+		}}
+		if change != nil {
+			change(&r.Spec)
+		}
+		return r
+	}
+	mine := receipt("mine", nil)
+	suite.Eventually(t, "the right to write a receipt", func(ctx context.Context) (bool, error) {
+		err := eve.Create(ctx, mine.DeepCopy())
+		return err == nil, err
+	})
+	for name, change := range map[string]func(*v1alpha1.FenceReceiptSpec){
+		"spec.by must be you (eve)": func(r *v1alpha1.FenceReceiptSpec) { r.By = "bob" },
+		"only the fencer can say what was read": func(r *v1alpha1.FenceReceiptSpec) {
+			r.Class, r.By, r.ReadBacks = v1alpha1.EvidencePoweredOff, "", []v1alpha1.PowerReadBack{{Time: metav1.NowMicro(), State: "Off"}, {Time: metav1.NowMicro(), State: "Off"}}
+		},
+		"you need the verb force-delete on pods.podgrace.dev": func(r *v1alpha1.FenceReceiptSpec) {
+			r.Node, r.LastSign, r.Pod = nil, "", &v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "u"}
+		},
+	} {
+		suite.Eventually(t, "the refusal: "+name, func(ctx context.Context) (bool, error) {
+			err := eve.Create(ctx, receipt("forged", change))
+			if err == nil {
+				return false, errors.New("it was written")
+			}
+			if !strings.Contains(err.Error(), name) {
+				return false, err
+			}
+			return true, nil
+		})
+	}
+	if err := s.Client.Delete(t.Context(), mine); err != nil {
+		t.Error(err)
+	}
 }
 
 func administrator(t *testing.T, s *suite.Suite) kubernetes.Interface {

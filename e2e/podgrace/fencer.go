@@ -22,7 +22,7 @@ type Fencer struct {
 	child *cluster.Process
 }
 
-// AllowFencer gives the fencer's service account its rights, and applies the policies of the API server that come with it, as deploy has them.
+// AllowFencer gives the fencer's service account its rights, as deploy has them.
 func AllowFencer(ctx context.Context, c *cluster.Cluster) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
@@ -32,12 +32,7 @@ func AllowFencer(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	for _, file := range []string{"rbac.yaml", "policies.yaml"} {
-		if err := apply(ctx, kube, filepath.Join(root, "deploy", "components", "fencer", file), nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return apply(ctx, kube, filepath.Join(root, "deploy", "components", "fencer", "rbac.yaml"), nil)
 }
 
 // BuildFencer compiles the fencer into a folder and returns the program's path.

@@ -83,8 +83,10 @@ func Install(ctx context.Context, c *cluster.Cluster, options Options) (*Webhook
 	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "configurations.yaml"), w.localise); err != nil {
 		return nil, errors.Join(err, w.Stop())
 	}
-	if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", "policies.yaml"), nil); err != nil {
-		return nil, errors.Join(err, w.Stop())
+	for _, file := range []string{"policies.yaml", "fencing.yaml"} {
+		if err := apply(ctx, kube, filepath.Join(root, "deploy", "webhook", file), nil); err != nil {
+			return nil, errors.Join(err, w.Stop())
+		}
 	}
 	if err := waitCABundle(ctx, kube); err != nil {
 		return nil, errors.Join(err, w.Stop())

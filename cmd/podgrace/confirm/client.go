@@ -231,7 +231,7 @@ func (c *Client) ConfirmNode(ctx context.Context, node *corev1.Node, text string
 }
 
 // receipt writes the FenceReceipt by which a Fence of the node goes on, as one that waits for a person does. Where fencing is not installed there is none; the annotation
-// holds in any case. So it does for who may not write receipts, as where there is no fencer: nothing waits for one there.
+// holds in any case. So it does for who may not write receipts, with roles of an earlier version or of their own.
 func (c *Client) receipt(ctx context.Context, node *corev1.Node, text string) error {
 	if c.Dynamic == nil {
 		return nil
