@@ -234,3 +234,61 @@ func TestReasons(t *testing.T) {
 		codes[r.Code] = true
 	}
 }
+
+// TestOverlappingBudgets: whichever policy is a node's own, the strictest budget and any pause of those that select it hold, and a policy that can't be read holds for all.
+func TestOverlappingBudgets(t *testing.T) {
+	t.Parallel()
+	own := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "rack"}, Spec: v1alpha1.FencePolicySpec{
+		Mode: v1alpha1.FenceModeFence, Weight: 10, SilentFor: metav1.Duration{Duration: time.Minute}, NodeSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"rack": "a"}},
+		Budget: v1alpha1.FenceBudget{MaxConcurrent: 3, MaxUnhealthy: intstr.FromInt32(6), MaxUnhealthyInZone: intstr.FromInt32(6)}, Agents: []v1alpha1.FencePolicyAgent{{Name: "bmc"}},
+	}}
+	other := own
+	other.Name, other.Spec.Weight, other.Spec.Mode = "cluster", 0, v1alpha1.FenceModeShow
+	for name, tt := range map[string]struct {
+		other  func(*v1alpha1.FencePolicySpec)
+		fenced int
+		why    string // of those that are not
+	}{
+		"no other one":  {nil, 2, ""},
+		"fewer at once": {func(s *v1alpha1.FencePolicySpec) { s.NodeSelector, s.Budget.MaxConcurrent = nil, 1 }, 1, "FencePolicy cluster has at most 1 fenced at once"},
+		"of other nodes": {func(s *v1alpha1.FencePolicySpec) {
+			s.NodeSelector.MatchLabels = map[string]v1alpha1.LabelValue{"rack": "b"}
+			s.Budget.MaxConcurrent = 1
+		}, 2, ""},
+		"fewer unhealthy": {func(s *v1alpha1.FencePolicySpec) { s.Budget.MaxUnhealthy = intstr.FromInt32(1) }, 0, "FencePolicy cluster allows 1"},
+		"paused":          {func(s *v1alpha1.FencePolicySpec) { s.Paused = true }, 0, "FencePolicy cluster is paused"},
+		"none can be read": {func(s *v1alpha1.FencePolicySpec) {
+			s.NodeSelector = &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "rack", Operator: "Near"}}}
+			s.Budget.MaxConcurrent = 1
+		}, 1, "FencePolicy cluster has at most 1 fenced at once"},
+	} {
+		w := newWorld(7)
+		for _, m := range w.machines {
+			m.Labels = map[string]string{"rack": "a"}
+		}
+		policies := []v1alpha1.FencePolicy{own}
+		if tt.other != nil {
+			p := *other.DeepCopy()
+			tt.other(&p.Spec)
+			policies = append(policies, p)
+		}
+		w.policies = fencing.CompilePolicies(policies)
+		w.passAll(2)
+		w.machines[1].linked, w.machines[2].linked = false, false
+		w.passAll(9)
+		fenced := 0
+		for _, v := range fencing.Decide(w.policies, w.facts()) {
+			switch {
+			case v.Policy != "rack":
+				t.Errorf("%s: node %s is of FencePolicy %q", name, v.Node.Name, v.Policy)
+			case v.Do == fencing.DoFence:
+				fenced++
+			case !strings.Contains(v.Message, tt.why):
+				t.Errorf("%s: %s", name, v.Message)
+			}
+		}
+		if fenced != tt.fenced {
+			t.Errorf("%s: %d are fenced", name, fenced)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,38 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-func runHistory(t *rapid.T, seen *counts) {
+// TestIncidentsEnd: whatever happened, once machines, BMCs, agents and the API server are well again every incident comes to its end.
+func TestIncidentsEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := runHistory(t, &counts{})
+		w.twins, w.machines[1].SystemUUID = false, w.machines[1].uuid
+		for range 120 {
+			open := slices.ContainsFunc(w.fences, func(x *v1alpha1.Fence) bool { return x.Status.Phase != v1alpha1.FenceOver })
+			if !open {
+				return
+			}
+			for _, m := range w.machines {
+				m.turnOn() // who finds a machine off powers it on
+				m.linked, m.bmc = true, good
+			}
+			w.pass(step)
+			w.round()
+			standing := fencing.Standing(w.receipts) // of agents that lied a person deletes what they said, as the messages ask for
+			w.receipts = nil
+			for _, r := range standing {
+				w.receipts = append(w.receipts, *r)
+			}
+		}
+		for _, x := range w.fences {
+			if x.Status.Phase != v1alpha1.FenceOver && !strings.Contains(x.Status.Message, "no agent can be used any more") { // which a person has to end, as it says
+				t.Errorf("Fence %s of node %s is still %s: %s", x.Name, x.Spec.Node.Name, x.Status.Phase, x.Status.Message)
+			}
+		}
+	})
+}
+
+func runHistory(t *rapid.T, seen *counts) *world {
 	w := newWorld(rapid.IntRange(4, 7).Draw(t, "nodes"), func(s *v1alpha1.FencePolicySpec) {
 		s.Budget.MaxConcurrent = rapid.Int32Range(1, 2).Draw(t, "budget")
 		s.Release = Pick(t, "release", v1alpha1.ReleasePodsAndTaint, v1alpha1.ReleasePodsAndTaint, v1alpha1.ReleasePods, v1alpha1.ReleaseNothing)
@@ -72,6 +104,7 @@ func runHistory(t *rapid.T, seen *counts) {
 		}
 	}
 	seen.voids += w.alarms
+	return w
 }
 
 // happen is what befalls the world before a round.

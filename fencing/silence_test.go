@@ -50,3 +50,29 @@ func TestSilence(t *testing.T) {
 		t.Errorf("a node that is there no more is silent for %s", silent)
 	}
 }
+
+// A Node that is not there is gone since the fencer first knew it: again from the beginning where it was heard of meanwhile, or the watches were cut.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	var s fencing.Silence
+	for _, at := range []struct {
+		now, since time.Duration
+		before     func()
+	}{
+		{now: 10 * time.Second, since: 10 * time.Second},
+		{now: 15 * time.Second, since: 10 * time.Second},
+		{now: 25 * time.Second, since: 25 * time.Second, before: func() { s.Hear("n", "u/b//1", 20*time.Second) }},
+		{now: 35 * time.Second, since: 35 * time.Second, before: func() { s.Restart(30 * time.Second) }},
+		{now: 40 * time.Second, since: 35 * time.Second},
+	} {
+		if at.before != nil {
+			at.before()
+		}
+		if since := s.Gone("n", at.now); since != at.since {
+			t.Errorf("at %s it is gone since %s, not %s", at.now, since, at.since)
+		}
+	}
+	if since := s.Gone("another", time.Minute); since != time.Minute {
+		t.Errorf("another node is gone since %s", since)
+	}
+}
