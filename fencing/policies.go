@@ -3,12 +3,14 @@ package fencing
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 )
 
 // Policy is a FencePolicy made ready to decide with.
@@ -61,4 +63,82 @@ func (ps Policies) Of(n *Node) (own *Policy, bounding []*Policy) {
 		}
 	}
 	return own, bounding
+}
+
+// Readiness is whether the nodes of a policy can be fenced by it, and what stands in the way.
+type Readiness struct {
+	Ready           bool
+	Reason, Message string
+}
+
+// ReadinessOf says of each policy, by its name, whether its nodes can be fenced: agents that are not there, machines that no agent lists, policies whose budgets hold for
+// the same nodes.
+func ReadinessOf(policies Policies, facts Facts) map[string]Readiness {
+	all := make(map[string]Readiness, len(policies))
+	for _, p := range policies {
+		all[p.Name] = readinessOf(p, policies, &facts)
+	}
+	return all
+}
+
+func readinessOf(p *Policy, policies Policies, f *Facts) Readiness {
+	if p.nodes == nil {
+		return Readiness{Reason: "Unreadable", Message: "its nodeSelector can't be read: it has no node fenced, and its budget holds for all"}
+	}
+	if !f.Known.Nodes || !f.Known.Agents {
+		return Readiness{Reason: "Unknown", Message: "nodes or FenceAgents can't be listed"}
+	}
+	nodes, without, others, why := reach(p, policies, f)
+	slices.Sort(without)
+	slices.Sort(why)
+	why = slices.Compact(why)
+	text := doing(p.Spec) + " of " + console.Plural(nodes, "node", "nodes")
+	if names := slices.Sorted(maps.Keys(others)); len(names) > 0 {
+		text += "; the budgets of " + console.Some(names, 3, ", ") + " hold for them as well, the strictest of all"
+	}
+	switch {
+	case nodes == 0:
+		return Readiness{Reason: "NoNodes", Message: "it is the policy of no node: none matches its nodeSelector that a heavier policy does not have, or all are of the control plane"}
+	case p.Spec.Mode != v1alpha1.FenceModeFence && len(p.Spec.Agents) == 0:
+		return Readiness{Ready: true, Reason: "Shows", Message: text + ": conditions and Events only; without agents nobody can ask for a fence"}
+	case len(without) > 0:
+		return Readiness{Reason: "NoAgent", Message: fmt.Sprintf("no agent can power off %d of its %s (%s): %s", len(without), console.Plural(nodes, "node", "nodes"), console.Some(without, 3, ", "), console.Some(why, 2, "; "))}
+	case len(why) > 0:
+		return Readiness{Ready: true, Reason: "AgentsMissing", Message: text + ", but not by all of its agents: " + console.Some(why, 2, "; ")}
+	}
+	return Readiness{Ready: true, Reason: "Ready", Message: text}
+}
+
+// reach says how many nodes are the policy's, which of them no agent can power off, whose budgets hold for them as well, and why agents can't be used.
+func reach(p *Policy, policies Policies, f *Facts) (nodes int, without []string, others map[string]bool, why []string) {
+	others = map[string]bool{}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		own, bounding := policies.Of(n)
+		if own != p || n.ControlPlane {
+			continue
+		}
+		for _, b := range bounding {
+			if b != p {
+				others[b.Name] = true
+			}
+		}
+		nodes++
+		target, problems := freeze(p, n, f)
+		if target == nil {
+			without = append(without, n.Name)
+		}
+		why = append(why, problems...)
+	}
+	return nodes, without, others, why
+}
+
+func doing(spec *v1alpha1.FencePolicySpec) string {
+	switch {
+	case spec.Paused:
+		return "paused: it begins no fence"
+	case spec.Mode == v1alpha1.FenceModeFence:
+		return "fences"
+	}
+	return "shows the silence"
 }
