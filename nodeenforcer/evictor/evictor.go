@@ -68,6 +68,7 @@ type Evictor struct {
 	would      map[types.UID]bool                    // victims that a dry run has logged
 	looked     map[v1alpha1.EvictionSignal]time.Time // when the pods' usage was last read
 	recovered  time.Time                             // when Recover was last called
+	knew       bool                                  // whether it was known then which pods there are
 	lost       string                                // why it failed, as last logged
 }
 
@@ -103,10 +104,10 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		defer e.Stepping()()
 	}
 	state, ok := e.Source.State()
+	e.recover(ctx, state, ok)
 	if !ok {
 		return idle
 	}
-	e.recover(ctx, state)
 	if state.PolicyUnknown {
 		return idle
 	}
@@ -139,22 +140,23 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 // recoverPause is the time between two attempts to restore limits that were left behind.
 const recoverPause = 10 * time.Second
 
-// recover restores the limits that were left behind, by an enforcer which was killed or because the kernel would not have them.
-func (e *Evictor) recover(ctx context.Context, state state.State) {
+// recover restores the limits that were left behind, by an enforcer which was killed or because the kernel would not have them. As long as it is not known who is about to end
+// only what was left frozen goes on.
+func (e *Evictor) recover(ctx context.Context, state state.State, known bool) {
 	now := e.Clock.Now()
-	if e.DryRun || !e.recovered.IsZero() && now.Sub(e.recovered).Abs() < recoverPause {
+	if e.DryRun || known == e.knew && !e.recovered.IsZero() && now.Sub(e.recovered).Abs() < recoverPause {
 		return
 	}
-	e.recovered = now
+	e.recovered, e.knew = now, known
 	err := e.Terminator.Recover(ctx, func(uid types.UID) bool {
-		return slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && e.leaving(p, eviction.Hard) })
+		return !known || slices.ContainsFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == uid && e.leaving(p, eviction.Hard) })
 	})
 	text := ""
 	if err != nil {
 		text = err.Error()
 	}
 	if text != e.lost && err != nil {
-		e.Log.Error(err, "failed to restore memory.high of pods that were to be evicted, trying again")
+		e.Log.Error(err, "failed to restore pods that were to be evicted, trying again")
 	}
 	e.lost = text
 }

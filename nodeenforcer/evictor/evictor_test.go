@@ -259,6 +259,22 @@ func TestEvictorRecovers(t *testing.T) {
 	}
 }
 
+// As long as it is not known which pods there are everyone may be about to end and keeps his limit; that an enforcer before us froze one is undone at once all
+// the same (terminate.Recover), and limits as soon as it is known.
+func TestEvictorRecoversAtOnce(t *testing.T) {
+	s := newStage(t, nil, victim("keeps", 0))
+	s.source.Known = false
+	s.later(time.Second)
+	if s.terminator.recovered != 1 || !s.terminator.keeps {
+		t.Errorf("recovered %d times; it is about to end: %t", s.terminator.recovered, s.terminator.keeps)
+	}
+	s.source.Say(func(*state.State) {})
+	s.later(time.Second)
+	if s.terminator.recovered != 2 || s.terminator.keeps {
+		t.Errorf("recovered %d times; it is about to end: %t", s.terminator.recovered, s.terminator.keeps)
+	}
+}
+
 // One that is stuck counts for nothing: the next one goes.
 func TestEvictorOverdue(t *testing.T) {
 	stuck, next := victim("stuck", 0), victim("then", 10)

@@ -62,6 +62,7 @@ func (e Answered) learn(s *State, now time.Duration) []Action {
 	switch {
 	case e.Verdict == Accepted:
 		c.accepted = c.sent
+		s.frost.acceptedAt(now, &s.limits)
 		if c.sent == s.graceSeconds {
 			s.kubeletBegins(now)
 		}

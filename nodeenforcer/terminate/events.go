@@ -20,6 +20,9 @@ type Asked struct {
 	Contain bool
 	// Slack is by how many bytes it may grow once its deletion is accepted, for its hooks.
 	Slack int64
+	// Freeze: its processes may be stopped until it gets its stop signal. Room is by how many bytes it may grow then.
+	Freeze bool
+	Room   int64
 }
 
 // Answered is the result of the request to the API server with that number.
@@ -42,6 +45,18 @@ type Loosened struct {
 	Done  bool
 	Err   error
 }
+
+// Froze is the result of Freeze. Asked: the kernel was asked to freeze the pod, or may have been: it has to be thawed.
+type Froze struct {
+	Asked bool
+	Err   error
+}
+
+// Peeked is the result of Peek. Signalled: a container was sent a signal that it has yet to handle, or that can't be known.
+type Peeked struct{ Signalled bool }
+
+// Thawed is the result of Thaw.
+type Thawed struct{ Err error }
 
 // Restored is the result of Restore.
 type Restored struct{ Err error }
@@ -108,8 +123,17 @@ type Delete struct {
 	Mark         bool
 }
 
-// Contain stops the growth of the pod's memory.
-type Contain struct{}
+// Contain stops the growth of the pod's memory, at Room bytes above what it uses.
+type Contain struct{ Room int64 }
+
+// Freeze stops the pod's processes.
+type Freeze struct{}
+
+// Peek looks whether a frozen pod was sent its stop signal.
+type Peek struct{}
+
+// Thaw has a frozen pod go on.
+type Thaw struct{}
 
 // Loosen lets a contained pod grow by an instalment of Slack bytes over what it uses, if the limit is still what was written last
 // (Wrote). It never gets more than Slack over what Contain wrote (First).
@@ -139,6 +163,9 @@ type Report struct{ Record }
 func (Evict) isAction()   {}
 func (Delete) isAction()  {}
 func (Contain) isAction() {}
+func (Freeze) isAction()  {}
+func (Peek) isAction()    {}
+func (Thaw) isAction()    {}
 func (Loosen) isAction()  {}
 func (Restore) isAction() {}
 func (Forget) isAction()  {}
@@ -177,6 +204,12 @@ const (
 	// StepContained: growth is stopped. StepNotContained: it could not be; the eviction goes on.
 	StepContained    Step = "Contained"
 	StepNotContained Step = "NotContained"
+	// StepFrozen: its processes are stopped. StepNotFrozen: they are not, or not yet; the eviction goes on.
+	StepFrozen    Step = "Frozen"
+	StepNotFrozen Step = "NotFrozen"
+	// StepThawed: they go on. StepNotThawed: they do not; it is tried again, and the ledger keeps it for Recover.
+	StepThawed    Step = "Thawed"
+	StepNotThawed Step = "NotThawed"
 	// StepLoosened: it may grow, for its hooks; told once. StepNotLoosened: it may not, or no further.
 	StepLoosened    Step = "Loosened"
 	StepNotLoosened Step = "NotLoosened"

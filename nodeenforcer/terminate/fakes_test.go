@@ -32,7 +32,13 @@ type node struct {
 	groups map[string][]int
 	files  map[string]map[string]string
 	adj    map[int]int
-	pids   int
+	// frozen pods, and signals that wait in them, by process.
+	frozen  map[string]bool
+	pending map[int]unix.Signal
+	// freeze and thaw fail with these, and were done or not.
+	noFreeze, noThaw error
+	halfway          bool
+	pids             int
 	// stubborn: containers outlive their signal.
 	stubborn bool
 	// answer is the API server's; nil: it is away.
@@ -52,7 +58,7 @@ type node struct {
 func newNode() *node {
 	return &node{
 		start: time.Now(), groups: map[string][]int{}, files: map[string]map[string]string{}, adj: map[int]int{},
-		ledger: map[ledger.Key]ledger.Entry{}, left: -1,
+		ledger: map[ledger.Key]ledger.Entry{}, left: -1, frozen: map[string]bool{}, pending: map[int]unix.Signal{},
 	}
 }
 
@@ -227,6 +233,38 @@ func (n *node) Kill(_ context.Context, dir string) error {
 	return nil
 }
 
+func (n *node) Freeze(_ context.Context, dir string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.groups[dir]; !ok {
+		return cgroup.ErrGone
+	}
+	if n.noFreeze != nil && !n.halfway {
+		return n.noFreeze
+	}
+	if n.alive() {
+		n.note("freeze")
+		n.frozen[dir] = true
+	}
+	return n.noFreeze
+}
+
+func (n *node) Thaw(_ context.Context, dir string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.groups[dir]; !ok {
+		return cgroup.ErrGone
+	}
+	if n.noThaw != nil {
+		return n.noThaw
+	}
+	if n.alive() {
+		n.note("thaw")
+		delete(n.frozen, dir)
+	}
+	return nil
+}
+
 func (n *node) Record(pod terminate.Ref, r terminate.Record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -262,6 +300,15 @@ func (p *processes) OOMScoreAdj(pid int) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.adj[pid], nil
+}
+
+func (p *processes) Pending(pid int) (uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.pending[pid]; s != 0 {
+		return 1 << (s - 1), nil
+	}
+	return 0, nil
 }
 
 type notes node

@@ -181,6 +181,7 @@ func (e Termed) learn(s *State, now time.Duration) []Action {
 	}
 	r := Record{Step: StepSignalled, Container: c.id, Try: c.tries}
 	c.stage, c.signalled, c.ready, c.tries = termed, now, 0, 0
+	s.frost.signalled = true
 	return []Action{s.report(now, r)}
 }
 
@@ -223,16 +224,20 @@ type holdStage int
 // containment stops the victim's growth once, if a hard eviction asks for it. The kubelet starts the pod's hooks when the API server has
 // accepted the deletion, and not before: from then on the limit is raised by the hooks' slack, one instalment with each observation. If all
 // of it came at once, processes that grow could use it up before the hooks start.
-func (s *State) containment(time.Duration) []Action {
+func (s *State) containment(now time.Duration) []Action {
 	h := &s.holding
 	switch {
 	case s.phase == refused && h.stage == held && !s.dying && !s.removed:
 		h.stage = restoring
 		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
 	case s.phase != active || !s.contain:
+	case h.stage == free && s.freezable():
+		return s.freezeNow(now)
+	case h.stage == free && s.frost.stage == freezing && now < s.frost.patience:
+		s.wakeAt(s.frost.patience)
 	case h.stage == free:
 		h.stage = containing
-		return []Action{Contain{}}
+		return []Action{Contain{Room: s.roomToStop()}}
 	case h.stage == held && h.due && !h.loose && s.dying && s.slack > 0:
 		h.stage, h.due = loosening, false
 		return []Action{Loosen{Was: h.was, First: h.first, Wrote: h.wrote, Slack: s.slack}}

@@ -81,6 +81,14 @@ func (w *world) honest(i int) {
 	case terminate.Contain:
 		w.high = "4096"
 		w.next(terminate.Contained{Was: "max", Wrote: "4096"})
+	case terminate.Freeze:
+		w.ice.frozen, w.ice.known, w.ice.stopped = true, true, true
+		w.next(terminate.Froze{Asked: true})
+	case terminate.Peek:
+		w.next(terminate.Peeked{})
+	case terminate.Thaw:
+		w.ice.frozen = false
+		w.next(terminate.Thawed{})
 	case terminate.Loosen:
 		w.high = "8192"
 		w.next(terminate.Loosened{Wrote: "8192"})

@@ -45,7 +45,7 @@ func (r *Request) validate() error {
 // asked is the request as the state machine takes it.
 func (r *Request) asked() Asked {
 	grace := max(r.GraceSeconds, graceperiod.PodFloor)
-	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left)}
+	return Asked{Kind: r.Kind, GraceSeconds: grace, Kubelet: KubeletTime(r.Pod, grace), Contain: r.Contain, Slack: Slack(r.Pod, r.Left), Freeze: freezable(r.Pod), Room: room(r.Left)}
 }
 
 // Ref identifies a pod by name and UID.
@@ -78,6 +78,10 @@ type Limits struct {
 	Restart Backoff
 	// Again is the wait after a signal or a kill that failed or did not help.
 	Again Backoff
+	// Freezing bounds how long containment waits until the pod is frozen, Frozen how long it is, and FrozenAccepted how long after its deletion was accepted.
+	Freezing, Frozen, FrozenAccepted time.Duration
+	// Peek is how often it is looked for the stop signal of a frozen pod.
+	Peek time.Duration
 	// LookMin and LookMax are how often the victim's cgroups are read, from the first seconds on.
 	LookMin, LookMax time.Duration
 }
@@ -87,10 +91,11 @@ func DefaultLimits() Limits {
 	return Limits{
 		Patience: time.Second, Margin: 2 * time.Second, SoftPatience: 30 * time.Second,
 		SoftCall: 10 * time.Second, HardCall: 3 * time.Second, Mark: 300 * time.Millisecond,
-		Retry:   Backoff{Min: 200 * time.Millisecond, Max: 10 * time.Second},
-		Budget:  Backoff{Min: 5 * time.Second, Max: time.Minute},
-		Restart: Backoff{Min: time.Second, Max: 5 * time.Minute},
-		Again:   Backoff{Min: time.Second, Max: time.Minute},
+		Retry:    Backoff{Min: 200 * time.Millisecond, Max: 10 * time.Second},
+		Budget:   Backoff{Min: 5 * time.Second, Max: time.Minute},
+		Restart:  Backoff{Min: time.Second, Max: 5 * time.Minute},
+		Again:    Backoff{Min: time.Second, Max: time.Minute},
+		Freezing: 50 * time.Millisecond, Frozen: 2 * time.Second, FrozenAccepted: time.Second, Peek: 10 * time.Millisecond,
 		LookMin: 100 * time.Millisecond, LookMax: time.Second,
 	}
 }

@@ -110,8 +110,11 @@ func (s *script) event(words []string) terminate.Event {
 		return nil
 	}
 	switch words[0] {
-	case "ask": // ask soft|hard GRACE KUBELET [contain [SLACK]]
+	case "ask": // ask soft|hard GRACE KUBELET [contain [SLACK] [freeze]]
 		e := terminate.Asked{Kind: kindOf(words[1]), GraceSeconds: int64(number(2)), Kubelet: time.Duration(number(3)) * time.Second, Contain: slices.Contains(words, "contain")}
+		if e.Freeze = words[len(words)-1] == "freeze"; e.Freeze {
+			e.Room, words = 65536, words[:len(words)-1]
+		}
 		if len(words) > 5 {
 			e.Slack = int64(number(5))
 		}
@@ -133,6 +136,13 @@ func (s *script) event(words []string) terminate.Event {
 			return terminate.Contained{Err: err}
 		}
 		return terminate.Contained{Was: words[1], Wrote: words[2]}
+	case "froze": // froze [fails [halfway]]
+		err := failure()
+		return terminate.Froze{Asked: err == nil || slices.Contains(words, "halfway"), Err: err}
+	case "peeked":
+		return terminate.Peeked{Signalled: slices.Contains(words, "signalled")}
+	case "thawed":
+		return terminate.Thawed{Err: failure()}
 	case "loosened": // loosened [WROTE [done] | fails]
 		if err := failure(); err != nil || len(words) < 2 {
 			return terminate.Loosened{Err: err}

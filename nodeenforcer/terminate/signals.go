@@ -27,6 +27,8 @@ type Processes interface {
 	Stat(pid int) (Stat, error)
 	// OOMScoreAdj is the process's oom_score_adj.
 	OOMScoreAdj(pid int) (int, error)
+	// Pending are the signals that were sent to the process and that it has not handled yet: signal n is bit n-1.
+	Pending(pid int) (uint64, error)
 }
 
 // Stat is where a process comes from.
@@ -100,6 +102,25 @@ func (h Host) OOMScoreAdj(pid int) (int, error) {
 		return 0, fmt.Errorf("process %d: oom_score_adj: %w", pid, err)
 	}
 	return n, nil
+}
+
+// Pending is the line ShdPnd of /proc/pid/status: what was sent to the process, and not to one of its threads (fs/proc/array.c task_sig).
+func (h Host) Pending(pid int) (uint64, error) {
+	text, err := h.read(pid, "status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name == "ShdPnd" {
+			set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			if err != nil {
+				return 0, fmt.Errorf("process %d: pending signals: %w", pid, err)
+			}
+			return set, nil
+		}
+	}
+	return 0, fmt.Errorf("process %d: status has no pending signals", pid)
 }
 
 func (h Host) read(pid int, file string) ([]byte, error) {

@@ -1,6 +1,7 @@
 package terminate
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,25 @@ func Slack(pod *corev1.Pod, left int64) int64 {
 		need = min(need, left/leftShare)
 	}
 	return need / slackUnit * slackUnit
+}
+
+// stopNeed is how much a pod that was frozen may grow when it goes on: what handling a stop signal takes. It does not wait for that at memory.high: the kernel's
+// delay grows with the square of the excess, and by some percent of the limit it is none (mm/memcontrol.c calculate_high_delay, Linux 6.12).
+const stopNeed = int64(8 << 20)
+
+// room is stopNeed, or the share of what the node has left.
+func room(left int64) int64 {
+	if left >= 0 {
+		return min(stopNeed, left/leftShare) / slackUnit * slackUnit
+	}
+	return stopNeed
+}
+
+// freezable says whether a pod may be frozen. One with a hook may not, of whatever kind: the hook runs in its containers, or has them do their work for some time yet, from the moment
+// that the kubelet knows of the deletion, and we may know of that later. Nor may one that somebody has deleted: it is being stopped.
+func freezable(pod *corev1.Pod) bool {
+	hook := func(c corev1.Container) bool { return c.Lifecycle != nil && c.Lifecycle.PreStop != nil }
+	return pod.DeletionTimestamp == nil && !slices.ContainsFunc(pod.Spec.Containers, hook) && !slices.ContainsFunc(pod.Spec.InitContainers, hook)
 }
 
 func hookNeed(c *corev1.Container) int64 {

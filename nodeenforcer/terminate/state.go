@@ -19,12 +19,16 @@ type State struct {
 	contain      bool
 	// slack in bytes is for its hooks, once its deletion is accepted.
 	slack int64
+	// freeze: it has no hooks, and nobody stopped it when it was asked for. room in bytes is for its stop signal, where it was frozen.
+	freeze bool
+	room   int64
 	// began is when this kind was requested, latest the last time seen: time does not go back.
 	began, latest time.Duration
 
 	call    call
 	refusal refusal
 	holding holding
+	frost   frost
 	sight   sight
 	local   local
 
@@ -72,7 +76,7 @@ func Next(s State, now time.Duration, e Event) (State, []Action) {
 // decide applies the rules in this order: the end comes first, so that nothing is begun for a victim that is gone.
 func (s *State) decide(now time.Duration) (actions []Action) {
 	for _, rule := range []func(time.Duration) []Action{
-		s.conclude, s.containment, s.request, s.look, s.beginLocal, s.stopContainers, s.finish,
+		s.conclude, s.containment, s.thaw, s.request, s.look, s.beginLocal, s.stopContainers, s.finish,
 	} {
 		actions = append(actions, rule(now)...)
 	}
@@ -113,6 +117,7 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
 	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == eviction.Hard, e.Slack
+	s.freeze, s.room = e.Freeze, e.Room
 	s.call = call{number: s.call.number, maybe: s.call.maybe || s.call.inFlight}
 	s.local = local{containers: s.local.containers}
 	s.sight.at = now
@@ -124,6 +129,7 @@ func (s *State) adopt(e *Asked, now time.Duration) {
 // tighten takes what is stricter of a second request of the same kind.
 func (s *State) tighten(e *Asked, now time.Duration) []Action {
 	s.contain, s.slack = s.contain || e.Contain && s.kind == eviction.Hard, min(s.slack, e.Slack)
+	s.freeze, s.room = s.freeze && e.Freeze, min(s.room, e.Room)
 	if e.GraceSeconds < s.graceSeconds {
 		s.graceSeconds, s.kubelet = e.GraceSeconds, min(s.kubelet, e.Kubelet)
 		s.local.deadline = min(s.local.deadline, now+s.limits.Patience+s.kubelet+s.limits.Margin)
@@ -185,11 +191,13 @@ func (s *State) conclusion(now time.Duration) Step {
 	return ""
 }
 
-// finish restores what was written, if the pod lives on, and then ends.
+// finish restores what was written, if the pod lives on, and then ends. However it ends, nothing is left frozen.
 func (s *State) finish(now time.Duration) []Action {
 	h := &s.holding
 	switch {
 	case s.phase != ending || h.stage == containing || h.stage == loosening || h.stage == restoring:
+		return nil
+	case s.frost.stage == freezing || s.frost.stage == frozen || s.frost.stage == thawing:
 		return nil
 	case h.stage == held && !s.dying && !s.removed && !s.sight.podGone:
 		h.stage = restoring

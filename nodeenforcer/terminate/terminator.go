@@ -176,6 +176,7 @@ type Cgroups interface {
 	Children(path string) ([]string, error)
 	Processes(path string) ([]int, error)
 	Kill(ctx context.Context, path string) error
+	cgroup.Freezer
 }
 
 // Ledger keeps what memory.high was before it was written (ledger.Ledger).
@@ -185,8 +186,11 @@ type Ledger interface {
 	All() ([]ledger.Entry, error)
 }
 
-// undo restores memory.high, unless somebody else has written it since, and drops the entry.
+// undo restores memory.high, unless somebody else has written it since, or thaws, and drops the entry.
 func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
+	if e.File == fileFreeze {
+		return errors.Join(t.thaw(ctx, e.Path), t.ledger.Drop(e.Key))
+	}
 	if _, err := e.Restore(ctx, t.cgroups, e.Was); err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
 	}
@@ -194,11 +198,12 @@ func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
 }
 
 // Recover restores memory.high of pods that were left contained: by an enforcer that was killed, or by this one where restoring failed. It is called
-// again and again, by whoever calls Ask. A pod that is about to end keeps its limit until then, and a victim's is the victim's.
+// again and again, by whoever calls Ask. A pod that is about to end keeps its limit until then, and a victim's is
+// the victim's. Nothing that was left frozen stays so.
 func (t *Terminator) Recover(ctx context.Context, ending func(types.UID) bool) error {
 	entries, err := t.ledger.All()
 	for _, e := range entries {
-		if !ending(e.Pod) && !t.has(e.Pod) {
+		if (e.File == fileFreeze || !ending(e.Pod)) && !t.has(e.Pod) {
 			err = errors.Join(err, t.undo(ctx, e))
 		}
 	}
@@ -209,6 +214,25 @@ func (t *Terminator) has(uid types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.victims[uid] != nil
+}
+
+// thawPatience bounds how long the kernel may take to have processes go on.
+const thawPatience = time.Second
+
+// thaw has a pod go on. One that is gone needs it no more.
+func (t *Terminator) thaw(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, thawPatience)
+	defer cancel()
+	if err := t.cgroups.Thaw(ctx, path); err != nil && !errors.Is(err, cgroup.ErrGone) {
+		return fmt.Errorf("thaw %s: %w", path, err)
+	}
+	return nil
+}
+
+// noted says whether the ledger has an entry already.
+func (t *Terminator) noted(entry ledger.Entry) bool {
+	entries, _ := t.ledger.All() // what can't be read will be told by Put
+	return slices.Contains(entries, entry)
 }
 
 // before is what memory.high was before it was lowered: not what it holds now where that is an earlier containment's, which could not be restored.

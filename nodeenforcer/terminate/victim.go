@@ -3,10 +3,8 @@ package terminate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
-	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 )
 
 // victim performs the actions of one State.
@@ -26,6 +23,8 @@ type victim struct {
 	mu      sync.Mutex
 	state   State
 	members map[string]member
+	// mains are the main processes of its containers, of a frozen pod.
+	mains   []int
 	message string
 	timer   clock.Timer
 }
@@ -97,7 +96,13 @@ func (v *victim) run(a Action) Event {
 	case Delete:
 		return v.remove(a)
 	case Contain:
-		return v.containPod(ctx)
+		return v.containPod(ctx, a.Room)
+	case Freeze:
+		return v.freeze(ctx)
+	case Peek:
+		return v.peek()
+	case Thaw:
+		return Thawed{Err: v.thaw(ctx)}
 	case Loosen:
 		return v.loosen(ctx, a)
 	case Restore:
@@ -160,69 +165,6 @@ func (v *victim) standing() (VictimStatus, bool) {
 		st.Refused, st.RefusedFor = true, max(s.refusal.until-v.t.now(), 0)
 	}
 	return st, s.phase != finished && s.phase != fresh
-}
-
-const (
-	fileHigh    = "memory.high"
-	fileCurrent = "memory.current"
-)
-
-// containPod sets memory.high of the pod to its usage. The ledger has it before the kernel does.
-func (v *victim) containPod(ctx context.Context) Contained {
-	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
-	if err != nil {
-		return Contained{Err: fmt.Errorf("contain pod %s: %w", v.ref, err)}
-	}
-	was, usage := files[fileHigh], files[fileCurrent]
-	bytes, err := strconv.ParseInt(usage, 10, 64)
-	if was == "" || err != nil {
-		return Contained{Err: fmt.Errorf("contain pod %s: %s %q, %s %q: %w", v.ref, fileHigh, was, fileCurrent, usage, cgroup.ErrNoFile)}
-	}
-	if limit, err := strconv.ParseInt(was, 10, 64); err == nil && limit <= bytes {
-		return Contained{}
-	}
-	high := was
-	was = v.t.before(v.entry("", "", "").Key, high)
-	entry := v.entry(was, usage, "")
-	if was != high { // it holds what an earlier containment wrote, and does so still where this write fails
-		entry = v.entry(was, high, usage)
-	}
-	if err := v.t.ledger.Put(entry); err != nil {
-		return Contained{Err: err}
-	}
-	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: usage}}); err != nil {
-		// The write may have been made: what can't be restored here stays in the ledger.
-		return Contained{Err: errors.Join(fmt.Errorf("contain pod %s: %w", v.ref, err), v.t.undo(context.WithoutCancel(ctx), entry))}
-	}
-	return Contained{Was: was, Wrote: usage}
-}
-
-// loosen raises memory.high of a contained pod by an instalment. The ledger has both limits before the kernel does.
-func (v *victim) loosen(ctx context.Context, a Loosen) Loosened {
-	files, err := v.t.cgroups.Read(v.path, fileHigh, fileCurrent)
-	if errors.Is(err, cgroup.ErrGone) || err == nil && files[fileHigh] != a.Wrote {
-		return Loosened{Done: true} // it ended, or somebody else has written it since
-	}
-	usage, parseErr := strconv.ParseInt(files[fileCurrent], 10, 64)
-	if err = errors.Join(err, parseErr); err != nil {
-		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
-	}
-	to, done := looser(a.Was, a.First, a.Wrote, usage, a.Slack)
-	if to == "" {
-		return Loosened{Done: done}
-	}
-	if err := v.t.ledger.Put(v.entry(a.Was, a.Wrote, to)); err != nil {
-		return Loosened{Err: err}
-	}
-	if _, err := v.t.cgroups.Write(ctx, v.path, []cgroup.File{{Name: fileHigh, Value: to}}); err != nil && !errors.Is(err, cgroup.ErrGone) {
-		return Loosened{Err: fmt.Errorf("loosen pod %s: %w", v.ref, err)}
-	}
-	return Loosened{Wrote: to, Done: done}
-}
-
-// entry is the ledger's entry for the pod's memory.high.
-func (v *victim) entry(was, wrote, then string) ledger.Entry {
-	return ledger.Entry{Key: ledger.Key{Path: v.path, File: fileHigh}, Pod: v.ref.UID, Was: was, Wrote: wrote, Then: then}
 }
 
 // sandboxOOMScoreAdj is what runtimes give a sandbox, and no container has (containerd internal/cri/server/podsandbox,

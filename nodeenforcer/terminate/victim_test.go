@@ -110,6 +110,7 @@ func (s stats) Stat(pid int) (Stat, error) {
 }
 func (stats) Signal(int, unix.Signal, func() (bool, error)) error { return nil }
 func (stats) OOMScoreAdj(int) (int, error)                        { return 0, nil }
+func (stats) Pending(int) (uint64, error)                         { return 0, nil }
 
 // The main process is the one that the runtime started first. Its child may be of the same tick, and of a lower id where ids have begun anew.
 func TestMainProcess(t *testing.T) {

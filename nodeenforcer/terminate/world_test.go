@@ -42,6 +42,20 @@ type world struct {
 	deadline time.Duration
 	last     terminate.Step
 	back     bool
+
+	// Of freezing: what was asked for, what is so, and what the state knows.
+	mayFreeze bool
+	room      int64
+	ice       ice
+	open      map[int]bool // requests that may have been accepted, by number
+}
+
+// ice is what happened to the pod's processes.
+type ice struct {
+	frozen, known, stopped bool
+	at                     time.Duration
+	signalled              bool
+	failed                 int // to thaw
 }
 
 // pending is an action that was begun. What a Look finds is what was there when it began.
@@ -51,7 +65,7 @@ type pending struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, limits: terminate.DefaultLimits(), high: "max", termed: map[string]time.Duration{}, lastSaw: map[string]bool{}, accepted: -1}
+	w := &world{t: t, limits: terminate.DefaultLimits(), high: "max", termed: map[string]time.Duration{}, lastSaw: map[string]bool{}, accepted: -1, open: map[int]bool{}}
 	w.state = terminate.NewState(w.limits)
 	for range rapid.IntRange(1, 3).Draw(t, "containers") {
 		w.start()
@@ -102,6 +116,7 @@ func (w *world) next(e terminate.Event) {
 		w.t.Fatalf("wake at %s, now %s", at, w.now)
 	}
 	w.checkDeadline()
+	w.checkIce()
 }
 
 // note keeps what the state may rely on.
@@ -115,12 +130,14 @@ func (w *world) note(e terminate.Event) {
 		switch {
 		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard:
 			w.grace, w.deadline, w.slack = e.GraceSeconds, 0, e.Slack
+			w.mayFreeze, w.room = e.Freeze, e.Room
 			w.kinds = append(w.kinds, e)
 			if e.Kind == eviction.Hard {
 				w.hardAt, w.accepted = w.now, -1
 			}
 		case e.Kind == eviction.Hard || !hard:
 			w.grace, w.slack = min(w.grace, e.GraceSeconds), min(w.slack, e.Slack)
+			w.mayFreeze, w.room = w.mayFreeze && e.Freeze, min(w.room, e.Room)
 			e.Kind = w.kinds[len(w.kinds)-1].Kind
 			w.kinds = append(w.kinds, e)
 		}
@@ -138,6 +155,9 @@ func (w *world) note(e terminate.Event) {
 	case terminate.Answered:
 		w.answered = w.answered || e.Verdict == terminate.Accepted
 		w.removed = w.removed || e.Verdict == terminate.Gone
+		if e.Verdict != terminate.Accepted && e.Verdict != terminate.Unknown {
+			delete(w.open, e.Call)
+		}
 		if e.Verdict == terminate.Accepted && w.accepted < 0 {
 			w.accepted = w.now
 		}
@@ -159,10 +179,12 @@ func (w *world) check(a terminate.Action) {
 		w.last = a.Step
 		return
 	case terminate.Evict:
+		w.open[a.Call] = true
 		if w.hard() || a.GraceSeconds != w.grace || w.removed {
 			t.Fatalf("%+v; hard %v, promised %d s, removed %v", a, w.hard(), w.grace, w.removed)
 		}
 	case terminate.Delete:
+		w.open[a.Call] = true
 		if !w.hard() || a.GraceSeconds != w.grace || w.removed {
 			t.Fatalf("%+v; hard %v, promised %d s, removed %v", a, w.hard(), w.grace, w.removed)
 		}
@@ -178,6 +200,11 @@ func (w *world) check(a terminate.Action) {
 		if !w.hard() || w.high != "max" {
 			t.Fatalf("contained; hard %v, memory.high %s", w.hard(), w.high)
 		}
+		if a.Room != 0 && (a.Room != w.room || !w.ice.stopped) {
+			t.Fatalf("room for %d bytes, asked for %d; %+v", a.Room, w.room, w.ice)
+		}
+	case terminate.Freeze:
+		w.checkFreeze()
 	case terminate.Loosen:
 		if !w.hard() || !w.answered || w.high != a.Wrote || a.First != "4096" || a.Slack <= 0 || a.Slack != w.slack {
 			t.Fatalf("%+v; hard %v, dying %v, memory.high %s, slack %d", a, w.hard(), w.answered, w.high, w.slack)
@@ -194,6 +221,29 @@ func (w *world) check(a terminate.Action) {
 		if fmt.Sprintf("%T", p.action) == fmt.Sprintf("%T", a) && p.action == a {
 			t.Fatalf("%#v is begun twice", a)
 		}
+	}
+}
+
+// checkFreeze: once, and not while anybody may be stopping the pod.
+func (w *world) checkFreeze() {
+	if !w.hard() || !w.mayFreeze || w.answered || w.removed || len(w.open) > 0 || w.ice != (ice{}) || w.stopped {
+		w.t.Fatalf("frozen; hard %v, asked for %v, accepted %v, removed %v, requests %v, stopped %v, before %+v", w.hard(), w.mayFreeze, w.answered, w.removed, w.open, w.stopped, w.ice)
+	}
+	w.ice.at = w.now
+}
+
+// checkIce: what is frozen is thawed as soon as there is a reason to, and never left so.
+func (w *world) checkIce() {
+	i := &w.ice
+	if w.state.Finished() && i.frozen && i.failed < 3 {
+		w.t.Fatalf("left frozen: %+v", *i)
+	}
+	if !i.frozen || !i.known || i.failed > 0 || slices.ContainsFunc(w.pending, func(p pending) bool { _, ok := p.action.(terminate.Thaw); return ok }) {
+		return
+	}
+	overdue := w.now >= i.at+w.limits.Frozen || w.accepted >= i.at && w.now >= w.accepted+w.limits.FrozenAccepted
+	if i.signalled || overdue || w.removed || w.state.Refused() {
+		w.t.Fatalf("still frozen at %s, accepted at %s, removed %v, refused %v: %+v", w.now, w.accepted, w.removed, w.state.Refused(), *i)
 	}
 }
 
@@ -254,6 +304,21 @@ func (w *world) deliver(i int) {
 		}
 		w.high = "4096"
 		w.next(terminate.Contained{Was: "max", Wrote: "4096"})
+	case terminate.Freeze:
+		i := &w.ice
+		i.frozen = !fails || rapid.Bool().Draw(w.t, "halfway")
+		i.known, i.stopped = true, !fails
+		w.next(terminate.Froze{Asked: i.frozen, Err: err})
+	case terminate.Peek:
+		signalled := rapid.IntRange(0, 3).Draw(w.t, "signalled") == 0
+		w.ice.signalled = w.ice.signalled || signalled
+		w.next(terminate.Peeked{Signalled: signalled})
+	case terminate.Thaw:
+		w.ice.frozen = fails
+		if fails {
+			w.ice.failed++
+		}
+		w.next(terminate.Thawed{Err: err})
 	case terminate.Loosen:
 		if fails {
 			w.next(terminate.Loosened{Err: err})
@@ -304,7 +369,8 @@ func asked(t *rapid.T) terminate.Asked {
 	return terminate.Asked{
 		Kind: rapid.SampledFrom([]eviction.Kind{eviction.Soft, eviction.Hard}).Draw(t, "kind"), GraceSeconds: grace,
 		Kubelet: time.Duration(max(grace, 2)) * time.Second, Contain: rapid.Bool().Draw(t, "contain"),
-		Slack: rapid.SampledFrom([]int64{0, 1 << 20, 2 << 20}).Draw(t, "slack"),
+		Slack: rapid.SampledFrom([]int64{0, 1 << 20, 2 << 20}).Draw(t, "slack"), Freeze: rapid.Bool().Draw(t, "freeze"),
+		Room: rapid.SampledFrom([]int64{0, 1 << 20, 2 << 20}).Draw(t, "room"),
 	}
 }
 
