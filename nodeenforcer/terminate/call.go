@@ -37,6 +37,9 @@ func (s *State) request(now time.Duration) []Action {
 	switch {
 	case s.phase != active || s.removed || c.inFlight || c.accepted > 0 && c.accepted <= s.graceSeconds:
 		return nil
+	case s.frost.stage == freezing && now < s.frost.patience: // so that the kubelet does not stop what is frozen after that
+		s.wakeAt(s.frost.patience)
+		return nil
 	case now < c.ready:
 		s.wakeAt(c.ready)
 		return nil

@@ -11,8 +11,8 @@ type frost struct {
 	// peek is when to look next for a stop signal; peeking: such a look is on its way. signalled: one was sent.
 	peek               time.Duration
 	peeking, signalled bool
-	// stopped: the kernel said that all had stopped.
-	stopped bool
+	// stopped: the kernel said that all had stopped. late: it said so when nobody waited for it any more.
+	stopped, late bool
 	// tries to thaw, and when the next one is due.
 	tries int
 	ready time.Duration
@@ -38,7 +38,7 @@ func (s *State) freezable() bool {
 
 // freezeNow begins to freeze the pod.
 func (s *State) freezeNow(now time.Duration) []Action {
-	s.frost = frost{stage: freezing, until: now + s.limits.Frozen, patience: now + s.limits.Freezing, peek: now}
+	s.frost = frost{stage: freezing, until: now + s.limits.Frozen, patience: now + s.limits.FreezeLate, peek: now}
 	return []Action{Freeze{}}
 }
 
@@ -73,6 +73,8 @@ func (s *State) thawReason(now time.Duration) string {
 	switch {
 	case s.frost.signalled:
 		return "it is being stopped"
+	case s.frost.late:
+		return "it was frozen too late"
 	case s.phase != active || s.removed:
 		return "its eviction is over"
 	case now >= s.frost.until:
@@ -106,7 +108,7 @@ func (e Froze) learn(s *State, now time.Duration) []Action {
 	if f.stage != freezing {
 		return nil
 	}
-	f.stage, f.stopped = frozen, e.Err == nil
+	f.stage, f.stopped, f.late = frozen, e.Err == nil, now >= f.patience
 	if !e.Asked {
 		f.stage = thawed
 	}

@@ -78,8 +78,9 @@ type Limits struct {
 	Restart Backoff
 	// Again is the wait after a signal or a kill that failed or did not help.
 	Again Backoff
-	// Freezing bounds how long containment waits until the pod is frozen, Frozen how long it is, and FrozenAccepted how long after its deletion was accepted.
-	Freezing, Frozen, FrozenAccepted time.Duration
+	// Freezing is how long it is waited for the kernel to say that the pod is frozen, FreezeLate how long containment and deletion wait if not even that ends. Frozen bounds how long the
+	// pod is frozen, and FrozenAccepted how long after its deletion was accepted.
+	Freezing, FreezeLate, Frozen, FrozenAccepted time.Duration
 	// Peek is how often it is looked for the stop signal of a frozen pod.
 	Peek time.Duration
 	// LookMin and LookMax are how often the victim's cgroups are read, from the first seconds on.
@@ -95,7 +96,7 @@ func DefaultLimits() Limits {
 		Budget:   Backoff{Min: 5 * time.Second, Max: time.Minute},
 		Restart:  Backoff{Min: time.Second, Max: 5 * time.Minute},
 		Again:    Backoff{Min: time.Second, Max: time.Minute},
-		Freezing: 50 * time.Millisecond, Frozen: 2 * time.Second, FrozenAccepted: time.Second, Peek: 10 * time.Millisecond,
+		Freezing: 50 * time.Millisecond, FreezeLate: 200 * time.Millisecond, Frozen: 2 * time.Second, FrozenAccepted: time.Second, Peek: 10 * time.Millisecond,
 		LookMin: 100 * time.Millisecond, LookMax: time.Second,
 	}
 }
