@@ -39,6 +39,8 @@ type simulatedNode struct {
 	writes string
 	// broken is what nobody may ever do, and was done.
 	broken []string
+	// troubled is when a write last failed, or could have, or an enforcer began.
+	troubled time.Time
 	// hungAt is when the kubelet last hung.
 	hungAt time.Time
 }
@@ -143,6 +145,9 @@ func (n *simulatedNode) pass(moment time.Duration) {
 	if n.kubelet == "hangs" {
 		n.hungAt = n.now()
 	}
+	if n.writes != "fine" {
+		n.troubled = n.now()
+	}
 	for _, p := range n.pods {
 		if p.gone {
 			continue
@@ -244,7 +249,7 @@ func (n *simulatedNode) frozenTooLong() {
 	limits := terminate.DefaultLimits()
 	const slack = 300 * time.Millisecond
 	for _, p := range n.pods {
-		if p.gone || p.frozenAt.IsZero() || !n.kernel.Frozen(p.path) || n.writes != "fine" {
+		if p.gone || p.frozenAt.IsZero() || !n.kernel.Frozen(p.path) || n.now().Sub(n.troubled) < recoverPause+2*time.Second {
 			continue
 		}
 		if d := n.now().Sub(p.frozenAt); d > limits.Frozen+slack {

@@ -34,8 +34,12 @@ func (v *victim) containPod(ctx context.Context, room int64) Contained {
 		return Contained{}
 	}
 	usage = strconv.FormatInt(bytes+room, 10)
-	was = v.t.before(v.entry("", "", "").Key, was)
+	high := was
+	was = v.t.before(v.entry("", "", "").Key, high)
 	entry := v.entry(was, usage, "")
+	if was != high { // it holds what was written before, and does so still where the write fails
+		entry = v.entry(was, high, usage)
+	}
 	if err := v.t.ledger.Put(entry); err != nil {
 		return Contained{Err: err}
 	}

@@ -30,7 +30,9 @@
 // server has accepted the deletion, because the kubelet starts the hooks then, and not before. The bound is on the sum: a process that grows
 // may use some of it, and is throttled again when it is used up.
 //
+// A pod without hooks is frozen before it is contained (frost.go says why), until a stop signal waits in one of its main processes, or its time is over. Never one that somebody may be stopping.
+//
 // State does not survive a restart of the agent. What the API server accepted goes on without the agent. A pod that was signalled and not
 // killed exits or lives on, and gets a full sequence if it is chosen again. What can be left behind is memory.high of a pod that lives on: it is in
-// the Ledger, and Recover restores it, as soon as that can be done.
+// the Ledger, and Recover restores it, as soon as that can be done; and a pod that is frozen, which Recover thaws before anything else is known.
 package terminate

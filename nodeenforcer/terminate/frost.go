@@ -133,7 +133,7 @@ func (e Thawed) learn(s *State, now time.Duration) []Action {
 		f.stage = thawed
 		return []Action{s.report(now, Record{Step: StepThawed, Message: s.thawReason(now)})}
 	}
-	f.stage, f.ready = frozen, now+s.limits.Again.after(f.tries)
+	f.stage, f.ready = frozen, now+s.limits.Again.Min // however often it failed: somebody is stopped
 	r := Record{Step: StepNotThawed, Try: f.tries, Err: e.Err}
 	if s.phase == ending && f.tries >= thawTries {
 		f.stage = thawed // the ledger has it
