@@ -34,6 +34,23 @@ func (p *process) PID() int { return p.cmd.Process.Pid }
 // Stop ends the process: SIGTERM, then SIGKILL. It is no error if it has ended already.
 func (p *process) Stop() error { return p.stop() }
 
+// Kill ends the process by SIGKILL, and returns once it has ended. It is no error if it has ended already.
+func (p *process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	<-p.exited
+	return nil
+}
+
+// Signal sends the process a signal.
+func (p *process) Signal(s os.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("signalling %s: %w", p.name, err)
+	}
+	return nil
+}
+
 // Exited returns nil while the process runs, and afterwards why it ended, with the end of its log.
 func (p *process) Exited() error {
 	select {

@@ -93,11 +93,7 @@ func (p *process) stop() error {
 		return nil
 	case <-time.After(stopTimeout):
 	}
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("killing %s: %w", p.name, err)
-	}
-	<-p.exited
-	return nil
+	return p.Kill()
 }
 
 // waitTimeout bounds each wait, also for callers whose context has no deadline. A loaded machine needs far more

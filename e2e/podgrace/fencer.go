@@ -59,6 +59,9 @@ func StartFencer(ctx context.Context, c *cluster.Cluster, program string, args .
 	return f, nil
 }
 
+// Kill ends it by SIGKILL: it gives nothing back, and what it was doing is not ended.
+func (f *Fencer) Kill() error { return f.child.Kill() }
+
 // Stop ends it.
 func (f *Fencer) Stop() error {
 	if err := f.child.Stop(); err != nil {

@@ -115,8 +115,9 @@ var tiers = []tier{
 		packages: []string{"./page/...", "./screenshot/..."}, args: live, unmet: page.Supported, cores: 0.6, limit: 15 * time.Minute,
 	},
 	{
-		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote", dir: "e2e",
-		packages: []string{"./fencing/..."}, args: live, unmet: agents.Supported, cores: 0.6, limit: 15 * time.Minute,
+		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote, and machines in QEMU that are cut off", dir: "e2e",
+		packages: []string{"./fencing/..."}, args: live, after: []string{controlPlane, nodePrograms}, unmet: func() error { return cmp.Or(agents.Supported(), vm.NodeSupported()) },
+		cores: 0.8, limit: 30 * time.Minute,
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",

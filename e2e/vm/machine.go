@@ -25,6 +25,9 @@ const (
 	kubeletPort        = 10250
 )
 
+// RawDiskDevice is Options.RawDisk in the guest: the disk after those of image and seed.
+const RawDiskDevice = "/dev/vdc"
+
 // machineOptions describe a guest.
 type machineOptions struct {
 	name     string
@@ -33,7 +36,9 @@ type machineOptions struct {
 	image    image
 	keepDisk bool // write to the image; otherwise to a file that nobody else sees, and that is gone with QEMU
 	seed     seed
-	// imageDiskMiB is the size of a third disk; 0: there is none.
+	uuid     string // empty: none
+	rawDisk  string // the file of a disk without a file system; empty: there is none
+	// imageDiskMiB is the size of another disk; 0: there is none.
 	imageDiskMiB int
 	memoryMiB    int
 	cpus         int
@@ -90,6 +95,12 @@ func (o machineOptions) arguments(seedFile string) []string {
 		"-drive", "file=" + o.image.disk() + ",format=raw,if=virtio,cache=unsafe,snapshot=" + snapshot,
 		"-drive", "file=" + seedFile + ",format=raw,if=virtio,readonly=on",
 	}, append(o.numa(), o.more...)...)
+	if o.rawDisk != "" {
+		devices = append(devices, "-drive", "file="+o.rawDisk+",format=raw,if=virtio,cache=writethrough")
+	}
+	if o.uuid != "" {
+		devices = append(devices, "-uuid", o.uuid)
+	}
 	return hardware{
 		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus,
 		boot: []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,11 @@ type Options struct {
 	// ImageDiskMiB is the size of a disk of its own for what containerd has, images and the containers' writable layers: imagefs. 0: it is on the
 	// guest's only disk, as nodefs is.
 	ImageDiskMiB int
+	// UUID is the machine's, which its firmware tells; empty: none of note.
+	UUID string
+	// RawDisk is a file on the host that is a disk without a file system in the guest, RawDiskDevice: what is written there is on the host at once, whatever becomes of the guest and its
+	// network. Empty: there is none. Not with ImageDiskMiB.
+	RawDisk string
 	// KubeletConfig changes the kubelet's configuration.
 	KubeletConfig func(*kubeletv1beta1.KubeletConfiguration)
 	// Files by their absolute path in the guest. They are there before any program starts but init.
@@ -117,6 +123,18 @@ func (n *Node) Stop() error {
 	return n.stopErr
 }
 
+// PowerOff ends the machine as a power cut does, also one that is paused, and returns once it is off.
+func (n *Node) PowerOff() error { return n.machine.process.Kill() }
+
+// Powered says whether the machine has power: a paused one has.
+func (n *Node) Powered() bool { return n.machine.process.Exited() == nil }
+
+// Pause stops the machine's processors, as a hypervisor does, until Continue: it does not know of the time in between.
+func (n *Node) Pause() error { return n.machine.process.Signal(syscall.SIGSTOP) }
+
+// Continue ends what Pause began.
+func (n *Node) Continue() error { return n.machine.process.Signal(syscall.SIGCONT) }
+
 // Kubeconfig returns a kubeconfig for a user that works inside the guest, also in its pods. It stands for itself: no
 // other file is needed.
 func (n *Node) Kubeconfig(user string, groups ...string) ([]byte, error) {
@@ -181,7 +199,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	kubelet := fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, kubeletPort, guestAddress, kubeletPort)
 	n.machine, err = startMachine(ctx, machineOptions{
 		name: n.Name, dir: n.dir, console: n.Console, image: n.image, seed: seed,
-		imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
+		uuid: n.options.UUID, rawDisk: n.options.RawDisk, imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
 	})
 	return err
 }
