@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -100,6 +101,20 @@ func Storms(policies Policies, facts Facts) map[string]time.Duration {
 				storms[p.Name] = facts.Now.Led
 				break
 			}
+		}
+	}
+	return storms
+}
+
+// ConditionCoolingDown of a FencePolicy says that more nodes were unhealthy than it allows, a short time ago.
+const ConditionCoolingDown = "CoolingDown"
+
+// CoolingDown are the Storms of who only knows what policies say of themselves, as a fencer that begins to lead: their cooldown begins again.
+func CoolingDown(policies []v1alpha1.FencePolicy) map[string]time.Duration {
+	storms := map[string]time.Duration{}
+	for i := range policies {
+		if meta.IsStatusConditionTrue(policies[i].Status.Conditions, ConditionCoolingDown) {
+			storms[policies[i].Name] = 0
 		}
 	}
 	return storms

@@ -235,3 +235,29 @@ func NewFence(v Verdict, facts Facts) *v1alpha1.Fence {
 	}
 	return &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: FenceName(n)}, Spec: v1alpha1.FenceSpec{Node: v.Node, Reason: v1alpha1.FenceSilent}}
 }
+
+// Foresee is what a fencer would decide now about a Fence that a person asks for, by what anybody can read: a node that is Ready counts as heard of, and one that is not as silent.
+// Neither pods nor silences are needed in the facts.
+func Foresee(fence *v1alpha1.Fence, policies Policies, facts Facts) Verdict {
+	facts.Self = Self{HasWritten: true, Wrote: facts.Now.Led}
+	facts.Fences = append(slices.Clone(facts.Fences), *fence)
+	facts.Nodes = slices.Clone(facts.Nodes)
+	for i := range facts.Nodes {
+		n := &facts.Nodes[i]
+		n.Live, n.Heard, n.Silent = true, n.Ready, 0
+		if !n.Ready {
+			n.Silent = leaseLasts
+		}
+	}
+	for _, v := range Decide(policies, facts) {
+		if v.Fence == fence.Name {
+			return v
+		}
+	}
+	return Verdict{Node: fence.Spec.Node, Fence: fence.Name, Do: DoWait, Reason: factsUnknown, Message: message("node " + fence.Spec.Node.Name + " is not judged")}
+}
+
+// Passes says whether what the verdict waits for comes by itself, or by the fences before it; else somebody has to change something first.
+func (v *Verdict) Passes() bool {
+	return v.Do == DoFence || v.Do == DoWait && !slices.Contains([]policy.Reason{noPolicy, noIdentity, noAgent, sharedIdentity}, v.Reason)
+}

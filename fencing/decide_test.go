@@ -1,6 +1,7 @@
 package fencing_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,6 +290,52 @@ func TestOverlappingBudgets(t *testing.T) {
 		}
 		if fenced != tt.fenced {
 			t.Errorf("%s: %d are fenced", name, fenced)
+		}
+	}
+}
+
+// TestForesee: what is foreseen of a Fence that a person asks for is what the fencer says of it, from what it has seen itself.
+func TestForesee(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*world){
+		"as it should be":     func(*world) {},
+		"the node is ready":   func(w *world) { w.machines[1].linked = true; w.passAll(2) },
+		"paused":              func(w *world) { w.policies[0].Spec.Paused = true },
+		"no policy":           func(w *world) { w.policies = nil },
+		"no agent":            func(w *world) { w.agents = nil },
+		"the control plane's": func(w *world) { w.machines[1].ControlPlane = true },
+		"one machine of two":  func(w *world) { w.machines[2].SystemUUID = w.machines[1].uuid },
+		"another one":         func(w *world) { ask(w, "other", w.machines[2].Boot()); w.fences[0].Status.Phase = v1alpha1.FenceActing },
+		"most are silent": func(w *world) {
+			for _, m := range w.machines[2:6] {
+				m.linked = false
+			}
+			w.passAll(6)
+		},
+		"a zone is disrupted": func(w *world) { w.machines[3].linked, w.machines[5].linked = false, false; w.passAll(6) },
+		"too many": func(w *world) {
+			w.policies[0].Spec.Budget.MaxUnhealthy = intstr.FromInt32(1)
+			w.machines[2].linked = false
+			w.passAll(6)
+		},
+	} {
+		w := silentWorld(func(s *v1alpha1.FencePolicySpec) { s.Budget.MaxUnhealthy = intstr.FromInt32(6) })
+		change(w)
+		facts := w.facts()
+		foreseen := facts
+		foreseen.Nodes = slices.Clone(facts.Nodes)
+		for i := range foreseen.Nodes {
+			n := &foreseen.Nodes[i]
+			n.Live, n.Silent, n.Heard, n.Pods, n.PodsKnown = false, 0, false, nil, false
+		}
+		ask(w, "asked", w.machines[1].Boot())
+		asked := w.fences[len(w.fences)-1]
+		got := fencing.Foresee(asked, w.policies, foreseen)
+		facts.Fences = append(facts.Fences, *asked)
+		i := slices.IndexFunc(fencing.Decide(w.policies, facts), func(v fencing.Verdict) bool { return v.Fence == "asked" })
+		want := fencing.Decide(w.policies, facts)[i]
+		if got.Do != want.Do || got.Reason != want.Reason || got.Message != want.Message {
+			t.Errorf("%s: foreseen is %s %q, decided %s %q", name, got.Do, got.Message, want.Do, want.Message)
 		}
 	}
 }

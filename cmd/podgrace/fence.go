@@ -27,8 +27,8 @@ const fenceLong = `Ask the fencer to have a node powered off and to release its 
 been silent for long enough: by the agents of the node's FencePolicy, within its
 budget, and on evidence. Nothing is released before the power was read to be off.
 
-It shows the node, the policy and the agents that would be used, and what else is
-being fenced. Then it asks, and makes one Fence; kubectl podgrace status shows how
+It shows the node, the policy and the agents that would be used, and what the fencer
+would say of it now: whether it is refused, or waits for a budget. Then it asks, and makes one Fence; kubectl podgrace status shows how
 far that is. To ask takes the verb fence on nodes of group podgrace.dev
 (ClusterRole podgrace-fence).
 
@@ -107,7 +107,7 @@ func runFence(ctx context.Context, t terminal, o *fenceOptions, name string) err
 	if err != nil {
 		return err
 	}
-	fence := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: fencing.FenceName(f.node)}, Spec: v1alpha1.FenceSpec{Node: f.node.Boot(), Reason: v1alpha1.FenceRequested, RequestedBy: f.user}}
+	fence := f.fence()
 	text, possible := fencePage(f, t.Style)
 	fmt.Fprint(t.Out, text)
 	if !possible {
@@ -152,6 +152,10 @@ func readFenceFacts(ctx context.Context, kube client.Client, name string) (f fen
 	if err := kube.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: name}, lease); err != nil {
 		lease = nil // its last renewal is part of the Fence's name only
 	}
+	nodes, err := allNodes(ctx, kube)
+	if err != nil {
+		return f, err
+	}
 	var policies v1alpha1.FencePolicyList
 	var agents v1alpha1.FenceAgentList
 	var fences v1alpha1.FenceList
@@ -165,10 +169,33 @@ func readFenceFacts(ctx context.Context, kube client.Client, name string) (f fen
 	if err := kube.Create(ctx, review); err != nil {
 		return f, fmt.Errorf("ask the API server who you are: %w", err)
 	}
-	n := fencing.NodeOf(&node, lease)
-	f.facts = fencing.Facts{Known: fencing.Known{Nodes: true, Fences: true, Receipts: true, Agents: true}, Nodes: []fencing.Node{n}, Agents: agents.Items, Fences: fences.Items, Receipts: receipts.Items}
-	f.node, f.policies, f.user = &f.facts.Nodes[0], fencing.CompilePolicies(policies.Items), review.Status.UserInfo.Username
+	nodes = slices.DeleteFunc(nodes, func(n fencing.Node) bool { return n.Name == name })
+	f.facts = fencing.Facts{
+		Known: fencing.Known{Nodes: true, Fences: true, Receipts: true, Agents: true}, Nodes: append(nodes, fencing.NodeOf(&node, lease)), Agents: agents.Items, Fences: fences.Items, Receipts: receipts.Items,
+		Storms: fencing.CoolingDown(policies.Items),
+	}
+	f.node, f.policies, f.user = &f.facts.Nodes[len(nodes)], fencing.CompilePolicies(policies.Items), review.Status.UserInfo.Username
 	return f, nil
+}
+
+// nodesAPage is how many Nodes are read at once.
+const nodesAPage = 500
+
+// allNodes are what budgets and doubts go by.
+func allNodes(ctx context.Context, kube client.Client) ([]fencing.Node, error) {
+	var all []fencing.Node
+	for token := ""; ; {
+		var page corev1.NodeList
+		if err := kube.List(ctx, &page, client.Limit(nodesAPage), client.Continue(token)); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range page.Items {
+			all = append(all, fencing.NodeOf(&page.Items[i], nil))
+		}
+		if token = page.Continue; token == "" {
+			return all, nil
+		}
+	}
 }
 
 // fencePage shows what would be done, and says whether the fencer could do it.
@@ -181,15 +208,8 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 	p.Row("Node", fmt.Sprintf("%s, boot %s, %s", f.node.Name, f.node.BootID, ready))
 	p.Row("Machine", fmt.Sprintf("systemUUID %s, providerID %s", quoted(f.node.SystemUUID), quoted(f.node.ProviderID)))
 	own, _ := f.policies.Of(f.node)
-	switch {
-	case f.node.BootID == "":
-		p.Marked(console.Red, "REFUSED", "the node does not say which boot it is: its kubelet has never written a status")
-		return p.String(), false
-	case f.node.ControlPlane:
-		p.Marked(console.Red, "REFUSED", "it is a node of the control plane, and these are never fenced. Power it off yourself, then: kubectl podgrace confirm node/"+f.node.Name)
-		return p.String(), false
-	case own == nil:
-		p.Marked(console.Red, "REFUSED", "no FencePolicy selects it, so that nobody knows by which agent: docs/fencing.md")
+	if own == nil {
+		p.Marked(console.Red, "REFUSED", f.verdict().Message)
 		return p.String(), false
 	}
 	ready = fencing.ReadinessOf(f.policies, f.facts)[own.Name].Message
@@ -199,19 +219,28 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 		agents = append(agents, fmt.Sprintf("%s, %d attempts of %s", a.Name, a.Attempts, a.Timeout.Duration))
 	}
 	p.Row("Agents", append(agents, "")[:max(len(agents), 1)]...)
-	var others []string
-	for i := range f.facts.Fences {
-		x := &f.facts.Fences[i]
-		if x.Status.Phase != v1alpha1.FenceOver && x.Status.Phase != v1alpha1.FenceReleased && x.Spec.Node.UID != f.node.UID {
-			others = append(others, fmt.Sprintf("%s (%s)", x.Spec.Node.Name, x.Status.Phase))
-		}
-	}
-	slices.Sort(others)
-	if len(others) > 0 {
-		p.Row("Others", fmt.Sprintf("being fenced: %s; the budget is %d at once", console.Some(others, 5, ", "), own.Spec.Budget.MaxConcurrent))
+	switch v := f.verdict(); {
+	case !v.Passes():
+		p.Marked(console.Red, "REFUSED", v.Message)
+		return p.String(), false
+	case v.Do == fencing.DoWait:
+		p.Marked(console.Yellow, "WAITS", v.Message)
 	}
 	p.Row("Then", "its power is ordered off and read back twice; then there is a receipt, and by that its pods are released ("+string(own.Spec.Release)+"). Nothing is powered on again.")
 	return p.String(), true
+}
+
+// fence is what is asked for.
+func (f *fenceFacts) fence() *v1alpha1.Fence {
+	return &v1alpha1.Fence{
+		ObjectMeta: metav1.ObjectMeta{Name: fencing.FenceName(f.node)},
+		Spec:       v1alpha1.FenceSpec{Node: f.node.Boot(), Reason: v1alpha1.FenceRequested, RequestedBy: f.user},
+	}
+}
+
+// verdict is what the fencer would say of it.
+func (f *fenceFacts) verdict() fencing.Verdict {
+	return fencing.Foresee(f.fence(), f.policies, f.facts)
 }
 
 func quoted(text string) string {

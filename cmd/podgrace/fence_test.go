@@ -22,26 +22,31 @@ func TestFencePage(t *testing.T) {
 	policy := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.FencePolicySpec{
 		Agents: []v1alpha1.FencePolicyAgent{{Name: "rack-1", Attempts: 3, Timeout: metav1.Duration{Duration: time.Minute}}}, Budget: v1alpha1.FenceBudget{MaxConcurrent: 1}, Release: v1alpha1.ReleasePods,
 	}}
-	other := v1alpha1.Fence{Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "worker-1", UID: "other"}}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing}}
+	other := v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "worker-1-a"}, Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "worker-1", UID: "other", BootID: "c"}}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing}}
 	for _, tc := range []struct {
 		name     string
 		change   func(*fencing.Node)
 		policies []v1alpha1.FencePolicy
+		fences   []v1alpha1.Fence
 		possible bool
 		says     []string
 	}{
-		{"as it should be", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, true,
-			[]string{"worker-3, boot b, not Ready", "rack-1, 3 attempts of 1m0s", "being fenced: worker-1 (Acting); the budget is 1 at once", "its pods are released (Pods)"}},
-		{"a node that is Ready", func(n *fencing.Node) { n.Ready = true }, []v1alpha1.FencePolicy{policy}, true, []string{"Ready: its pods run, and end with its power, without a grace period"}},
-		{"of the control plane", func(n *fencing.Node) { n.ControlPlane = true }, []v1alpha1.FencePolicy{policy}, false, []string{"these are never fenced"}},
-		{"without a boot", func(n *fencing.Node) { n.BootID = "" }, []v1alpha1.FencePolicy{policy}, false, []string{"does not say which boot it is"}},
-		{"without a policy", func(*fencing.Node) {}, nil, false, []string{"no FencePolicy selects it"}},
+		{"as it should be", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, nil, true, []string{"worker-3, boot b, not Ready", "rack-1, 3 attempts of 1m0s", "its pods are released (Pods)"}},
+		{"another one is being fenced", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, []v1alpha1.Fence{other}, true,
+			[]string{"WAITS node worker-3 is not fenced yet: FencePolicy workers has at most 1 fenced at once: it waits for Fence worker-1-a"}},
+		{"a node that is Ready", func(n *fencing.Node) { n.Ready = true }, []v1alpha1.FencePolicy{policy}, nil, true, []string{"Ready: its pods run, and end with its power, without a grace period"}},
+		{"of the control plane", func(n *fencing.Node) { n.ControlPlane = true }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "these are never fenced"}},
+		{"without a boot", func(n *fencing.Node) { n.BootID = "" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "does not say which boot it is"}},
+		{"a machine that no agent lists", func(n *fencing.Node) { n.SystemUUID = "4c4c4544-0000-1000-8000-000000000009" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "does not list this machine"}},
+		{"two nodes on one machine", func(n *fencing.Node) { n.ProviderID = "twin" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "worker-9 says that it is the same machine"}},
+		{"without a policy", func(*fencing.Node) {}, nil, nil, false, []string{"REFUSED", "no FencePolicy selects the node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := node
 			tc.change(&n)
 			f := fenceFacts{policies: fencing.CompilePolicies(tc.policies), facts: fencing.Facts{
-				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Nodes: []fencing.Node{n}, Agents: []v1alpha1.FenceAgent{agent}, Fences: []v1alpha1.Fence{other},
+				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Agents: []v1alpha1.FenceAgent{agent}, Fences: tc.fences,
+				Nodes: []fencing.Node{n, {Name: "worker-1", UID: "other", BootID: "c"}, {Name: "worker-7", UID: "7", BootID: "7", Ready: true}, {Name: "worker-8", UID: "8", BootID: "8", Ready: true}, {Name: "worker-9", UID: "9", BootID: "9", Ready: true, ProviderID: "twin"}},
 			}}
 			f.node = &f.facts.Nodes[0]
 			text, possible := fencePage(f, console.Style{})

@@ -150,7 +150,7 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 		errs = append(errs, err)
 	}
 	if f.storms == nil {
-		f.storms = storming(policyObjects)
+		f.storms = fencing.CoolingDown(policyObjects)
 	}
 	facts.Storms = f.storms
 	f.storms = fencing.Storms(policies, facts)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,11 +16,8 @@ import (
 	"github.com/podgrace/podgrace/fencing"
 )
 
-// The conditions of a FencePolicy.
-const (
-	conditionReady       = "Ready"
-	conditionCoolingDown = "CoolingDown"
-)
+// conditionReady of a FencePolicy says whether its nodes can be fenced.
+const conditionReady = "Ready"
 
 // policies are the FencePolicies, made ready and as they are stored.
 func (f *Fencer) policies(ctx context.Context) (fencing.Policies, []v1alpha1.FencePolicy, error) {
@@ -30,17 +26,6 @@ func (f *Fencer) policies(ctx context.Context) (fencing.Policies, []v1alpha1.Fen
 		return nil, nil, fmt.Errorf("list FencePolicies: %w", err)
 	}
 	return fencing.CompilePolicies(list.Items), list.Items, nil
-}
-
-// storming are the policies that cool down by their status, for a fencer that begins to lead: their cooldown begins again.
-func storming(policies []v1alpha1.FencePolicy) map[string]time.Duration {
-	all := map[string]time.Duration{}
-	for i := range policies {
-		if meta.IsStatusConditionTrue(policies[i].Status.Conditions, conditionCoolingDown) {
-			all[policies[i].Name] = 0
-		}
-	}
-	return all
 }
 
 // policyStatus writes what has changed in the status of FencePolicies.
@@ -62,9 +47,9 @@ func (f *Fencer) policyStatus(ctx context.Context, policies fencing.Policies, st
 		set(conditionReady, r.Ready, r.Reason, r.Message)
 		last, stormed := facts.Storms[p.Name]
 		if cooling := stormed && facts.Now.Led-last < p.Spec.Budget.Cooldown.Duration; cooling {
-			set(conditionCoolingDown, true, "TooManyUnhealthy", "more nodes were unhealthy than its budget allows: it begins no fence until they were not for "+p.Spec.Budget.Cooldown.Duration.String())
+			set(fencing.ConditionCoolingDown, true, "TooManyUnhealthy", "more nodes were unhealthy than its budget allows: it begins no fence until they were not for "+p.Spec.Budget.Cooldown.Duration.String())
 		} else {
-			set(conditionCoolingDown, false, "Calm", "no more nodes are unhealthy than its budget allows")
+			set(fencing.ConditionCoolingDown, false, "Calm", "no more nodes are unhealthy than its budget allows")
 		}
 		if equality.Semantic.DeepEqual(*status, p.Status) {
 			continue
