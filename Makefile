@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity limits build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity limits build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ demo: ## A real control plane, the examples, and what each pod got and why (DEMO
 
 test: ## Checks and tests, all that this machine can run, with a table of tiers (REQUIRE_ALL=1: a skipped tier fails)
 	@go run -C e2e ./tiers
+
+demo-fencing: ## Two machines in QEMU: one is paused, cut off and fenced, the other one asked for; seconds of each step (root)
+	go test -C e2e ./fencing/guests -count=1 -v
 
 REQUESTS ?= 300000
 FLOOD ?= 10m

@@ -14,6 +14,7 @@
 //     repeated, by this fencer or by another one: what an agent answers goes into the Fence's Progress, which is memory only. A fencer that has none reads the power first.
 //
 // Time is a Moment: how long the fencer has led, by its own monotonic clock, by which all decisions go; and the wall clock, which is only ever written down.
+//  6. Retire says which Fences and receipts can be deleted.
 //
 // Verdicts are of one round: Step must not get one of a round before, whose budget may be spent since. Two fencers that both take themselves for the leader, as leader election
 // can't rule out, spend a budget each at worst; neither can contradict the other about one Fence, whose status has a resourceVersion.

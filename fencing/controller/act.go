@@ -168,3 +168,29 @@ func addTaint(taints []corev1.Taint) []corev1.Taint {
 }
 
 func removeTaint(taints []corev1.Taint) []corev1.Taint { return slices.DeleteFunc(taints, ours) }
+
+// retire deletes what nobody needs any more.
+func (f *Fencer) retire(ctx context.Context, log logr.Logger, facts fencing.Facts) error {
+	var errs []error
+	fences, receipts := fencing.Retire(facts)
+	for _, x := range fences {
+		errs = append(errs, f.remove(ctx, log, x))
+	}
+	for _, r := range receipts {
+		errs = append(errs, f.remove(ctx, log, r))
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes an object that has this UID.
+func (f *Fencer) remove(ctx context.Context, log logr.Logger, o client.Object) error {
+	uid := o.GetUID()
+	switch err := f.Client.Delete(ctx, o, client.Preconditions{UID: &uid}); {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete %s, which is over: %w", o.GetName(), err)
+	}
+	log.Info("deleted what was over for a week", "name", o.GetName())
+	return nil
+}

@@ -172,6 +172,7 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, f.retire(ctx, log, facts))
 	f.forget(facts)
 	errs = append(errs, f.policyStatus(ctx, policies, policyObjects, facts))
 	f.Metrics.round(facts)

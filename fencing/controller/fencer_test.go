@@ -200,3 +200,30 @@ func TestLiveAgents(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What has been over for a week is deleted, and nothing of that name that was made since.
+func TestWhatIsOverIsDeleted(t *testing.T) {
+	over := &v1alpha1.Fence{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1-long-ago", UID: "f"}, Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "n1", UID: "uid-n1", BootID: "before"}, Reason: v1alpha1.FenceSilent},
+		Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceOver, Message: "the node is back"},
+	}
+	var asked *types.UID
+	c := newCluster(t, interceptor.Funcs{Delete: func(ctx context.Context, kube client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+		if p := (&client.DeleteOptions{}).ApplyOptions(opts).Preconditions; p != nil {
+			asked = p.UID
+		}
+		return kube.Delete(ctx, o, opts...)
+	}}, over)
+	over.CreationTimestamp = metav1.NewTime(c.clock.Now().Add(-8 * 24 * time.Hour))
+	if err := c.Update(t.Context(), over); err != nil {
+		t.Fatal(err)
+	}
+	c.later(t, 10*time.Second)
+	var left v1alpha1.FenceList
+	if err := c.List(t.Context(), &left); err != nil || len(left.Items) > 0 {
+		t.Errorf("there is %+v, %v", left.Items, err)
+	}
+	if asked == nil || *asked != "f" {
+		t.Error("it was deleted whatever its UID")
+	}
+}

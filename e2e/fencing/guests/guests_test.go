@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +100,7 @@ func (m *machine) power() string {
 type lab struct {
 	*suite.Suite
 	program   string // the fencer
+	command   string // kubectl podgrace
 	fencer    *podgrace.Fencer
 	a, b      *machine
 	namespace string
@@ -120,6 +122,10 @@ func start(t *testing.T) *lab {
 	}
 	var err error
 	if l.program, err = podgrace.BuildFencer(ctx, filepath.Join(l.Dir, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	l.command = filepath.Join(l.Dir, "bin", "podgrace")
+	if err := cluster.GoBuild(ctx, l.command, "cmd/podgrace"); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -178,16 +184,19 @@ func (l *lab) machine(t *testing.T, i int, name, image string) *machine {
 	return m
 }
 
-// policy has machine a fenced after the shortest silence that a policy can ask for.
+// policy has both machines fenced after the shortest silence that a policy can ask for.
 func (l *lab) policy(t *testing.T) {
 	t.Helper()
-	l.Create(t, &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: l.a.Name}, Spec: v1alpha1.FencePolicySpec{
-		NodeSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"fence": v1alpha1.LabelValue(l.a.Name)}},
+	attempts := func(m *machine) v1alpha1.FencePolicyAgent {
+		return v1alpha1.FencePolicyAgent{Name: "bmc-" + m.Name, Timeout: metav1.Duration{Duration: time.Minute}, Attempts: 3}
+	}
+	l.Create(t, &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "machines"}, Spec: v1alpha1.FencePolicySpec{
+		NodeSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "fence", Operator: metav1.LabelSelectorOpExists}}},
 		Mode:         v1alpha1.FenceModeFence, SilentFor: metav1.Duration{Duration: time.Minute},
 		JustifiedBy: &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}},
 		Budget:      v1alpha1.FenceBudget{MaxConcurrent: 1, MaxUnhealthyInZone: intstr.FromString("50%"), MaxUnhealthy: intstr.FromString("50%"), Cooldown: metav1.Duration{Duration: time.Minute}},
 		Release:     v1alpha1.ReleasePodsAndTaint,
-		Agents:      []v1alpha1.FencePolicyAgent{{Name: "bmc-" + l.a.Name, Timeout: metav1.Duration{Duration: time.Minute}, Attempts: 3}},
+		Agents:      []v1alpha1.FencePolicyAgent{attempts(l.a), attempts(l.b)},
 	}})
 }
 
@@ -268,7 +277,7 @@ func (l *lab) shown(t *testing.T, want corev1.ConditionStatus) {
 
 // TestMachines: a machine is paused, and goes on before the BMC has powered it off: nothing is released, and its pod goes on. Then it is cut off, while its pod writes on. The fencer is
 // killed as it gives the order, which is lost with it; the next one reads the power, and gives it again. Once the machine is off there is a receipt, and the pod runs on the other machine:
-// no record was written by the old boot after the receipt, and none by the new pod before it.
+// no record was written by the old boot after the receipt, and none by the new pod before it. At last a person asks for the other machine, which is well.
 func TestMachines(t *testing.T) {
 	l := start(t)
 	l.database(t)
@@ -278,6 +287,20 @@ func TestMachines(t *testing.T) {
 	}
 	l.paused(t)
 	l.cutOff(t)
+	l.askedFor(t)
+}
+
+// podgrace runs the command as a person does, and returns what it prints and its exit code.
+func (l *lab) podgrace(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), l.command, append(args, "--kubeconfig", l.Kubeconfig)...)
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	t.Logf("$ kubectl podgrace %s\n%s", strings.Join(args, " "), text)
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
 func (l *lab) node(ctx context.Context) (*corev1.Node, error) {
@@ -330,6 +353,9 @@ func (l *lab) cutOff(t *testing.T) {
 	l.began = time.Now()
 	l.shown(t, corev1.ConditionTrue)
 	l.step(t, "cut off: shown")
+	if out, code := l.podgrace(t, "status"); code != 1 || !strings.Contains(out, l.a.Name) || !strings.Contains(out, l.namespace+"/db-0") {
+		t.Errorf("the status has exit code %d", code)
+	}
 	l.a.writes(t, l.pod.UID)
 	select {
 	case err := <-killed:
@@ -379,4 +405,32 @@ func (l *lab) cutOff(t *testing.T) {
 		}
 	}
 	t.Logf("records: %d on %s, %d on %s; the power was ordered off %d times", atReceipt, l.a.Name, len(l.b.records(t)), l.b.Name, l.a.ordered.Load())
+}
+
+// askedFor has a person ask for the other machine, which is well: within the same budget, and on the same evidence.
+func (l *lab) askedFor(t *testing.T) {
+	if out, code := l.podgrace(t, "fence", l.b.Name, "--dry-run"); code != 0 || !strings.Contains(out, "Nothing was written") || !strings.Contains(out, "its pods run, and end with its power") {
+		t.Errorf("the dry run has exit code %d", code)
+	}
+	if !l.b.Powered() {
+		t.Fatal("a dry run powers off")
+	}
+	l.began = time.Now()
+	if _, code := l.podgrace(t, "fence", l.b.Name, "--yes"); code != 0 {
+		t.Fatalf("it was not asked for: exit code %d", code)
+	}
+	fence := l.phase(t, v1alpha1.FenceReleased)
+	l.step(t, "asked for: released")
+	if l.b.Powered() || fence.Spec.Node.Name != l.b.Name || fence.Spec.Reason != v1alpha1.FenceRequested {
+		t.Errorf("%s has power: %v; the Fence: %+v", l.b.Name, l.b.Powered(), fence.Spec)
+	}
+	records := len(l.b.records(t))
+	suite.Eventually(t, "a pod that waits for a machine", func(ctx context.Context) (bool, error) {
+		var now corev1.Pod
+		err := l.Client.Get(ctx, client.ObjectKeyFromObject(l.pod), &now)
+		return now.Name != "" && now.Spec.NodeName == "" && now.Status.Phase == corev1.PodPending, client.IgnoreNotFound(err)
+	})
+	if got := len(l.b.records(t)); got != records {
+		t.Errorf("%d records of a machine that is off", got-records)
+	}
 }

@@ -1,0 +1,72 @@
+package fencing_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+)
+
+// What is over for a week goes, but for what still lets something go, or keeps something from being done.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	const week = 7 * 24 * time.Hour
+	node := fencing.Node{Name: "n1", UID: "u1", BootID: "b2", Sign: "u1/b2//1"}
+	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(began.Add(-d)) }
+	fence := func(name string, phase v1alpha1.FencePhase, created, ended time.Duration) v1alpha1.Fence {
+		return v1alpha1.Fence{
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(created)}, Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: "b1"}},
+			Status: v1alpha1.FenceStatus{Phase: phase, Receipt: "of-" + name, Times: []v1alpha1.FencePhaseTime{{Phase: phase, Time: metav1.NewMicroTime(began.Add(-ended))}}},
+		}
+	}
+	receipt := func(name, boot string, created time.Duration) v1alpha1.FenceReceipt {
+		return v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(created)}, Spec: v1alpha1.FenceReceiptSpec{
+			Class: v1alpha1.EvidencePoweredOff, Node: &v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: boot},
+		}}
+	}
+	void := receipt("void", "b1", 3*week)
+	void.Spec.Class, void.Spec.Voids = v1alpha1.EvidenceVoid, "lied"
+	pod := receipt("of-a-pod", "", 3*week)
+	pod.Spec.Node, pod.Spec.Pod = nil, &v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}
+	facts := fencing.Facts{
+		Now: fencing.Moment{Wall: began}, Known: fencing.Known{Nodes: true, Fences: true, Receipts: true, Agents: true}, Nodes: []fencing.Node{node},
+		Fences: []v1alpha1.Fence{
+			fence("newer", v1alpha1.FenceOver, 2*week, 2*week), fence("oldest", v1alpha1.FenceOver, 3*week, week+time.Second), fence("ended-since", v1alpha1.FenceOver, 3*week, week-time.Second),
+			fence("goes-on", v1alpha1.FenceReleased, 3*week, 3*week), fence(fencing.FenceName(&node), v1alpha1.FenceOver, 3*week, 3*week),
+		},
+		Receipts: []v1alpha1.FenceReceipt{
+			receipt("old", "b1", week+time.Second), receipt("new", "b1", week-time.Second), receipt("of-goes-on", "b1", 3*week), receipt("of-what-is-there", "b2", 3*week),
+			receipt("lied", "b1", 3*week), void, pod,
+		},
+	}
+	got := func(f fencing.Facts) (names []string) {
+		fences, receipts := fencing.Retire(f)
+		for _, f := range fences {
+			names = append(names, f.Name)
+		}
+		for _, r := range receipts {
+			names = append(names, r.Name)
+		}
+		return names
+	}
+	if want := []string{"oldest", "newer", "old"}; !slices.Equal(got(facts), want) {
+		t.Errorf("%q go, not %q", got(facts), want)
+	}
+	unknown := facts
+	unknown.Known.Nodes = false
+	if all := got(unknown); len(all) > 0 {
+		t.Errorf("%q go, and the nodes are not known", all)
+	}
+	facts.Fences = nil
+	for i := range 100 {
+		facts.Fences = append(facts.Fences, fence(fmt.Sprintf("f-%03d", i), v1alpha1.FenceOver, 3*week, 3*week))
+	}
+	if fences, _ := fencing.Retire(facts); len(fences) != 10 {
+		t.Errorf("%d go at once", len(fences))
+	}
+}
