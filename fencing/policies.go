@@ -125,10 +125,14 @@ func reach(p *Policy, policies Policies, f *Facts) (nodes int, without []string,
 		}
 		nodes++
 		target, problems := freeze(p, n, f)
+		for _, problem := range problems {
+			if target == nil || !problem.elsewhere { // of several agents each may have machines of its own
+				why = append(why, problem.text)
+			}
+		}
 		if target == nil {
 			without = append(without, n.Name)
 		}
-		why = append(why, problems...)
 	}
 	return nodes, without, others, why
 }

@@ -17,6 +17,8 @@ func TestReadiness(t *testing.T) {
 	agent := v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "rack", UID: "a"}, Spec: v1alpha1.FenceAgentSpec{
 		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Machines: []v1alpha1.FenceMachine{{SystemUUID: uuid, Address: "https://192.0.2.1"}},
 	}}
+	another := *agent.DeepCopy()
+	another.Name, another.UID, another.Spec.Machines = "rack-2", "b", []v1alpha1.FenceMachine{{SystemUUID: "4c4c4544-0000-1000-8000-000000000002", Address: "https://192.0.2.2"}}
 	known := fencing.Node{Name: "n1", UID: "1", SystemUUID: uuid, Labels: map[string]string{"pool": "a"}}
 	unlisted := fencing.Node{Name: "n2", UID: "2", SystemUUID: "4c4c4544-0000-1000-8000-000000000002", Labels: map[string]string{"pool": "a"}}
 	control := fencing.Node{Name: "cp", UID: "3", ControlPlane: true, Labels: map[string]string{"pool": "a"}}
@@ -45,6 +47,9 @@ func TestReadiness(t *testing.T) {
 		{"one agent of two", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) {
 			s.Agents = append(s.Agents, v1alpha1.FencePolicyAgent{Name: "gone"})
 		})}, []fencing.Node{known}, false, true, "AgentsMissing", "FenceAgent gone does not exist"},
+		{"two agents with machines of their own", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) {
+			s.Agents = append(s.Agents, v1alpha1.FencePolicyAgent{Name: "rack-2"})
+		})}, []fencing.Node{known, unlisted}, false, true, "Ready", "fences of 2 nodes"},
 		{"only shows", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Mode, s.Agents = v1alpha1.FenceModeShow, nil })}, []fencing.Node{known}, false, true, "Shows", "conditions and Events only"},
 		{"no node", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{control}, false, false, "NoNodes", "it is the policy of no node"},
 		{"a heavier one has its nodes", []v1alpha1.FencePolicy{fence("p"), fence("q", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 })}, []fencing.Node{known}, false, false, "NoNodes", "a heavier policy"},
@@ -53,7 +58,7 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			facts := fencing.Facts{Known: fencing.Known{Nodes: true, Agents: !tc.unlisted}, Nodes: tc.nodes, Agents: []v1alpha1.FenceAgent{agent}}
+			facts := fencing.Facts{Known: fencing.Known{Nodes: true, Agents: !tc.unlisted}, Nodes: tc.nodes, Agents: []v1alpha1.FenceAgent{agent, another}}
 			got := fencing.ReadinessOf(fencing.CompilePolicies(tc.policies), facts)["p"]
 			if got.Ready != tc.ready || got.Reason != tc.reason || !strings.Contains(got.Message, tc.says) {
 				t.Errorf("%+v", got)

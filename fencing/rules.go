@@ -183,7 +183,11 @@ func (r *round) worth(c *candidate) *Verdict {
 func (r *round) agents(c *candidate) *Verdict {
 	target, problems := freeze(c.own, c.node, r.facts)
 	if target == nil {
-		return c.wait(noAgent, "FencePolicy %s has no agent that can power it off: %s", c.own.Name, cmp.Or(strings.Join(problems, "; "), "it names none"))
+		texts := make([]string, len(problems))
+		for i, p := range problems {
+			texts[i] = p.text
+		}
+		return c.wait(noAgent, "FencePolicy %s has no agent that can power it off: %s", c.own.Name, cmp.Or(strings.Join(texts, "; "), "it names none"))
 	}
 	c.target = target
 	return nil

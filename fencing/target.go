@@ -20,13 +20,19 @@ func nameOf(node, what string) string {
 	return fmt.Sprintf("%s-%x", strings.TrimRight(node[:min(len(node), 200)], "-."), sum[:6])
 }
 
+// problem is why an agent can't power a machine off. elsewhere: it lists others, and not this one.
+type problem struct {
+	text      string
+	elsewhere bool
+}
+
 // freeze is what is to be powered off, with the agents of the policy that can; nil: none can. The problems say why others can't.
-func freeze(p *Policy, n *Node, f *Facts) (target *v1alpha1.FenceTarget, problems []string) {
+func freeze(p *Policy, n *Node, f *Facts) (target *v1alpha1.FenceTarget, problems []problem) {
 	target = &v1alpha1.FenceTarget{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID, LastRenewal: n.LastRenewal, LastSign: n.Sign, Release: p.Spec.Release}
 	for _, a := range p.Spec.Agents {
 		agent, why := freezeAgent(a, n, f)
 		if why != "" {
-			problems = append(problems, "FenceAgent "+a.Name+" "+why)
+			problems = append(problems, problem{"FenceAgent " + a.Name + " " + why, strings.HasPrefix(why, notListed)})
 			continue
 		}
 		target.Agents = append(target.Agents, *agent)
@@ -56,6 +62,9 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 	return &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}, ""
 }
 
+// notListed begins what is said of an agent that has no such machine.
+const notListed = "does not list this machine"
+
 // machineOf finds the node's machine in an agent's list.
 func machineOf(x *v1alpha1.FenceAgentSpec, n *Node) (m *v1alpha1.FenceMachine, why string) {
 	for i := range x.Machines {
@@ -74,7 +83,7 @@ func machineOf(x *v1alpha1.FenceAgentSpec, n *Node) (m *v1alpha1.FenceMachine, w
 	case m == nil && len(x.Machines) == 0 && (x.Type == v1alpha1.AgentManual || x.Type == v1alpha1.AgentWebhook):
 		return &v1alpha1.FenceMachine{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID}, ""
 	case m == nil:
-		return nil, fmt.Sprintf("does not list this machine (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
+		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
 	}
 	if shared(m, x.Machines) {
 		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", m.Address)

@@ -214,12 +214,15 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 	}
 	ready = fencing.ReadinessOf(f.policies, f.facts)[own.Name].Message
 	p.Row("Policy", own.Name+": "+ready)
+	v := f.verdict()
 	var agents []string
 	for _, a := range own.Spec.Agents {
-		agents = append(agents, fmt.Sprintf("%s, %d attempts of %s", a.Name, a.Attempts, a.Timeout.Duration))
+		if of := func(t v1alpha1.FenceTargetAgent) bool { return t.Name == a.Name }; v.Target == nil || slices.ContainsFunc(v.Target.Agents, of) {
+			agents = append(agents, fmt.Sprintf("%s, %d attempts of %s", a.Name, a.Attempts, a.Timeout.Duration))
+		}
 	}
 	p.Row("Agents", append(agents, "")[:max(len(agents), 1)]...)
-	switch v := f.verdict(); {
+	switch {
 	case !v.Passes():
 		p.Marked(console.Red, "REFUSED", v.Message)
 		return p.String(), false

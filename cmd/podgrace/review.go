@@ -36,7 +36,7 @@ Services is said by an empty list: {apiVersion: v1, kind: ServiceList, items: []
 
 PodPolicies among the manifests count beside those of --policy. Of a cluster its
 own are taken where no other is given. Without any, the report says so. NodePolicies
-are checked, and judge no manifest.
+and the kinds of fencing are checked, and judge no manifest.
 
 Exit codes: 0 nothing found
             1 findings, as --fail-on says

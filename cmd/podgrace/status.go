@@ -147,7 +147,11 @@ func statusPage(all []partitioned, style console.Style, now time.Time) string {
 		}
 		p.Row("Waiting", waits)
 		if f := one.fence; f != nil {
-			p.Row("Fence", fmt.Sprintf("%s, %s: %s", f.Name, cmp.Or(string(f.Status.Phase), "not looked at yet"), f.Status.Message))
+			text := f.Name + ", not looked at yet"
+			if f.Status.Phase != "" {
+				text = fmt.Sprintf("%s, %s: %s", f.Name, f.Status.Phase, f.Status.Message)
+			}
+			p.Row("Fence", text)
 		}
 	}
 	return p.String()

@@ -84,7 +84,7 @@ func TestExamplesAreValid(t *testing.T) {
 			}
 		}
 	}
-	if found["PodPolicy"] < 5 || found["PolicySuite"] < 4 {
+	if found["PodPolicy"] < 5 || found["PolicySuite"] < 4 || found["FencePolicy"] < 1 || found["FenceAgent"] < 1 {
 		t.Errorf("found %v", found)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -33,7 +34,7 @@ func Load(paths ...string) ([]*v1alpha1.PodPolicy, error) {
 }
 
 // Require is Load for a person who says by these paths which policies hold: one that has no PodPolicy is wrong, too, and so is
-// a NodePolicy beside them that the API server would refuse.
+// a NodePolicy, FencePolicy or FenceAgent beside them that the API server would refuse.
 func Require(paths ...string) ([]*v1alpha1.PodPolicy, error) { return RequireWith(nil, paths...) }
 
 // File is a file that was read already, such as one of a commit.
@@ -46,8 +47,10 @@ type File struct {
 func RequireWith(known map[string][]File, paths ...string) ([]*v1alpha1.PodPolicy, error) {
 	from, errs := read(paths, known)
 	policies, wrong := load(podPolicies, from, true)
-	_, besides := load(nodePolicies, from, false)
-	return policies, manifest.Join(manifest.Unique(slices.Concat(errs, wrong, besides))) // what is no YAML is none for both kinds
+	_, nodes := load(nodePolicies, from, false)
+	_, fences := load(fencePolicies, from, false)
+	_, agents := load(fenceAgents, from, false)
+	return policies, manifest.Join(manifest.Unique(slices.Concat(errs, wrong, nodes, fences, agents))) // what is no YAML is none for all kinds
 }
 
 // Parse reads every PodPolicy of a YAML stream. The name is for errors.
@@ -62,24 +65,22 @@ func ParseExceptions(name string, text []byte) ([]*v1alpha1.PolicyException, err
 	return exceptions, manifest.Join(errs)
 }
 
-// Check returns the PodPolicy that a document is; of one that is a NodePolicy or a PolicyException it only says what is wrong. Errors name the
+// Check returns the PodPolicy that a document is; of one that is of another kind of Podgrace's it only says what is wrong. Errors name the
 // field, for manifest.Locate.
 func Check(d *manifest.Document) (*v1alpha1.PodPolicy, []*manifest.Error) {
-	var errs []*manifest.Error
-	switch d.Kind {
-	case podPolicies.name:
+	if d.Kind == podPolicies.name {
 		return decode(podPolicies, d)
-	case nodePolicies.name:
-		_, errs = decode(nodePolicies, d)
-	case policyExceptions.name:
-		_, errs = decode(policyExceptions, d)
 	}
-	return nil, errs
+	if wrong, ok := others[d.Kind]; ok {
+		return nil, wrong(d)
+	}
+	return nil, nil
 }
 
 // IsPolicy says whether a document is of a kind that Check knows.
 func IsPolicy(d *manifest.Document) bool {
-	return slices.Contains([]string{podPolicies.name, nodePolicies.name, policyExceptions.name}, d.Kind)
+	_, other := others[d.Kind]
+	return other || d.Kind == podPolicies.name
 }
 
 // LoadNodePolicies reads every NodePolicy, as LoadExceptions does exceptions.
@@ -123,7 +124,35 @@ var (
 		name: "PolicyException", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.PolicyExceptionCRD) }),
 		check: func(x *v1alpha1.PolicyException) error { _, err := policy.CompileException(x); return err },
 	}
+	fencePolicies = kind[v1alpha1.FencePolicy, *v1alpha1.FencePolicy]{
+		name: "FencePolicy", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FencePolicyCRD) }),
+		check: func(p *v1alpha1.FencePolicy) error { _, err := fencing.CompilePolicy(p); return err },
+	}
+	fenceAgents = kind[v1alpha1.FenceAgent, *v1alpha1.FenceAgent]{
+		name: "FenceAgent", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FenceAgentCRD) }),
+		check: func(*v1alpha1.FenceAgent) error { return nil },
+	}
+	fences = kind[v1alpha1.Fence, *v1alpha1.Fence]{
+		name: "Fence", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FenceCRD) }),
+		check: func(*v1alpha1.Fence) error { return nil },
+	}
+	fenceReceipts = kind[v1alpha1.FenceReceipt, *v1alpha1.FenceReceipt]{
+		name: "FenceReceipt", rules: sync.OnceValues(func() (*rules, error) { return newRules(deploy.FenceReceiptCRD) }),
+		check: func(*v1alpha1.FenceReceipt) error { return nil },
+	}
+	// others are the kinds of which Check says only what is wrong.
+	others = map[string]func(*manifest.Document) []*manifest.Error{
+		nodePolicies.name: wrongIn(nodePolicies), policyExceptions.name: wrongIn(policyExceptions),
+		fencePolicies.name: wrongIn(fencePolicies), fenceAgents.name: wrongIn(fenceAgents), fences.name: wrongIn(fences), fenceReceipts.name: wrongIn(fenceReceipts),
+	}
 )
+
+func wrongIn[T any, P object[T]](k kind[T, P]) func(*manifest.Document) []*manifest.Error {
+	return func(d *manifest.Document) []*manifest.Error {
+		_, errs := decode(k, d)
+		return errs
+	}
+}
 
 // given is a path with the files that it stands for.
 type given struct {

@@ -1,0 +1,45 @@
+package policyfile_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
+)
+
+// What the API server would refuse of the kinds of fencing is said before they are applied.
+func TestKindsOfFencing(t *testing.T) {
+	const redfish = "kind: FenceAgent\nmetadata: {name: rack-1}\nspec:\n  type: Redfish\n"
+	for name, tc := range map[string]struct{ text, want string }{
+		"a policy that shows":        {"kind: FencePolicy\nmetadata: {name: workers}\nspec: {mode: Show}\n", ""},
+		"a typo":                     {"kind: FencePolicy\nmetadata: {name: workers}\nspec:\n  budget: {maxConcurent: 1}\n", `unknown field "spec.budget.maxConcurent"`},
+		"a silence that is none":     {"kind: FencePolicy\nmetadata: {name: workers}\nspec:\n  silentFor: 10s\n", "spec.silentFor"},
+		"it fences by no agent":      {"kind: FencePolicy\nmetadata: {name: workers}\nspec:\n  mode: Fence\n", "spec"},
+		"an operator that is none":   {"kind: FencePolicy\nmetadata: {name: workers}\nspec:\n  nodeSelector: {matchExpressions: [{key: a, operator: Near}]}\n", "operator"},
+		"an agent":                   {redfish + "  redfish: {secret: rack-1}\n  machines: [{systemUUID: 4c4c4544-0044-4a10-8052-b7c04f4b3233, address: 'https://192.0.2.11'}]\n", ""},
+		"an agent without its part":  {redfish + "  machines: [{systemUUID: 4c4c4544-0044-4a10-8052-b7c04f4b3233, address: 'https://192.0.2.11'}]\n", "spec"},
+		"a machine that is not told": {redfish + "  redfish: {secret: rack-1}\n  machines: [{address: 'https://192.0.2.11'}]\n", "spec.machines[0]"},
+		"a request":                  {"kind: Fence\nmetadata: {name: a}\nspec: {node: {name: n1, uid: u, bootID: b}, reason: Requested, requestedBy: ann}\n", ""},
+		"a request of nobody":        {"kind: Fence\nmetadata: {name: a}\nspec: {node: {name: n1, uid: u, bootID: b}, reason: Requested}\n", "spec"},
+		"a receipt of nothing":       {"kind: FenceReceipt\nmetadata: {name: a}\nspec: {class: PoweredOff}\n", "spec"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var said []string
+			(&manifest.Reader{File: "f.yaml"}).Read(bytes.NewReader([]byte("apiVersion: podgrace.dev/v1alpha1\n"+tc.text)), func(d *manifest.Document, wrong *manifest.Error) bool {
+				if wrong != nil || !policyfile.IsPolicy(d) {
+					t.Fatalf("%+v, %v", d, wrong)
+				}
+				_, errs := policyfile.Check(d)
+				for _, e := range errs {
+					said = append(said, e.Error())
+				}
+				return true
+			})
+			if all := strings.Join(said, "\n"); (all == "") != (tc.want == "") || !strings.Contains(all, tc.want) {
+				t.Errorf("it says %q, not %q", all, tc.want)
+			}
+		})
+	}
+}
