@@ -28,6 +28,11 @@ const (
 	thawed // or never frozen: not again
 )
 
+// cold says whether the processes are stopped, or being stopped or let go.
+func (f *frost) cold() bool {
+	return f.stage == freezing || f.stage == frozen || f.stage == thawing
+}
+
 // thawTries is how often an eviction that ends tries to thaw the pod, before that is left to Recover.
 const thawTries = 3
 

@@ -231,18 +231,26 @@ func (s *State) containment(now time.Duration) []Action {
 		h.stage = restoring
 		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
 	case s.phase != active || !s.contain:
-	case h.stage == free && s.freezable():
-		return s.freezeNow(now)
-	case h.stage == free && s.frost.stage == freezing && now < s.frost.patience:
-		s.wakeAt(s.frost.patience)
 	case h.stage == free:
-		h.stage = containing
-		return []Action{Contain{Room: s.roomToStop()}}
+		return s.beginContainment(now)
 	case h.stage == held && h.due && !h.loose && s.dying && s.slack > 0:
 		h.stage, h.due = loosening, false
 		return []Action{Loosen{Was: h.was, First: h.first, Wrote: h.wrote, Slack: s.slack}}
 	}
 	return nil
+}
+
+// beginContainment freezes the pod where that may be done, and then sets its limit.
+func (s *State) beginContainment(now time.Duration) []Action {
+	switch {
+	case s.freezable():
+		return s.freezeNow(now)
+	case s.frost.stage == freezing && now < s.frost.patience:
+		s.wakeAt(s.frost.patience)
+		return nil
+	}
+	s.holding.stage = containing
+	return []Action{Contain{Room: s.roomToStop()}}
 }
 
 func (e Contained) learn(s *State, now time.Duration) []Action {

@@ -197,7 +197,7 @@ func (s *State) finish(now time.Duration) []Action {
 	switch {
 	case s.phase != ending || h.stage == containing || h.stage == loosening || h.stage == restoring:
 		return nil
-	case s.frost.stage == freezing || s.frost.stage == frozen || s.frost.stage == thawing:
+	case s.frost.cold():
 		return nil
 	case h.stage == held && !s.dying && !s.removed && !s.sight.podGone:
 		h.stage = restoring

@@ -113,11 +113,7 @@ func (v *victim) run(a Action) Event {
 	case Look:
 		return v.see()
 	case Term:
-		err := v.signal(a.ID)
-		if errors.Is(err, ErrNoProcess) || errors.Is(err, cgroup.ErrGone) {
-			return Termed{ID: a.ID, Gone: true}
-		}
-		return Termed{ID: a.ID, Err: err}
+		return v.term(a)
 	case Kill:
 		err := v.t.cgroups.Kill(ctx, v.path+"/"+a.ID)
 		if errors.Is(err, cgroup.ErrGone) {
@@ -126,6 +122,14 @@ func (v *victim) run(a Action) Event {
 		return Killed{ID: a.ID, Err: err}
 	}
 	return nil
+}
+
+func (v *victim) term(a Term) Event {
+	err := v.signal(a.ID)
+	if errors.Is(err, ErrNoProcess) || errors.Is(err, cgroup.ErrGone) {
+		return Termed{ID: a.ID, Gone: true}
+	}
+	return Termed{ID: a.ID, Err: err}
 }
 
 func (v *victim) evict(a Evict) Event {

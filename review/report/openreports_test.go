@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-
 )
 
 // The summary counts the results, each object has one at least, and the predecessor's report differs in its names only.
