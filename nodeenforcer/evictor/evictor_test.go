@@ -210,15 +210,23 @@ func TestEvictorNeedsNoPlan(t *testing.T) {
 // that should have ended.
 func TestEvictorCountsWhoIsLeaving(t *testing.T) {
 	for name, tc := range map[string]struct {
-		left time.Duration
-		want []string
+		left     time.Duration
+		priority int32
+		static   bool
+		want     []string
 	}{
-		"ends soon":         {4 * time.Second, nil},
-		"ends in an hour":   {time.Hour, []string{"other"}},
-		"should have ended": {-time.Minute, []string{"other"}},
+		"ends soon":                    {4 * time.Second, 1000, false, nil},
+		"ends in an hour":              {time.Hour, 1000, false, []string{"other"}},
+		"should have ended":            {-time.Minute, 1000, false, []string{"other"}},
+		"critical, ends soon":          {4 * time.Second, 2_000_001_000, false, nil},
+		"critical, ends in an hour":    {time.Hour, 2_000_001_000, false, []string{"other"}},
+		"static: its mirror ends soon": {4 * time.Second, 2_000_001_000, true, []string{"other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			going, other := victim("going", 1000), victim("other", 0)
+			going, other := victim("going", tc.priority), victim("other", 0)
+			if tc.static {
+				going.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
+			}
 			going.DeletionTimestamp, going.DeletionGracePeriodSeconds = new(metav1.NewTime(statetest.LongAgo.Add(tc.left))), new(int64(5))
 			s := newStage(t, onMemory("1Gi", ""), going, other)
 			s.uses(going, 3<<30)

@@ -102,6 +102,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		case met.disk && e.releasing.has(c.Pod.UID): // below
 		case !ok && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
 			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
+		case eviction.Exempt(c.Pod) != "": // it takes its time to leave
 		case !ok:
 			free = append(free, c)
 		case s.Refused && s.Kind >= met.Kind: // as this eviction would be, for now
@@ -119,6 +120,13 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		flying = append(flying, e.releasing.flights()...)
 	}
 	return free, flying
+}
+
+// spared says whether a pod is neither evicted nor about to free anything. A critical pod that somebody has deleted frees what it used like any other; of a static pod only
+// the mirror was deleted, and the kubelet makes another one (pkg/kubelet/kubelet.go tryReconcileMirrorPods, 1.36.3).
+func spared(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return eviction.Exempt(pod) != "" && (pod.DeletionTimestamp == nil || mirror || graceperiod.Finished(pod))
 }
 
 // leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
@@ -184,7 +192,7 @@ func (e *Evictor) candidates(state state.State, met shortage, usageOf usage) ([]
 	paths := e.Paths(state)
 	for _, p := range state.Pods {
 		path, ok := paths[p.UID]
-		if !ok || eviction.Exempt(p) != "" {
+		if !ok || spared(p) {
 			continue
 		}
 		used, at, ok, err := usageOf(p, path)
