@@ -13,6 +13,8 @@
 //	node pod      a pod's QoS class, path and files are ResourceConfigForPod's, under every configuration
 //	node oom      oom_score_adj is GetContainerOOMScoreAdjust's
 //	node qos      the QoS levels' shares and reserved memory are what the kubelet's QoS manager writes
+//	reserved      kubepods and the cgroups of reservations have what the kubelet's container manager writes, and hard
+//	              thresholds come to the kubelet's numbers
 //	node names    kubepods is where NodeAllocatableRoot says
 //	node weight   cpu.weight is getCPUWeight's, for all weights there are, and back
 //	allocation    the resources read from a pod's status are those of the kubelet's allocation manager
