@@ -360,6 +360,22 @@ func TestEvictorForbidden(t *testing.T) {
 	}
 }
 
+// A pod whose eviction was forbidden counts once its owner has deleted it.
+func TestEvictorForbiddenAndDeleted(t *testing.T) {
+	forbidden, next := victim("forbidden", 0), victim("next", 10)
+	s := newStage(t, onMemory("1Gi", ""), forbidden, next)
+	s.uses(forbidden, 500<<20)
+	s.uses(next, 500<<20)
+	s.left(800 << 20)
+	s.later(time.Second)
+	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
+	forbidden.DeletionTimestamp = new(metav1.NewTime(s.clock.Now().Add(2 * time.Second)))
+	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden"}) {
+		t.Errorf("%v have to go", got)
+	}
+}
+
 // The policy goes while a pod is asked to.
 func TestEvictorPolicyGoes(t *testing.T) {
 	p := victim("p", 0)

@@ -100,7 +100,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		s, ok := standing[c.Pod.UID]
 		switch {
 		case met.disk && e.releasing.has(c.Pod.UID): // below
-		case !ok && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
+		case (!ok || s.Refused) && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
 			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
 		case eviction.Exempt(c.Pod) != "": // it takes its time to leave
 		case !ok:
