@@ -56,7 +56,7 @@ var (
 type simulatedPod struct {
 	pod     *corev1.Pod
 	path    string
-	main    int
+	main    int // its process, and by its number the container: one that is restarted has another id
 	usage   int64
 	grows   int64 // bytes a second
 	obeys   bool  // ends when it gets its stop signal
@@ -81,6 +81,9 @@ type simulatedPod struct {
 	}
 }
 
+// container is the name of the container's cgroup.
+func (p *simulatedPod) container() string { return fmt.Sprint("main", p.main, p.pod.UID) }
+
 func (n *simulatedNode) now() time.Time { return time.Now() }
 
 func (n *simulatedNode) breaks(format string, args ...any) {
@@ -91,7 +94,6 @@ func (n *simulatedNode) breaks(format string, args ...any) {
 func (n *simulatedNode) start(name string, priority int32, request, usage, grows int64, obeys bool, hook time.Duration) {
 	p := &simulatedPod{pod: victim(name, priority), usage: usage, grows: grows, obeys: obeys, running: true, hook: hook}
 	p.pod.UID = types.UID(fmt.Sprintf("%s-%d", name, n.pids))
-	p.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://main" + string(p.pod.UID)}}
 	c := &p.pod.Spec.Containers[0]
 	if request > 0 {
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(request, resource.BinarySI)}
@@ -102,9 +104,10 @@ func (n *simulatedNode) start(name string, priority int32, request, usage, grows
 	p.path = "/kubepods/pod" + string(p.pod.UID)
 	n.pids += 2
 	p.main = n.pids
+	p.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + p.container()}}
 	n.kernel.Add(p.path, map[string]string{"memory.high": "max"})
 	n.kernel.Add(p.path+"/sandbox"+string(p.pod.UID), nil, p.main-1)
-	n.kernel.Add(p.path+"/main"+string(p.pod.UID), nil, p.main)
+	n.kernel.Add(p.path+"/"+p.container(), nil, p.main)
 	n.kernel.SetUsage(p.path, usage, 0, 2)
 	n.pods = append(n.pods, p)
 }
@@ -199,7 +202,7 @@ func (n *simulatedNode) die(p *simulatedPod) {
 		return
 	}
 	p.running, p.usage, p.diedAt, p.pending = false, 0, n.now(), false
-	n.kernel.Remove(p.path + "/main" + string(p.pod.UID))
+	n.kernel.Remove(p.path + "/" + p.container())
 	n.kernel.SetUsage(p.path, 4096, 0, 1)
 }
 
@@ -208,7 +211,8 @@ func (n *simulatedNode) restart(p *simulatedPod) {
 	n.pids++
 	p.running, p.main, p.usage = true, n.pids, 64<<20
 	p.signalled, p.byEnforcer.signalled = time.Time{}, time.Time{}
-	n.kernel.Add(p.path+"/main"+string(p.pod.UID), nil, p.main)
+	p.pod.Status.ContainerStatuses[0].ContainerID = "containerd://" + p.container()
+	n.kernel.Add(p.path+"/"+p.container(), nil, p.main)
 	n.kernel.SetUsage(p.path, p.usage, 0, 2)
 }
 
@@ -410,7 +414,7 @@ func (h *hands) Kill(_ context.Context, at string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.byPath(at)
-	if p == nil || !p.running || path.Base(at) == "sandbox"+string(p.pod.UID) {
+	if p == nil || !p.running || path.Base(at) != p.container() {
 		return cgroup.ErrGone
 	}
 	h.touches(p, "kills")
