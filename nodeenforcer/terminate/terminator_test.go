@@ -388,6 +388,40 @@ func TestRecover(t *testing.T) {
 	}
 }
 
+// A limit that can't be lifted at the end of a containment is noted until it is: it is tried again as often as the kernel refuses it, and then no more.
+func TestRestoredAtLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		n.answer = func(string, terminate.Ref) terminate.Answer {
+			return terminate.Answer{Verdict: terminate.Unknown, Err: errors.New("timeout")}
+		}
+		term, stop := running(t, n)
+		defer stop()
+		r := n.pod("1")
+		ask(t, term, r)
+		synctest.Wait()
+		if got := n.high(&r); got != "4096" {
+			t.Fatalf("memory.high is %s", got)
+		}
+		busy := errors.New("EBUSY")
+		n.refuse, n.unwritten = busy, true
+		term.Release("1")
+		time.Sleep(time.Minute)
+		lives := func(types.UID) bool { return false }
+		for range 2 {
+			if err := term.Recover(t.Context(), lives); !errors.Is(err, busy) || n.high(&r) != "4096" || len(n.ledger) == 0 {
+				t.Errorf("%v: memory.high is %s, noted %v", err, n.high(&r), n.ledger)
+			}
+		}
+		n.refuse, n.unwritten = nil, false
+		for range 2 { // the second finds nothing
+			if err := term.Recover(t.Context(), lives); err != nil || n.high(&r) != "max" || len(n.ledger) > 0 {
+				t.Errorf("%v: memory.high is %s, noted %v", err, n.high(&r), n.ledger)
+			}
+		}
+	})
+}
+
 // What was left contained and could not be restored is no limit of the pod's own: contained anew, it gets back what it had before all that. A victim's
 // limit is not restored meanwhile.
 func TestContainedTwice(t *testing.T) {
