@@ -2,13 +2,18 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/cmd/version"
 )
@@ -133,6 +138,27 @@ func TestNodeName(t *testing.T) {
 		if err := o.Complete(); err != nil || o.NodeName != tc.want {
 			t.Errorf("%+v: got %q, %v", tc, o.NodeName, err)
 		}
+	}
+}
+
+// The program heeds the limit that its manifest names: the DaemonSet has it from the container's own limit, and run looks at it before anything else.
+func TestMemoryLimitOfTheManifest(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/nodeenforcer/daemonset.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var daemons appsv1.DaemonSet
+	if err := yaml.UnmarshalStrict(text, &daemons); err != nil {
+		t.Fatal(err)
+	}
+	c := daemons.Spec.Template.Spec.Containers[0]
+	i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == memoryLimitVariable })
+	if i < 0 || c.Env[i].ValueFrom == nil || c.Env[i].ValueFrom.ResourceFieldRef == nil || c.Env[i].ValueFrom.ResourceFieldRef.Resource != "limits.memory" || c.Resources.Limits.Memory().IsZero() {
+		t.Errorf("its limit is %v, its environment %v", c.Resources.Limits, c.Env)
+	}
+	t.Setenv(memoryLimitVariable, "lots")
+	if err := run(t.Context(), defaultOptions(), io.Discard); err == nil || !strings.Contains(err.Error(), memoryLimitVariable) {
+		t.Errorf("run returns %v", err)
 	}
 }
 
