@@ -114,6 +114,31 @@ func TestRoundUnderAnotherMode(t *testing.T) {
 	}
 }
 
+// The cgroups of reservations are beside kubepods, and what others write there is reported: as the kubelet's, so that only Repair writes back what the kubelet wrote when it started.
+// One that is not there is no drift: the kubelet does not start without it.
+func TestRoundOfReservedCgroups(t *testing.T) {
+	for mode, want := range map[v1alpha1.NodeMode]drift.Why{v1alpha1.NodeModeObserve: drift.WhyObserve, v1alpha1.NodeModeTune: drift.WhyOwned, v1alpha1.NodeModeRepair: ""} {
+		b := newBed(t)
+		b.Mode = mode
+		k := b.Node.Kubelet
+		k.KubeReserved, k.SystemReserved = map[string]string{"cpu": "100m", "memory": "64Mi"}, map[string]string{"memory": "1Gi"}
+		k.KubeReservedCgroup, k.SystemReservedCgroup, k.EnforceNodeAllocatable = "/runtime", "/system", []string{"pods", "kube-reserved", "system-reserved"}
+		b.make(statetest.AsPlanned)
+		b.Cgroups.Set("/runtime", "memory.max", "max")
+		b.Cgroups.Remove("/system")
+		r, writes := b.mustRound(true)
+		if len(r.Diff.Drift) != 1 {
+			t.Fatalf("%s: drift %v", mode, r.Diff.Drift)
+		}
+		if d := r.Diff.Drift[0]; d.Path != "/runtime" || d.Level != plan.LevelReserved || d.Have != "max" || d.Want != "67108864" || d.Owner != plan.Kubelet || d.Why != want {
+			t.Errorf("%s: %+v", mode, d)
+		}
+		if repaired := slices.Equal(writes, []cgrouptest.Written{{Path: "/runtime", File: "memory.max", Value: "67108864"}}); repaired != (mode == v1alpha1.NodeModeRepair) || !repaired && len(writes) > 0 {
+			t.Errorf("%s: wrote %v", mode, writes)
+		}
+	}
+}
+
 // A partial round reads the groups that are planned anew and those above them, and no other.
 func TestPartialRound(t *testing.T) {
 	b := newBed(t, statetest.Pod("a", "cpu=100m"), statetest.Pod("b", "cpu=100m"), statetest.Pod("g", "cpu<1", "memory<1Gi")).make(statetest.AsPlanned)
