@@ -201,9 +201,9 @@ func (n *simulatedNode) die(p *simulatedPod) {
 	if !p.running {
 		return
 	}
-	p.running, p.usage, p.diedAt, p.pending = false, 0, n.now(), false
+	p.running, p.usage, p.diedAt, p.pending = false, 4096, n.now(), false // the sandbox's
 	n.kernel.Remove(p.path + "/" + p.container())
-	n.kernel.SetUsage(p.path, 4096, 0, 1)
+	n.kernel.SetUsage(p.path, p.usage, 0, 1)
 }
 
 // restart is the kubelet's: the container runs again, at the size that it had.
