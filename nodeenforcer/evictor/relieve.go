@@ -102,7 +102,6 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 		case met.disk && e.releasing.has(c.Pod.UID): // below
 		case (!ok || s.Refused) && met.Signal != v1alpha1.SignalMemoryStall && e.leaving(c.Pod, met.Kind):
 			flying = append(flying, eviction.Flight{Candidate: c, Leaving: true})
-		case eviction.Exempt(c.Pod) != "": // it takes its time to leave
 		case !ok:
 			free = append(free, c)
 		case s.Refused && s.Kind >= met.Kind: // as this eviction would be, for now
@@ -124,9 +123,12 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 
 // spared says whether a pod is neither evicted nor about to free anything. A critical pod that somebody has deleted frees what it used like any other; of a static pod only
 // the mirror was deleted, and the kubelet makes another one (pkg/kubelet/kubelet.go tryReconcileMirrorPods, 1.36.3).
-func spared(pod *corev1.Pod) bool {
+func (e *Evictor) spared(pod *corev1.Pod, met shortage) bool {
+	if eviction.Exempt(pod) == "" {
+		return false
+	}
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return eviction.Exempt(pod) != "" && (pod.DeletionTimestamp == nil || mirror || graceperiod.Finished(pod))
+	return mirror || graceperiod.Finished(pod) || met.Signal == v1alpha1.SignalMemoryStall || !e.leaving(pod, met.Kind)
 }
 
 // leaving says whether somebody else has deleted a pod, or an enforcer before this one, and it ends no later than it would by an eviction of that kind. One that takes
@@ -192,7 +194,7 @@ func (e *Evictor) candidates(state state.State, met shortage, usageOf usage) ([]
 	paths := e.Paths(state)
 	for _, p := range state.Pods {
 		path, ok := paths[p.UID]
-		if !ok || spared(p) {
+		if !ok || e.spared(p, met) {
 			continue
 		}
 		used, at, ok, err := usageOf(p, path)
