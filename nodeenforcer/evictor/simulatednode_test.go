@@ -61,7 +61,8 @@ type simulatedPod struct {
 	grows   int64 // bytes a second
 	obeys   bool  // ends when it gets its stop signal
 	running bool
-	gone    bool // its object is
+	gone    bool      // its object is
+	planned time.Time // from when on its cgroup is known
 	// hook is how long its preStop hook takes; 0: it has none.
 	hook time.Duration
 
@@ -406,8 +407,13 @@ func (h *hands) Thaw(ctx context.Context, at string) error {
 	return h.kernel.Thaw(context.WithoutCancel(ctx), at)
 }
 
-// Kill is for terminate.Cgroups. What is promised is held against when the container was signalled.
+// Kill is for terminate.Cgroups. What is promised is held against when the container was signalled, and against what was known when the write began: a slow one is not called back.
 func (h *hands) Kill(_ context.Context, at string) error {
+	h.mu.Lock()
+	if p := h.byPath(at); p != nil && p.running && path.Base(at) == p.container() {
+		h.touches(p, "kills")
+	}
+	h.mu.Unlock()
 	if err := h.write("cgroup.kill"); err != nil {
 		return err
 	}
@@ -417,7 +423,6 @@ func (h *hands) Kill(_ context.Context, at string) error {
 	if p == nil || !p.running || path.Base(at) != p.container() {
 		return cgroup.ErrGone
 	}
-	h.touches(p, "kills")
 	if since := h.now().Sub(p.byEnforcer.signalled); p.byEnforcer.signalled.IsZero() || since < 2*time.Second {
 		h.breaks("%s is killed %s after its signal", p.pod.Name, since)
 	}

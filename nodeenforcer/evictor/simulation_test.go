@@ -122,6 +122,7 @@ func (s *simulation) tenant() {
 	mib := func(name string, of ...int) int64 { return int64(rapid.SampledFrom(of).Draw(t, name)) << 20 }
 	priority := rapid.SampledFrom([]int32{0, 0, 10, 1000, 2_000_000_000}).Draw(t, "priority")
 	s.start(fmt.Sprint("p", s.names), priority, mib("request", 0, 100, 1000), mib("usage", 1, 100, 300, 900, 2000), mib("grows", 0, 0, 50, 300, -50), rapid.Bool().Draw(t, "obeys"), time.Duration(rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(t, "hook"))*time.Second)
+	s.pods[len(s.pods)-1].planned = s.now().Add(time.Duration(rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "planned")) * time.Second)
 }
 
 // begin starts an enforcer, which finds what the one before it left.
@@ -136,8 +137,12 @@ func (s *simulation) begin() {
 		Source: s.source, Cgroups: s.kernel, Sensor: sensor, Terminator: witness{s.terminator, s}, Clock: clock.RealClock{}, Log: logr.Discard(),
 		Paths: func(now state.State) map[types.UID]string {
 			paths := map[types.UID]string{}
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			for _, p := range now.Pods {
-				paths[p.UID] = "/kubepods/pod" + string(p.UID)
+				if of := s.byUID(p.UID); of != nil && !s.now().Before(of.planned) {
+					paths[p.UID] = of.path
+				}
 			}
 			return paths
 		},
@@ -172,7 +177,7 @@ func (w witness) Ask(r terminate.Request) error {
 
 // event is what happens next.
 func (s *simulation) event() {
-	switch what := rapid.SampledFrom([]string{"start", "grow", "grow", "grow", "jump", "delete", "api", "api", "kubelet", "writes", "crash", "end", "nothing"}).Draw(s.t, "event"); what {
+	switch what := rapid.SampledFrom([]string{"start", "grow", "grow", "grow", "jump", "moves", "delete", "api", "api", "kubelet", "writes", "crash", "end", "nothing"}).Draw(s.t, "event"); what {
 	case "crash":
 		s.crash()
 		s.begin()
@@ -213,6 +218,11 @@ func (s *simulation) change(what string) {
 	case what == "jump":
 		if p := any(); p.running && !s.kernel.Frozen(p.path) {
 			s.grow(p, time.Duration(rapid.IntRange(0, 20).Draw(t, "jump"))*time.Second)
+		}
+	case what == "moves": // its process into a cgroup that the container made
+		if p := any(); p.running && !s.kernel.Frozen(p.path) {
+			s.kernel.Remove(p.path + "/" + p.container())
+			s.kernel.Add(p.path+"/"+p.container()+"/own", nil, p.main)
 		}
 	case what == "delete":
 		s.remove(any(), int64(rapid.SampledFrom([]int{1, 20, 3600}).Draw(t, "grace")))
@@ -349,7 +359,7 @@ func (s *simulation) model() *model {
 		by := &p.byEnforcer
 		m.asked[p.pod.UID] = !by.asked.IsZero() || p.pod.DeletionTimestamp != nil
 		// Deleted with the hard grace a moment ago, which is known, by a kubelet that works.
-		known := live && p.pod.DeletionTimestamp != nil || by.hard && by.accepted
+		known := !s.now().Before(p.planned) && live && p.pod.DeletionTimestamp != nil || by.hard && by.accepted
 		m.ending[p.pod.UID] = known && p.grace <= 1 && s.kubelet != "hangs" && s.hungAt.Before(p.deleted) && s.now().Sub(p.deleted) < 1500*time.Millisecond
 	}
 	return m
@@ -419,7 +429,7 @@ func (m *model) enough(kind eviction.Kind, need int64, victims map[types.UID]*si
 		}
 	}
 	for _, u := range m.s.pods {
-		if u.gone || !m.known[u.pod.UID] || m.asked[u.pod.UID] || victims[u.pod.UID] != nil || m.usage[u.pod.UID] == 0 || !u.running || !evictable(u) {
+		if u.gone || !m.known[u.pod.UID] || m.s.now().Before(u.planned) || m.asked[u.pod.UID] || victims[u.pod.UID] != nil || m.usage[u.pod.UID] == 0 || !u.running || !evictable(u) {
 			continue
 		}
 		for v := range maps.Values(victims) {
