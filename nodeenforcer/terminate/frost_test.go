@@ -130,6 +130,41 @@ func TestNothingStaysFrozen(t *testing.T) {
 	}
 }
 
+// What can't be thawed is noted until it is: it is tried again as often as the kernel refuses it, and once more when the enforcer ends.
+func TestThawedAtLast(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, n *node) error{
+		"the next round": func(t *testing.T, n *node) error {
+			return n.terminator().Recover(t.Context(), func(types.UID) bool { return true })
+		},
+		"a clean end": func(t *testing.T, n *node) error {
+			_, stop := running(t, n)
+			stop()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode()
+				r := n.pod("1")
+				key := ledger.Key{Path: r.Path, File: "cgroup.freeze"}
+				n.ledger[key] = ledger.Entry{Key: key, Pod: "1", Was: "0", Wrote: "1"}
+				n.frozen[r.Path] = true
+				busy := errors.New("EBUSY")
+				n.noThaw = busy
+				for range 2 {
+					if err := n.terminator().Recover(t.Context(), func(types.UID) bool { return true }); !errors.Is(err, busy) || !n.frozen[r.Path] || len(n.ledger) != 1 {
+						t.Errorf("%v: frozen %v, noted %v", err, n.frozen, n.ledger)
+					}
+				}
+				n.noThaw = nil
+				if err := end(t, n); err != nil || len(n.frozen) > 0 || len(n.ledger) > 0 {
+					t.Errorf("%v: frozen %v, noted %v", err, n.frozen, n.ledger)
+				}
+			})
+		})
+	}
+}
+
 // What somebody else has frozen is neither frozen nor thawed by us; what an enforcer before us froze is.
 func TestFrozenBefore(t *testing.T) {
 	for name, ours := range map[string]bool{"somebody else": false, "an enforcer before": true} {

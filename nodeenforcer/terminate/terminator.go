@@ -64,7 +64,7 @@ func New(c Config) *Terminator {
 	return t
 }
 
-// Run waits until the context has ended and all actions are done; memory.high of pods that live on is restored then.
+// Run waits until the context has ended and all actions are done; memory.high of pods that live on is restored then, and nothing stays frozen that can be thawed.
 func (t *Terminator) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.mu.Lock()
@@ -76,6 +76,12 @@ func (t *Terminator) Run(ctx context.Context) error {
 		v.step(Stopped{})
 	}
 	t.running.Wait()
+	entries, _ := t.ledger.All()
+	for _, e := range entries {
+		if e.File == fileFreeze {
+			_ = t.undo(context.WithoutCancel(ctx), e) // the ledger has it: the next enforcer begins with it
+		}
+	}
 	return nil
 }
 
@@ -189,7 +195,10 @@ type Ledger interface {
 // undo restores memory.high, unless somebody else has written it since, or thaws, and drops the entry.
 func (t *Terminator) undo(ctx context.Context, e ledger.Entry) error {
 	if e.File == fileFreeze {
-		return errors.Join(t.thaw(ctx, e.Path), t.ledger.Drop(e.Key))
+		if err := t.thaw(ctx, e.Path); err != nil {
+			return err // the note stays: it is what the next try goes by
+		}
+		return t.ledger.Drop(e.Key)
 	}
 	if _, err := e.Restore(ctx, t.cgroups, e.Was); err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return fmt.Errorf("restore %s of %s: %w", fileHigh, e.Path, err)
