@@ -3,10 +3,8 @@ package fencing
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -79,20 +77,4 @@ func zonesOf(nodes []Node) []zone {
 		}
 	}
 	return zones
-}
-
-// claimants are the nodes that say that they are the same machine, or the same boot, as this one.
-func claimants(f *Facts, n *Node) string {
-	var names []string
-	for i := range f.Nodes {
-		o := &f.Nodes[i]
-		if o.Name == n.Name {
-			continue
-		}
-		if sameUUID(o.SystemUUID, n.SystemUUID) || n.ProviderID != "" && o.ProviderID == n.ProviderID || n.BootID != "" && o.BootID == n.BootID {
-			names = append(names, o.Name)
-		}
-	}
-	slices.Sort(names)
-	return console.Some(names, 3, ", ")
 }

@@ -53,6 +53,8 @@ type Facts struct {
 	Agents []v1alpha1.FenceAgent
 	// Storms are, by the name of the policy, when more nodes were unhealthy than it allows for the last time: the result of the function Storms.
 	Storms map[string]time.Duration
+
+	index *index
 }
 
 // Known says which lists could be read.
@@ -242,20 +244,4 @@ func tolerates(tolerations []corev1.Toleration) *time.Duration {
 func (f *Facts) gone(node types.UID) bool {
 	_, gone := f.Gone[node]
 	return gone
-}
-
-// node returns the Node that has the name; nil: there is none, or it is not known.
-func (f *Facts) node(name string) *Node {
-	if i := slices.IndexFunc(f.Nodes, func(n Node) bool { return n.Name == name }); i >= 0 {
-		return &f.Nodes[i]
-	}
-	return nil
-}
-
-// bootSeen returns the Node that has this boot, whatever its name and UID: a kubelet whose Node was deleted makes another one, and goes on. Nil: there is none.
-func (f *Facts) bootSeen(bootID string) *Node {
-	if i := slices.IndexFunc(f.Nodes, func(n Node) bool { return bootID != "" && n.BootID == bootID }); i >= 0 {
-		return &f.Nodes[i]
-	}
-	return nil
 }

@@ -24,10 +24,13 @@ type step struct {
 // Step takes one Fence a step further: what its status becomes, or what is to be done. The verdict is that of Decide about it, nil where Decide has none: a Fence
 // that has begun is not decided again, so that a policy which is edited, paused or deleted since changes nothing of it.
 func Step(fence *v1alpha1.Fence, verdict *Verdict, facts Facts, progress Progress) Next {
-	s := &step{fence: fence, facts: &facts, progress: progress, node: facts.node(fence.Spec.Node.Name)}
+	s := &step{fence: fence, facts: &facts, progress: progress}
 	s.next.Status = *fence.Status.DeepCopy()
+	if fence.Status.Phase == v1alpha1.FenceOver {
+		return s.next
+	}
+	s.node = facts.node(fence.Spec.Node.Name)
 	switch {
-	case fence.Status.Phase == v1alpha1.FenceOver:
 	case undecided(fence):
 		s.decide(verdict)
 	case !facts.Known.all():

@@ -93,7 +93,7 @@ func receiptFor(boot v1alpha1.BootReference, t *v1alpha1.FenceTarget, f *Facts) 
 	if t == nil {
 		t = &v1alpha1.FenceTarget{}
 	}
-	for _, r := range Standing(f.Receipts) {
+	for _, r := range f.look().standing[boot.BootID] {
 		if proves(r, boot, t) {
 			return r
 		}

@@ -22,7 +22,7 @@ func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
 	case i < 0 || name == "":
 		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceReceiptGone", Message: fmt.Sprintf("FenceReceipt %s was deleted: nothing more is released by it", cmp.Or(name, "(none)"))})
 		return nil
-	case voided(s.facts.Receipts)[name]:
+	case s.facts.look().void[name]:
 		s.to(v1alpha1.FenceOver, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: fmt.Sprintf("FenceReceipt %s is void: the boot that it says is off was heard of since. Nothing more is released; power node %s off by hand, "+
 			"and check what its pods wrote", name, s.fence.Spec.Node.Name)})
 		return nil

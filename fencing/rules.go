@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -108,8 +109,8 @@ func (r *round) identified(c *candidate) *Verdict {
 	if c.boot.UID == "" || c.boot.BootID == "" {
 		return c.byItself(DoWait, noIdentity, "")
 	}
-	if others := claimants(r.facts, c.node); others != "" {
-		return c.byItself(DoWait, sharedIdentity, "%s says that it is the same machine (systemUUID, providerID or bootID)", others)
+	if others := r.facts.claimants(c.node); len(others) > 0 {
+		return c.byItself(DoWait, sharedIdentity, "%s says that it is the same machine (systemUUID, providerID or bootID)", console.Some(others, 3, ", "))
 	}
 	return nil
 }

@@ -44,12 +44,12 @@ func freeze(p *Policy, n *Node, f *Facts) (target *v1alpha1.FenceTarget, problem
 }
 
 func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha1.FenceTargetAgent, why string) {
-	i := slices.IndexFunc(f.Agents, func(x v1alpha1.FenceAgent) bool { return x.Name == a.Name })
-	if i < 0 {
+	listed := f.look().agents[a.Name]
+	if listed == nil {
 		return nil, "does not exist"
 	}
-	x := &f.Agents[i]
-	m, why := machineOf(&x.Spec, n)
+	x := listed.agent
+	m, why := listed.machineOf(n)
 	switch {
 	case why != "":
 		return nil, why
@@ -66,17 +66,20 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 const notListed = "does not list this machine"
 
 // machineOf finds the node's machine in an agent's list.
-func machineOf(x *v1alpha1.FenceAgentSpec, n *Node) (m *v1alpha1.FenceMachine, why string) {
-	for i := range x.Machines {
-		if !isMachine(&x.Machines[i], n.SystemUUID, n.ProviderID) {
-			continue
-		}
-		if m != nil {
-			return nil, "lists this machine twice"
-		}
-		m = x.Machines[i].DeepCopy()
-		if m.SystemUUID == "" { // by which it is verified
-			m.SystemUUID = n.SystemUUID
+func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
+	x := &l.agent.Spec
+	for _, claim := range []string{claimUUID(n.SystemUUID), claimProvider(n.ProviderID)} {
+		for _, i := range l.machines[claim] {
+			if !isMachine(&x.Machines[i], n.SystemUUID, n.ProviderID) {
+				continue
+			}
+			if m != nil {
+				return nil, "lists this machine twice"
+			}
+			m = x.Machines[i].DeepCopy()
+			if m.SystemUUID == "" { // by which it is verified
+				m.SystemUUID = n.SystemUUID
+			}
 		}
 	}
 	switch {
@@ -85,20 +88,20 @@ func machineOf(x *v1alpha1.FenceAgentSpec, n *Node) (m *v1alpha1.FenceMachine, w
 	case m == nil:
 		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
 	}
-	if shared(m, x.Machines) {
+	if l.shared(m) {
 		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", m.Address)
 	}
 	return m, ""
 }
 
 // shared says whether another machine of the list is powered off at the very same place.
-func shared(m *v1alpha1.FenceMachine, all []v1alpha1.FenceMachine) bool {
+func (l *listed) shared(m *v1alpha1.FenceMachine) bool {
 	if m.Address == "" && m.System == "" && len(m.Parameters) == 0 {
 		return false // where it is, the service behind the agent knows
 	}
 	same := 0
-	for i := range all {
-		if o := &all[i]; o.Address == m.Address && o.System == m.System && maps.Equal(o.Parameters, m.Parameters) {
+	for _, i := range l.places[placeOf(m)] {
+		if maps.Equal(l.agent.Spec.Machines[i].Parameters, m.Parameters) {
 			same++
 		}
 	}
@@ -107,12 +110,7 @@ func shared(m *v1alpha1.FenceMachine, all []v1alpha1.FenceMachine) bool {
 
 // lied returns the receipt by which the agent said that the node's machine was off, and that is void; empty: it did not.
 func lied(agent string, n *Node, f *Facts) string {
-	void := voided(f.Receipts)
-	for i := range f.Receipts {
-		r := &f.Receipts[i]
-		if r.Spec.Agent != agent || r.Spec.Class == v1alpha1.EvidenceVoid || !void[r.Name] {
-			continue
-		}
+	for _, r := range f.look().lies[agent] {
 		if m := r.Spec.Machine; m != nil && isMachine(m, n.SystemUUID, n.ProviderID) || r.Spec.Node != nil && r.Spec.Node.UID == n.UID {
 			return r.Name
 		}
