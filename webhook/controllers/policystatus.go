@@ -86,8 +86,8 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		if !s.tellCompiled(&list.Items[i], &status) {
 			again = sooner(again, time.Second)
 		}
-		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c.Reason == v1alpha1.ReasonGuardWaiting {
-			again = sooner(again, time.Second)
+		if after := guardAgain(&status); after > 0 {
+			again = sooner(again, after)
 		}
 		for _, field := range unknown[list.Items[i].UID] {
 			status.Warnings = append(status.Warnings, fmt.Sprintf("this version of Podgrace does not know %s, so that it has no effect", field))
@@ -97,6 +97,18 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
+}
+
+// guardAgain is when to look again at a policy that is not guarded; 0: it is. No event follows what Arming finds: it sees at the same time as we do that the guard is switched on again, and may
+// be later.
+func guardAgain(status *v1alpha1.PodPolicyStatus) time.Duration {
+	switch meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady).Reason {
+	case v1alpha1.ReasonGuardWaiting:
+		return time.Second
+	case v1alpha1.ReasonGuardOff:
+		return 5 * time.Second
+	}
+	return 0
 }
 
 // tellCompiled sets the condition Compiled in a status. It returns false where it is not known yet.
