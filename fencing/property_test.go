@@ -55,7 +55,9 @@ func TestIncidentsEnd(t *testing.T) {
 			w.pass(step)
 			w.round()
 			// A person deletes what the messages ask for: Fences whose agents were made anew, and what agents said that lied.
-			w.fences = slices.DeleteFunc(w.fences, func(x *v1alpha1.Fence) bool { return strings.Contains(x.Status.Message, "no agent can be used any more") })
+			w.fences = slices.DeleteFunc(w.fences, func(x *v1alpha1.Fence) bool {
+				return strings.Contains(x.Status.Message, "no agent can be used any more")
+			})
 			standing := fencing.Standing(w.receipts)
 			w.receipts = nil
 			for _, r := range standing {
