@@ -3,12 +3,33 @@ package controllers
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
 )
+
+// What a later version's CustomResourceDefinition lets through is told by its path.
+func TestUnknownFieldsOfAPolicy(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec map[string]any
+		want []string
+	}{
+		"none":         {map[string]any{"gracePeriod": map[string]any{"minSeconds": int64(5)}}, nil},
+		"two":          {map[string]any{"surge": true, "gracePeriod": map[string]any{"minSeconds": int64(5), "later": map[string]any{"x": int64(1)}}}, []string{"spec.gracePeriod.later", "spec.surge"}},
+		"another type": {map[string]any{"gracePeriod": "long"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "podgrace.dev/v1alpha1", "kind": "PodPolicy", "metadata": map[string]any{"name": "p"}, "spec": test.spec}}
+			if diff := cmp.Diff(test.want, unknownFieldsOf(p)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
 
 // As long as a policy is not guarded its status is looked at again, whatever keeps it so: the events by which that ends may be handled here before they are where the guard is armed.
 func TestGuardAgain(t *testing.T) {
