@@ -28,9 +28,9 @@ been silent for long enough: by the agents of the node's FencePolicy, within its
 budget, and on evidence. Nothing is released before the power was read to be off.
 
 It shows the node, the policy and the agents that would be used, and what the fencer
-would say of it now: whether it is refused, or waits for a budget. Then it asks, and makes one Fence; kubectl podgrace status shows how
-far that is. To ask takes the verb fence on nodes of group podgrace.dev
-(ClusterRole podgrace-fence).
+would say of it now: whether it is refused, or waits for a budget. Then it asks, and
+makes one Fence; kubectl podgrace status shows how far that is. To ask takes the verb
+fence on nodes of group podgrace.dev (ClusterRole podgrace-fence).
 
 A machine that is known to be off needs no agent: kubectl podgrace confirm node/NODE.
 

@@ -335,15 +335,22 @@ func TestEvictorSoft(t *testing.T) {
 	}
 }
 
-// What the API server forbids is let be, and the next pod goes. Once it may be asked again it is, without a word.
-func TestEvictorForbidden(t *testing.T) {
+// forbids is a stage on which the API server has just forbidden the eviction of the first of two pods.
+func forbids(t *testing.T) (s *stage, forbidden *corev1.Pod) {
+	t.Helper()
 	forbidden, next := victim("forbidden", 0), victim("next", 10)
-	s := newStage(t, onMemory("1Gi", ""), forbidden, next)
+	s = newStage(t, onMemory("1Gi", ""), forbidden, next)
 	s.uses(forbidden, 500<<20)
 	s.uses(next, 500<<20)
 	s.left(800 << 20)
 	s.later(time.Second)
 	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
+	return s, forbidden
+}
+
+// What the API server forbids is let be, and the next pod goes. Once it may be asked again it is, without a word.
+func TestEvictorForbidden(t *testing.T) {
+	s, _ := forbids(t)
 	s.later(time.Second)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden", "next"}) {
 		t.Fatalf("%v have to go", got)
@@ -362,13 +369,7 @@ func TestEvictorForbidden(t *testing.T) {
 
 // A pod whose eviction was forbidden counts once its owner has deleted it.
 func TestEvictorForbiddenAndDeleted(t *testing.T) {
-	forbidden, next := victim("forbidden", 0), victim("next", 10)
-	s := newStage(t, onMemory("1Gi", ""), forbidden, next)
-	s.uses(forbidden, 500<<20)
-	s.uses(next, 500<<20)
-	s.left(800 << 20)
-	s.later(time.Second)
-	s.terminator.standing[0].Refused, s.terminator.standing[0].RefusedFor = true, time.Minute
+	s, forbidden := forbids(t)
 	forbidden.DeletionTimestamp = new(metav1.NewTime(s.clock.Now().Add(2 * time.Second)))
 	s.later(time.Second)
 	if got := s.terminator.names(); !slices.Equal(got, []string{"forbidden"}) {

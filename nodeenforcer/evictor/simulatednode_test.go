@@ -494,24 +494,29 @@ func (h *hands) Pending(pid int) (uint64, error) {
 func (h *hands) Put(entries ...ledger.Entry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.noNotes(); err != nil {
+		return err
+	}
+	return h.ledger.Put(entries...)
+}
+
+// noNotes is why nothing can be noted, if so.
+func (h *hands) noNotes() error {
 	switch {
 	case h.dead:
 		return errDead
 	case h.writes == "no notes":
 		return unix.ENOSPC
 	}
-	return h.ledger.Put(entries...)
+	return nil
 }
 
 // Drop is for terminate.Ledger.
 func (h *hands) Drop(keys ...ledger.Key) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.dead:
-		return errDead
-	case h.writes == "no notes":
-		return unix.ENOSPC
+	if err := h.noNotes(); err != nil {
+		return err
 	}
 	return h.ledger.Drop(keys...)
 }

@@ -43,3 +43,14 @@ func TestKindsOfFencing(t *testing.T) {
 		})
 	}
 }
+
+// A Fence of another group is no matter of ours.
+func TestFenceOfAnotherGroup(t *testing.T) {
+	for version, ours := range map[string]bool{"garden.example/v1": false, "podgrace.dev/v1alpha1": true, "podgrace.dev/v2": true} {
+		d := &manifest.Document{File: "f.yaml", APIVersion: version, Kind: "Fence", JSON: []byte(`{"apiVersion":"` + version + `","kind":"Fence","metadata":{"name":"a"}}`)}
+		_, errs := policyfile.Check(d)
+		if policyfile.IsPolicy(d) != ours || (len(errs) > 0) != ours {
+			t.Errorf("%s: %v", version, errs)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func Check(d *manifest.Document) (*v1alpha1.PodPolicy, []*manifest.Error) {
 	if d.Kind == podPolicies.name {
 		return decode(podPolicies, d)
 	}
-	if wrong, ok := others[d.Kind]; ok {
+	if wrong := otherKind(d); wrong != nil {
 		return nil, wrong(d)
 	}
 	return nil, nil
@@ -79,8 +79,15 @@ func Check(d *manifest.Document) (*v1alpha1.PodPolicy, []*manifest.Error) {
 
 // IsPolicy says whether a document is of a kind that Check knows.
 func IsPolicy(d *manifest.Document) bool {
-	_, other := others[d.Kind]
-	return other || d.Kind == podPolicies.name
+	return d.Kind == podPolicies.name || otherKind(d) != nil
+}
+
+// otherKind checks a document of another kind than PodPolicy; nil: it is none of ours. Names as short as Fence may be those of another group's kinds, too.
+func otherKind(d *manifest.Document) func(*manifest.Document) []*manifest.Error {
+	if strings.HasPrefix(d.Kind, "Fence") && !strings.HasPrefix(d.APIVersion, v1alpha1.GroupVersion.Group+"/") {
+		return nil
+	}
+	return others[d.Kind]
 }
 
 // LoadNodePolicies reads every NodePolicy, as LoadExceptions does exceptions.
@@ -275,6 +282,9 @@ func parse[T any, P object[T]](k kind[T, P], name string, text []byte) ([]P, []*
 	(&manifest.Reader{File: name, Kinds: []string{k.name}}).Read(bytes.NewReader(text), func(d *manifest.Document, wrong *manifest.Error) bool {
 		if wrong != nil {
 			errs = append(errs, wrong)
+			return true
+		}
+		if !IsPolicy(d) { // another group's
 			return true
 		}
 		p, wrongs := decode(k, d)

@@ -49,11 +49,16 @@ type machine struct {
 	*vm.Node
 	witness string // its disk's file
 	uuid    string
-	// ordered counts the orders to be off. hold: such an order is not carried out.
+	// ordered counts the orders to be off.
 	ordered atomic.Int32
-	hold    atomic.Bool
 	// onOrder, if it is set, is called with each order, and says whether to carry it out.
-	onOrder func() bool
+	onOrder atomic.Pointer[func() bool]
+}
+
+// answers orders to be off from now on: the count begins again.
+func (m *machine) answers(order func() bool) {
+	m.ordered.Store(0)
+	m.onOrder.Store(&order)
 }
 
 // records are what pods have written to the machine's disk: who wrote, in their order.
@@ -83,7 +88,7 @@ func (m *machine) writes(t *testing.T, pod types.UID) {
 // off carries out an order of the BMC.
 func (m *machine) off() error {
 	m.ordered.Add(1)
-	if m.hold.Load() || m.onOrder != nil && !m.onOrder() {
+	if carriesOut := m.onOrder.Load(); carriesOut != nil && !(*carriesOut)() {
 		return nil
 	}
 	return m.PowerOff()
@@ -309,7 +314,7 @@ func (l *lab) node(ctx context.Context) (*corev1.Node, error) {
 }
 
 func (l *lab) paused(t *testing.T) {
-	l.a.hold.Store(true)
+	l.a.answers(func() bool { return false })
 	if err := l.a.Pause(); err != nil {
 		t.Fatal(err)
 	}
@@ -333,20 +338,18 @@ func (l *lab) paused(t *testing.T) {
 	}
 	l.a.writes(t, l.pod.UID)
 	l.shown(t, corev1.ConditionFalse)
-	l.a.hold.Store(false)
 }
 
 func (l *lab) cutOff(t *testing.T) {
 	first := l.fencer
 	killed := make(chan error, 1)
-	l.a.ordered.Store(0)
-	l.a.onOrder = func() bool { // the first order is lost, and with it who gave it
+	l.a.answers(func() bool { // the first order is lost, and with it who gave it
 		if l.a.ordered.Load() > 1 {
 			return true
 		}
 		killed <- first.Kill()
 		return false
-	}
+	})
 	if err := l.a.Disconnect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
