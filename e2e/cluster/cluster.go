@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,12 +198,14 @@ func (c *Cluster) addUser(name string, groups ...string) (*envtest.Authenticated
 
 // Kubectl runs kubectl as the administrator. The error, if any, has what kubectl wrote to standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	ctx, cancel := Answered(ctx)
+	defer cancel()
 	var out, errOut bytes.Buffer
 	flags := []string{"--kubeconfig=" + c.Kubeconfig, "--cache-dir=" + filepath.Join(c.Dir, "kubectl-cache")}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.BinDir, "kubectl"), append(flags, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err = cmd.Run(); err != nil {
-		err = fmt.Errorf("kubectl %q: %w: %s", args, err, Tail(errOut.Bytes(), 5))
+		err = fmt.Errorf("kubectl %q: %w: %s", args, cmp.Or(context.Cause(ctx), err), Tail(errOut.Bytes(), 5))
 	}
 	return out.String(), errOut.String(), err
 }

@@ -140,6 +140,18 @@ func UntilWithin(ctx context.Context, within time.Duration, what string, done fu
 	}
 }
 
+// longestCall is how long one call to a node or a program may take whose caller sets no limit: a drain waits for minutes.
+const longestCall = 8 * time.Minute
+
+// Answered bounds a call that may never be answered, as that to a machine that hangs, so that the test that waits for it fails by itself and says where. A deadline of
+// the caller's holds instead.
+func Answered(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, longestCall, fmt.Errorf("no answer within %s", longestCall))
+}
+
 // dyingWithUs writes a script that runs a program with the parent-death signal set. envtest starts etcd and
 // the API server itself and does not set it, so both would outlive a test that panics or is killed. Without
 // setpriv (util-linux) the program is returned as it is.

@@ -91,15 +91,27 @@ func TestFailures(t *testing.T) {
 {"Action":"output","Package":"x/p","Test":"A","Output":"--- FAIL: A (0.1s)\n"}
 {"Action":"fail","Package":"x/p","Test":"A"}
 {"Action":"fail","Package":"x/p"}
-{"Action":"output","Package":"x/q","Output":"panic: timed out\n"}
-{"Action":"fail","Package":"x/q"}`), func(e event) { counted.add(e) })
+{"Action":"output","Package":"x/q","Output":"kind: 11.2s programs are there\n"}
+{"Action":"output","Package":"x/q","Output":"kind: no docker\n"}
+{"Action":"output","Package":"x/q","Output":"exit status 1\n"}
+{"Action":"output","Package":"x/q","Output":"FAIL\tx/q\t12.1s\n"}
+{"Action":"fail","Package":"x/q"}
+{"Action":"output","Package":"x/r","Output":"FAIL\tx/r\t2700.1s\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"booting\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"panic: test timed out after 45m0s\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"\trunning tests:\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"\t\tA (18m0s)\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"\n"}
+{"Action":"output","Package":"x/r","Test":"A","Output":"goroutine 7 [running]:\n"}
+{"Action":"fail","Package":"x/r"}`), func(e event) { counted.add(e) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
 		"FAILED TESTS",
 		"p A/b                unit  p_test.go:7: got 1",
-		"q outside its tests  unit  panic: timed out",
+		"q outside its tests  unit  kind: no docker",
+		"r outside its tests  unit  panic: test timed out after 45m0s running tests: A (18m0s)",
 		"", "",
 	}, "\n")
 	rows := []row{judge(row{tier: "unit"}, counted, errFailed, false), {tier: "node", result: ok}}

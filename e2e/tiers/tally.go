@@ -48,11 +48,33 @@ type failure struct {
 // said is the first line of an output that is not go test's own, as it fits in a table.
 func said(output string) string {
 	for line := range strings.Lines(output) {
-		if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "--- ") {
-			return string([]rune(line)[:min(utf8.RuneCountInString(line), 200)])
+		if line = inTable(line); line != "" && !strings.HasPrefix(line, "--- ") {
+			return line
 		}
 	}
 	return ""
+}
+
+// saidAtLast explains the end of a package outside its tests: by its panic, with the tests that ran then, else by its last line that is not go test's own. The first ones
+// tell how far it got.
+func saidAtLast(output string) string {
+	if at := strings.Index("\n"+output, "\npanic: "); at >= 0 {
+		panicked, _, _ := strings.Cut(output[at:], "\n\n")
+		return inTable(panicked)
+	}
+	last := ""
+	for line := range strings.Lines(output) {
+		if line = inTable(line); line != "" && line != "FAIL" && !strings.HasPrefix(line, "FAIL ") && !strings.HasPrefix(line, "exit status ") {
+			last = line
+		}
+	}
+	return last
+}
+
+// inTable is a text as one line that fits in a table.
+func inTable(text string) string {
+	line := strings.Join(strings.Fields(text), " ")
+	return string([]rune(line)[:min(utf8.RuneCountInString(line), 200)])
 }
 
 // blamed leaves out the tests that failed by a subtest of theirs alone, as far as one can see: those that said nothing themselves.
@@ -197,7 +219,7 @@ func (t *tally) endPackage(e event) string {
 		}
 	}
 	if outside {
-		t.failures = append(t.failures, failure{testKey{e.Package, ""}, said(text.String())})
+		t.failures = append(t.failures, failure{testKey{e.Package, ""}, saidAtLast(text.String())})
 	}
 	return fmt.Sprintf("%sFAIL  %s  %.1fs\n", text.String(), e.Package, e.Elapsed)
 }

@@ -32,6 +32,8 @@ func (e *ExitError) Error() string {
 
 // call makes a request and returns the answer's header and body.
 func (s shell) call(ctx context.Context, method string, to *url.URL, size int64, body io.Reader) (http.Header, []byte, error) {
+	ctx, cancel := cluster.Answered(ctx)
+	defer cancel()
 	to.Scheme, to.Host = "http", s.address
 	request, err := http.NewRequestWithContext(ctx, method, to.String(), body)
 	if err != nil {

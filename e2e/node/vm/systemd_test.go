@@ -1,9 +1,11 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -36,7 +38,9 @@ func TestSystemd(t *testing.T) {
 	var output string
 	var err error
 	g.keepingOOMGroups(t, func() {
-		output, err = g.node.Run(t.Context(), "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
+		ctx, cancel := context.WithTimeout(t.Context(), 21*time.Minute)
+		defer cancel()
+		output, err = g.node.Run(ctx, "cd /var/tmp && ./"+filepath.Base(kernelTest)+" "+guesttest.Verbose+" -test.run=^TestSystemd -test.timeout=20m")
 	})
 	exit, failed := errors.AsType[*vm.ExitError](err)
 	if err != nil && !failed {
