@@ -118,7 +118,7 @@ func (t *tally) times() []timed {
 	own := maps.Clone(t.took)
 	for key, took := range t.took {
 		if key.test != "" {
-			own[key.parent()] -= took
+			own[t.ended(key.parent())] -= took
 		}
 	}
 	var list []timed
@@ -127,6 +127,14 @@ func (t *tally) times() []timed {
 	}
 	slices.SortFunc(list, func(a, b timed) int { return cmp.Or(cmp.Compare(b.took, a.took), cmp.Compare(a.name, b.name)) })
 	return list
+}
+
+// ended is the test, or the package, of which an ended one is a part, and which ended as well: a test that hangs does not.
+func (t *tally) ended(key testKey) testKey {
+	for _, ok := t.took[key]; !ok && key.test != ""; _, ok = t.took[key] {
+		key = key.parent()
+	}
+	return key
 }
 
 // add counts an event and returns what a person should see now: the output of a failure, a line for each

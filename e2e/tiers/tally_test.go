@@ -68,8 +68,11 @@ func TestTimes(t *testing.T) {
 	err = readEvents(strings.NewReader(`{"Action":"fail","Package":"x/p","Test":"A/c","Elapsed":1}
 {"Action":"pass","Package":"x/p","Test":"A","Elapsed":7}
 {"Action":"fail","Package":"x/p","Elapsed":10}
+{"Action":"pass","Package":"x/q","Test":"A/b","Elapsed":20}
+{"Action":"fail","Package":"x/q","Elapsed":28}
 `), func(e event) { counted.add(e) })
-	want := []timed{{"p A/b", 4 * time.Second}, {"p outside its tests", 3 * time.Second}, {"p A", 2 * time.Second}, {"p A/c", time.Second}}
+	// Test A of q never ended: what it took beside its subtest is all that its package has left.
+	want := []timed{{"q A/b", 20 * time.Second}, {"q outside its tests", 8 * time.Second}, {"p A/b", 4 * time.Second}, {"p outside its tests", 3 * time.Second}, {"p A", 2 * time.Second}, {"p A/c", time.Second}}
 	if got := counted.times(); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v (%v)", got, err)
 	}
