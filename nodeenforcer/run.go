@@ -169,7 +169,7 @@ func (o *Options) source() (state.Source, *state.Kubelet, error) {
 	var kubelet *state.Kubelet
 	if o.Kubelet != "" {
 		var err error
-		if kubelet, err = state.NewKubelet(o.Kubelet, o.API, o.KubeletCA); err != nil {
+		if kubelet, err = state.NewKubelet(o.Kubelet, o.NodeName, o.API, o.KubeletCA); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -50,7 +50,7 @@ func (o *options) addShared(f *pflag.FlagSet) {
 	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
 	f.StringVar(&o.Machine.KubeletRoot, "kubelet-root", o.Machine.KubeletRoot, "the kubelet's folder: cpu_manager_state, memory_manager_state, and the file system nodefs")
 	f.StringVar(&o.Kubelet, "kubelet", o.Kubelet, "address of this node's kubelet, to read its configuration and disk statistics from; empty: they are not read")
-	f.StringVar(&o.KubeletCA, "kubelet-ca", o.KubeletCA, "CA file of the kubelet's serving certificate; empty: it is not verified")
+	f.StringVar(&o.KubeletCA, "kubelet-ca", o.KubeletCA, "CA file of the kubelet's serving certificate, which must name the node; empty: it is not verified")
 	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of reading it from the kubelet")
 	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "Observe, Tune or Repair, whatever the policy says; empty: as the policy says")
 	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them; for plan also with workloads")

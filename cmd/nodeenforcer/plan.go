@@ -152,7 +152,7 @@ func askCluster(ctx context.Context, o *options, s *state.State, policies []*v1a
 		}
 	}
 	if s.Config == nil && o.Kubelet != "" {
-		kubelet, err := state.NewKubelet(o.Kubelet, config, o.KubeletCA)
+		kubelet, err := state.NewKubelet(o.Kubelet, o.NodeName, config, o.KubeletCA)
 		if err != nil {
 			return nil, err
 		}

@@ -117,7 +117,7 @@ func TestValues(t *testing.T) {
 		"webhook.replicas=3", "webhook.verbosity=4", "webhook.nodeSelector.disk=fast", "webhook.podAnnotations.a=b",
 		"webhook.tolerations[0].operator=Exists", "webhook.affinity.podAntiAffinity.x=y", "webhook.resources.requests.cpu=1",
 		"nodeEnforcer.verbosity=2", "nodeEnforcer.resources.limits.memory=1Gi", "nodeEnforcer.nodeSelector.pool=a", "nodeEnforcer.podAnnotations.c=d",
-		"nodeEnforcer.seLinuxType=spc_t", "firstPolicy.create=true", "monitoring.enabled=true", "monitoring.labels.release=prometheus",
+		"nodeEnforcer.seLinuxType=spc_t", "nodeEnforcer.kubeletCA=/ca.crt", "firstPolicy.create=true", "monitoring.enabled=true", "monitoring.labels.release=prometheus",
 	}}.templated(t, namespace)
 	webhook, enforcer := find(t, all, "Deployment", "podgrace-webhook"), find(t, all, "DaemonSet", "podgrace-nodeenforcer")
 	for _, tc := range []struct {
@@ -144,7 +144,7 @@ func TestValues(t *testing.T) {
 	}
 	for object, want := range map[*unstructured.Unstructured][]string{
 		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"requests":{"cpu":1}}`, `{"operator":"Exists"}`},
-		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"}}`, `"seLinuxOptions":{"type":"spc_t"}`},
+		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
 	} {
 		text, _ := object.MarshalJSON()
 		for _, part := range want {

@@ -20,6 +20,9 @@ const guestDir = "/etc/podgrace"
 // KubeletConfigFile is the kubelet's configuration in the guest, read at its start.
 const KubeletConfigFile = guestDir + "/kubelet.yaml"
 
+// KubeletCA is the file in the guest of who signed the kubelet's serving certificate, which names the node.
+const KubeletCA = guestDir + "/ca.crt"
+
 // kubeletConfig is what differs from the kubelet's own defaults, but for what change does.
 func kubeletConfig(taints []corev1.Taint, change func(*kubeletv1beta1.KubeletConfiguration)) ([]byte, error) {
 	config := &kubeletv1beta1.KubeletConfiguration{
@@ -27,7 +30,7 @@ func kubeletConfig(taints []corev1.Taint, change func(*kubeletv1beta1.KubeletCon
 		Authentication: kubeletv1beta1.KubeletAuthentication{
 			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: new(false)},
 			Webhook:   kubeletv1beta1.KubeletWebhookAuthentication{Enabled: new(true)},
-			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: guestDir + "/ca.crt"},
+			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: KubeletCA},
 		},
 		Authorization:     kubeletv1beta1.KubeletAuthorization{Mode: kubeletv1beta1.KubeletAuthorizationModeWebhook},
 		TLSCertFile:       guestDir + "/kubelet.crt",

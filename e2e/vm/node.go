@@ -224,7 +224,7 @@ func (n *Node) seed() (seed, error) {
 	}
 	files := map[string]File{
 		guestDir + "/kubeconfig":              {Content: kubeconfig, Mode: 0o600},
-		guestDir + "/ca.crt":                  {Content: authority},
+		KubeletCA:                             {Content: authority},
 		guestDir + "/kubelet.crt":             {Content: cert},
 		guestDir + "/kubelet.key":             {Content: key, Mode: 0o600},
 		KubeletConfigFile:                     {Content: kubelet},

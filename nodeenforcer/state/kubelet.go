@@ -27,11 +27,12 @@ type Kubelet struct {
 // kubeletTimeout is for one answer. Statistics take it a second on a busy node.
 const kubeletTimeout = 10 * time.Second
 
-// NewKubelet talks to a kubelet at host:port with the credentials of an API server's client.
+// NewKubelet talks to the kubelet of a node, at host:port, with the credentials of an API server's client.
 //
-// Its serving certificate is often self-signed, and names the node and not 127.0.0.1; without a CA it is not verified. What is
-// given away then, to whoever took the kubelet's port on this very node, is the token of this node's enforcer.
-func NewKubelet(address string, credentials *rest.Config, caFile string) (*Kubelet, error) {
+// With a CA its serving certificate must be of it and name the node, whatever the address: those that the API server signs have the node's own names and addresses
+// (pkg/kubelet/certificate/kubelet.go, 1.36.3), and never 127.0.0.1. Often it is self-signed; without a CA it is not verified. What is given away then, to whoever took the
+// kubelet's port on this very node, is the token of this node's enforcer.
+func NewKubelet(address, nodeName string, credentials *rest.Config, caFile string) (*Kubelet, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return nil, fmt.Errorf("the kubelet's address: %w", err)
 	}
@@ -40,6 +41,9 @@ func NewKubelet(address string, credentials *rest.Config, caFile string) (*Kubel
 	config.TLSClientConfig = rest.TLSClientConfig{
 		Insecure: caFile == "", CAFile: caFile, NextProtos: []string{"http/1.1"},
 		CertFile: credentials.CertFile, KeyFile: credentials.KeyFile, CertData: credentials.CertData, KeyData: credentials.KeyData,
+	}
+	if caFile != "" {
+		config.ServerName = nodeName
 	}
 	config.Timeout, config.Proxy = kubeletTimeout, func(*http.Request) (*url.URL, error) { return nil, nil }
 	client, err := rest.HTTPClientFor(config)

@@ -120,12 +120,12 @@ func TestNewKubeletRefuses(t *testing.T) {
 		"IPv6, no []":  {"::1:10250", "", "the kubelet's address"},
 		"no such host": {"", "", "the kubelet's address"},
 	} {
-		if _, err := state.NewKubelet(tc.address, &rest.Config{}, tc.ca); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := state.NewKubelet(tc.address, "node", &rest.Config{}, tc.ca); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	// A certificate that is not of the CA.
-	server := statetest.Answering(t, func(http.ResponseWriter, *http.Request) {})
+	server := statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	other := filepath.Join(t.TempDir(), "ca.crt")
 	text, _, err := cert.GenerateSelfSignedCertKey("other", nil, nil)
 	if err != nil {
@@ -134,9 +134,20 @@ func TestNewKubeletRefuses(t *testing.T) {
 	if err := os.WriteFile(other, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := state.NewKubelet(server.Listener.Addr().String(), &rest.Config{}, other); err != nil {
-		t.Error(err)
-	} else if _, err := k.Config(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("got %v", err)
+	mine := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(mine, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ node, ca, want string }{
+		"another CA": {statetest.NodeOfServer, other, "unknown authority"},
+		// It has the address 127.0.0.1, as a kubelet's does not, and not this name.
+		"another node": {"node", mine, "not node"},
+		"this node":    {statetest.NodeOfServer, mine, "has no kubeletconfig"},
+	} {
+		if k, err := state.NewKubelet(server.Listener.Addr().String(), tc.node, &rest.Config{}, tc.ca); err != nil {
+			t.Error(err)
+		} else if _, err := k.Config(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -31,8 +31,10 @@ const (
 	enforcerImage = "localhost/podgrace/nodeenforcer:1"
 	// kubeconfig in the guest, for the enforcer: no Service leads to the API server there.
 	kubeconfig = "/etc/podgrace-nodeenforcer/kubeconfig"
-	token      = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-	namespace  = "podgrace-system"
+	// kubeletCA is beside it: who signs the kubelets' serving certificates, which name the nodes.
+	kubeletCA = "/etc/podgrace-nodeenforcer/kubelet-ca.crt"
+	token     = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	namespace = "podgrace-system"
 )
 
 var shared = &suite.Shared{Tier: "virtual machine", Options: cluster.Options{ControllerManager: true, Scheduler: true}}
@@ -140,7 +142,7 @@ func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, er
 	if err != nil {
 		return node, err
 	}
-	if _, err := node.Run(ctx, "mkdir -p "+filepath.Dir(kubeconfig)); err != nil {
+	if _, err := node.Run(ctx, "mkdir -p "+filepath.Dir(kubeconfig)+" && cp "+vm.KubeletCA+" "+kubeletCA); err != nil {
 		return node, err
 	}
 	return node, node.Write(ctx, kubeconfig, config, 0o600)
@@ -166,7 +168,7 @@ func enforcerKubeconfig(node *vm.Node) ([]byte, error) {
 func change(d *appsv1.DaemonSet) {
 	c := &d.Spec.Template.Spec.Containers[0]
 	c.Image, c.ImagePullPolicy = enforcerImage, corev1.PullNever
-	c.Args = append(c.Args, "--kubeconfig="+kubeconfig, "--resync=3s")
+	c.Args = append(c.Args, "--kubeconfig="+kubeconfig, "--kubelet-ca="+kubeletCA, "--resync=3s")
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kubeconfig", MountPath: filepath.Dir(kubeconfig), ReadOnly: true})
 	d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{
 		Name: "kubeconfig", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(kubeconfig)}},

@@ -69,7 +69,7 @@ func (g *ground) Plan(t *testing.T, args ...string) report.NodePlan {
 	t.Helper()
 	p := g.ready(t)
 	command := append([]string{
-		"exec", "--namespace=" + namespace, p.Name, "--", "/program", "plan", "-o", "json", "--node-name=" + g.NodeName, "--kubeconfig=" + kubeconfig, "--cgroup-root=/host/cgroup",
+		"exec", "--namespace=" + namespace, p.Name, "--", "/program", "plan", "-o", "json", "--node-name=" + g.NodeName, "--kubeconfig=" + kubeconfig, "--kubelet-ca=" + kubeletCA, "--cgroup-root=/host/cgroup",
 	}, args...)
 	out, problems, err := g.Kubectl(t.Context(), command...)
 	if err != nil {

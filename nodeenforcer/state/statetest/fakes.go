@@ -144,10 +144,13 @@ func Folder(t testing.TB, files map[string]string) string {
 	return root
 }
 
+// NodeOfServer is the node that the certificate of Answering names.
+const NodeOfServer = "example.com"
+
 // KubeletAt is a client of a test's kubelet. Nobody else is asked: an API server's address in the credentials does not matter.
 func KubeletAt(t *testing.T, server *httptest.Server, ca string) *state.Kubelet {
 	t.Helper()
-	k, err := state.NewKubelet(server.Listener.Addr().String(), &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "secret"}, ca)
+	k, err := state.NewKubelet(server.Listener.Addr().String(), NodeOfServer, &rest.Config{Host: "https://127.0.0.1:1", BearerToken: "secret"}, ca)
 	if err != nil {
 		t.Fatal(err)
 	}
