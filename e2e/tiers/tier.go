@@ -67,7 +67,7 @@ var tiers = []tier{
 	},
 	{
 		name: "monitoring", what: "the alerts, by Prometheus' own promtool", dir: "e2e/monitoring",
-		packages: []string{"./..."}, args: live, cores: 0.4, limit: 20 * time.Minute,
+		packages: []string{"./..."}, args: live, cores: 0.4, limit: 40 * time.Minute, // it compiles promtool where that is not cached
 	},
 	{
 		// With the others it shares nothing that there is one of: addresses come from slots, ports from the kernel, what is built
