@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,40 +39,55 @@ const soon = 5 * time.Minute
 // lab is a cluster of ten nodes with a fencer.
 type lab struct {
 	*suite.Suite
-	fencer *podgrace.Fencer
+	program string
+	fencer  *podgrace.Fencer
 }
+
+// nodes are made once, for all tests.
+var nodes sync.Once
 
 func start(t *testing.T) *lab {
 	t.Helper()
-	s := shared.Get(t)
+	l := &lab{Suite: shared.Get(t)}
 	ctx := t.Context()
-	if err := podgrace.AllowFencer(ctx, s.Cluster); err != nil {
+	var err error
+	if l.program, err = podgrace.BuildFencer(ctx, filepath.Join(l.Dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	program, err := podgrace.BuildFencer(ctx, filepath.Join(s.Dir, "bin"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 10 {
-		name := nodeName(i)
-		if err := s.AddNode(ctx, name, map[string]string{"fence": name}); err != nil {
+	nodes.Do(func() {
+		if err := podgrace.AllowFencer(ctx, l.Cluster); err != nil {
 			t.Fatal(err)
 		}
-		patchStatus(t, s, name, fmt.Sprintf(`{"status":{"nodeInfo":{"systemUUID":%q}}}`, machineUUID(i)))
-	}
-	fencer, err := podgrace.StartFencer(ctx, s.Cluster, program)
+		for i := range 10 {
+			name := nodeName(i)
+			if err := l.AddNode(ctx, name, map[string]string{"fence": name}); err != nil {
+				t.Fatal(err)
+			}
+			patchStatus(t, l.Suite, name, fmt.Sprintf(`{"status":{"nodeInfo":{"systemUUID":%q}}}`, machineUUID(i)))
+		}
+	})
+	l.startFencer(t)
+	t.Cleanup(func() {
+		if err := l.fencer.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// startFencer starts another fencer; the one before has ended.
+func (l *lab) startFencer(t *testing.T) {
+	t.Helper()
+	fencer, err := podgrace.StartFencer(context.WithoutCancel(t.Context()), l.Cluster, l.program)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.fencer = fencer
 	t.Cleanup(func() {
-		if err := fencer.Stop(); err != nil {
-			t.Error(err)
-		}
 		if log, err := os.ReadFile(fencer.LogPath); t.Failed() && err == nil {
-			t.Logf("the fencer's log:\n%s", log)
+			t.Logf("a fencer's log:\n%s", log)
 		}
 	})
-	return &lab{s, fencer}
 }
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
@@ -89,7 +105,14 @@ func patchStatus(t *testing.T, s *suite.Suite, node, patch string) {
 func (l *lab) machine(t *testing.T, i int, tells string) *agentstest.Machine {
 	t.Helper()
 	m := agentstest.NewMachine(tells)
-	url, ca := agentstest.Serve(t, &agentstest.BMC{Username: "fencer", Password: "not-a-secret", Systems: []agentstest.System{m.System("1")}})
+	l.behind(t, i, m.System("1"))
+	return m
+}
+
+// behind puts a BMC before a system, and makes the FenceAgent that powers the machine of a node off by it.
+func (l *lab) behind(t *testing.T, i int, system agentstest.System) {
+	t.Helper()
+	url, ca := agentstest.Serve(t, &agentstest.BMC{Username: "fencer", Password: "not-a-secret", Systems: []agentstest.System{system}})
 	name := "bmc-" + nodeName(i)
 	l.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: name}, Data: map[string][]byte{
 		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
@@ -98,24 +121,28 @@ func (l *lab) machine(t *testing.T, i int, tells string) *agentstest.Machine {
 		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Redfish: &v1alpha1.RedfishAgent{Secret: name},
 		Machines: []v1alpha1.FenceMachine{{SystemUUID: machineUUID(i), Address: url}},
 	}})
-	return m
 }
 
 // policy is a FencePolicy for one node.
 func (l *lab) policy(t *testing.T, i int, mode v1alpha1.FenceMode) {
 	t.Helper()
 	name := nodeName(i)
-	p := &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FencePolicySpec{
-		NodeSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"fence": v1alpha1.LabelValue(name)}},
-		Mode:         mode, SilentFor: metav1.Duration{Duration: time.Minute},
-		JustifiedBy: &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}},
-		Budget:      v1alpha1.FenceBudget{MaxConcurrent: 3, MaxUnhealthyInZone: intstr.FromString("50%"), MaxUnhealthy: intstr.FromString("50%"), Cooldown: metav1.Duration{Duration: time.Minute}},
-		Release:     v1alpha1.ReleasePodsAndTaint,
-	}}
+	p := policyOf(name, mode, 3, name)
 	if mode == v1alpha1.FenceModeFence {
 		p.Spec.Agents = []v1alpha1.FencePolicyAgent{{Name: "bmc-" + name, Timeout: metav1.Duration{Duration: 30 * time.Second}, Attempts: 3}}
 	}
 	l.Create(t, p)
+}
+
+// policyOf is a FencePolicy for some nodes, of which so many may be fenced at a time. It has no agents.
+func policyOf(name string, mode v1alpha1.FenceMode, concurrent int32, nodes ...string) *v1alpha1.FencePolicy {
+	return &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FencePolicySpec{
+		NodeSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "fence", Operator: metav1.LabelSelectorOpIn, Values: nodes}}},
+		Mode:         mode, SilentFor: metav1.Duration{Duration: time.Minute},
+		JustifiedBy: &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}},
+		Budget:      v1alpha1.FenceBudget{MaxConcurrent: concurrent, MaxUnhealthyInZone: intstr.FromString("50%"), MaxUnhealthy: intstr.FromString("50%"), Cooldown: metav1.Duration{Duration: time.Minute}},
+		Release:     v1alpha1.ReleasePodsAndTaint,
+	}}
 }
 
 // database is a StatefulSet of one, on that node at first, and on any other after that. It returns its pod, which runs as far as anybody knows.

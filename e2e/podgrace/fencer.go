@@ -59,6 +59,9 @@ func StartFencer(ctx context.Context, c *cluster.Cluster, program string, args .
 	return f, nil
 }
 
+// PID is its process.
+func (f *Fencer) PID() int { return f.child.PID() }
+
 // Kill ends it by SIGKILL: it gives nothing back, and what it was doing is not ended.
 func (f *Fencer) Kill() error { return f.child.Kill() }
 
