@@ -1,4 +1,4 @@
-# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, podgrace (the command line).
+# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, fencer-agents (the fencer with ClusterLabs' fence agents), podgrace (the command line).
 #
 #   docker build --target webhook --tag podgrace/webhook --build-arg VERSION=v1.2.3 .
 #
@@ -9,6 +9,8 @@ ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 # Where the programs come from: the stage that compiles them, or an image that has them in /out, with the authorities below.
 ARG PROGRAMS=build
+# Where the fence agents come from: the stage that installs them, or an image that has them.
+ARG AGENTS=agents
 ARG VERSION=dev
 
 FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
@@ -44,6 +46,15 @@ USER 0:0
 ENTRYPOINT ["/usr/local/bin/nodeenforcer"]
 
 FROM base AS fencer
+COPY --from=programs /out/fencer /usr/local/bin/fencer
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/fencer"]
+
+# For FenceAgents of type Exec. They are programs in Python and shell, and those that they call, as ipmitool.
+FROM debian:13-slim AS agents
+RUN apt-get update && apt-get install --yes --no-install-recommends fence-agents ca-certificates && rm -rf /var/lib/apt/lists/*
+
+FROM ${AGENTS} AS fencer-agents
 COPY --from=programs /out/fencer /usr/local/bin/fencer
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/fencer"]

@@ -7,13 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
 // targets of the Dockerfile, and what their images are called in the manifests.
-var targets = []string{"webhook", "nodeenforcer", "podgrace"}
+var targets = []string{"webhook", "nodeenforcer", "fencer", agentsTarget, "podgrace"}
+
+// agentsTarget is built from packages of Debian.
+const agentsTarget = "fencer-agents"
 
 // Image is the name of a target's image with a tag.
 func Image(target, tag string) string { return "podgrace/" + target + ":" + tag }
@@ -107,8 +111,27 @@ func (l *Lab) Build(ctx context.Context, source, dockerfile, tag string) error {
 		}
 		args = append(args, "--build-arg=GO_IMAGE="+image)
 	}
+	if !registryReached() {
+		// Packages can't be fetched in here: the target is built, without the agents.
+		image, err := l.maker().Node(ctx)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--build-arg=AGENTS="+image)
+	}
+	text, err := os.ReadFile(dockerfile)
+	if err != nil {
+		return fmt.Errorf("reading the Dockerfile: %w", err)
+	}
 	for _, target := range targets {
-		if _, err := l.Docker.Run(ctx, append(args, "--target="+target, "--tag="+Image(target, tag), source)...); err != nil {
+		if !strings.Contains(string(text), " AS "+target+"\n") {
+			continue // an earlier version
+		}
+		args := append(slices.Clone(args), "--target="+target, "--tag="+Image(target, tag), source)
+		if target == agentsTarget && registryReached() {
+			args[slices.Index(args, "--network=none")] = "--network=default"
+		}
+		if _, err := l.Docker.Run(ctx, args...); err != nil {
 			return fmt.Errorf("building image %s: %w", target, err)
 		}
 	}

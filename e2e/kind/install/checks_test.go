@@ -2,7 +2,10 @@ package install
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,10 +14,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/kind"
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/nodeenforcer/report"
 )
 
 // examples are applied in each installation.
@@ -99,6 +106,82 @@ func (w *world) check(t *testing.T) {
 		t.Errorf("an ordinary delete: %v", err)
 	}
 	w.checkMetrics(t)
+	w.checkNode(t)
+	w.checkFencer(t)
+}
+
+// checkNode: what the example's policy asks of the node is in the kernel's files of its pods once a NodePolicy writes, and not before.
+func (w *world) checkNode(t *testing.T) {
+	t.Helper()
+	var enforcers, pods corev1.PodList
+	err := errors.Join(
+		w.client.List(t.Context(), &enforcers, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-nodeenforcer"}),
+		w.client.List(t.Context(), &pods, client.InNamespace("shop"), client.MatchingLabels{"app": "frontend"}))
+	if err != nil || len(enforcers.Items) == 0 || len(pods.Items) == 0 {
+		t.Fatalf("%d node enforcers, %d pods, %v", len(enforcers.Items), len(pods.Items), err)
+	}
+	name := pods.Items[0].Namespace + "/" + pods.Items[0].Name
+	// The weight of 200, in what the node's version of cgroups has for it.
+	shares := func(ctx context.Context) (string, error) {
+		out, err := w.Kubectl(ctx, "exec", "--namespace="+namespace, enforcers.Items[0].Name, "--", "/usr/local/bin/nodeenforcer", "plan", "-o=json", "--node-name="+kind.Node, "--cgroup-root=/host/cgroup")
+		if err != nil {
+			return "", err
+		}
+		var plan report.NodePlan
+		if err := json.Unmarshal([]byte(out), &plan); err != nil {
+			return "", err
+		}
+		at := slices.IndexFunc(plan.Cgroups, func(c report.Cgroup) bool { return c.Level == "pod" && c.Pod == name })
+		if at < 0 {
+			return "", fmt.Errorf("the plan does not have pod %s", name)
+		}
+		return w.lab.Docker.Run(ctx, "exec", kind.Node, "sh", "-c", `cat "/sys/fs/cgroup/cpu$1/cpu.shares" 2>/dev/null || cat "/sys/fs/cgroup$1/cpu.weight"`, "shares", path.Join("/", plan.Cgroups[at].Path))
+	}
+	asked := []string{"5219", "200"}
+	if kubelets, err := shares(t.Context()); err != nil || slices.Contains(asked, kubelets) {
+		t.Errorf("without a NodePolicy %s has %q, %v", name, kubelets, err)
+	}
+	tune := &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "tune"}, Spec: v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune}}
+	if err := w.client.Create(t.Context(), tune); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.client.Delete(context.WithoutCancel(t.Context()), tune); err != nil {
+			t.Error(err)
+		}
+	}()
+	suite.EventuallyWithin(t, 2*time.Minute, "the weight that the policy asks for", func(ctx context.Context) (bool, error) {
+		now, err := shares(ctx)
+		if err == nil && !slices.Contains(asked, now) {
+			err = fmt.Errorf("%s has %q", name, now)
+		}
+		return err == nil, err
+	})
+}
+
+// checkFencer: a fencer leads, by the rights and the image that it is installed with, and says of a policy what it can do here, where the only node is of the control plane.
+func (w *world) checkFencer(t *testing.T) {
+	t.Helper()
+	example := filepath.Join(w.lab.Dir, current, "examples", "fencing")
+	if _, err := w.Kubectl(t.Context(), "apply", "--filename="+example); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := w.Kubectl(t.Context(), "delete", "--ignore-not-found", "--timeout=2m", "--filename="+example); err != nil {
+			t.Error(err)
+		}
+	}()
+	suite.EventuallyWithin(t, 2*time.Minute, "the fencer's word on the policy", func(ctx context.Context) (bool, error) {
+		var p v1alpha1.FencePolicy
+		if err := w.client.Get(ctx, client.ObjectKey{Name: "workers"}, &p); err != nil {
+			return false, err
+		}
+		ready := meta.FindStatusCondition(p.Status.Conditions, "Ready")
+		if ready == nil || ready.Reason != "NoNodes" {
+			return false, fmt.Errorf("its conditions are %v", p.Status.Conditions)
+		}
+		return true, nil
+	})
 }
 
 // running waits until a StatefulSet's pods are ready, and returns them.

@@ -45,8 +45,12 @@ var (
 		name: "Helm",
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
-			_, err := w.Helm(ctx, "upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
-				"--namespace=podgrace-system", "--create-namespace", "--set=images.tag="+version, "--set=certificates.mode="+values[mode], "--wait", "--timeout=4m")
+			args := []string{"upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
+				"--namespace=podgrace-system", "--create-namespace", "--set=images.tag=" + version, "--set=certificates.mode=" + values[mode], "--wait", "--timeout=4m"}
+			if version == current {
+				args = append(args, "--set=fencer.enabled=true")
+			}
+			_, err := w.Helm(ctx, args...)
 			return err
 		},
 		remove: func(ctx context.Context, w *world, _, _ string) error {
@@ -59,7 +63,7 @@ var (
 	}
 )
 
-// overlay is what a user writes: deploy's overlay with the images of a version.
+// overlay is what a user writes: deploy's overlay with the images of a version, and in the current one the fencer: an upgrade brings it.
 func (w *world) overlay(mode, version string) (string, error) {
 	folder := filepath.Join(w.lab.Dir, "overlay-"+mode+"-"+version)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -71,7 +75,11 @@ resources: [../%[1]s/deploy/overlays/%[2]s]
 images:
 - {name: podgrace/webhook, newTag: %[1]s}
 - {name: podgrace/nodeenforcer, newTag: %[1]s}
+- {name: podgrace/fencer, newTag: %[1]s}
 `, version, mode)
+	if version == current {
+		text += fmt.Sprintf("components: [../%s/deploy/components/fencer]\n", version)
+	}
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing an overlay: %w", err)
 	}
@@ -90,5 +98,8 @@ func (w *world) install(t *testing.T, i installer, mode, version string) {
 		t.Fatalf("installing the %s version: %v\n%s", version, err, w.state())
 	}
 	w.waitReady(t)
+	if version == current {
+		w.waitRolledOut(t, "deployment/podgrace-fencer")
+	}
 	w.lab.Logf("%s: %s with %s is ready", t.Name(), version, i.name)
 }

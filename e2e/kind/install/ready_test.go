@@ -22,11 +22,7 @@ const namespace = "podgrace-system"
 // waitReady returns when the webhook and the node enforcer are rolled out and all webhooks have a CA.
 func (w *world) waitReady(t *testing.T) {
 	t.Helper()
-	for _, workload := range []string{"deployment/podgrace-webhook", "daemonset/podgrace-nodeenforcer"} {
-		if _, err := w.Kubectl(t.Context(), "rollout", "status", "--namespace="+namespace, "--timeout=4m", workload); err != nil {
-			t.Fatalf("%v\n%s", err, w.state())
-		}
-	}
+	w.waitRolledOut(t, "deployment/podgrace-webhook", "daemonset/podgrace-nodeenforcer")
 	suite.EventuallyWithin(t, 2*time.Minute, "caBundle in all webhooks", func(ctx context.Context) (bool, error) {
 		var m admissionregistrationv1.MutatingWebhookConfiguration
 		var v admissionregistrationv1.ValidatingWebhookConfiguration
@@ -46,6 +42,16 @@ func (w *world) waitReady(t *testing.T) {
 		}
 		return true, nil
 	})
+}
+
+// waitRolledOut returns when these workloads of Podgrace are rolled out.
+func (w *world) waitRolledOut(t *testing.T, workloads ...string) {
+	t.Helper()
+	for _, workload := range workloads {
+		if _, err := w.Kubectl(t.Context(), "rollout", "status", "--namespace="+namespace, "--timeout=4m", workload); err != nil {
+			t.Fatalf("%v\n%s", err, w.state())
+		}
+	}
 }
 
 // waitReplaced returns when no replica of another version is left: those that end go on serving for a while.
