@@ -134,7 +134,7 @@ func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 		void := v1alpha1.FenceReceipt{
 			ObjectMeta: metav1.ObjectMeta{Name: r.Name[:min(len(r.Name), 240)] + "-void"},
 			Spec: v1alpha1.FenceReceiptSpec{Node: r.Spec.Node.DeepCopy(), Class: v1alpha1.EvidenceVoid, Fence: r.Spec.Fence, Agent: r.Spec.Agent, Machine: r.Spec.Machine.DeepCopy(),
-				LastSign: n.Sign, Voids: r.Name, Message: message(text)},
+				Voids: r.Name, Message: message(text)},
 		}
 		create = append(create, CreateReceipt{Receipt: void})
 		tell = append(tell, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: message(text)})

@@ -70,3 +70,27 @@ func TestRetire(t *testing.T) {
 		t.Errorf("%d go at once", len(fences))
 	}
 }
+
+// What voids a receipt is stored by the API server: as long as it is not the receipt stands, and no Fence goes on.
+func TestVoidsAreStored(t *testing.T) {
+	t.Parallel()
+	boot := v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: "b1"}
+	at := metav1.NewMicroTime(began)
+	for name, spec := range map[string]v1alpha1.FenceReceiptSpec{
+		"of what was read": {Node: &boot, Class: v1alpha1.EvidencePoweredOff, Fence: "n1-1", Agent: "bmc", Machine: &v1alpha1.FenceMachine{ProviderID: "p"}, Identity: v1alpha1.IdentityConfigured,
+			LastSign: "u1/b1//1", ReadBacks: []v1alpha1.PowerReadBack{{Time: at}, {Time: at}}},
+		"of a person's word": {Node: &boot, Class: v1alpha1.EvidenceConfirmed, By: "alice", LastSign: "u1/b1//1"},
+	} {
+		receipt := v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: spec}
+		if why := refused("FenceReceipt", &receipt); why != "" {
+			t.Fatalf("%s: the receipt itself: %s", name, why)
+		}
+		voids, _ := fencing.Voids(fencing.Facts{Receipts: []v1alpha1.FenceReceipt{receipt}, Nodes: []fencing.Node{{Name: "n1", UID: "u1", BootID: "b1", Sign: "u1/b1//2", Live: true}}})
+		if len(voids) != 1 {
+			t.Fatalf("%s: %d void it", name, len(voids))
+		}
+		if why := refused("FenceReceipt", &voids[0].Receipt); why != "" {
+			t.Errorf("%s: what voids it is refused: %s", name, why)
+		}
+	}
+}

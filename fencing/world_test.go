@@ -1,10 +1,12 @@
 package fencing_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 )
 
 // began is the time of day at which each test's world begins.
@@ -278,6 +282,28 @@ func (w *world) carryOut(x *v1alpha1.Fence, a fencing.Action) {
 			m.Taint = nil
 		}
 	}
+}
+
+// refused is why the API server would not store an object, by the rules of its CustomResourceDefinition; empty: it would.
+func refused(kind string, object any) string {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return err.Error()
+	}
+	fields["apiVersion"], fields["kind"] = v1alpha1.GroupVersion.String(), kind
+	if text, err = json.Marshal(fields); err != nil {
+		return err.Error()
+	}
+	_, errs := policyfile.Check(&manifest.Document{File: kind, APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, JSON: text})
+	var said []string
+	for _, e := range errs {
+		said = append(said, e.Error())
+	}
+	return strings.Join(said, "; ")
 }
 
 // call begins a call of the BMC, which ends in a later round.
