@@ -127,6 +127,9 @@ func (s *step) ended() bool {
 		s.over("NodeReturned", "node %s runs another boot (%s): the one that was to be fenced has ended, and nothing is left to do", boot.Name, n.BootID)
 		return true
 	}
+	if s.anew() {
+		return true
+	}
 	for i := range s.facts.Nodes {
 		n := &s.facts.Nodes[i]
 		if n.BootID == "" || n.BootID == boot.BootID || !sameUUID(n.SystemUUID, t.SystemUUID) && (t.ProviderID == "" || n.ProviderID != t.ProviderID) {
@@ -136,6 +139,19 @@ func (s *step) ended() bool {
 		return true
 	}
 	return false
+}
+
+// anew ends the incident of a Node that was deleted, and whose kubelet made another one: the same boot was heard of by that, and is that one's to be fenced for. No receipt
+// could say that it is off: what is known of it since is no sign of life of the Node that it would be for.
+func (s *step) anew() bool {
+	boot := s.fence.Spec.Node
+	n := s.facts.bootSeen(boot.BootID)
+	if n == nil || n.UID == boot.UID || !s.facts.gone(boot.UID) {
+		return false
+	}
+	s.over("NodeReturned", "the boot %s was heard of as another Node %s (UID %s): nothing is released, and that one is judged anew. An order that was given before may still take its power",
+		boot.BootID, n.Name, n.UID)
+	return true
 }
 
 // heard says whether the boot that is to be fenced was heard of since it was decided. Of a boot that the fencer was asked to fence whether or not it is heard of it does

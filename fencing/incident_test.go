@@ -98,6 +98,11 @@ func TestIncidents(t *testing.T) {
 		{"back while a BMC is mute", bmcIs(mute), acting, func(w *world) { w.machines[1].linked, w.machines[1].bmc = true, good }, v1alpha1.FenceOver, "was heard of again", true},
 		{"back by another boot while it acts", bmcIs(mute), acting, boots, v1alpha1.FenceOver, "runs another boot", true},
 		{"the Node is deleted while it acts", nil, acting, func(w *world) { w.machines[1].there, w.gone["n1"] = false, true }, v1alpha1.FenceOver, "was deleted", false},
+		{"the Node is made anew while it acts", bmcIs(stuck), acting, func(w *world) {
+			w.machines[1].there, w.machines[1].linked = false, true
+			w.until(1, func() bool { return false })
+			w.machines[1].linked, w.machines[1].bmc, w.machines[1].power = false, good, false
+		}, v1alpha1.FenceOver, "was heard of as another Node", false},
 		{"the policy is deleted while it acts", nil, acting, func(w *world) { w.policies = nil }, v1alpha1.FenceReleased, "", false},
 		{"the policy is paused while it acts", nil, acting, func(w *world) { w.policies[0].Spec.Paused = true }, v1alpha1.FenceReleased, "", false},
 		{"the agent is deleted while it acts", bmcIs(mute), acting, func(w *world) { w.agents = nil }, v1alpha1.FenceActing, "FenceAgent bmc was deleted since", true},

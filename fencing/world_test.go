@@ -263,6 +263,9 @@ func (w *world) carryOut(x *v1alpha1.Fence, a fencing.Action) {
 		p.Begin(a.Call, w.moment())
 		p.Ordered(a.Call, nil)
 	case fencing.CreateReceipt:
+		if why := refused("FenceReceipt", &a.Receipt); why != "" {
+			panic(fmt.Sprintf("the API server refuses to %s: %s", a, why))
+		}
 		if !slices.ContainsFunc(w.receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == a.Receipt.Name }) {
 			w.receipts = append(slices.Clone(w.receipts), a.Receipt)
 		}
