@@ -10,8 +10,11 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -183,6 +186,20 @@ func TestPodsAreConfirmedFirst(t *testing.T) {
 	}
 	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
 		t.Errorf("one that is gone: %v", err)
+	}
+}
+
+// A pod whose annotations its tenant has filled up, so that it can't be confirmed, is deleted by the receipt alone.
+func TestPodsThatCantBeConfirmed(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	c := newCluster(t, interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "db-0", field.ErrorList{field.TooLong(field.NewPath("metadata", "annotations"), "", 256<<10)})
+	}}, pod)
+	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
+		t.Error(err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it is still there: %v", err)
 	}
 }
 
