@@ -184,6 +184,21 @@ func TestAgentsInTheirOrder(t *testing.T) {
 	}
 }
 
+// TestANodeThatCantBeConfirmed: a kubelet that has filled the annotations of its Node before its power went keeps nobody's pods.
+func TestANodeThatCantBeConfirmed(t *testing.T) {
+	t.Parallel()
+	w := silentWorld()
+	m := w.machines[1]
+	m.full, m.Attached = true, []string{"va-1"}
+	if !w.until(30, func() bool { return len(m.Pods) == 0 && m.Taint != nil }) {
+		t.Fatalf("not released: %+v", fence1(w).Status)
+	}
+	m.full = false
+	if !w.until(3, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) || m.ConfirmOff != m.Sign {
+		t.Errorf("%+v", fence1(w).Status)
+	}
+}
+
 // TestContradicted: a BMC that lies about a node that is heard of again. Its receipt is void in the next round, nothing more is released, it is told as loudly as can
 // be, and the BMC is not believed again.
 func TestContradicted(t *testing.T) {

@@ -61,7 +61,8 @@ func (s *step) back() bool {
 }
 
 // release releases what the receipt lets go: first the confirmation, by which the compiled conditions of the guard let go what follows also while the webhook is away,
-// then the protected pods, then the taint.
+// then the protected pods, then the taint. What follows does not wait for the confirmation to be written: the guard goes by the receipt, and a kubelet can fill the annotations
+// of its Node up to their limit.
 func (s *step) release() {
 	r := s.receiptHolds()
 	if r == nil || s.back() {
@@ -76,8 +77,6 @@ func (s *step) release() {
 		s.wait("node %s is off, and the API server still has it as Ready: it waits until the node lifecycle controller, which takes 50 s for it, has marked it (kube-controller-manager)", boot.Name)
 	case !n.PodsKnown || taint && !n.AttachedKnown:
 		s.wait("it waits until the pods and VolumeAttachments of node %s can be listed", boot.Name)
-	case n.ConfirmOff != n.Sign:
-		s.do("node "+boot.Name+" is off: this is written to its annotations, so that what follows is let through", ConfirmOff{Node: boot, Value: n.Sign})
 	default:
 		s.releaseAll(taint)
 	}
@@ -87,6 +86,9 @@ func (s *step) releaseAll(taint bool) {
 	n, boot := s.node, s.fence.Spec.Node
 	var actions []Action
 	var names []string
+	if n.ConfirmOff != n.Sign {
+		actions = append(actions, ConfirmOff{Node: boot, Value: n.Sign})
+	}
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected && !p.Finished && !p.Forced {
 			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference()})
@@ -103,7 +105,7 @@ func (s *step) releaseAll(taint bool) {
 		waits = cmp.Or(waits, "volumes are attached to it") + ", and it is tainted as out of service"
 	}
 	if len(actions) > 0 {
-		s.do("node "+boot.Name+" is off: "+waits, actions...)
+		s.do("node "+boot.Name+" is off: "+cmp.Or(waits, "this is written to its annotations"), actions...)
 		return
 	}
 	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is off, and its protected pods are released. It is over when the node is back by another boot, or its Node is deleted: repair the machine and power it on", boot.Name)})

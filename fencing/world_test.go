@@ -35,6 +35,7 @@ type machine struct {
 	bmc    bmc
 	goesAt time.Duration // when the power goes off; 0: it does not
 	lied   bool          // its BMC told something that was not so
+	full   bool          // its Node's annotations are as long as they may be
 }
 
 // bmc is how a BMC behaves.
@@ -270,7 +271,7 @@ func (w *world) carryOut(x *v1alpha1.Fence, a fencing.Action) {
 			w.receipts = append(slices.Clone(w.receipts), a.Receipt)
 		}
 	case fencing.ConfirmOff:
-		if m := w.machine(a.Node.Name); m.UID == a.Node.UID {
+		if m := w.machine(a.Node.Name); m.UID == a.Node.UID && !m.full {
 			m.ConfirmOff = a.Value
 		}
 	case fencing.DeletePod:
