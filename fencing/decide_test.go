@@ -34,6 +34,14 @@ func ask(w *world, name string, boot v1alpha1.BootReference) {
 	w.fences = append(w.fences, &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceSpec{Node: boot, Reason: v1alpha1.FenceRequested, RequestedBy: "alice"}})
 }
 
+// execAt has n1 and n2 powered off by a program that gets these parameters of them, and others that are for all machines.
+func execAt(w *world, n1, n2 map[string]string) {
+	x := &w.agents[0].Spec
+	x.Type, x.Identity, x.Exec = v1alpha1.AgentExec, v1alpha1.IdentityConfigured, &v1alpha1.ExecAgent{Program: "fence_apc", Parameters: map[string]string{"ip": "192.0.2.100", "plug": "0"}}
+	x.Machines[1].Address, x.Machines[1].Parameters = "", n1
+	x.Machines[2].Address, x.Machines[2].Parameters = "", n2
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	asks := func(w *world) { ask(w, "asked", w.machines[1].Boot()) }
@@ -103,6 +111,17 @@ func TestDecide(t *testing.T) {
 		{"a machine that no agent lists", func(w *world) { w.agents[0].Spec.Machines = w.agents[0].Spec.Machines[2:] }, nil, fencing.DoWait, "NoAgent", "does not list this machine"},
 		{"a machine that is listed twice", func(w *world) { w.agents[0].Spec.Machines[2].SystemUUID = w.machines[1].uuid }, nil, fencing.DoWait, "NoAgent", "lists this machine twice"},
 		{"two machines at one address", func(w *world) { w.agents[0].Spec.Machines[2].Address = w.agents[0].Spec.Machines[1].Address }, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
+		{"two machines at one address, written in two ways", func(w *world) { w.agents[0].Spec.Machines[2].Address = "https://192.0.2.1:443/" }, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
+		{"two machines at one address, of which one is said to be the only one", func(w *world) {
+			w.agents[0].Spec.Machines[2].Address, w.agents[0].Spec.Machines[2].System = w.agents[0].Spec.Machines[1].Address, "/redfish/v1/Systems/1"
+		}, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
+		{"two systems of one BMC", func(w *world) {
+			m := w.agents[0].Spec.Machines
+			m[2].Address, m[1].System, m[2].System = m[1].Address, "/redfish/v1/Systems/1", "/redfish/v1/Systems/2"
+		}, nil, fencing.DoFence, "Justified", ""},
+		{"two plugs of a program", func(w *world) { execAt(w, map[string]string{"plug": "1"}, map[string]string{"plug": "2"}) }, nil, fencing.DoFence, "Justified", ""},
+		{"a program that is not told which machine", func(w *world) { execAt(w, nil, nil) }, nil, fencing.DoWait, "NoAgent", "another machine at the same address (none)"},
+		{"a program that is told the same of both in two ways", func(w *world) { execAt(w, map[string]string{"plug": "0"}, nil) }, nil, fencing.DoWait, "NoAgent", "another machine at the same address"},
 		{"too many are unhealthy", func(w *world) {
 			spec(w).Budget.MaxUnhealthy = intstr.FromInt32(1)
 			w.machines[2].power = false

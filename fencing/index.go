@@ -1,7 +1,11 @@
 package fencing
 
 import (
+	"fmt"
+	"maps"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
@@ -18,14 +22,16 @@ type index struct {
 	agents         map[string]*listed
 }
 
-// listed is an agent with the machines of its list, by what they say of which machine they are (one that says both is found by its UUID), and by where they are.
+// listed is an agent with the machines of its list, by what they say of which machine they are (one that says both is found by its UUID), and how many of them are at each
+// place (placesOf).
 type listed struct {
-	agent            *v1alpha1.FenceAgent
-	machines, places map[string][]int
+	agent    *v1alpha1.FenceAgent
+	machines map[string][]int
+	places   map[string]int
 }
 
 func listedOf(a *v1alpha1.FenceAgent) *listed {
-	l := &listed{agent: a, machines: make(map[string][]int, len(a.Spec.Machines)), places: make(map[string][]int, len(a.Spec.Machines))}
+	l := &listed{agent: a, machines: make(map[string][]int, len(a.Spec.Machines)), places: make(map[string]int, len(a.Spec.Machines))}
 	for i := range a.Spec.Machines {
 		m := &a.Spec.Machines[i]
 		claim := claimProvider(m.ProviderID)
@@ -35,13 +41,36 @@ func listedOf(a *v1alpha1.FenceAgent) *listed {
 		if claim != "" {
 			l.machines[claim] = append(l.machines[claim], i)
 		}
-		l.places[placeOf(m)] = append(l.places[placeOf(m)], i)
+		for _, place := range placesOf(&a.Spec, m) {
+			l.places[place]++
+		}
 	}
 	return l
 }
 
-// placeOf is where a machine is powered off, but for its parameters.
-func placeOf(m *v1alpha1.FenceMachine) string { return m.Address + " " + m.System }
+// placesOf is where an agent powers a machine off, as far as it makes a difference to the agent: a program gets its parameters and no more, a BMC its address and the
+// ComputerSystem, and a service is told which machine it is, so that where needs not be said. A BMC is a place of its own, beside each of its systems.
+func placesOf(x *v1alpha1.FenceAgentSpec, m *v1alpha1.FenceMachine) []string {
+	switch {
+	case x.Type == v1alpha1.AgentExec && x.Exec != nil:
+		parameters := map[string]string{}
+		maps.Copy(parameters, x.Exec.Parameters)
+		maps.Copy(parameters, m.Parameters)
+		if m.Address != "" {
+			parameters["ip"] = m.Address
+		}
+		return []string{fmt.Sprintf("%q", parameters)} // fmt sorts the keys
+	case x.Type == v1alpha1.AgentRedfish:
+		bmc := m.Address
+		if u, err := url.Parse(m.Address); err == nil && u.Host != "" {
+			bmc = strings.TrimSuffix(strings.ToLower(u.Host), ":443")
+		}
+		return []string{bmc, bmc + " " + strings.TrimSuffix(m.System, "/")}
+	case m.Address == "" && m.System == "" && len(m.Parameters) == 0:
+		return nil
+	}
+	return []string{fmt.Sprintf("%q %q %q", m.Address, m.System, m.Parameters)}
+}
 
 func (f *Facts) look() *index {
 	if f.index != nil {

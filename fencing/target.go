@@ -1,9 +1,9 @@
 package fencing
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -89,23 +89,23 @@ func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
 		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
 	}
 	if l.shared(m) {
-		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", m.Address)
+		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", cmp.Or(m.Address, "(none)"))
 	}
 	return m, ""
 }
 
 // shared says whether another machine of the list is powered off at the very same place.
 func (l *listed) shared(m *v1alpha1.FenceMachine) bool {
-	if m.Address == "" && m.System == "" && len(m.Parameters) == 0 {
-		return false // where it is, the service behind the agent knows
+	places := placesOf(&l.agent.Spec, m)
+	switch {
+	case len(places) == 0:
+		return false
+	case l.agent.Spec.Type != v1alpha1.AgentRedfish:
+		return l.places[places[0]] > 1
+	case m.System == "": // the only one that the BMC has, whatever others call it
+		return l.places[places[0]] > 1
 	}
-	same := 0
-	for _, i := range l.places[placeOf(m)] {
-		if maps.Equal(l.agent.Spec.Machines[i].Parameters, m.Parameters) {
-			same++
-		}
-	}
-	return same > 1
+	return l.places[places[1]]+l.places[places[0]+" "] > 1
 }
 
 // lied returns the receipt by which the agent said that the node's machine was off, and that is void; empty: it did not.
