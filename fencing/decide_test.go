@@ -358,3 +358,52 @@ func TestForesee(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsDecidedIsStored: a Fence that the API server would refuse is never decided. It would come to nothing, round after round, and the budget would be spent on it.
+func TestWhatIsDecidedIsStored(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	manual := func(w *world) {
+		w.agents[0].Spec.Type, w.agents[0].Spec.Machines = v1alpha1.AgentManual, nil
+	}
+	for name, tt := range map[string]struct {
+		change func(*world)
+		reason string
+	}{
+		"a node like others":                            {func(*world) {}, "Justified"},
+		"one that waits for a person":                   {manual, "Justified"},
+		"a boot ID that is none":                        {func(w *world) { w.machines[1].BootID = long }, "NoIdentity"},
+		"a machine that tells nothing":                  {func(w *world) { manual(w); w.machines[1].SystemUUID = "" }, "NoAgent"},
+		"a UUID that is none":                           {func(w *world) { manual(w); w.machines[1].SystemUUID = long }, "NoIdentity"},
+		"a provider ID that is none":                    {func(w *world) { manual(w); w.machines[1].ProviderID = long }, "NoAgent"},
+		"a UUID that is none, known by its provider ID": {func(w *world) { known(w, "p"); w.machines[1].SystemUUID = long }, "NoIdentity"},
+		"known by its provider ID":                      {func(w *world) { known(w, "p") }, "Justified"},
+	} {
+		w := silentWorld()
+		tt.change(w)
+		m := w.machines[1]
+		m.Sign = string(m.UID) + "/" + m.BootID + "//1"
+		f := w.facts()
+		for i := range f.Nodes {
+			f.Nodes[i].Silent = max(f.Nodes[i].Silent, map[bool]time.Duration{true: 2 * time.Minute}[f.Nodes[i].Name == "n1"])
+		}
+		for _, v := range fencing.Decide(w.policies, f) {
+			if v.Reason.Code != tt.reason {
+				t.Errorf("%s: %s %s", name, v.Reason.Code, v.Message)
+			}
+			if x := fencing.NewFence(v, f); x != nil {
+				x.Status = fencing.Step(x, &fencing.Verdict{Fence: x.Name, Do: v.Do, Target: v.Target, Message: v.Message}, f, fencing.Progress{}).Status
+				if why := refused("Fence", x); why != "" {
+					t.Errorf("%s: the API server refuses it: %s", name, why)
+				}
+			}
+		}
+	}
+}
+
+// known has the list know n1 by its provider ID alone.
+func known(w *world, provider string) {
+	w.machines[1].ProviderID = provider
+	m := &w.agents[0].Spec.Machines[1]
+	m.SystemUUID, m.ProviderID = "", provider
+}

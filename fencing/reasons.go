@@ -21,7 +21,7 @@ var (
 	sharedIdentity = policy.Reason{Code: "SharedIdentity", Short: "two nodes say that they are the same machine",
 		Help: "Neither is fenced, since the wrong one might be: see systemUUID and bootID of kubectl get nodes -o yaml. Clones of a virtual machine need UUIDs of their own."}
 	noIdentity = policy.Reason{Code: "NoIdentity", Short: "the node does not say which boot it is",
-		Help: "Its kubelet has never written status.nodeInfo. If it is known to be off, delete the Node."}
+		Help: "Its kubelet has not written status.nodeInfo as kubelets do. If it is known to be off, delete the Node."}
 	maintained = policy.Reason{Code: "Maintenance", Short: "it is being worked on, so that its silence is expected",
 		Help: "If that is not so, take the announcement away; or kubectl podgrace fence NAME."}
 	stillReady = policy.Reason{Code: "StillReady", Short: "the API server still has it as Ready",

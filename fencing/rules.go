@@ -105,9 +105,18 @@ func (r *round) policyOf(c *candidate) *Verdict {
 	return nil
 }
 
+// maxID is how long a bootID and a systemUUID may be in a Fence, and maxProviderID a providerID (BootReference, FenceMachine). A kubelet can write what it likes.
+const (
+	maxID         = 64
+	maxProviderID = 256
+)
+
 func (r *round) identified(c *candidate) *Verdict {
 	if c.boot.UID == "" || c.boot.BootID == "" {
 		return c.byItself(DoWait, noIdentity, "")
+	}
+	if len(c.boot.BootID) > maxID || len(c.node.SystemUUID) > maxID {
+		return c.byItself(DoWait, noIdentity, "its bootID or systemUUID is longer than %d bytes, which is none", maxID)
 	}
 	if others := r.facts.claimants(c.node); len(others) > 0 {
 		return c.byItself(DoWait, sharedIdentity, "%s says that it is the same machine (systemUUID, providerID or bootID)", console.Some(others, 3, ", "))

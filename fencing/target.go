@@ -84,7 +84,7 @@ func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
 	}
 	switch {
 	case m == nil && len(x.Machines) == 0 && (x.Type == v1alpha1.AgentManual || x.Type == v1alpha1.AgentWebhook):
-		return &v1alpha1.FenceMachine{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID}, ""
+		return told(n)
 	case m == nil:
 		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
 	}
@@ -92,6 +92,17 @@ func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
 		return nil, fmt.Sprintf("lists another machine at the same address %s, so that it might power off that one", cmp.Or(m.Address, "(none)"))
 	}
 	return m, ""
+}
+
+// told is the machine that a node says it is, for an agent that has no list.
+func told(n *Node) (m *v1alpha1.FenceMachine, why string) {
+	switch {
+	case n.SystemUUID == "" && n.ProviderID == "":
+		return nil, "has no list of machines, and the node tells neither systemUUID nor providerID"
+	case len(n.ProviderID) > maxProviderID:
+		return nil, fmt.Sprintf("has no list of machines, and the node's providerID is longer than %d bytes", maxProviderID)
+	}
+	return &v1alpha1.FenceMachine{SystemUUID: n.SystemUUID, ProviderID: n.ProviderID}, ""
 }
 
 // shared says whether another machine of the list is powered off at the very same place.
