@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -215,6 +216,48 @@ func TestLiveAgents(t *testing.T) {
 	target.UID = "new"
 	if _, err := live.Agent(t.Context(), target); err != nil {
 		t.Error(err)
+	}
+}
+
+// guarded is a policy that protects stateful pods of all namespaces.
+func guarded() *v1alpha1.PodPolicy {
+	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}}}
+}
+
+// A tenant's pods that name more claims than can be read in a round hold up nobody else's fence: they count as protected, and a claim that was read is known of all pods.
+func TestClaimsAreReadWithinBounds(t *testing.T) {
+	objects := []client.Object{guarded(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	for i := range 3 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("p-%d", i), UID: types.UID(fmt.Sprint(i))}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		for j := range 1000 {
+			volume := corev1.Volume{Name: fmt.Sprint("v-", j)}
+			volume.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("claim-", j)}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, volume)
+		}
+		objects = append(objects, pod)
+	}
+	read := 0
+	c := newCluster(t, interceptor.Funcs{Get: func(ctx context.Context, kube client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
+			read++
+		}
+		return kube.Get(ctx, key, o, opts...)
+	}}, objects...)
+	about, err := c.newSurroundings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := c.podsOn(t.Context(), "n1", about)
+	if err != nil || len(pods) != 3 {
+		t.Fatalf("%+v, %v", pods, err)
+	}
+	for _, p := range pods {
+		if !p.Protected {
+			t.Errorf("pod %s is not protected, and its claims are not known", p.Name)
+		}
+	}
+	if read == 0 || read > 200 {
+		t.Errorf("%d claims were read", read)
 	}
 }
 

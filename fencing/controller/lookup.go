@@ -29,6 +29,9 @@ const (
 	liveNodes = 20
 	// podsAPage is how many pods of a node are read at once.
 	podsAPage = 500
+	// claimsARound is how many claims of one namespace are read in a round: whoever may create pods there can bind some to a silent node that name any number of claims. A round
+	// that takes longer than Silence allows is one in which no silence is counted, of no node.
+	claimsARound = 200
 )
 
 // facts looks up what a round decides by. An error says what could not be read: what depends on it is unknown.
@@ -195,7 +198,7 @@ func (f *Fencer) podsOn(ctx context.Context, node string, about *surroundings) (
 	}
 }
 
-// protected says whether a policy that denies or warns protects the pod in such a way that it holds its node. A claim that can't be read counts as exclusive.
+// protected says whether a policy that denies or warns protects the pod in such a way that it holds its node. A claim that can't be read, or is one too many, counts as exclusive.
 func (f *Fencer) protected(ctx context.Context, p *corev1.Pod, about *surroundings) bool {
 	removal := about.removal(ctx, p.Namespace)
 	if len(removal.Names) == 0 {
@@ -203,12 +206,29 @@ func (f *Fencer) protected(ctx context.Context, p *corev1.Pod, about *surroundin
 	}
 	claims := policy.Claims{}
 	for _, name := range policy.ClaimNames(p) {
-		var claim corev1.PersistentVolumeClaim
-		if err := f.Live.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: name}, &claim); err == nil {
-			claims[name] = policy.ClaimOf(&claim, p)
+		if claim := f.claim(ctx, p.Namespace, name, about); claim != nil {
+			claims[name] = policy.ClaimOf(claim, p)
 		}
 	}
 	return slices.ContainsFunc(removal.HoldsNode(p, claims), func(a v1alpha1.RemovalAction) bool { return a != v1alpha1.RemovalAllow })
+}
+
+// claim reads a claim, once a round; nil: it is not known.
+func (f *Fencer) claim(ctx context.Context, namespace, name string, about *surroundings) *corev1.PersistentVolumeClaim {
+	known := about.claims[namespace]
+	if claim, ok := known[name]; ok || len(known) >= claimsARound {
+		return claim
+	}
+	if known == nil {
+		known = map[string]*corev1.PersistentVolumeClaim{}
+		about.claims[namespace] = known
+	}
+	known[name] = nil
+	var claim corev1.PersistentVolumeClaim
+	if err := f.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
+		known[name] = &claim
+	}
+	return known[name]
 }
 
 // surroundings are what pods of all nodes are judged by in one round.
@@ -217,6 +237,7 @@ type surroundings struct {
 	own           string
 	namespaces    client.Reader
 	removals      map[string]policy.Removal
+	claims        map[string]map[string]*corev1.PersistentVolumeClaim // by namespace and name; nil: it can't be read
 	budgets       map[string][]budget
 	attached      map[string][]string
 	attachedKnown bool
@@ -226,7 +247,7 @@ type surroundings struct {
 type budget struct{ selector labels.Selector }
 
 func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
-	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, budgets: map[string][]budget{}, attached: map[string][]string{}}
+	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}}
 	var policies v1alpha1.PodPolicyList
 	var budgets policyv1.PodDisruptionBudgetList
 	var attachments storagev1.VolumeAttachmentList
