@@ -224,6 +224,28 @@ func guarded() *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}}}
 }
 
+// Where PodPolicies can't be listed, which pods they protect is unknown, and not that they protect none: by that a node that is off would count as released.
+func TestPoliciesThatCantBeListed(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "db-0"}}
+	c := newCluster(t, interceptor.Funcs{List: func(ctx context.Context, kube client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, ok := list.(*v1alpha1.PodPolicyList); ok {
+			return errors.New("the informer has not synced")
+		}
+		return kube.List(ctx, list, opts...)
+	}}, guarded(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, pod)
+	var facts fencing.Facts
+	about, err := c.newSurroundings(t.Context())
+	if err == nil {
+		t.Error("it does not tell that it could not list them")
+	}
+	if err := c.readLive(t.Context(), &facts, "n1", nil, about); err != nil {
+		t.Fatal(err)
+	}
+	if n := facts.Nodes[0]; n.PodsKnown {
+		t.Errorf("its pods count as known: %+v", n.Pods)
+	}
+}
+
 // A tenant's pods that name more claims than can be read in a round hold up nobody else's fence: they count as protected, and a claim that was read is known of all pods.
 func TestClaimsAreReadWithinBounds(t *testing.T) {
 	objects := []client.Object{guarded(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}

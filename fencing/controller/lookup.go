@@ -158,7 +158,7 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 	n := fencing.NodeOf(&node, lease)
 	f.hear(&n, f.now().Led)
 	pods, err := f.podsOn(ctx, name, about)
-	n.Pods, n.PodsKnown = pods, err == nil
+	n.Pods, n.PodsKnown = pods, err == nil && about.policiesKnown
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
 	n.Live = true
 	if i < 0 {
@@ -234,6 +234,7 @@ func (f *Fencer) claim(ctx context.Context, namespace, name string, about *surro
 // surroundings are what pods of all nodes are judged by in one round.
 type surroundings struct {
 	policies      policy.Policies
+	policiesKnown bool
 	own           string
 	namespaces    client.Reader
 	removals      map[string]policy.Removal
@@ -252,7 +253,7 @@ func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
 	var budgets policyv1.PodDisruptionBudgetList
 	var attachments storagev1.VolumeAttachmentList
 	errs := []error{f.Cache.List(ctx, &policies), f.Cache.List(ctx, &budgets), f.Cache.List(ctx, &attachments)}
-	about.policies = policy.InForce(policies.Items)
+	about.policies, about.policiesKnown = policy.InForce(policies.Items), errs[0] == nil
 	for i := range budgets.Items {
 		b := &budgets.Items[i]
 		if b.Status.CurrentHealthy >= b.Status.DesiredHealthy {
