@@ -62,10 +62,11 @@ type (
 		Node  v1alpha1.BootReference
 		Value string
 	}
-	// DeletePod deletes a pod with grace period 0, where its UID is this one.
+	// DeletePod deletes a pod with grace period 0, where its UID is this one. That is confirmed as long as its node is not heard of after the Heartbeat.
 	DeletePod struct {
-		Node v1alpha1.BootReference
-		Pod  v1alpha1.PodReference
+		Node      v1alpha1.BootReference
+		Pod       v1alpha1.PodReference
+		Heartbeat time.Time
 	}
 	// AddTaint taints the Node, where its UID is this one, with node.kubernetes.io/out-of-service=podgrace-fence:NoExecute.
 	AddTaint struct{ Node v1alpha1.BootReference }

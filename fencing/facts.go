@@ -91,6 +91,8 @@ type Node struct {
 	Sign string
 	// LastRenewal of its Lease, by its own clock.
 	LastRenewal *metav1.MicroTime
+	// Heartbeat is when it was last heard of as the removal guard reckons it (guard.Node.Heartbeat), by which what is confirmed is void later. Nothing is decided by it.
+	Heartbeat time.Time
 	// ConfirmOff is its annotation of that name. Taint is the value of its taint out-of-service; nil: it has none.
 	ConfirmOff string
 	Taint      *string
@@ -125,7 +127,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease) Node {
 		Name: known.Name, UID: known.UID, BootID: known.BootID, Ready: known.Ready, SystemUUID: n.Status.NodeInfo.SystemUUID, ProviderID: n.Spec.ProviderID,
 		Zone: cmp.Or(n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelFailureDomainBetaZone]), Labels: n.Labels,
 		ControlPlane: controlPlane(n), Deleting: n.DeletionTimestamp != nil, Maintenance: maintenance(n),
-		Sign: guard.ConfirmOff(n, lease), ConfirmOff: n.Annotations[guard.AnnotationConfirmOff],
+		Sign: guard.ConfirmOff(n, lease), Heartbeat: known.Heartbeat, ConfirmOff: n.Annotations[guard.AnnotationConfirmOff],
 	}
 	for i, c := range n.Status.Conditions {
 		if c.Type == ConditionPartitioned {

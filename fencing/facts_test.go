@@ -84,7 +84,7 @@ func TestNodeOf(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: corev1.NamespaceNodeLease}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
 	want := fencing.Node{
 		Name: "n1", UID: "u1", BootID: "b1", SystemUUID: "s1", ProviderID: "p1", Zone: "a", Labels: n.Labels, Ready: true, Deleting: true,
-		Sign: guard.ConfirmOff(n, lease), LastRenewal: &renewed, ConfirmOff: "confirmed", Taint: new("by hand"), Partitioned: &n.Status.Conditions[1],
+		Sign: guard.ConfirmOff(n, lease), LastRenewal: &renewed, Heartbeat: began, ConfirmOff: "confirmed", Taint: new("by hand"), Partitioned: &n.Status.Conditions[1],
 	}
 	if d := cmp.Diff(want, fencing.NodeOf(n, lease)); d != "" {
 		t.Error(d)

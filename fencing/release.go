@@ -91,7 +91,7 @@ func (s *step) releaseAll(taint bool) {
 	}
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected && !p.Finished && !p.Forced {
-			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference()})
+			actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat})
 			names = append(names, p.Namespace+"/"+p.Name)
 		}
 	}

@@ -163,7 +163,8 @@ func TestActsByUID(t *testing.T) {
 	}
 }
 
-// A pod is confirmed before it is deleted, in the fencer's name: by that the API server lets the delete through while no webhook answers.
+// A pod is confirmed before it is deleted, in the fencer's name: by that the API server lets the delete through while no webhook answers. The confirmation is void once the
+// node is heard of.
 func TestPodsAreConfirmedFirst(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	var confirmed string
@@ -172,6 +173,9 @@ func TestPodsAreConfirmedFirst(t *testing.T) {
 		if err := kube.Get(ctx, client.ObjectKeyFromObject(o), &stored); err != nil {
 			return err
 		}
+		if holds, _ := guard.Confirmation(&stored, guard.Node{State: guard.NodePresent, Heartbeat: time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC)}, time.Date(2026, 11, 20, 12, 0, 1, 0, time.UTC)); holds {
+			t.Error("it holds, and the node was heard of")
+		}
 		confirmed = stored.Annotations[guard.AnnotationConfirmForceDelete]
 		options := (&client.DeleteOptions{}).ApplyOptions(opts)
 		if options.GracePeriodSeconds == nil || *options.GracePeriodSeconds != 0 || options.Preconditions == nil || *options.Preconditions.UID != "p" {
@@ -179,10 +183,10 @@ func TestPodsAreConfirmedFirst(t *testing.T) {
 		}
 		return kube.Delete(ctx, o, opts...)
 	}}, pod)
-	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
+	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}, Heartbeat: c.clock.Now().Add(-time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "p/2026-11-20T12:00:00Z"; confirmed != want {
+	if want := "p/2026-11-20T12:00:00Z/2026-11-20T11:59:00Z"; confirmed != want {
 		t.Errorf("confirmed by %q, want %q", confirmed, want)
 	}
 	if err := c.deletePod(t.Context(), fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}); err != nil {
