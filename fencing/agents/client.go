@@ -35,6 +35,15 @@ func baseURL(text string) (*url.URL, error) {
 	return base, nil
 }
 
+// shown is an address as errors tell it. One that can't be used is not told: what is wrong with it may be that a password stands in it.
+func shown(address string) string {
+	base, err := baseURL(address)
+	if err != nil {
+		return "its address"
+	}
+	return short(base.String(), 100)
+}
+
 // tlsConfig verifies by the authorities in ca.crt of the Secret or, if it has none, by the system's.
 func (s secret) tlsConfig(insecure bool) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}

@@ -93,7 +93,7 @@ func (r *redfish) with(ctx context.Context, m v1alpha1.FenceMachine, what string
 	if err != nil && ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err) // gofish makes a text of an answer that it could not read to its end
 	}
-	return scrub.wrap(err, "%s by Redfish at %s", what, short(m.Address, 100))
+	return scrub.wrap(err, "%s by Redfish at %s", what, shown(m.Address))
 }
 
 func (r *redfish) config(secret secret, m v1alpha1.FenceMachine) (*gofish.ClientConfig, error) {

@@ -91,6 +91,9 @@ func (b *bench) refused(t *testing.T, words string) {
 		t.Error("a machine was told to be off")
 	}
 	agentstest.NoSecrets(t, err)
+	if strings.Contains(fmt.Sprint(err), "hunter2") {
+		t.Errorf("a password in an error: %v", err)
+	}
 }
 
 func TestRedfishOfSeveralSystems(t *testing.T) {
