@@ -107,7 +107,7 @@ type Node struct {
 	// Live: it was read from the API server itself for this round, with Lease, pods and attachments; nothing is done to a node that was not. Each Node needs it that a Fence
 	// is for which is not over, or whose boot is that of a FenceReceipt.
 	Live bool
-	// Pods that are bound to it. PodsKnown: they could be listed.
+	// Pods that are bound to it; of a node that is not Live, as they were read last. PodsKnown: they could be listed.
 	Pods      []Pod
 	PodsKnown bool
 	// Attached are the names of its VolumeAttachments. AttachedKnown: they could be listed.

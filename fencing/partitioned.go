@@ -56,7 +56,7 @@ func Conditions(policies Policies, facts Facts, verdicts []Verdict) []Condition 
 		c.Node, c.Message = i, message(c.Message)
 		has := n.Partitioned
 		c.OnNode = has == nil || has.Status != c.Status || has.Reason != c.Reason || has.Message != c.Message
-		if n.PodsKnown {
+		if n.PodsKnown && n.Live { // else it is not known which of them have it
 			c.Pods = c.missing(n.Pods)
 		}
 		if c.OnNode || len(c.Pods) > 0 {

@@ -66,6 +66,7 @@ type Fencer struct {
 	pulsed   time.Duration
 	storms   map[string]time.Duration
 	progress map[types.UID]*tracked
+	read     map[types.UID]lastRead
 	told     map[string]string // the last verdict told of a node, by its UID
 	limits   *patchLimit
 }
@@ -123,7 +124,7 @@ func (f *Fencer) Start(ctx context.Context) error {
 // lead begins with what a new leader knows: nothing.
 func (f *Fencer) lead() {
 	f.began = f.Clock.Now()
-	f.silence, f.self, f.storms = fencing.Silence{}, fencing.Self{Node: f.Node}, nil
+	f.silence, f.self, f.storms, f.read = fencing.Silence{}, fencing.Self{Node: f.Node}, nil, nil
 	f.progress, f.told, f.pulsed = map[types.UID]*tracked{}, map[string]string{}, -pulse
 	f.limits = newPatchLimit(f.Clock)
 }

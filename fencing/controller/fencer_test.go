@@ -228,6 +228,37 @@ func guarded() *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}}}
 }
 
+// Nodes that are silent for long, and that nothing is done about, don't keep one from being looked at that falls silent after them.
+func TestSilentNodesTakeTurns(t *testing.T) {
+	objects := []client.Object{guarded(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "db-0"}}}
+	for i := range 30 {
+		objects = append(objects, node(fmt.Sprintf("x%d", i)))
+	}
+	c := newCluster(t, interceptor.Funcs{}, objects...)
+	c.later(t, 60*time.Second)
+	c.later(t, 60*time.Second, "n1")
+	for round := range 3 {
+		c.clock.Step(2 * time.Second)
+		facts, err := c.facts(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := 0
+		for _, n := range facts.Nodes {
+			if n.Live {
+				live++
+			}
+			if n.Name == "n1" && (!n.PodsKnown || len(n.Pods) != 1 || !n.Pods[0].Protected) {
+				t.Errorf("round %d: the pods of n1: %v, %+v", round, n.PodsKnown, n.Pods)
+			}
+		}
+		if live > 20 {
+			t.Errorf("round %d: %d nodes were read", round, live)
+		}
+	}
+}
+
 // Where PodPolicies can't be listed, which pods they protect is unknown, and not that they protect none: by that a node that is off would count as released.
 func TestPoliciesThatCantBeListed(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "db-0"}}

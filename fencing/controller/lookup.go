@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,10 @@ import (
 const (
 	// suspect is the silence from which on a node is read live: what a kubelet's Lease lasts.
 	suspect = 40 * time.Second
-	// liveNodes is how many nodes are read live in a round. Where more are silent at once the fencer doubts itself, or the budget is spent.
+	// liveNodes is how many silent nodes are read live in a round, beside those that Fences and receipts are for. Where there are more they take turns.
 	liveNodes = 20
+	// rememberedNodes is of how many silent nodes it is kept from turn to turn which pods they have. Where there are more, those whose turn it is not are unknown.
+	rememberedNodes = 500
 	// podsAPage is how many pods of a node are read at once.
 	podsAPage = 500
 	// claimsARound is how many claims of one namespace are read in a round: whoever may create pods there can bind some to a silent node that name any number of claims. A round
@@ -110,17 +113,18 @@ func (f *Fencer) liveNodes(ctx context.Context, facts *fencing.Facts) error {
 		}
 	}
 	silent := make([]*fencing.Node, 0, liveNodes)
+	read := map[types.UID]lastRead{}
 	for i := range facts.Nodes {
 		n := &facts.Nodes[i]
 		if !names[n.Name] && (n.Silent >= suspect || n.Partitioned != nil && n.Partitioned.Status != corev1.ConditionFalse) {
 			silent = append(silent, n)
+			if last, ok := f.read[n.UID]; ok {
+				read[n.UID] = last
+			}
 		}
 	}
-	// Who is silent longest comes first: the others follow when these are fenced, or back.
-	slices.SortStableFunc(silent, func(a, b *fencing.Node) int { return int(b.Silent/time.Second) - int(a.Silent/time.Second) })
-	for _, n := range silent[:min(len(silent), liveNodes)] {
-		names[n.Name] = true
-	}
+	f.read = read
+	f.takeTurns(silent, names)
 	if len(names) == 0 {
 		return nil
 	}
@@ -129,6 +133,33 @@ func (f *Fencer) liveNodes(ctx context.Context, facts *fencing.Facts) error {
 		errs = errors.Join(errs, f.readLive(ctx, facts, name, fenced[name], about))
 	}
 	return errs
+}
+
+// lastRead is what was read of a silent node the last time, and when.
+type lastRead struct {
+	at    time.Duration
+	pods  []fencing.Pod
+	known bool
+}
+
+// takeTurns chooses which of the silent nodes are read live in this round: those that were not for longest, then those that are silent for longest. Many may be silent for weeks
+// with nothing to be done about them, and one falls silent on which somebody's pod waits. Of the others it is known what was read of them last, and nothing more: a Fence
+// that is made by that is judged anew by what is read then.
+func (f *Fencer) takeTurns(silent []*fencing.Node, names map[string]bool) {
+	slices.SortStableFunc(silent, func(a, b *fencing.Node) int {
+		return cmp.Or(cmp.Compare(f.read[a.UID].at, f.read[b.UID].at), cmp.Compare(b.Silent, a.Silent))
+	})
+	now := f.now().Led
+	for i, n := range silent {
+		last := f.read[n.UID]
+		if i < liveNodes {
+			names[n.Name] = true
+			last.at = now
+			f.read[n.UID] = last
+			continue
+		}
+		n.Pods, n.PodsKnown = last.pods, last.known
+	}
 }
 
 // readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for.
@@ -161,6 +192,10 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 	n.Pods, n.PodsKnown = pods, err == nil && about.policiesKnown
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
 	n.Live = true
+	if last, ok := f.read[n.UID]; ok && len(f.read) <= rememberedNodes {
+		last.pods, last.known = n.Pods, n.PodsKnown
+		f.read[n.UID] = last
+	}
 	if i < 0 {
 		facts.Nodes = append(facts.Nodes, n)
 	} else {
