@@ -125,7 +125,7 @@ type EvidenceClass string
 
 // The classes of evidence.
 const (
-	// EvidencePoweredOff is a machine that was powered off, and whose power was read to be off twice since.
+	// EvidencePoweredOff is a machine whose power was read to be off twice. It was ordered off before that, unless it was off already.
 	EvidencePoweredOff EvidenceClass = "PoweredOff"
 	// EvidenceInstanceTerminated is a virtual machine that is gone for good, by its provider's word, read twice.
 	EvidenceInstanceTerminated EvidenceClass = "InstanceTerminated"
