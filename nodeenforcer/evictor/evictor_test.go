@@ -298,8 +298,18 @@ func TestEvictorOverdue(t *testing.T) {
 	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck"}) {
 		t.Errorf("while the first one gives its memory back %v have to go", got)
 	}
+	// The API server has taken the eviction only now: the kubelet has its grace period for it, and a second for each container.
 	s.terminator.standing[0].Stopping = false
+	stuck = stuck.DeepCopy()
+	stuck.DeletionTimestamp = new(metav1.NewTime(s.clock.Now().Add(time.Second)))
+	s.source.Say(func(state *state.State) { state.Pods[0] = stuck })
 	s.later(time.Second)
+	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck"}) {
+		t.Errorf("while the first one is being deleted %v have to go", got)
+	}
+	for range 20 {
+		s.later(time.Second)
+	}
 	if got := s.terminator.names(); !slices.Equal(got, []string{"stuck", "then"}) {
 		t.Errorf("%v have to go", got)
 	}

@@ -112,7 +112,7 @@ func (e *Evictor) partition(met shortage, candidates []eviction.Candidate) (free
 			if met.disk { // it fills the disk until it ends, and its statistics are stale
 				c.Usage = nil
 			}
-			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s)})
+			flying = append(flying, eviction.Flight{Candidate: c, Kind: s.Kind, Overdue: e.overdue(s, c.Pod)})
 		}
 	}
 	if met.disk {
@@ -145,9 +145,9 @@ func (e *Evictor) leaving(pod *corev1.Pod, kind eviction.Kind) bool {
 }
 
 // overdue says whether an eviction is not waited for any longer: it is forbidden, or the pod should have ended and its containers are not being
-// stopped.
-func (e *Evictor) overdue(s terminate.VictimStatus) bool {
-	return s.Refused || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping
+// stopped. One that the API server took late is waited for from the deletion on: now is the pod as it is known.
+func (e *Evictor) overdue(s terminate.VictimStatus, now *corev1.Pod) bool {
+	return s.Refused || e.Clock.Now().After(e.asked[s.Pod.UID]) && !s.Stopping && !e.leaving(now, s.Kind)
 }
 
 // end asks for the termination of one pod. left is how much memory its hooks may be measured by (terminate.Request).

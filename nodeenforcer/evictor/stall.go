@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
@@ -46,7 +48,7 @@ func (e *Evictor) stalls(state state.State) (*bool, error) {
 		return nil, err
 	}
 	var step pressure.StallStep
-	e.stall.watch, step = e.stall.watch.Step(e.Clock.Now(), *want, total, fired, e.stopping())
+	e.stall.watch, step = e.stall.watch.Step(e.Clock.Now(), *want, total, fired, e.stopping(state))
 	if !step.Begins {
 		return new(false), nil
 	}
@@ -68,9 +70,13 @@ func (e *Evictor) stalls(state state.State) (*bool, error) {
 }
 
 // stopping says whether a victim of a hard eviction is being stopped, and still waited for.
-func (e *Evictor) stopping() bool {
+func (e *Evictor) stopping(state state.State) bool {
 	for _, s := range e.Terminator.Victims() {
-		if s.Kind == eviction.Hard && !e.overdue(s) {
+		now := &corev1.Pod{} // the API server has it no more
+		if at := slices.IndexFunc(state.Pods, func(p *corev1.Pod) bool { return p.UID == s.Pod.UID }); at >= 0 {
+			now = state.Pods[at]
+		}
+		if s.Kind == eviction.Hard && !e.overdue(s, now) {
 			return true
 		}
 	}
