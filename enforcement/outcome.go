@@ -19,6 +19,11 @@ type Outcome struct {
 	Why string
 }
 
+// Nothing says whether nothing of what was asked for is left: protection that is lowered to None protects as little as one that nobody writes.
+func (o Outcome) Nothing() bool {
+	return o.Got == "" || o.Got != o.Asked && o.Got == string(v1alpha1.MemoryProtectionNone)
+}
+
 // Of takes apart what is asked for, in the order of the fields' names above.
 func Of(e *v1alpha1.Enforcement) (all []Outcome) {
 	add := func(field, value string) { all = append(all, Outcome{Field: field, Asked: value, Got: value}) }

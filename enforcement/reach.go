@@ -85,13 +85,13 @@ func (a Alike) Lacks(e *v1alpha1.Enforcement) (why string, none bool) {
 		return "there is no node enforcer", true
 	}
 	if a.Policy == nil {
-		return "there is no NodePolicy", true
+		return "there is no NodePolicy whose nodeSelector matches", true
 	}
 	var lacking []string
 	none = true
 	for _, o := range Under(e, &a.Policy.Spec) {
 		a.Memory.over(&o)
-		none = none && o.Got == ""
+		none = none && o.Nothing()
 		switch {
 		case o.Why == "":
 		case o.Got == "":
