@@ -51,8 +51,15 @@ type Agent struct {
 	enforcer *repair.Enforcer
 	ready    bool
 	lastErr  string             // of the last round
+	inForce  *inForce           // as last logged; nil: nothing was
 	unusable map[plan.Note]bool // as last logged
 	saving   state.Saving
+}
+
+// inForce is what decides how far the enforcer goes.
+type inForce struct {
+	policy string // the NodePolicy's name; empty: the node has none
+	mode   v1alpha1.NodeMode
 }
 
 // settle is how long changes are batched before a round: a pod that starts changes a few times in a row.
@@ -235,8 +242,25 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 		a.Log.Info("giving up cgroup file, another writer keeps reverting it", "cgroup", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
 		a.Events.GivenUp(state.Node, v)
 	}
+	a.reportMode(state, r.Mode)
 	if r.Full && err == nil {
 		a.Status.SetEnforced(status.Unenforced(r))
 	}
 	a.reportPlan(state, r.Tree)
+}
+
+// reportMode logs the node's policy and the mode of the round when they are others than before, and reports in the Node's conditions where nothing is written.
+func (a *Agent) reportMode(state state.State, mode v1alpha1.NodeMode) {
+	if state.PolicyUnknown {
+		return
+	}
+	now := inForce{mode: mode}
+	if state.Policy != nil {
+		now.policy = state.Policy.Name
+	}
+	if a.inForce == nil || *a.inForce != now {
+		a.Log.Info("NodePolicy in force", "nodePolicy", now.policy, "mode", mode)
+	}
+	a.inForce = &now
+	a.Status.SetUnwritten(status.Unwritten(state.Policy, mode))
 }

@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -67,6 +68,44 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	agent.reportError(errors.New("no such thing"))
 	if s := agent.Status.Status(); s.Unenforced != "no such thing" {
 		t.Errorf("the Node is to say %+v", s)
+	}
+}
+
+// By which policy the node is kept, and how far that goes, is told when it changes, and the Node says where nothing is written.
+func TestAgentTellsItsPolicy(t *testing.T) {
+	b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+	source := statetest.NewSource()
+	agent, log := newAgent(b, source)
+	agent.Status = status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+	workers := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
+		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
+	}
+	for _, step := range []struct {
+		policy          *v1alpha1.NodePolicy
+		unknown         bool
+		line, unwritten string
+	}{
+		{nil, true, "", ""},
+		{nil, false, `"nodePolicy"="" "mode"="Observe"`, "no NodePolicy selects the node"},
+		{workers(v1alpha1.NodeModeObserve), false, `"nodePolicy"="workers" "mode"="Observe"`, "NodePolicy workers is in mode Observe"},
+		{workers(v1alpha1.NodeModeTune), false, `"nodePolicy"="workers" "mode"="Tune"`, ""},
+		{nil, true, "", ""},
+	} {
+		source.Say(func(s *state.State) {
+			b.Live(v1alpha1.NodeModeObserve)(s)
+			s.Policy, s.PolicyUnknown = step.policy, step.unknown
+		})
+		before := log.Count("NodePolicy in force")
+		for range 3 {
+			agent.round(t.Context(), true)
+		}
+		told := log.Count("NodePolicy in force") - before
+		if step.line == "" && told != 0 || step.line != "" && (told != 1 || log.Count(step.line) != 1) {
+			t.Errorf("%+v: told %q", step, log.Lines())
+		}
+		if got := agent.Status.Status().Unwritten; got != step.unwritten {
+			t.Errorf("%+v: the Node is to say %q", step, got)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
@@ -43,6 +44,8 @@ type NodeStatus struct {
 	Unenforced string
 	// Unusable is what was given and cannot be used, which is no drift; empty: nothing.
 	Unusable string
+	// Unwritten is why nothing that policies ask for is written; empty: it is.
+	Unwritten string
 	// MemoryProtector says who protects memory; empty: it is not known, and the Node keeps the condition that it has.
 	MemoryProtector enforcement.MemoryProtector
 }
@@ -58,15 +61,22 @@ func (s NodeStatus) apply(node *corev1.Node, now time.Time) (spec, status bool) 
 		setCondition(node, condition(ConditionPressure, len(s.Pressure) > 0, "PressureFree", "UnderPressure", "no threshold of the NodePolicy is met", s.Message), now)
 	}
 	if !s.EnforcedUnknown {
-		holds := "every file that the mode covers holds what was planned"
+		reason, holds := "AsPlanned", "every file that the mode covers holds what was planned"
+		if s.Unwritten != "" {
+			reason, holds = "Observed", "nothing that policies ask for is written: "+s.Unwritten
+		}
 		if s.Unusable != "" {
 			holds += "; not used: " + s.Unusable
 		}
-		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", "AsPlanned", s.Unenforced, holds), now)
+		setCondition(node, condition(enforcement.NodeConditionEnforced, s.Unenforced == "", "Drift", reason, s.Unenforced, holds), now)
 	}
 	if p := s.MemoryProtector; p != "" {
+		protected := "memory is protected as policies ask, within their bounds"
+		if s.Unwritten != "" {
+			protected = "the kubelet leaves the protection of memory to policies, but nothing that these ask for is written: " + s.Unwritten
+		}
 		setCondition(node, condition(enforcement.NodeConditionMemoryProtection, p == enforcement.ProtectorPodgrace, string(p), string(p),
-			"nothing is done for memory.protection: "+p.Why()+"; to have it, "+p.Remedy(), "memory is protected as policies ask, within their bounds"), now)
+			"nothing is done for memory.protection: "+p.Why()+"; to have it, "+p.Remedy(), protected), now)
 	}
 	return !apiequality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints), !apiequality.Semantic.DeepEqual(before.Status.Conditions, node.Status.Conditions)
 }
@@ -122,6 +132,19 @@ func Unenforced(r repair.Round) string {
 
 // Unusable is what was given and cannot be used; empty: nothing.
 func Unusable(tree *plan.Tree) string { return told(tree.Unusable()) }
+
+// Unwritten is why nothing that policies ask for is written in a mode; empty: it is. The policy is the node's; nil: it has none.
+func Unwritten(policy *v1alpha1.NodePolicy, mode v1alpha1.NodeMode) string {
+	switch {
+	case enforcement.Writes(mode):
+		return ""
+	case policy == nil:
+		return "no NodePolicy selects the node"
+	case enforcement.Writes(policy.Spec.Mode):
+		return fmt.Sprintf("the node enforcer was started in mode %s", mode)
+	}
+	return fmt.Sprintf("NodePolicy %s is in mode %s", policy.Name, mode)
+}
 
 func told(notes []plan.Note) string {
 	switch len(notes) {
@@ -208,6 +231,11 @@ func (k *NodeUpdater) SetEnforced(unless string) {
 // SetUnusable sets what was given and cannot be used; empty: nothing.
 func (k *NodeUpdater) SetUnusable(what string) {
 	k.set(func(s *NodeStatus) { s.Unusable = what })
+}
+
+// SetUnwritten sets why nothing that policies ask for is written; empty: it is.
+func (k *NodeUpdater) SetUnwritten(why string) {
+	k.set(func(s *NodeStatus) { s.Unwritten = why })
 }
 
 // SetMemoryProtector sets who protects memory on the node; empty: it is not known.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
@@ -123,6 +125,44 @@ func TestUnusable(t *testing.T) {
 		if c := node.Status.Conditions[0]; string(c.Status)+" "+c.Message != tc.want {
 			t.Errorf("%s: got %s %s", name, c.Status, c.Message)
 		}
+	}
+}
+
+// Where nothing is written neither condition says that policies have what they ask for.
+func TestUnwritten(t *testing.T) {
+	policy := func(mode v1alpha1.NodeMode) *v1alpha1.NodePolicy {
+		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
+	}
+	for name, tc := range map[string]struct {
+		policy *v1alpha1.NodePolicy
+		mode   v1alpha1.NodeMode
+		want   string
+	}{
+		"Tune":         {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeTune, ""},
+		"Repair":       {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeRepair, ""},
+		"a lesser":     {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeTune, ""},
+		"Observe":      {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, "NodePolicy workers is in mode Observe"},
+		"no policy":    {nil, v1alpha1.NodeModeObserve, "no NodePolicy selects the node"},
+		"of its own":   {nil, v1alpha1.NodeModeTune, ""},
+		"kept from it": {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, "the node enforcer was started in mode Observe"},
+	} {
+		why := Unwritten(tc.policy, tc.mode)
+		if why != tc.want {
+			t.Errorf("%s: got %q", name, why)
+		}
+		var node corev1.Node
+		NodeStatus{PressureUnknown: true, Unwritten: why, MemoryProtector: enforcement.ProtectorPodgrace}.apply(&node, statetest.LongAgo)
+		for _, c := range node.Status.Conditions {
+			said := strings.HasSuffix(c.Message, "nothing that policies ask for is written: "+why) || strings.HasSuffix(c.Message, "nothing that these ask for is written: "+why)
+			if c.Status != corev1.ConditionTrue || said != (why != "") {
+				t.Errorf("%s: %s is %s: %s", name, c.Type, c.Status, c.Message)
+			}
+		}
+	}
+	var node corev1.Node
+	NodeStatus{PressureUnknown: true, Unwritten: "no NodePolicy selects the node", Unenforced: "the cgroups can't be read"}.apply(&node, statetest.LongAgo)
+	if c := node.Status.Conditions[0]; c.Status != corev1.ConditionFalse || c.Message != "the cgroups can't be read" {
+		t.Errorf("an error is not told: %s %s", c.Status, c.Message)
 	}
 }
 
