@@ -47,7 +47,8 @@ func (b *builder) protect() {
 	b.protects = asked
 	most := portion(allocatable, b.bounds.ProtectedPercent, 100)
 	if total > most {
-		b.noteNode("memory protection of all pods is lowered in proportion, from %d to %d bytes: bounds.maxProtectedMemoryPercent %d", total, most, b.bounds.ProtectedPercent)
+		b.notes = append(b.notes, Note{Protection: true, Message: fmt.Sprintf(
+			"memory protection of all pods is lowered in proportion, from %d to %d bytes: bounds.maxProtectedMemoryPercent %d", total, most, b.bounds.ProtectedPercent)})
 	}
 	for _, m := range b.members {
 		if total > most {

@@ -135,6 +135,8 @@ type Note struct {
 	Message string
 	// Unusable: what somebody gave can't be used at all, as opposed to what is bounded or has no effect.
 	Unusable bool
+	// Protection: about the node, and it holds for each of its pods whose memory is protected.
+	Protection bool
 }
 
 // Unusable are the notes of what can't be used, those about the node first.

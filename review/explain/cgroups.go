@@ -181,11 +181,18 @@ func (r *reader) read(tree *plan.Tree, c *Cgroups) {
 	}
 	slices.SortStableFunc(c.Files, func(a, b File) int { return cmp.Compare(r.rank(a.Container), r.rank(b.Container)) })
 	for _, n := range tree.Notes {
-		if n.Pod.Namespace == r.pod.Namespace && n.Pod.Name == r.pod.Name && n.Pod.Name != "" {
+		if n.Pod.Namespace == r.pod.Namespace && n.Pod.Name == r.pod.Name && n.Pod.Name != "" || n.Protection && protects(c.Files) {
 			c.Notes = append(c.Notes, n.Message)
 		}
 	}
 	c.Notes = append(c.Notes, r.v.policyNotes(r.policy)...)
+}
+
+// protects says whether memory of the pod is protected, as far as that does not depend on a size of the node that is not known.
+func protects(files []File) bool {
+	return slices.ContainsFunc(files, func(f File) bool {
+		return (f.Name == "memory.min" || f.Name == "memory.low") && f.Value != "" && f.Value != "0"
+	})
 }
 
 // rank puts the pod first, then its containers in the order in which they are named.
@@ -264,7 +271,7 @@ func (v *view) policyNotes(effective *v1alpha1.NodePolicySpec) []string {
 	case p == nil && asks:
 		return []string{"no NodePolicy is for its node: its contract counts for nothing there"}
 	case p != nil:
-		return []string{fmt.Sprintf("NodePolicy %s is in mode %s and writes nothing: these are the kubelet's own values", v.in.NodePolicyName, or(string(p.Mode), string(v1alpha1.NodeModeObserve)))}
+		return []string{fmt.Sprintf("NodePolicy %s is in mode %s and writes nothing: these are the kubelet's own values, but for what was written in another mode", v.in.NodePolicyName, or(string(p.Mode), string(v1alpha1.NodeModeObserve)))}
 	}
 	return nil
 }

@@ -61,9 +61,9 @@ func contract(v *view) Contract {
 	case !v.created():
 		c.Why = "decided by PodPolicy " + nameOf(giver)
 	case giver != nil && v.settledNode() == nil:
-		c.Why = "decided when it was made, the same today"
+		c.Why = fmt.Sprintf("decided when it was made; PodPolicy %s decides the same today", giver.Name)
 	case giver != nil:
-		c.Why = "decided when it was made, otherwise today"
+		c.Why = fmt.Sprintf("decided when it was made; PodPolicy %s decides otherwise today", giver.Name)
 	case v.doubtful():
 		c.Origin, c.Why = OriginUnknown, "decided when it was made; by which policy can't be told, since not all are known here"
 	default:

@@ -174,7 +174,7 @@ func TestCgroups(t *testing.T) {
 		"weight of the request":     {[]option{small}, "", "cpu.weight", "4 by kubelet ", ""},
 		"v1":                        {[]option{small, func(in *explain.Input) { in.Version = cgroupfile.V1 }}, "", "cpu.shares", "102 by kubelet ", ""},
 		"contract":                  {[]option{small, contract, tune, sized, alone}, "", "cpu.weight", "150 by podgrace ", ""},
-		"observed":                  {[]option{small, contract, func(in *explain.Input) { in.NodePolicyName, in.NodePolicy = "n", &v1alpha1.NodePolicySpec{} }}, "", "cpu.weight", "4 by kubelet ", "NodePolicy n is in mode Observe and writes nothing"},
+		"observed":                  {[]option{small, contract, func(in *explain.Input) { in.NodePolicyName, in.NodePolicy = "n", &v1alpha1.NodePolicySpec{} }}, "", "cpu.weight", "4 by kubelet ", "the kubelet's own values, but for what was written in another mode"},
 		"no policy":                 {[]option{small, contract}, "", "cpu.weight", "4 by kubelet ", "no NodePolicy is for its node"},
 		"no policy yet":             {[]option{small, contract, edit(func(p *corev1.Pod) { p.Spec.NodeName = "" })}, "", "cpu.weight", "4 by kubelet ", "depends on the NodePolicy there"},
 		"protection":                {[]option{small, contract, tune, sized, alone}, "", "memory.low", "134217728 by podgrace ", ""},
@@ -186,6 +186,9 @@ func TestCgroups(t *testing.T) {
 		"oom by priority": {[]option{small, sized, func(in *explain.Input) {
 			in.NodePolicy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, OOM: &v1alpha1.NodeOOM{Order: v1alpha1.OOMOrderPriority}}
 		}}, "app", "oom_score_adj", " by podgrace depends on the priorities of the node's other pods", ""},
+		"protection that is bounded": {[]option{small, contract, sized, alone, func(in *explain.Input) {
+			in.NodePolicy = &v1alpha1.NodePolicySpec{Mode: v1alpha1.NodeModeTune, Bounds: &v1alpha1.EnforcementBounds{MaxProtectedMemoryPercent: new(int32(3))}}
+		}}, "", "memory.low", "128847872 by podgrace ", "bounds.maxProtectedMemoryPercent 3"},
 		"sidecar": {[]option{sidecar("proxy", nil)}, "proxy", "oom_score_adj", "1000 by runtime ", ""},
 		"bad uid": {[]option{edit(func(p *corev1.Pod) { p.UID = "a/b" })}, "", "cpu.weight", "absent", "can be no cgroup's name"},
 	} {
