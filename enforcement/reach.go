@@ -11,7 +11,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// NodeConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned. The node enforcer alone writes it, so that a
+// NodeConditionEnforced of a Node is True while every file that its policy's mode covers holds what was planned, with the reason Observed where it covers none. The node enforcer alone writes it, so that a
 // Node without it has none.
 const NodeConditionEnforced corev1.NodeConditionType = "PodgraceEnforced"
 
