@@ -20,12 +20,11 @@ import (
 	"github.com/podgrace/podgrace/guard"
 )
 
-// act carries out the actions of one Fence, each whether or not the one before it worked: what is still to be done the next round says again.
+// act carries out the actions of one Fence: agents are called aside, and so is what is written.
 func (f *Fencer) act(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, actions []fencing.Action, calls *sync.WaitGroup) error {
-	var errs []error
+	var writes []fencing.Action
 	for _, action := range actions {
 		log.V(1).Info("fence acts", "fence", fence.Name, "action", action.String())
-		var err error
 		switch a := action.(type) {
 		case fencing.ReadPower:
 			f.readPower(ctx, log, fence, known, a, calls)
@@ -33,26 +32,59 @@ func (f *Fencer) act(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence
 			f.orderOff(ctx, log, fence, known, a, calls)
 		case fencing.AskPerson:
 			f.askPerson(log, fence, known, a)
-		case fencing.CreateReceipt:
-			if err = f.create(ctx, a); err == nil {
-				log.Info("receipt written: this boot can do no more harm", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
-			}
-		case fencing.ConfirmOff:
-			err = f.confirmOff(ctx, a)
-		case fencing.DeletePod:
-			err = f.deletePod(ctx, a)
-		case fencing.AddTaint:
-			err = f.taint(ctx, a.Node.Name, a.Node.UID, addTaint)
-		case fencing.RemoveTaint:
-			err = f.taint(ctx, a.Name, a.UID, removeTaint)
 		default:
-			err = errors.New("an action that this fencer does not know")
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
+			writes = append(writes, action)
 		}
 	}
-	return errors.Join(errs...)
+	return f.write(ctx, log, fence.DeepCopy(), known, writes, calls)
+}
+
+// write carries out what is written to the API server for one Fence, in its order, each whether or not the one before it worked: what is still to be done the next round says
+// again. It does so aside, and once at a time: a request can hang for as long as an admission webhook does, whose pods may be on the very node that is off, and a round that
+// waits for it is one in which no silence is counted. It stops when the Fence wants nothing written any more. The error is that of the time before.
+func (f *Fencer) write(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, actions []fencing.Action, calls *sync.WaitGroup) error {
+	if len(actions) == 0 {
+		return known.stop()
+	}
+	ctx, begun, failed := known.begin(ctx)
+	if !begun {
+		return failed
+	}
+	calls.Go(func() {
+		var errs []error
+		for _, action := range actions {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := f.writeOne(ctx, log, fence, action); err != nil {
+				errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
+			}
+		}
+		known.end(errors.Join(errs...))
+	})
+	return failed
+}
+
+func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, action fencing.Action) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	switch a := action.(type) {
+	case fencing.CreateReceipt:
+		err := f.create(ctx, a)
+		if err == nil {
+			log.Info("receipt written: this boot can do no more harm", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
+		}
+		return err
+	case fencing.ConfirmOff:
+		return f.confirmOff(ctx, a)
+	case fencing.DeletePod:
+		return f.deletePod(ctx, a)
+	case fencing.AddTaint:
+		return f.taint(ctx, a.Node.Name, a.Node.UID, addTaint)
+	case fencing.RemoveTaint:
+		return f.taint(ctx, a.Name, a.UID, removeTaint)
+	}
+	return errors.New("an action that this fencer does not know")
 }
 
 // readPower calls the agent aside, so that one that hangs holds up nobody else's fence.

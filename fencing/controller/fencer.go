@@ -31,6 +31,8 @@ const (
 	pulse = 5 * time.Second
 	// readTimeout bounds one request to the API server.
 	readTimeout = 10 * time.Second
+	// writeTimeout bounds one action that writes: two requests, each of which may wait for an admission webhook (10 s by default, 30 s at most).
+	writeTimeout = time.Minute
 	// stepsARound is how many steps a Fence goes at most in one round: there are six phases.
 	stepsARound = 8
 )
@@ -71,10 +73,12 @@ type Fencer struct {
 	limits   *patchLimit
 }
 
-// tracked is the Progress of one Fence, which agents' answers reach from goroutines of their own.
+// tracked is the Progress of one Fence, which agents' answers reach from goroutines of their own, and what is being written for it.
 type tracked struct {
 	mu       sync.Mutex
 	progress fencing.Progress
+	cancel   context.CancelFunc // of what is being written; nil: nothing is
+	failed   error              // of what was written last
 }
 
 func (t *tracked) get() fencing.Progress {
@@ -87,6 +91,36 @@ func (t *tracked) do(f func(*fencing.Progress)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f(&t.progress)
+}
+
+// begin begins to write, unless that goes on. The error is that of the time before, once.
+func (t *tracked) begin(ctx context.Context) (_ context.Context, begun bool, failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	failed, t.failed = t.failed, nil
+	if t.cancel != nil {
+		return ctx, false, failed
+	}
+	ctx, t.cancel = context.WithCancel(ctx)
+	return ctx, true, failed
+}
+
+func (t *tracked) end(failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancel()
+	t.cancel, t.failed = nil, failed
+}
+
+// stop has nothing more written.
+func (t *tracked) stop() (failed error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cancel != nil {
+		t.cancel()
+	}
+	failed, t.failed = t.failed, nil
+	return failed
 }
 
 // NeedLeaderElection is true: one replica decides.
@@ -166,7 +200,11 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 	errs = append(errs, f.condition(ctx, fencing.Conditions(policies, facts, verdicts), facts))
 	f.report(log, verdicts, facts)
 	errs = append(errs, f.begin(ctx, log, verdicts, facts))
-	if len(voids) == 0 { // else what they void must be read again first
+	if len(voids) > 0 { // what they void must be read again first
+		for _, known := range f.progress {
+			errs = append(errs, known.stop())
+		}
+	} else {
 		for i := range facts.Fences {
 			going, err := f.advance(ctx, log, &facts.Fences[i], verdicts, facts, calls)
 			busy = busy || going
@@ -306,6 +344,7 @@ func (f *Fencer) forget(facts fencing.Facts) {
 	}
 	for uid := range f.progress {
 		if !there[uid] {
+			_ = f.progress[uid].stop() // of a Fence that was deleted
 			delete(f.progress, uid)
 		}
 	}

@@ -223,6 +223,49 @@ func TestLiveAgents(t *testing.T) {
 	}
 }
 
+// A request that hangs, as one at an admission webhook whose pods were on the node that is off, holds up no round, is not made twice at once, and ends with what it was for.
+func TestWritesThatHang(t *testing.T) {
+	var pods []client.Object
+	var actions []fencing.Action
+	for _, name := range []string{"db-0", "db-1"} {
+		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n1"}})
+		actions = append(actions, fencing.DeletePod{Pod: v1alpha1.PodReference{Namespace: "shop", Name: name, UID: types.UID(name)}})
+	}
+	hangs := make(chan string, 10)
+	c := newCluster(t, interceptor.Funcs{Delete: func(ctx context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+		hangs <- o.GetName()
+		<-ctx.Done()
+		return ctx.Err()
+	}}, pods...)
+	fence, known := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "n1-1"}}, &tracked{}
+	act := func(actions ...fencing.Action) error {
+		t.Helper()
+		done := make(chan error)
+		go func() { done <- c.act(t.Context(), logr.Discard(), fence, known, actions, &c.calls) }()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(20 * time.Second):
+			t.Fatal("the round waits for it")
+			return nil
+		}
+	}
+	if err := act(actions...); err != nil {
+		t.Error(err)
+	}
+	<-hangs
+	if err := errors.Join(act(actions...), act()); err != nil {
+		t.Error(err)
+	}
+	c.calls.Wait()
+	if err := act(); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if len(hangs) > 0 {
+		t.Errorf("pod %s was deleted as well", <-hangs)
+	}
+}
+
 // guarded is a policy that protects stateful pods of all namespaces.
 func guarded() *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}}}
