@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-node bench-review screenshots fidelity limits build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-node bench-review screenshots fidelity limits build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench: ## The webhook against a bare one that only decodes the pod, and a cluste
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
 	@go run -C e2e ./benchnode
+
+bench-fencer: ## What the fencer costs beside 5,000 nodes: CPU, memory, rounds
+	@go run -C e2e ./benchfencer
 
 bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, what one manifest costs
 	@go run -C e2e ./benchreview
