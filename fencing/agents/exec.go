@@ -182,6 +182,7 @@ func (e *execAgent) execute(ctx context.Context, program, input string) (*os.Pro
 	}
 	group.end()
 	err := cmd.Wait()
+	group.reap()
 	if ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("it was killed before it came to an end: %w", ctx.Err())
 	}
@@ -217,6 +218,20 @@ func (g *processGroup) end() {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.reaped = true
+}
+
+// reap waits for what the program left behind, and was killed with its group. In a container the fencer is the first process, to which all of that falls: what nobody waits for
+// stays in the kernel's list, one for each attempt at a machine that hangs, until there is no room for another process. Elsewhere it is no child of the fencer's, and there is
+// nothing to wait for.
+func (g *processGroup) reap() {
+	for end := time.Now().Add(outputGrace); time.Now().Before(end); {
+		switch pid, err := unix.Wait4(-g.cmd.Process.Pid, nil, unix.WNOHANG, nil); {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return
+		case pid == 0:
+			time.Sleep(outputGrace / 100)
+		}
+	}
 }
 
 // bounded keeps the beginning of what is written to it, and takes the rest, so that the writer is not held up.
