@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,8 +57,13 @@ func (f *Fencer) write(ctx context.Context, log logr.Logger, fence *v1alpha1.Fen
 			if ctx.Err() != nil {
 				break
 			}
-			if err := f.writeOne(ctx, log, fence, action); err != nil {
-				errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
+			err := f.writeOne(ctx, log, fence, action)
+			if err == nil {
+				continue
+			}
+			errs = append(errs, fmt.Errorf("fence %s: %s: %w", fence.Name, action, err))
+			if confirm, ok := action.(fencing.ConfirmOff); ok && !f.asConfirmed(ctx, confirm) {
+				break // it was refused, perhaps because the node was heard of: nothing is released by what was so before
 			}
 		}
 		known.end(errors.Join(errs...))
@@ -158,6 +164,24 @@ func (f *Fencer) patch(ctx context.Context, o client.Object, uid types.UID, anno
 
 func (f *Fencer) confirmOff(ctx context.Context, a fencing.ConfirmOff) error {
 	return f.patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.Node.Name}}, a.Node.UID, guard.AnnotationConfirmOff, a.Value)
+}
+
+// asConfirmed says whether the node's last sign of life is still the one that was to be confirmed.
+func (f *Fencer) asConfirmed(ctx context.Context, a fencing.ConfirmOff) bool {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var node corev1.Node
+	lease := &coordinationv1.Lease{}
+	if err := f.Live.Get(ctx, types.NamespacedName{Name: a.Node.Name}, &node); err != nil {
+		return false
+	}
+	switch err := f.Live.Get(ctx, types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: a.Node.Name}, lease); {
+	case apierrors.IsNotFound(err):
+		lease = nil
+	case err != nil:
+		return false
+	}
+	return guard.ConfirmOff(&node, lease) == a.Value
 }
 
 // deletePod deletes by the removal guard's own road. It is confirmed first, in the fencer's name: by that the API server lets it through while no webhook answers, which

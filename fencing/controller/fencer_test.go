@@ -223,6 +223,36 @@ func TestLiveAgents(t *testing.T) {
 	}
 }
 
+// Where the confirmation of a node is refused, its pods are released if it is silent still, and not if that was refused because it was heard of.
+func TestConfirmationsThatAreRefused(t *testing.T) {
+	for name, heard := range map[string]bool{"its annotations are full": false, "it was heard of": true} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+		c := newCluster(t, interceptor.Funcs{Patch: func(ctx context.Context, kube client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if _, ok := o.(*corev1.Node); ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("no confirmation of it as it is now"))
+			}
+			return kube.Patch(ctx, o, patch, opts...)
+		}}, pod)
+		var lease coordinationv1.Lease
+		if err := c.Get(t.Context(), types.NamespacedName{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, &lease); err != nil {
+			t.Fatal(err)
+		}
+		sign := guard.ConfirmOff(node("n1"), &lease)
+		if heard {
+			c.later(t, 10*time.Second)
+		}
+		boot := v1alpha1.BootReference{Name: "n1", UID: "uid-n1", BootID: "boot-n1"}
+		actions := []fencing.Action{fencing.ConfirmOff{Node: boot, Value: sign}, fencing.DeletePod{Node: boot, Pod: v1alpha1.PodReference{Namespace: "shop", Name: "db-0", UID: "p"}}}
+		if err := c.act(t.Context(), logr.Discard(), &v1alpha1.Fence{}, &tracked{}, actions, &c.calls); err != nil {
+			t.Error(err)
+		}
+		c.calls.Wait()
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}); (err == nil) != heard {
+			t.Errorf("%s: the pod: %v", name, err)
+		}
+	}
+}
+
 // A request that hangs, as one at an admission webhook whose pods were on the node that is off, holds up no round, is not made twice at once, and ends with what it was for.
 func TestWritesThatHang(t *testing.T) {
 	var pods []client.Object
