@@ -18,6 +18,7 @@ const mountinfo = `27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 40 31 0:37 / /host/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd
 41 31 0:38 / /host/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 42 31 0:39 / /host/cgroups/freezer rw,relatime - cgroup cgroup rw,freezer
+44 35 0:32 /docker/0a1b /host/cgroup/memory/docker/0a1b rw,relatime - cgroup cgroup rw,memory
 43 31
 `
 

@@ -240,7 +240,10 @@ func hierarchies(mountinfo, mountpoint string) map[string]hierarchy {
 			continue
 		}
 		for _, controller := range controllers(kind[2]) {
-			found[controller] = hierarchy{at}
+			// Where the node is a container itself, as of kind, a part of each hierarchy is mounted once more below it.
+			if outer, ok := found[controller]; !ok || len(at) < len(outer.mountpoint) {
+				found[controller] = hierarchy{at}
+			}
 		}
 	}
 	return found
