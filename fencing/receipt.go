@@ -132,7 +132,7 @@ func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 			text = strings.TrimSuffix(text, ". FenceAgent  is not used for it any more")
 		}
 		void := v1alpha1.FenceReceipt{
-			ObjectMeta: metav1.ObjectMeta{Name: r.Name[:min(len(r.Name), 240)] + "-void"},
+			ObjectMeta: metav1.ObjectMeta{Name: freeName(r.Name[:min(len(r.Name), 240)]+"-void", facts.Receipts)},
 			Spec: v1alpha1.FenceReceiptSpec{Node: r.Spec.Node.DeepCopy(), Class: v1alpha1.EvidenceVoid, Fence: r.Spec.Fence, Agent: r.Spec.Agent, Machine: r.Spec.Machine.DeepCopy(),
 				Voids: r.Name, Message: message(text)},
 		}
@@ -140,6 +140,15 @@ func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 		tell = append(tell, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: message(text)})
 	}
 	return create, tell
+}
+
+// freeName is the name, with a number where another receipt has it: one that a person wrote would keep it for ever. Two fencers find the same one.
+func freeName(name string, taken []v1alpha1.FenceReceipt) string {
+	free := name
+	for i := 2; slices.ContainsFunc(taken, func(r v1alpha1.FenceReceipt) bool { return r.Name == free }); i++ {
+		free = fmt.Sprint(name, "-", i)
+	}
+	return free
 }
 
 // accepts says whether the policy accepts this class of evidence from the agent.

@@ -94,3 +94,21 @@ func TestVoidsAreStored(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may write receipts of their own word can take the name of what would void another: it gets another one.
+func TestVoidsFindAName(t *testing.T) {
+	t.Parallel()
+	named := func(name, boot string) v1alpha1.FenceReceipt {
+		return v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceReceiptSpec{
+			Node: &v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: boot}, Class: v1alpha1.EvidenceConfirmed, By: "alice", LastSign: "u1/" + boot + "//1",
+		}}
+	}
+	facts := fencing.Facts{
+		Receipts: []v1alpha1.FenceReceipt{named("r", "b1"), named("r-void", "b0"), named("r-void-2", "b0")},
+		Nodes:    []fencing.Node{{Name: "n1", UID: "u1", BootID: "b1", Sign: "u1/b1//2", Live: true}},
+	}
+	voids, _ := fencing.Voids(facts)
+	if len(voids) != 1 || voids[0].Receipt.Name != "r-void-3" || voids[0].Receipt.Spec.Voids != "r" {
+		t.Errorf("got %+v", voids)
+	}
+}
