@@ -58,8 +58,8 @@ func (manual) Power(ctx context.Context, _ v1alpha1.FenceMachine) (fencing.Readi
 	return fencing.Reading{State: "waits for a person to confirm that it is off"}, ctx.Err()
 }
 
-// identify holds what a machine tells of itself against the one that was asked for. Whatever is not exactly Configured is to be verified. Where it is, what the machine
-// tells does not count: Configured is for BMCs that tell nothing, or a UUID of their own.
+// identify holds what a machine tells of itself against the one that was asked for. Whatever is not exactly Configured is to be verified. Configured is for those that tell
+// nothing: one that tells another UUID is no proof all the same, which is the fencer's to say (fencing/attempt.go, wrongMachine).
 func identify(identity v1alpha1.FenceIdentity, m v1alpha1.FenceMachine, told string) error {
 	if identity == v1alpha1.IdentityConfigured {
 		return nil
