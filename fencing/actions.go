@@ -136,10 +136,10 @@ func (p *Progress) Begin(call Call, now Moment) {
 	p.Calling = true
 }
 
-// Ordered notes what Agent.Off returned.
+// Ordered notes what Agent.Off returned. What was read before proves nothing of what the order has done.
 func (p *Progress) Ordered(call Call, err error) {
 	if p.Attempt == call.Attempt {
-		p.Calling, p.Asked, p.Refused = false, true, err
+		p.Calling, p.Asked, p.Refused, p.Readings = false, true, err, nil
 	}
 }
 

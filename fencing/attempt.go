@@ -21,7 +21,7 @@ const (
 	hush = leaseLasts
 )
 
-// act takes an attempt further: it reads the power, orders it off if it is not, and reads it until it was off twice.
+// act takes an attempt further: it reads the power, orders it off, and reads it until it was off twice.
 func (s *step) act() {
 	if s.ended() {
 		return
@@ -103,16 +103,20 @@ func (a *attempt) askPerson() {
 func (a *attempt) proceed() {
 	p := &a.progress
 	if len(p.Readings) == 0 {
-		a.read("reads the power first", 0)
+		if p.Asked {
+			a.read("the power is ordered off, and read", 0)
+		} else {
+			a.read("reads the power first", 0)
+		}
 		return
 	}
 	last := p.Readings[len(p.Readings)-1]
 	switch wrong := a.wrongMachine(); {
 	case wrong != "":
 		a.fail(wrong, true)
-	case last.off():
+	case last.off() && (p.Asked || last.Power == PowerGone || a.heard()):
 		a.off()
-	case !p.Asked:
+	case !p.Asked: // also where it is said to be off: a BMC that was reset a moment ago may say so of a machine that is on
 		a.order(last)
 	case a.elapsed() >= a.timeout:
 		a.notOff(last)
@@ -153,7 +157,7 @@ func (a *attempt) wrongMachine() string {
 	return ""
 }
 
-// order orders the power off, once an attempt, where the power could be read and was not off.
+// order orders the power off, once an attempt, where the power could be read and the node was not heard of.
 func (a *attempt) order(last Read) {
 	name := a.fence.Spec.Node.Name
 	switch {

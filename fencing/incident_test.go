@@ -93,6 +93,7 @@ func TestIncidents(t *testing.T) {
 		{"a BMC that powers off for ever", bmcIs(stuck), nil, nil, v1alpha1.FenceActing, `"PoweringOff"`, true},
 		{"a BMC that answers rubbish", bmcIs(rubbish), nil, nil, v1alpha1.FenceActing, `"(nothing)"`, true},
 		{"another machine's BMC", bmcIs(foreign), nil, nil, v1alpha1.FenceActing, "reaches another machine: its UUID is 99999999", true},
+		{"a BMC that was reset a moment ago", bmcIs(reset), nil, nil, v1alpha1.FenceReleased, "", false},
 		{"a machine that is off already", func(w *world) { w.machines[1].power = false }, nil, nil, v1alpha1.FenceReleased, "", false},
 		{"back before it was begun", func(w *world) { w.refuse = true; w.round(); w.refuse = false }, nil, func(w *world) { w.machines[1].linked = true }, v1alpha1.FenceOver, "it was heard of since the Fence was made", true},
 		{"back while a BMC is mute", bmcIs(mute), acting, func(w *world) { w.machines[1].linked, w.machines[1].bmc = true, good }, v1alpha1.FenceOver, "was heard of again", true},

@@ -47,6 +47,7 @@ const (
 	stuck   bmc = "stuck"   // takes the order, and stays as it is: PoweringOff
 	rubbish bmc = "rubbish" // answers, but not what was asked
 	foreign bmc = "foreign" // is another machine's
+	reset   bmc = "reset"   // was reset, and says that the power is off until it is ordered to be
 	liar    bmc = "liar"    // says Off at once, and does nothing
 )
 
@@ -358,6 +359,8 @@ func (w *world) readPower(at v1alpha1.FenceMachine) (fencing.Reading, error) {
 	case liar:
 		m.lied = m.lied || m.power
 		return fencing.Reading{Power: fencing.PowerOff, State: "Off", SystemUUID: m.uuid}, nil
+	case reset:
+		return fencing.Reading{Power: fencing.PowerOff, State: "Off", SystemUUID: m.uuid}, nil
 	case stuck:
 		if m.power {
 			return fencing.Reading{State: "PoweringOff", SystemUUID: m.uuid}, nil
@@ -374,7 +377,8 @@ func (w *world) orderOff(at v1alpha1.FenceMachine) error {
 		return errMute
 	case foreign:
 		return fencing.ErrWrongMachine
-	case good:
+	case good, reset:
+		m.bmc = good
 		m.goesAt = w.now + 12*time.Second
 	case stuck, liar, rubbish:
 	}
