@@ -285,9 +285,12 @@ func Eventually(t testing.TB, what string, condition func(context.Context) (bool
 func EventuallyWithin(t testing.TB, within time.Duration, what string, condition func(context.Context) (bool, error)) {
 	t.Helper()
 	var last error
-	err := cluster.UntilWithin(t.Context(), within, what, func(ctx context.Context) (done bool, _ error) {
-		done, last = condition(ctx)
-		return done && last == nil, nil
+	err := cluster.UntilWithin(t.Context(), within, what, func(ctx context.Context) (bool, error) {
+		ok, err := condition(ctx)
+		if ctx.Err() == nil { // else it is the end of the time that it tells
+			last = err
+		}
+		return ok && err == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("%v (last: %v)", err, last)
