@@ -108,7 +108,7 @@ func TestDeaths(t *testing.T) {
 		t.Errorf("the receipts are of %v", receipts)
 	}
 	stop()
-	for _, i := range []int{first, second} { // for the tests that come after
+	for _, i := range []int{first, second} { // silent nodes count for the tests that come after
 		if err := l.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(i)}}); err != nil {
 			t.Error(err)
 		}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) { suite.Main(m, shared) }
 // soon is how long what takes a minute and a half may take on a busy machine: silence, the node lifecycle controller's 50 s, and the budget's one after the other.
 const soon = 5 * time.Minute
 
-// lab is a cluster of ten nodes with a fencer.
+// lab is a cluster of twelve nodes with a fencer.
 type lab struct {
 	*suite.Suite
 	program string
@@ -58,7 +58,7 @@ func start(t *testing.T) *lab {
 		if err := podgrace.AllowFencer(ctx, l.Cluster); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 10 {
+		for i := range 12 {
 			name := nodeName(i)
 			if err := l.AddNode(ctx, name, map[string]string{"fence": name}); err != nil {
 				t.Fatal(err)
@@ -92,7 +92,7 @@ func (l *lab) startFencer(t *testing.T) {
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
 
-func machineUUID(i int) string { return fmt.Sprintf("4c4c4544-0000-1000-8000-00000000000%d", i) }
+func machineUUID(i int) string { return fmt.Sprintf("4c4c4544-0000-1000-8000-%012d", i) }
 
 func patchStatus(t *testing.T, s *suite.Suite, node, patch string) {
 	t.Helper()
