@@ -85,6 +85,7 @@ func TestTable(t *testing.T) {
 func TestFailures(t *testing.T) {
 	counted := newTally()
 	err := readEvents(strings.NewReader(`{"Action":"output","Package":"x/p","Test":"A/b","Output":"=== RUN   A/b\n"}
+{"Action":"output","Package":"x/p","Test":"A/b","Output":"E1125 16:28:35.557303 28959 request.go:1196] a library\n"}
 {"Action":"output","Package":"x/p","Test":"A/b","Output":"    p_test.go:7: got\t1\n"}
 {"Action":"output","Package":"x/p","Test":"A/b","Output":"--- FAIL: A/b (0.1s)\n"}
 {"Action":"fail","Package":"x/p","Test":"A/b"}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,14 +46,23 @@ type failure struct {
 	said string
 }
 
-// said is the first line of an output that is not go test's own, as it fits in a table.
+// told is a line by which a test says why it fails, or what it does (testing.T).
+var told = regexp.MustCompile(`^\S+\.go:[0-9]+: `)
+
+// said is the first line that a test told itself, else the first of its output that is not go test's own, as it fits in a table: what libraries print comes before it.
 func said(output string) string {
+	first := ""
 	for line := range strings.Lines(output) {
-		if line = inTable(line); line != "" && !strings.HasPrefix(line, "--- ") {
+		line = inTable(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "--- "):
+		case told.MatchString(line):
 			return line
+		case first == "":
+			first = line
 		}
 	}
-	return ""
+	return first
 }
 
 // saidAtLast explains the end of a package outside its tests: by its panic, with the tests that ran then, else by its last line that is not go test's own. The first ones
