@@ -4,6 +4,7 @@ package intake
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	encodingjson "encoding/json"
@@ -176,9 +177,17 @@ func (in *reader) judgeLarge(ctx context.Context, raw []byte, weight int64, rele
 	return in.refuse("", reasonTooDear, tooDear)
 }
 
+// bodies are readers that see where a review's UID is before it is read.
+var bodies = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, uidWithin) }}
+
 // read returns the body of a review and its UID. The caller calls release when it needs the body no more.
 func (in *reader) read(ctx context.Context, r *http.Request) (raw []byte, uid types.UID, release func(), refusal *admission.Response) {
-	body := bufio.NewReaderSize(http.MaxBytesReader(nil, r.Body, maxBody), uidWithin)
+	body := bodies.Get().(*bufio.Reader)
+	body.Reset(http.MaxBytesReader(nil, r.Body, maxBody))
+	defer func() {
+		body.Reset(nil) // it keeps nothing of the request
+		bodies.Put(body)
+	}()
 	start, _ := body.Peek(uidWithin) // an error is met again below
 	uid = uidOf(start)
 	size := r.ContentLength
@@ -196,7 +205,10 @@ func (in *reader) read(ctx context.Context, r *http.Request) (raw []byte, uid ty
 	if !reading.TryAcquire(size) && reading.Acquire(ctx, size) != nil { // Acquire fails at once where the context has ended, even if nobody else holds any
 		return nil, uid, nil, new(in.refuse(uid, reasonBusy, busy))
 	}
-	raw, err := io.ReadAll(body)
+	// A caller that tells its length, as an API server does, has been granted as much: the buffer need not grow.
+	buffer := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), smallBody)+bytes.MinRead))
+	_, err := buffer.ReadFrom(body)
+	raw = buffer.Bytes()
 	if err == nil && ctx.Err() == nil {
 		return raw, uid, func() { reading.Release(size) }, nil
 	}
