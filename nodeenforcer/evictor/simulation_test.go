@@ -350,7 +350,7 @@ func (s *simulation) model() *model {
 	for _, p := range s.source.Now.Pods {
 		m.known[p.UID] = true
 	}
-	live, standing := s.source.Now.Live, s.relief.standing()
+	live := s.source.Now.Live
 	for _, p := range s.pods {
 		if p.gone {
 			continue
@@ -358,9 +358,8 @@ func (s *simulation) model() *model {
 		m.usage[p.pod.UID] = p.usage
 		by := &p.byEnforcer
 		m.asked[p.pod.UID] = !by.asked.IsZero() || p.pod.DeletionTimestamp != nil
-		// Deleted with the hard grace a moment ago, which is known, by a kubelet that works. What was withdrawn while the request was under way, and accepted all the same, only the watch tells.
-		_, stands := standing[p.pod.UID]
-		known := !s.now().Before(p.planned) && live && p.pod.DeletionTimestamp != nil || by.hard && by.accepted && stands
+		// Deleted with the hard grace a moment ago, which is known, by a kubelet that works.
+		known := !s.now().Before(p.planned) && live && p.pod.DeletionTimestamp != nil || by.hard && by.accepted
 		m.ending[p.pod.UID] = known && p.grace <= 1 && s.kubelet != "hangs" && s.hungAt.Before(p.deleted) && s.now().Sub(p.deleted) < 1500*time.Millisecond
 	}
 	return m
