@@ -35,7 +35,7 @@ type refusal struct {
 func (s *State) request(now time.Duration) []Action {
 	c := &s.call
 	switch {
-	case s.phase != active || s.removed || c.inFlight || c.accepted > 0 && c.accepted <= s.graceSeconds:
+	case s.phase != active || s.awaits() || s.removed || c.inFlight || c.accepted > 0 && c.accepted <= s.graceSeconds:
 		return nil
 	case s.frost.stage == freezing && now < s.frost.patience: // so that the kubelet does not stop what is frozen after that
 		s.wakeAt(s.frost.patience)
@@ -54,9 +54,10 @@ func (s *State) request(now time.Duration) []Action {
 }
 
 func (e Answered) learn(s *State, now time.Duration) []Action {
-	s.dying = s.dying || e.Verdict == Accepted
+	softer := e.Call != s.call.number
+	s.dying = s.dying || e.Verdict == Accepted && !(softer && s.awaits()) // else the kubelet stops it softly, and this eviction stays withdrawn
 	s.removed = s.removed || e.Verdict == Gone
-	if e.Call != s.call.number || !s.call.inFlight || s.phase != active {
+	if softer || !s.call.inFlight || s.phase != active {
 		return nil // the answer to a softer request, or one that came too late: nothing else of it counts
 	}
 	c := &s.call

@@ -10,3 +10,12 @@ func (s *State) Refused() bool { return s.phase == refused }
 
 // Looser is looser.
 var Looser = looser
+
+// Committed says whether a release would change nothing.
+func (s *State) Committed() bool { return s.committed() }
+
+// Call is the number of the last request.
+func (s *State) Call() int { return s.call.number }
+
+// RefusedUntil is until when it is not asked for again.
+func (s *State) RefusedUntil() time.Duration { return s.refusal.until }

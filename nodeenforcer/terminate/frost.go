@@ -80,7 +80,7 @@ func (s *State) thawReason(now time.Duration) string {
 		return "it is being stopped"
 	case s.frost.late:
 		return "it was frozen too late"
-	case s.phase != active || s.removed:
+	case s.phase != active || s.awaits() || s.removed:
 		return "its eviction is over"
 	case now >= s.frost.until:
 		return "nobody has stopped it yet"

@@ -59,7 +59,7 @@ func (s *State) appear(seen Seen, now time.Duration) []Action {
 // beginLocal begins the local sequence when the kubelet's time has passed.
 func (s *State) beginLocal(now time.Duration) (actions []Action) {
 	l := &s.local
-	if s.phase != active || l.begun || l.deadline == 0 || len(l.containers) == 0 {
+	if s.phase != active || s.awaits() || l.begun || l.deadline == 0 || len(l.containers) == 0 {
 		return nil
 	}
 	reason := s.localReason(now)
@@ -97,7 +97,7 @@ func (s *State) localReason(now time.Duration) string {
 
 // stopContainers does what is due for each container: its stop signal, and SIGKILL once its grace period has passed.
 func (s *State) stopContainers(now time.Duration) (actions []Action) {
-	if s.phase != active || !s.local.begun {
+	if s.phase != active || s.awaits() || !s.local.begun {
 		return nil
 	}
 	for i := range s.local.containers {
@@ -230,7 +230,7 @@ func (s *State) containment(now time.Duration) []Action {
 	case s.phase == refused && h.stage == held && !s.dying && !s.removed:
 		h.stage = restoring
 		return []Action{Restore{Was: h.was, Wrote: h.wrote}}
-	case s.phase != active || !s.contain:
+	case s.phase != active || s.awaits() || !s.contain:
 	case h.stage == free:
 		return s.beginContainment(now)
 	case h.stage == held && h.due && !h.loose && s.dying && s.slack > 0:

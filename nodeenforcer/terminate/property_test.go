@@ -41,6 +41,38 @@ func TestStopUndoes(t *testing.T) {
 	})
 }
 
+// What is withdrawn is left alone, as it was, as soon as it is known that nobody accepted it; what was accepted all the same goes on.
+func TestWithdrawn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.next(asked(t))
+		w.live(rapid.IntRange(0, 20).Draw(t, "steps"))
+		if w.state.Finished() {
+			return
+		}
+		w.next(terminate.Released{})
+		for n := rapid.IntRange(0, 10).Draw(t, "more"); n > 0 && !w.state.Finished(); n-- {
+			if at, ok := w.state.Wake(); ok && rapid.Bool().Draw(t, "wake") {
+				w.advance(max(at-w.now, 0))
+			} else if len(w.pending) > 0 {
+				w.deliver(rapid.IntRange(0, len(w.pending)-1).Draw(t, "which"))
+			}
+		}
+		for w.withdrawn && len(w.pending) > 0 {
+			w.deliver(0)
+		}
+		if !w.withdrawn {
+			return
+		}
+		if !w.state.Finished() {
+			t.Fatal("withdrawn, nothing is on its way, and it is not finished")
+		}
+		if !w.answered && !w.removed && !w.podGone && w.high != "max" {
+			t.Fatalf("memory.high is left at %s", w.high)
+		}
+	})
+}
+
 // Without an API server, without a kubelet, a hard eviction still comes to its end: no container outlives its deadline, its turn,
 // its grace and the back-off of what failed.
 func TestHardAlwaysEnds(t *testing.T) {

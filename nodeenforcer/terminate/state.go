@@ -34,7 +34,9 @@ type State struct {
 
 	// dying: the API server accepted the deletion. removed: the pod's object is gone, or has another UID.
 	dying, removed bool
-	// last is the final step that is reported; again is a request that came while the state was ending.
+	// withdrawn: the pressure is over, and a request that may still be accepted is on its way.
+	withdrawn bool
+	// last is the final step that is reported; again is a request that came while the state was ending, or is withdrawn.
 	last  Step
 	again *Asked
 	// wake is when the next Tick is due; 0: never.
@@ -107,6 +109,9 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 			s.again = &e
 		}
 	case s.kind == eviction.Hard && e.Kind != eviction.Hard:
+		if s.awaits() {
+			s.again = &e
+		}
 	default:
 		return s.tighten(&e, now)
 	}
@@ -116,6 +121,7 @@ func (e Asked) learn(s *State, now time.Duration) []Action {
 // adopt begins an eviction of a kind. What is known of the pod and of requests in flight is kept.
 func (s *State) adopt(e *Asked, now time.Duration) {
 	s.phase, s.kind, s.began = active, e.Kind, now
+	s.withdrawn, s.again = false, nil
 	s.graceSeconds, s.kubelet, s.contain, s.slack = e.GraceSeconds, e.Kubelet, e.Contain && e.Kind == eviction.Hard, e.Slack
 	s.freeze, s.room = e.Freeze, e.Room
 	s.call = call{number: s.call.number, maybe: s.call.maybe || s.call.inFlight}
@@ -128,6 +134,7 @@ func (s *State) adopt(e *Asked, now time.Duration) {
 
 // tighten takes what is stricter of a second request of the same kind.
 func (s *State) tighten(e *Asked, now time.Duration) []Action {
+	s.withdrawn, s.again = false, nil
 	s.contain, s.slack = s.contain || e.Contain && s.kind == eviction.Hard, min(s.slack, e.Slack)
 	s.freeze, s.room = s.freeze && e.Freeze, min(s.room, e.Room)
 	if e.GraceSeconds < s.graceSeconds {
@@ -149,6 +156,10 @@ const forgetAfter = 10 * time.Minute
 
 // conclude ends the eviction if there is a reason to.
 func (s *State) conclude(now time.Duration) []Action {
+	if (s.phase == active || s.phase == refused) && s.awaits() && !s.call.inFlight {
+		s.end(StepReleased)
+		return nil
+	}
 	switch s.phase {
 	case active:
 		if last := s.conclusion(now); last != "" {
@@ -207,7 +218,7 @@ func (s *State) finish(now time.Duration) []Action {
 	if h.stage == held && (s.last != StepAbandoned || s.removed || s.sight.podGone) { // else the next enforcer restores it, if the pod lives on
 		actions = append(actions, Forget{})
 	}
-	if s.again == nil {
+	if s.again == nil || s.last != StepReleased {
 		s.phase = finished
 		return actions
 	}
@@ -231,12 +242,16 @@ func (Removed) learn(s *State, now time.Duration) []Action {
 // stopped here. One that answers, and does not accept, is as good as a pod that was never asked for.
 func (s *State) committed() bool { return s.dying || s.local.begun && !s.call.online }
 
+// A request that is on its way may be accepted all the same, and then the eviction goes on: who takes it for withdrawn would evict another pod.
 func (Released) learn(s *State, _ time.Duration) []Action {
 	if (s.phase == active || s.phase == refused) && !s.committed() && !s.removed {
-		s.end(StepReleased)
+		s.withdrawn = true
 	}
 	return nil
 }
+
+// awaits says whether nothing more is done for an eviction that is withdrawn, until it is known whether it was accepted.
+func (s *State) awaits() bool { return s.withdrawn && !s.dying && !s.removed }
 
 func (Stopped) learn(s *State, _ time.Duration) []Action {
 	s.again = nil

@@ -121,7 +121,7 @@ func (t *Terminator) victim(r *Request) (*victim, error) {
 func (t *Terminator) Removed(uid types.UID) { t.tell(uid, Removed{}) }
 
 // Release withdraws a request, because the pressure is over: if the API server has not accepted the deletion, the pod is left alone and its
-// memory.high restored. A deletion that was accepted goes on.
+// memory.high restored, once a request that is on its way has its result. A deletion that was accepted goes on.
 func (t *Terminator) Release(uid types.UID) { t.tell(uid, Released{}) }
 
 func (t *Terminator) tell(uid types.UID, e Event) {
@@ -135,7 +135,8 @@ func (t *Terminator) tell(uid types.UID, e Event) {
 
 // VictimStatus is how far the eviction of one victim has come.
 type VictimStatus struct {
-	Pod  Ref
+	Pod Ref
+	// Kind is Soft also of a hard eviction that is withdrawn and waits for the result of a request: if it is to be hard it is asked for again.
 	Kind eviction.Kind
 	// Path of the pod's cgroup. Contained: its memory.high is lowered at present, and must not be repaired.
 	Path      string

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
+	"github.com/podgrace/podgrace/nodeenforcer/eviction"
 )
 
 // victim performs the actions of one State.
@@ -163,6 +164,9 @@ func (v *victim) standing() (VictimStatus, bool) {
 	defer v.mu.Unlock()
 	s := &v.state
 	st := VictimStatus{Pod: v.ref, Kind: s.kind, Path: v.path, Dying: s.committed()}
+	if s.awaits() {
+		st.Kind = eviction.Soft
+	}
 	st.Stopping = s.stopping(v.t.now())
 	st.Contained = slices.Contains([]holdStage{containing, held, loosening, restoring}, s.holding.stage)
 	if s.phase == refused {

@@ -36,6 +36,8 @@ type world struct {
 	answered bool // accepted, or removed
 	removed  bool
 	stopped  bool
+	// withdrawn: nothing more may be done, but to undo.
+	withdrawn bool
 	termed   map[string]time.Duration
 	kills    []string
 	lastSaw  map[string]bool
@@ -124,11 +126,12 @@ func (w *world) note(e terminate.Event) {
 	switch e := e.(type) {
 	case terminate.Asked:
 		hard := len(w.kinds) > 0 && w.kinds[len(w.kinds)-1].Kind == eviction.Hard
+		anew := w.state.Refused() && w.now >= w.state.RefusedUntil()
 		if w.state.Refused() {
 			w.deadline = 0 // it begins anew
 		}
 		switch {
-		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard:
+		case len(w.kinds) == 0 || e.Kind == eviction.Hard && !hard || anew && e.Kind == w.kinds[len(w.kinds)-1].Kind:
 			w.grace, w.deadline, w.slack = e.GraceSeconds, 0, e.Slack
 			w.mayFreeze, w.room = e.Freeze, e.Room
 			w.kinds = append(w.kinds, e)
@@ -153,18 +156,24 @@ func (w *world) note(e terminate.Event) {
 			}
 		}
 	case terminate.Answered:
-		w.answered = w.answered || e.Verdict == terminate.Accepted
+		softly := w.withdrawn && e.Call != w.state.Call()
+		w.answered = w.answered || e.Verdict == terminate.Accepted && !softly
 		w.removed = w.removed || e.Verdict == terminate.Gone
 		if e.Verdict != terminate.Accepted && e.Verdict != terminate.Unknown {
 			delete(w.open, e.Call)
+		}
+		if e.Verdict == terminate.Accepted && !softly || e.Verdict == terminate.Gone {
+			w.withdrawn = false
 		}
 		if e.Verdict == terminate.Accepted && w.accepted < 0 {
 			w.accepted = w.now
 		}
 	case terminate.Removed:
 		w.removed = true
-	case terminate.Stopped, terminate.Released:
+	case terminate.Stopped:
 		w.stopped = true
+	case terminate.Released:
+		w.withdrawn = !w.state.Committed() && !w.removed
 	}
 }
 
@@ -174,6 +183,13 @@ func (w *world) hard() bool {
 
 func (w *world) check(a terminate.Action) {
 	t := w.t
+	switch a.(type) {
+	case terminate.Report, terminate.Thaw, terminate.Look, terminate.Restore, terminate.Forget, terminate.Peek:
+	default:
+		if w.withdrawn {
+			t.Fatalf("%+v, and the eviction is withdrawn", a)
+		}
+	}
 	switch a := a.(type) {
 	case terminate.Report:
 		w.last = a.Step
