@@ -4,13 +4,14 @@
 //	hog fill MIB MIB_PER_SECOND DIR
 //	hog files NUMBER NUMBER_PER_SECOND DIR
 //	hog threads NUMBER NUMBER_PER_SECOND
-//	hog touch FILE
+//	hog touch FILE [ONCE]
 package main
 
 import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,7 +42,7 @@ func run(args []string) error {
 	case "threads":
 		return threads(rest)
 	case "touch":
-		return os.WriteFile(rest[0], []byte(now()+"\n"), 0o644)
+		return touch(rest[0], rest[1:])
 	default:
 		return fmt.Errorf("no command %q", command)
 	}
@@ -159,6 +160,23 @@ func threads(args []string) error {
 		}
 		return nil
 	})
+}
+
+// touch makes a file, once all of the others are there.
+func touch(file string, once []string) error {
+	for _, other := range once {
+		for {
+			_, err := os.Stat(other)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	return os.WriteFile(file, []byte(now()+"\n"), 0o644)
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339Nano) }
