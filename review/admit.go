@@ -87,8 +87,8 @@ func (s *step) pastWebhook(req *admission.Request, called []string) (bool, error
 	if goesOn, err := s.resolvePriority(req, pod, s.State.classes()); err != nil || !goesOn {
 		return false, err
 	}
-	s.result.Before, s.result.After = req.Object.Raw, req.Object.Raw
-	return true, mergeKeys(req)
+	s.result.Before, s.result.After, s.pod = req.Object.Raw, req.Object.Raw, pod
+	return true, mergeKeys(req, pod)
 }
 
 // mutating is the mutating phase. asked: a webhook was called; goesOn: nobody refused.
@@ -117,11 +117,11 @@ func (s *step) mutating(ctx context.Context, handlers map[string]webhook.Handler
 // webhook changed something (k8s.io/apiserver/pkg/admission/reinvocation.go, 0.36.3); then its strategy. It changes the request's object, and
 // returns false where the pod is refused.
 func (s *step) mutate(ctx context.Context, handlers map[string]webhook.Handler, req *admission.Request) (bool, error) {
+	pod, err := decodePod(req.Object.Raw)
+	if err != nil {
+		return false, err
+	}
 	for pass := range 2 {
-		pod, err := decodePod(req.Object.Raw)
-		if err != nil {
-			return false, err
-		}
 		classes := s.State.classes()
 		if goesOn, err := s.resolvePriority(req, pod, classes); err != nil || !goesOn {
 			return false, err
@@ -137,9 +137,12 @@ func (s *step) mutate(ctx context.Context, handlers map[string]webhook.Handler, 
 		if !changed {
 			break
 		}
+		if pod, err = decodePod(req.Object.Raw); err != nil {
+			return false, err
+		}
 	}
-	s.result.After = req.Object.Raw
-	return true, mergeKeys(req)
+	s.result.After, s.pod = req.Object.Raw, pod
+	return true, mergeKeys(req, pod)
 }
 
 // resolvePriority is the in-tree Priority plugin; false: it refuses the pod.
@@ -213,14 +216,11 @@ func (s *step) allowedInProcess(denials []apiserver.Denial) bool {
 	return false
 }
 
-// mergeKeys does what the API server does between the mutating and the validating webhooks.
-func mergeKeys(req *admission.Request) error {
-	pod, err := decodePod(req.Object.Raw)
-	if err != nil {
-		return err
+// mergeKeys does what the API server does between the mutating and the validating webhooks. pod is the request's.
+func mergeKeys(req *admission.Request, pod *corev1.Pod) (err error) {
+	if apiserver.MergeMatchLabelKeys(pod) {
+		req.Object.Raw, err = encodePod(pod)
 	}
-	apiserver.MergeMatchLabelKeys(pod)
-	req.Object.Raw, err = encodePod(pod)
 	return err
 }
 

@@ -143,6 +143,8 @@ type step struct {
 	// spread are the constraints that a policy gives.
 	spread []corev1.TopologySpreadConstraint
 	result *Result
+	// pod is result.After, with its matchLabelKeys merged; nil: there is none.
+	pod *corev1.Pod
 }
 
 // handlers are the webhook's own, over this step's view of the state.

@@ -1,7 +1,6 @@
 package review
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -91,22 +90,17 @@ var ofControllers = []string{
 // pod's to their selector (defaulting, deriveSelector): where the selector has them all, or the pod has none, no Service changes anything.
 // Both answers are looked at, since without any selector nothing is given at all.
 func (s *step) servicesMatter() bool {
-	raw := s.result.After
-	if raw == nil {
-		raw = s.result.Before
-	}
-	var pod corev1.Pod
-	if json.Unmarshal(raw, &pod) != nil {
+	if s.pod == nil {
 		return true
 	}
 	selected := map[string]string{}
-	for _, c := range pod.Spec.TopologySpreadConstraints {
+	for _, c := range s.pod.Spec.TopologySpreadConstraints {
 		if c.LabelSelector != nil {
 			selected = c.LabelSelector.MatchLabels
 			break
 		}
 	}
-	for key, value := range pod.Labels {
+	for key, value := range s.pod.Labels {
 		if have, ok := selected[key]; (!ok || have != value) && !slices.Contains(ofControllers, key) {
 			return true
 		}
