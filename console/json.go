@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -12,35 +13,39 @@ import (
 // EncodeJSON writes a value as indented JSON of which a terminal and a CI system may see every byte: what Visible would write
 // otherwise is a JSON escape.
 func EncodeJSON(w io.Writer, value any) error {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
+	out := bufio.NewWriter(w)
+	encoder := json.NewEncoder(escaper{out})
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("encode JSON: %w", err)
+		return fmt.Errorf("write JSON: %w", err)
 	}
-	if _, err := w.Write(escapeJSON(text.Bytes())); err != nil {
+	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	return nil
 }
 
-// escapeJSON escapes what is not to be seen. It works on the text: outside of strings, JSON is printable ASCII without #.
-func escapeJSON(text []byte) []byte {
-	out := make([]byte, 0, len(text))
-	for len(text) > 0 {
-		r, size := rune(text[0]), 1
+// escaper escapes what is not to be seen. It works on the text, which it gets as a whole: outside of strings, JSON is printable ASCII without #.
+type escaper struct{ w *bufio.Writer }
+
+// Write is io.Writer's. A writer that fails says so until it is flushed.
+func (e escaper) Write(text []byte) (int, error) {
+	rest, shown := text, 0
+	for shown < len(rest) {
+		r, size := rune(rest[shown]), 1
 		if r >= utf8.RuneSelf {
-			r, size = utf8.DecodeRune(text)
+			r, size = utf8.DecodeRune(rest[shown:])
 		}
-		hidden := r != '\n' && unprintable(r) || r == '#' && bytes.HasPrefix(text, []byte("##"))
-		if !hidden {
-			out = append(out, text[:size]...)
-		} else {
-			for _, unit := range utf16.AppendRune(nil, r) {
-				out = fmt.Appendf(out, `\u%04x`, unit)
-			}
+		if hidden := r != '\n' && unprintable(r) || r == '#' && bytes.HasPrefix(rest[shown:], []byte("##")); !hidden {
+			shown += size
+			continue
 		}
-		text = text[size:]
+		_, _ = e.w.Write(rest[:shown])
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(e.w, `\u%04x`, unit)
+		}
+		rest, shown = rest[shown+size:], 0
 	}
-	return out
+	_, err := e.w.Write(rest)
+	return len(text), err
 }
