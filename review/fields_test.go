@@ -20,7 +20,10 @@ func TestUnknownFields(t *testing.T) {
 		"a policy":          {`{apiVersion: podgrace.dev/v1alpha1, kind: PodPolicy, metadata: {name: p}, spec: {wieght: 1}}`, ""},
 		"an admission case": {`{apiVersion: admission.k8s.io/v1, kind: AdmissionReview, requst: {}}`, ""},
 	} {
-		errs := NewState().UnknownFields([]*manifest.Document{document(t, test.text)})
+		errs, err := NewState().UnknownFields(t.Context(), []*manifest.Document{document(t, test.text)})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if test.says == "" && len(errs) > 0 || test.says != "" && (len(errs) != 1 || errs[0].Message != test.says || errs[0].Line != 3) {
 			t.Errorf("%s: %v", name, errs)
 		}

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,24 +73,31 @@ func AddPolicies(policies []*v1alpha1.PodPolicy, documents []*manifest.Document)
 // UnknownFields says which fields of manifests the API does not have, as kubectl does with its strict validation: a typo would be
 // dropped without a word. What is of a kind that no decision reads, an AdmissionReview, or an object that a cluster has stored
 // already, perhaps of a later version, is passed over.
-func (s *State) UnknownFields(documents []*manifest.Document) []*manifest.Error {
+func (s *State) UnknownFields(ctx context.Context, documents []*manifest.Document) ([]*manifest.Error, error) {
+	wrong := make([][]*manifest.Error, len(documents))
+	err := Each(ctx, len(documents), nil, func(i int) bool {
+		wrong[i] = s.unknownFields(documents[i])
+		return true
+	})
+	return slices.Concat(wrong...), err
+}
+
+func (s *State) unknownFields(d *manifest.Document) []*manifest.Error {
+	o, err := s.empty(d.APIVersion, d.Kind)
+	if err != nil || o == nil || policyfile.IsPolicy(d) {
+		return nil // which is checked where it is loaded
+	}
+	strict, err := json.UnmarshalStrict(d.JSON, o)
+	if err != nil || stored(o) {
+		return nil // what can't be decoded is told by the review
+	}
 	var errs []*manifest.Error
-	for _, d := range documents {
-		o, err := s.empty(d.APIVersion, d.Kind)
-		if err != nil || o == nil || policyfile.IsPolicy(d) {
-			continue // which is checked where it is loaded
+	for _, e := range strict {
+		wrong := d.Wrong(fmt.Errorf("%s %s: %w", d.Kind, d.Name, e))
+		if of, ok := errors.AsType[json.FieldError](e); ok {
+			wrong.Field = of.FieldPath()
 		}
-		strict, err := json.UnmarshalStrict(d.JSON, o)
-		if err != nil || stored(o) {
-			continue // what can't be decoded is told by the review
-		}
-		for _, e := range strict {
-			wrong := d.Wrong(fmt.Errorf("%s %s: %w", d.Kind, d.Name, e))
-			if of, ok := errors.AsType[json.FieldError](e); ok {
-				wrong.Field = of.FieldPath()
-			}
-			errs = append(errs, wrong)
-		}
+		errs = append(errs, wrong)
 	}
 	return errs
 }

@@ -119,7 +119,11 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	loaded.errors = append(loaded.errors, loaded.engine.State.UnknownFields(loaded.documents)...)
+	unknown, err := loaded.engine.State.UnknownFields(ctx, loaded.documents)
+	if err != nil {
+		return err
+	}
+	loaded.errors = append(loaded.errors, unknown...)
 	loaded.engine.Lean = !o.out.needPods()
 	bar := newProgress(t, "reviewing", len(loaded.documents))
 	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.add)
