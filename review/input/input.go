@@ -58,10 +58,15 @@ func (r *Reader) Read(paths ...string) iter.Seq2[*manifest.Document, *manifest.E
 func (r *Reader) stream(m *manifest.Reader, from io.Reader, yield func(*manifest.Document, *manifest.Error) bool) bool {
 	r.Files++
 	goesOn := m.Read(from, yield)
+	r.read(m)
+	return goesOn
+}
+
+// read takes what is to be known of a file that was read.
+func (r *Reader) read(m *manifest.Reader) {
 	r.Lists += m.Lists
 	r.Listed = manifest.AppendListed(r.Listed, m.Listed...)
 	if m.Foreign {
 		r.leaveOut(m.File, Foreign, "")
 	}
-	return goesOn
 }

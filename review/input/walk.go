@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/podgrace/podgrace/manifest"
 )
@@ -77,16 +80,85 @@ func (r *Reader) folder(path string, excluded ignored, yield func(*manifest.Docu
 		return yield(nil, &manifest.Error{File: path, Message: "no " + strings.Join(manifest.Endings, ", ") + " file in this folder"})
 	}
 	f.settle()
-	for _, found := range f.found {
-		if !r.found(found, yield) {
-			return false
+	for batch := range slices.Chunk(f.found, batchPerProcessor*runtime.GOMAXPROCS(0)) {
+		ahead := r.ahead(batch)
+		for i, found := range batch {
+			var goesOn bool
+			if ahead[i] != nil {
+				goesOn = ahead[i].give(r, yield)
+			} else {
+				goesOn = r.made(found, yield)
+			}
+			if !goesOn {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-// found reads what was found in a folder. False: no more is wanted.
-func (r *Reader) found(f found, yield func(*manifest.Document, *manifest.Error) bool) bool {
+// batchPerProcessor is how many files of a folder are read ahead of their turn. YAML takes most of the time before a review can begin.
+const batchPerProcessor = 4
+
+// ahead reads files, on all processors. What is no file, but is rendered or wrong, is nil.
+func (r *Reader) ahead(batch []found) []*fileRead {
+	read := make([]*fileRead, len(batch))
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i, f := range batch {
+		if f.wrong == "" && !f.chart && f.kustomization == nil {
+			read[i] = &fileRead{reader: manifest.Reader{File: f.path, Found: !r.Plain}}
+			workers.Go(read[i].read)
+		}
+	}
+	_ = workers.Wait() // each has its own error
+	return read
+}
+
+// fileRead is a file that was read ahead of its turn.
+type fileRead struct {
+	reader manifest.Reader
+	pairs  []pair
+	failed error // to open it
+}
+
+// pair is a document, or what is wrong in place of it.
+type pair struct {
+	document *manifest.Document
+	wrong    *manifest.Error
+}
+
+func (f *fileRead) read() error {
+	from, err := os.Open(f.reader.File)
+	if err != nil {
+		f.failed = err
+		return nil
+	}
+	defer from.Close()
+	f.reader.Read(from, func(d *manifest.Document, wrong *manifest.Error) bool {
+		f.pairs = append(f.pairs, pair{d, wrong})
+		return true
+	})
+	return nil
+}
+
+// give gives what was read, as stream does. False: no more is wanted.
+func (f *fileRead) give(r *Reader, yield func(*manifest.Document, *manifest.Error) bool) bool {
+	if f.failed != nil {
+		return yield(nil, manifest.Unread(f.reader.File, f.failed))
+	}
+	r.Files++
+	for _, p := range f.pairs {
+		if !yield(p.document, p.wrong) {
+			return false
+		}
+	}
+	r.read(&f.reader)
+	return true
+}
+
+// made gives what is made of what was found in a folder, or is wrong there. False: no more is wanted.
+func (r *Reader) made(f found, yield func(*manifest.Document, *manifest.Error) bool) bool {
 	switch {
 	case f.wrong != "":
 		return yield(nil, &manifest.Error{File: f.path, Message: f.wrong})
@@ -101,14 +173,12 @@ func (r *Reader) found(f found, yield func(*manifest.Document, *manifest.Error) 
 			}
 		}
 		return true
-	case f.kustomization != nil:
-		text, err := f.kustomization.build()
-		if err != nil {
-			return yield(nil, &manifest.Error{File: f.path, Message: err.Error()})
-		}
-		return r.stream(&manifest.Reader{File: f.path, Rendered: true}, bytes.NewReader(text), yield)
 	}
-	return r.file(&manifest.Reader{File: f.path, Found: !r.Plain}, yield)
+	text, err := f.kustomization.build()
+	if err != nil {
+		return yield(nil, &manifest.Error{File: f.path, Message: err.Error()})
+	}
+	return r.stream(&manifest.Reader{File: f.path, Rendered: true}, bytes.NewReader(text), yield)
 }
 
 // folder is what is in a folder and below it.

@@ -1,12 +1,15 @@
 package input
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestReadPaths(t *testing.T) {
@@ -70,5 +73,40 @@ func TestALinkToAFolderAboveIsReadOnce(t *testing.T) {
 	t.Chdir(filepath.Join(dir, "fs"))
 	if got, _ := readFolder(t, &Reader{}, "."); len(got) != 1 {
 		t.Errorf("got %q", got)
+	}
+}
+
+// However many files are read at once, what they give comes in the order of their names, and who wants no more gets no more.
+func TestManyFilesInOrder(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for i := range 5*batchPerProcessor*runtime.GOMAXPROCS(0) + 1 {
+		file := filepath.Join(dir, fmt.Sprintf("%05d.yaml", i))
+		text := "apiVersion: v1\nkind: K\nmetadata: {name: a}\n---\napiVersion: v1\nkind: K\nmetadata: {name: b}\n"
+		expected := []string{file + ":1 a", file + ":5 b"}
+		if i%7 == 3 {
+			text, expected = "apiVersion: v1\nkind: K\n---\n{\n", []string{file + ":1 ", file + ":4 wrong"}
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, expected...)
+	}
+	for stop := range len(want) + 1 {
+		var got []string
+		r := Reader{}
+		for d, err := range r.Read(dir) {
+			if len(got) == stop {
+				break
+			}
+			if err != nil {
+				got = append(got, fmt.Sprintf("%s:%d wrong", err.File, err.Line))
+			} else {
+				got = append(got, fmt.Sprintf("%s:%d %s", d.File, d.Line, d.Name))
+			}
+		}
+		if diff := cmp.Diff(want[:stop], got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
 	}
 }
