@@ -38,12 +38,12 @@ type world struct {
 	stopped  bool
 	// withdrawn: nothing more may be done, but to undo.
 	withdrawn bool
-	termed   map[string]time.Duration
-	kills    []string
-	lastSaw  map[string]bool
-	deadline time.Duration
-	last     terminate.Step
-	back     bool
+	termed    map[string]time.Duration
+	kills     []string
+	lastSaw   map[string]bool
+	deadline  time.Duration
+	last      terminate.Step
+	back      bool
 
 	// Of freezing: what was asked for, what is so, and what the state knows.
 	mayFreeze bool

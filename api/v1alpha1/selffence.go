@@ -1,0 +1,28 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AnnotationSelfFence on a Node says, as JSON of a SelfFence, that the machine resets itself when its Lease is not renewed. The node enforcer writes it after it has armed the
+// watchdog, and says off before it disarms it: as long as it
+// says otherwise, for the boot that the Node has, the watchdog is armed.
+const AnnotationSelfFence = "podgrace.dev/self-fence"
+
+// SelfFence is how a machine's watchdog is fed.
+//
+// +kubebuilder:object:generate=false
+type SelfFence struct {
+	// BootID of the boot that it is about.
+	BootID string `json:"bootID"`
+	// Patience is for how long the watchdog is fed after the Node's Lease was known to be renewed for the last time.
+	Patience metav1.Duration `json:"patience"`
+	// Timeout of the watchdog, as its driver reads it back: it resets the machine when it was not fed for that long.
+	Timeout metav1.Duration `json:"timeout"`
+	// Watchdog is what its driver calls itself.
+	Watchdog string `json:"watchdog"`
+	// Off: the watchdog is not armed, and the other fields say nothing. Its text is another one each time, so that a write which is late can't undo it.
+	Off string `json:"off,omitempty"`
+	// Pausable: it is a virtual machine, or not known to be none. Where it is paused its watchdog is paused as well, and both go on later.
+	Pausable bool `json:"pausable"`
+}

@@ -1,0 +1,304 @@
+package selffence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
+)
+
+const (
+	// askEvery is how often the Lease is asked for, and how long an answer may take. A kubelet renews it every 10 s (pkg/kubelet/kubelet.go nodeLeaseRenewIntervalFraction, 1.36.3).
+	askEvery = 5 * time.Second
+	// lookEvery is how often it is looked whether the Node still says that the watchdog is armed: a Node that is made anew does not.
+	lookEvery = time.Minute
+	// feeds is how often the watchdog is fed within its timeout.
+	feeds = 6
+)
+
+// The bounds of what can be asked for.
+const (
+	MinPatience, MaxPatience = 30 * time.Second, time.Hour
+	MinTimeout, MaxTimeout   = 10 * time.Second, 10 * time.Minute
+)
+
+var errSaying = errors.New("it is just being said that the watchdog is armed")
+
+// Leases tells when the Node's Lease was renewed.
+type Leases interface {
+	// Renewal is the Lease's renewTime as the API server has it now, in any form that differs where the time does.
+	Renewal(ctx context.Context, node string) (string, error)
+}
+
+// Feeder feeds a machine's watchdog.
+type Feeder struct {
+	Node   string
+	BootID string
+	// Patience is for how long it is fed after the Lease was known to be renewed for the last time.
+	Patience time.Duration
+	// Open arms the watchdog.
+	Open     func() (Watchdog, error)
+	Pausable bool
+	Leases   Leases
+	Nodes    status.Nodes
+	// Clock is for waiting, Now for how old the evidence is (Now).
+	Clock clock.WithTicker
+	Now   func() time.Duration
+	Log   logr.Logger
+
+	saying sync.Mutex // that it is armed, or off: one at a time, and nobody waits for it
+
+	mu       sync.Mutex
+	evidence Evidence
+	looked   time.Duration
+	looks    bool // it is not known whether the Node says that it is armed
+	// refused: the API server does not tell whether the Lease is renewed.
+	refused bool
+
+	watchdog Watchdog // written by Run's goroutine alone
+	told     string   // why it is not fed, as last logged
+}
+
+// Run feeds the watchdog until the context ends, and disarms it then if it can be said.
+func (f *Feeder) Run(ctx context.Context) error {
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		f.ask(ctx)
+	}()
+	for ctx.Err() == nil {
+		f.tend(ctx)
+		select {
+		case <-ctx.Done():
+		case <-f.Clock.After(f.pause()):
+		}
+	}
+	<-asked
+	return f.leave()
+}
+
+// pause is the time between two feedings.
+func (f *Feeder) pause() time.Duration {
+	if f.watchdog == nil {
+		return time.Second
+	}
+	return f.watchdog.Timeout() / feeds
+}
+
+// ask asks for the Lease until the context ends.
+func (f *Feeder) ask(ctx context.Context) {
+	for {
+		f.learn(ctx)
+		f.announceAgain(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.Clock.After(askEvery):
+		}
+	}
+}
+
+func (f *Feeder) learn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	asked := f.Now()
+	renewal, err := f.Leases.Renewal(ctx, f.Node)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused = apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
+	if err != nil {
+		f.Log.V(1).Info("failed to read the node's Lease", "error", err.Error())
+		return
+	}
+	f.evidence.Learn(asked, renewal)
+}
+
+// justified says whether the watchdog may be fed now.
+func (f *Feeder) justified() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.evidence.Within(f.Now(), f.Patience)
+}
+
+// tend feeds the watchdog, or arms it, where the Lease is known to be renewed.
+func (f *Feeder) tend(ctx context.Context) {
+	if !f.justified() {
+		f.hold(ctx)
+		return
+	}
+	if f.watchdog == nil {
+		f.arm(ctx)
+		return
+	}
+	if err := f.watchdog.Feed(); err != nil {
+		f.say("failed to feed the watchdog", err)
+		return
+	}
+	if f.told != "" {
+		f.Log.Info("feeding the watchdog again")
+	}
+	f.told = ""
+}
+
+// hold lets the watchdog expire, and tells so. Where the API server refuses to tell of the Lease nobody is cut off, and a right is missing, or the Node is gone: then it is disarmed, if
+// that can be said.
+func (f *Feeder) hold(ctx context.Context) {
+	if f.watchdog == nil {
+		return
+	}
+	f.say("not feeding the watchdog: the machine resets itself", fmt.Errorf("the node's Lease is not known to have been renewed for %s; the watchdog waits for another %s at most", f.Patience, f.watchdog.Timeout()))
+	f.mu.Lock()
+	refused := f.refused
+	f.mu.Unlock()
+	if !refused {
+		return
+	}
+	if err := f.disarm(ctx); err != nil {
+		f.say("failed to disarm the watchdog, though the API server answers", err)
+	}
+}
+
+// say logs what is wrong once.
+func (f *Feeder) say(what string, err error) {
+	if text := what + err.Error(); f.told != text {
+		f.told = text
+		f.Log.Error(err, what)
+	}
+}
+
+// arm opens the watchdog. What the Node says of one that was armed otherwise is taken away before.
+func (f *Feeder) arm(ctx context.Context) {
+	if err := f.sayOff(ctx); err != nil {
+		f.say("failed to say that the watchdog is not armed yet", err)
+		return
+	}
+	if !f.justified() { // to open it is to feed it
+		return
+	}
+	watchdog, err := f.Open()
+	if err != nil {
+		f.say("failed to arm the watchdog: the machine does not reset itself", err)
+		return
+	}
+	f.told = ""
+	f.Log.Info("armed the watchdog: the machine resets itself when the node's Lease is not renewed", "watchdog", watchdog.Identity(), "timeout", watchdog.Timeout(), "patience", f.Patience, "pausable", f.Pausable)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watchdog, f.looks = watchdog, true
+}
+
+// announceAgain says that the watchdog is armed, where the Node may not say so. The write is for the Node as it was read: one that is late comes to nothing once off was said.
+func (f *Feeder) announceAgain(ctx context.Context) {
+	if !f.saying.TryLock() {
+		return
+	}
+	defer f.saying.Unlock()
+	f.mu.Lock()
+	watchdog, due := f.watchdog, f.looks || f.Now()-f.looked >= lookEvery
+	f.mu.Unlock()
+	if watchdog == nil || !due {
+		return
+	}
+	err := f.announce(ctx, v1alpha1.SelfFence{
+		BootID: f.BootID, Patience: metav1.Duration{Duration: f.Patience}, Timeout: metav1.Duration{Duration: watchdog.Timeout()}, Watchdog: watchdog.Identity(), Pausable: f.Pausable,
+	})
+	if err != nil {
+		f.Log.Error(err, "failed to say that the watchdog is armed, trying again")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked, f.looks = f.Now(), err != nil
+}
+
+func (f *Feeder) announce(ctx context.Context, armed v1alpha1.SelfFence) error {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	text, err := json.Marshal(armed)
+	if err != nil {
+		return err
+	}
+	node, err := f.Nodes.Get(ctx, f.Node)
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", f.Node, err)
+	}
+	if node.Annotations[v1alpha1.AnnotationSelfFence] == string(text) {
+		return nil
+	}
+	return f.annotate(ctx, string(text), node.ResourceVersion)
+}
+
+// sayOff says that the watchdog is not armed. A Node that is not there says nothing else.
+func (f *Feeder) sayOff(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	text, err := json.Marshal(map[string]string{"bootID": f.BootID, "off": f.Now().String()})
+	if err != nil {
+		return err
+	}
+	if err := f.annotate(ctx, string(text), ""); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// annotate writes the annotation, to the Node of this resourceVersion; empty: to any.
+func (f *Feeder) annotate(ctx context.Context, text, version string) error {
+	metadata := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationSelfFence: text}}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err == nil {
+		err = f.Nodes.Patch(ctx, f.Node, types.MergePatchType, patch)
+	}
+	if err != nil {
+		return fmt.Errorf("annotate node %s: %w", f.Node, err)
+	}
+	return nil
+}
+
+// disarm disarms the watchdog once the API server has said that it is not announced any more.
+func (f *Feeder) disarm(ctx context.Context) error {
+	if !f.saying.TryLock() {
+		return errSaying
+	}
+	defer f.saying.Unlock()
+	if err := f.sayOff(ctx); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	watchdog := f.watchdog
+	f.watchdog = nil
+	f.mu.Unlock()
+	if err := watchdog.Disarm(); err != nil {
+		return fmt.Errorf("disarm the watchdog: %w", err)
+	}
+	f.Log.Info("disarmed the watchdog")
+	return nil
+}
+
+// leave disarms the watchdog of an enforcer that ends. Where that can't be said it stays armed: somebody may reckon with it.
+func (f *Feeder) leave() error {
+	if f.watchdog == nil {
+		return nil
+	}
+	left, timeout := f.watchdog, f.watchdog.Timeout()
+	if err := f.disarm(context.Background()); err != nil {
+		if f.watchdog != nil {
+			_ = left.Close() // which leaves it armed
+		}
+		return fmt.Errorf("the watchdog stays armed, and resets the machine in %s: %w", timeout, err)
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package selffence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// softwareIdentity is what the kernel's watchdog without hardware calls itself (drivers/watchdog/softdog.c, Linux 6.1).
+const softwareIdentity = "Software Watchdog"
+
+// ErrUnfit is the error of a watchdog that would not keep what is reckoned with.
+var ErrUnfit = errors.New("the watchdog can't be used for a self-fence")
+
+// Watchdog is an armed watchdog.
+type Watchdog interface {
+	// Feed has it count from the beginning.
+	Feed() error
+	// Disarm stops it. Close leaves it armed.
+	Disarm() error
+	Close() error
+	// Timeout and Identity as its driver says.
+	Timeout() time.Duration
+	Identity() string
+}
+
+// device is a watchdog of the kernel.
+type device struct {
+	file     *os.File
+	timeout  time.Duration
+	identity string
+}
+
+// classFolder is where the kernel says of its watchdogs what can be known without arming them (Documentation/ABI/testing/sysfs-class-watchdog, Linux 6.1).
+const classFolder = "class/watchdog"
+
+// Open opens a watchdog, which arms and feeds it, and sets its timeout, in whole seconds. sysRoot is where sysfs is mounted. An error leaves it disarmed: what could not be disarmed
+// is not opened.
+func Open(path, sysRoot string, timeout time.Duration) (Watchdog, error) {
+	if err := fit(path, sysRoot); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return nil, fmt.Errorf("%w (does systemd feed it? RuntimeWatchdogSec in its configuration)", err)
+	case err != nil:
+		return nil, err
+	}
+	d := &device{file: file}
+	if err := d.prepare(timeout); err != nil {
+		return nil, errors.Join(err, d.Disarm())
+	}
+	return d, nil
+}
+
+// fit looks at a watchdog without opening it.
+func fit(path, sysRoot string) error {
+	name := filepath.Base(path)
+	if name == "watchdog" { // the old name of the first
+		name = "watchdog0"
+	}
+	read := func(attribute string) (string, error) {
+		text, err := os.ReadFile(filepath.Join(sysRoot, classFolder, name, attribute))
+		return strings.TrimSpace(string(text)), err
+	}
+	identity, err := read("identity")
+	if err != nil {
+		return fmt.Errorf("there is no watchdog %s, or its driver is not loaded: %w", path, err)
+	}
+	nowayout, err := read("nowayout")
+	switch {
+	case err != nil:
+		return err
+	case identity == softwareIdentity:
+		return fmt.Errorf("%w: it is software (%s), and stops with the kernel", ErrUnfit, identity)
+	case nowayout != "0":
+		return fmt.Errorf("%w: %s can't be disarmed (nowayout), so that each update of the node enforcer might reset the machine", ErrUnfit, identity)
+	}
+	return nil
+}
+
+func (d *device) prepare(timeout time.Duration) error {
+	fd := int(d.file.Fd())
+	info, err := unix.IoctlGetWatchdogInfo(fd)
+	if err != nil {
+		return fmt.Errorf("ask the watchdog for its identity: %w", err)
+	}
+	name, _, _ := bytes.Cut(info.Identity[:], []byte{0})
+	d.identity = string(name)
+	switch {
+	case info.Options&unix.WDIOF_ALARMONLY != 0:
+		return fmt.Errorf("%w: %s only gives an alarm, and resets nothing", ErrUnfit, d.identity)
+	case info.Options&unix.WDIOF_MAGICCLOSE == 0:
+		return fmt.Errorf("%w: %s is disarmed when the process that feeds it crashes (no WDIOF_MAGICCLOSE)", ErrUnfit, d.identity)
+	case info.Options&unix.WDIOF_SETTIMEOUT == 0:
+		return fmt.Errorf("%w: the timeout of %s can't be set", ErrUnfit, d.identity)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.WDIOC_SETTIMEOUT, int(timeout.Seconds())); err != nil {
+		return fmt.Errorf("set the timeout of %s to %s: %w", d.identity, timeout, err)
+	}
+	seconds, err := unix.IoctlGetUint32(fd, unix.WDIOC_GETTIMEOUT)
+	if err != nil {
+		return fmt.Errorf("read the timeout of %s: %w", d.identity, err)
+	}
+	if seconds == 0 || seconds > math.MaxInt32 {
+		return fmt.Errorf("%w: %s says that its timeout is %d s", ErrUnfit, d.identity, seconds)
+	}
+	d.timeout = time.Duration(seconds) * time.Second
+	return nil
+}
+
+func (d *device) Feed() error            { return unix.IoctlWatchdogKeepalive(int(d.file.Fd())) }
+func (d *device) Timeout() time.Duration { return d.timeout }
+func (d *device) Identity() string       { return d.identity }
+func (d *device) Close() error           { return d.file.Close() }
+
+// Disarm closes it by the character that says that this is meant (Documentation/watchdog/watchdog-api.rst, Linux 6.1).
+func (d *device) Disarm() error {
+	_, err := d.file.Write([]byte("V"))
+	return errors.Join(err, d.file.Close())
+}
+
+// Now is the time since the machine started, in which it slept as well.
+func Now() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0 // no evidence is younger than that: nothing is fed
+	}
+	return time.Duration(t.Nano())
+}
+
+// BootID is the kernel's, as kubelets report it.
+func BootID(procRoot string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"))
+	return strings.TrimSpace(string(text)), err
+}
+
+// Pausable says whether the machine is a virtual one, or may be: only of x86 is known that a processor without the flag hypervisor has none.
+func Pausable(procRoot string) bool {
+	text, err := os.ReadFile(filepath.Join(procRoot, "cpuinfo"))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, flags, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "flags" {
+			for flag := range strings.FieldsSeq(flags) {
+				if flag == "hypervisor" {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	return true
+}
