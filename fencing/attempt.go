@@ -48,6 +48,8 @@ func (s *step) act() {
 	case s.progress.Calling: // what the message says was said before the call
 	case agent.Type == v1alpha1.AgentManual:
 		a.askPerson()
+	case agent.Type == v1alpha1.AgentWatchdog:
+		a.reckon()
 	default:
 		a.proceed()
 	}
@@ -85,17 +87,30 @@ func (a *attempt) call() Call {
 func (a *attempt) askPerson() {
 	name := a.fence.Spec.Node.Name
 	ask := fmt.Sprintf("it waits for a person (%s): make sure that the machine of node %s is off and stays off, then: kubectl podgrace confirm node/%s", a.who(), name, name)
-	_, next := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" })
-	switch {
-	case !a.progress.Asked:
+	if !a.progress.Asked {
 		a.do(ask, AskPerson{a.call()})
-	case next == 0 || a.elapsed() < a.timeout:
-		a.wait("%s", ask)
-		if next != 0 {
-			a.next.After = a.timeout - a.elapsed()
-		}
-	default:
-		a.attempt(next, fmt.Sprintf("nobody confirmed within %s that node %s is off", a.timeout, name))
+		return
+	}
+	a.await(ask, 0, fmt.Sprintf("nobody confirmed within %s that node %s is off", a.timeout, name))
+}
+
+// other is the number of the next attempt by another agent; 0: none can be used.
+func (a *attempt) other() int32 {
+	_, next := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" })
+	return next
+}
+
+// await waits for what comes by itself, in a while if that is known; when the attempt's time is over another agent is tried, if one can be.
+func (a *attempt) await(what string, while time.Duration, over string) {
+	next := a.other()
+	if next != 0 && a.elapsed() >= a.timeout {
+		a.attempt(next, over)
+		return
+	}
+	a.wait("%s", what)
+	a.next.After = while
+	if left := a.timeout - a.elapsed(); next != 0 && (while == 0 || left < while) {
+		a.next.After = left
 	}
 }
 
@@ -215,7 +230,7 @@ func (a *attempt) off() {
 		if n := a.facts.bootSeen(a.fence.Spec.Node.BootID); n != nil {
 			sign = n.Sign
 		}
-		a.do("the power of node "+name+" is off; its FenceReceipt is being written", CreateReceipt{newReceipt(a.fence, a.agent, sign, pair)})
+		a.do("the power of node "+name+" is off; its FenceReceipt is being written", CreateReceipt{readReceipt(a.fence, a.agent, sign, pair)})
 		a.next.After = readBackGap
 	}
 }
@@ -275,7 +290,7 @@ func (a *attempt) fail(why string, noUse bool) {
 	}
 	next := a.number + 1
 	if noUse {
-		if _, other := agentOf(t, next, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" }); other != 0 {
+		if other := a.other(); other != 0 {
 			next = other
 		}
 	}

@@ -81,6 +81,9 @@ type Node struct {
 	Zone                   string
 	Labels                 map[string]string
 	ControlPlane           bool
+	// SelfFence is what its annotation of that name says of its watchdog; nil: nothing that can be used, and why not.
+	SelfFence   *v1alpha1.SelfFence
+	NoSelfFence string
 	// Ready as the API server has it.
 	Ready bool
 	// Maintenance says in words why somebody expects it to be silent; empty: nobody does.
@@ -139,6 +142,7 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease) Node {
 			node.Taint = &n.Spec.Taints[i].Value
 		}
 	}
+	node.SelfFence, node.NoSelfFence = selfFenceOf(n)
 	if lease != nil {
 		node.LastRenewal = lease.Spec.RenewTime
 	}

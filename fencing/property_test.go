@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(Run(m, 1000)) }
 
 // counts says what histories have seen, so that the property is not one of histories in which nothing happens.
-type counts struct{ begun, ordered, receipts, voids, released, over, refused int }
+type counts struct{ begun, ordered, receipts, reckoned, voids, released, over, refused int }
 
 // TestHistories: whatever happens to machines, BMCs, fencers and the API server, nothing is released without a receipt that stands, no receipt is made for a boot that was
 // heard of since its power was read, a receipt that is contradicted is voided in the next round that sees it, no more nodes are being fenced than the budget allows,
@@ -32,7 +32,7 @@ func TestHistories(t *testing.T) {
 	if seen.begun < 2000 {
 		return // too few of them to say
 	}
-	if seen.ordered == 0 || seen.receipts == 0 || seen.voids == 0 || seen.released == 0 || seen.over == 0 || seen.refused == 0 {
+	if seen.ordered == 0 || seen.receipts == 0 || seen.reckoned == 0 || seen.voids == 0 || seen.released == 0 || seen.over == 0 || seen.refused == 0 {
 		t.Errorf("histories in which something never happens: %+v", seen)
 	}
 }
@@ -50,7 +50,7 @@ func TestIncidentsEnd(t *testing.T) {
 			}
 			for _, m := range w.machines {
 				m.turnOn() // who finds a machine off powers it on
-				m.linked, m.bmc = true, good
+				m.linked, m.bmc, m.dog = true, good, len(w.agents) > 1
 			}
 			w.pass(step)
 			w.round()
@@ -80,6 +80,9 @@ func runHistory(t *rapid.T, seen *counts) *world {
 	w.twins = Rarely(t, "twins")
 	if w.twins {
 		w.machines[1].SystemUUID = w.machines[2].SystemUUID
+	}
+	if Chance(t, "watchdogs") {
+		w.withWatchdogs(func() bool { return !Rarely(t, "no watchdog") }, Chance(t, "alone"))
 	}
 	for _, m := range w.machines {
 		if Chance(t, "a volume") {
@@ -222,12 +225,19 @@ func checkAction(t *rapid.T, w *world, seen *counts, x *v1alpha1.Fence, a fencin
 			t.Fatalf("node %s: %s at %s", boot.Name, a, a.Machine.Address)
 		case x.Spec.Reason == v1alpha1.FenceSilent && m.there && m.BootID == boot.BootID && m.Sign != x.Status.Target.LastSign:
 			t.Fatalf("node %s was heard of: %s", boot.Name, a)
-		case a.Agent.UID != w.agents[0].UID:
+		case a.Agent.Name == "bmc" && a.Agent.UID != w.agents[0].UID:
 			t.Fatalf("%s, which was made anew", a)
 		}
 	case fencing.CreateReceipt:
 		seen.receipts++
 		r := a.Receipt.Spec
+		if r.Class == v1alpha1.EvidenceWatchdogExpired {
+			seen.reckoned++
+			if m.runs(boot.BootID) {
+				t.Fatalf("%s, and node %s runs", a, boot.Name)
+			}
+			break
+		}
 		if heard, ok := m.heard[boot.BootID]; ok && began.Add(heard).After(r.ReadBacks[0].Time.Time) {
 			t.Fatalf("%s: node %s was heard of %s after its beginning, and read back at %v", a, boot.Name, heard, r.ReadBacks)
 		}

@@ -160,19 +160,24 @@ func accepts(a *v1alpha1.FencePolicyAgent, class v1alpha1.EvidenceClass) bool {
 	return slices.Contains(accepted, class)
 }
 
-// newReceipt is the proof that two readings are. Its name is that of the boot's last sign of life, so that two fencers make the same one, and one that is void is never
+// newReceipt is a proof of a class. Its name is that of the boot's last sign of life, so that two fencers make the same one, and one that is void is never
 // in the way of another.
-func newReceipt(fence *v1alpha1.Fence, a *v1alpha1.FenceTargetAgent, sign string, readings [2]Read) v1alpha1.FenceReceipt {
-	r := v1alpha1.FenceReceipt{
+func newReceipt(fence *v1alpha1.Fence, a *v1alpha1.FenceTargetAgent, sign string, class v1alpha1.EvidenceClass, text string) v1alpha1.FenceReceipt {
+	return v1alpha1.FenceReceipt{
 		ObjectMeta: metav1.ObjectMeta{Name: nameOf(fence.Spec.Node.Name, "receipt/"+string(fence.Spec.Node.UID)+"/"+fence.Spec.Node.BootID+"/"+sign)},
 		Spec: v1alpha1.FenceReceiptSpec{
-			Node: fence.Spec.Node.DeepCopy(), Class: classOf(readings), Fence: fence.Name, Agent: a.Name, Machine: a.Machine.DeepCopy(), Identity: a.Identity, LastSign: sign,
+			Node: fence.Spec.Node.DeepCopy(), Class: class, Fence: fence.Name, Agent: a.Name, Machine: a.Machine.DeepCopy(), Identity: a.Identity, LastSign: sign,
+			Message: message(text),
 		},
 	}
+}
+
+// readReceipt is the proof that two readings are.
+func readReceipt(fence *v1alpha1.Fence, a *v1alpha1.FenceTargetAgent, sign string, readings [2]Read) v1alpha1.FenceReceipt {
+	r := newReceipt(fence, a, sign, classOf(readings), fmt.Sprintf("FenceAgent %s read twice that the machine of node %s has no power", a.Name, fence.Spec.Node.Name))
 	for _, read := range readings {
 		r.Spec.ReadBacks = append(r.Spec.ReadBacks, v1alpha1.PowerReadBack{Time: metav1.NewMicroTime(read.At.Wall.Truncate(time.Microsecond)), State: console.Shorten(message(read.State), 64), SystemUUID: console.Shorten(message(read.SystemUUID), 64)})
 	}
-	r.Spec.Message = message(fmt.Sprintf("FenceAgent %s read twice that the machine of node %s has no power", a.Name, fence.Spec.Node.Name))
 	return r
 }
 

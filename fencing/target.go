@@ -53,7 +53,11 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 	switch {
 	case why != "":
 		return nil, why
-	case x.Spec.Type != v1alpha1.AgentManual && x.Spec.Identity != v1alpha1.IdentityConfigured && MachineKey(n.SystemUUID) == "":
+	case x.Spec.Type == v1alpha1.AgentWatchdog && !accepts(&a, v1alpha1.EvidenceWatchdogExpired):
+		return nil, "is of the type Watchdog, and the policy does not accept the evidence WatchdogExpired from it"
+	case x.Spec.Type == v1alpha1.AgentWatchdog && unfit(n, &x.Spec) != "":
+		return nil, "can't reckon with its watchdog: " + unfit(n, &x.Spec)
+	case x.Spec.Type != v1alpha1.AgentManual && x.Spec.Type != v1alpha1.AgentWatchdog && x.Spec.Identity != v1alpha1.IdentityConfigured && MachineKey(n.SystemUUID) == "":
 		return nil, "has to verify the machine by its UUID, and the node tells none (identity: Configured trusts the list)"
 	}
 	if r := lied(a.Name, n, f); r != "" {
@@ -83,7 +87,7 @@ func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
 		}
 	}
 	switch {
-	case m == nil && len(x.Machines) == 0 && (x.Type == v1alpha1.AgentManual || x.Type == v1alpha1.AgentWebhook):
+	case m == nil && len(x.Machines) == 0 && slices.Contains([]v1alpha1.FenceAgentType{v1alpha1.AgentManual, v1alpha1.AgentWebhook, v1alpha1.AgentWatchdog}, x.Type):
 		return told(n)
 	case m == nil:
 		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)

@@ -36,6 +36,7 @@ type machine struct {
 	goesAt time.Duration // when the power goes off; 0: it does not
 	lied   bool          // its BMC told something that was not so
 	full   bool          // its Node's annotations are as long as they may be
+	dog    bool          // its watchdog is fed while its Lease is renewed
 }
 
 // bmc is how a BMC behaves.
@@ -124,6 +125,26 @@ func (m *machine) renewed(now time.Duration) {
 	m.LastRenewal = &at
 	m.Sign = string(m.UID) + "/" + m.BootID + "//" + strconv.FormatInt(int64(now), 10)
 	m.Ready = true
+	if m.SelfFence = nil; m.dog {
+		m.SelfFence = &v1alpha1.SelfFence{BootID: m.BootID, Patience: metav1.Duration{Duration: 30 * time.Second}, Timeout: metav1.Duration{Duration: dogTimeout}}
+	}
+}
+
+// dogTimeout is that of the watchdogs. In the worst case they reset the machine three of them after the last decision to feed them.
+const dogTimeout = 10 * time.Second
+
+// withWatchdogs arms those of some machines, of which the policy's last agent reckons.
+func (w *world) withWatchdogs(armed func() bool, alone bool) {
+	w.agents = append(w.agents, v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "dog", UID: "agent-2"}, Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentWatchdog, Identity: v1alpha1.IdentityVerified}})
+	agents := &w.policies[0].Spec.Agents
+	if alone {
+		*agents = nil
+	}
+	*agents = append(*agents, v1alpha1.FencePolicyAgent{Name: "dog", Timeout: metav1.Duration{Duration: 30 * time.Second}, Attempts: 1, Evidence: []v1alpha1.EvidenceClass{v1alpha1.EvidenceWatchdogExpired}})
+	for _, m := range w.machines {
+		m.dog = armed()
+		m.renewed(0)
+	}
 }
 
 func (w *world) moment() fencing.Moment {
@@ -144,6 +165,9 @@ func (w *world) pass(d time.Duration) {
 	for _, m := range w.machines {
 		if m.goesAt != 0 && m.goesAt <= w.now {
 			m.power, m.goesAt = false, 0
+		}
+		if m.dog && m.power && !m.linked && w.now-m.beat >= 30*time.Second+3*dogTimeout && m.bootNow() == m.BootID {
+			m.boots++ // the machine is reset, and starts anew
 		}
 		if m.power && m.linked {
 			if !m.there { // a kubelet makes its Node again
@@ -344,6 +368,9 @@ func (w *world) finish() {
 func (w *world) at(address string) *machine { return w.machines[address[len(address)-1]-'0'] }
 
 func (w *world) readPower(at v1alpha1.FenceMachine) (fencing.Reading, error) {
+	if at.Address == "" { // of a watchdog nothing is read
+		return fencing.Reading{State: "waits"}, nil
+	}
 	m := w.at(at.Address)
 	r := fencing.Reading{Power: fencing.PowerOn, State: "On", SystemUUID: m.uuid}
 	if !m.power {

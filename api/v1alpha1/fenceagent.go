@@ -36,9 +36,11 @@ type FenceAgentList struct {
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Exec') == has(self.exec)",message="type Exec has a section exec, and no other type has",fieldPath=".exec"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Webhook') == has(self.webhook)",message="type Webhook has a section webhook, and no other type has",fieldPath=".webhook"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Exec' || self.identity == 'Configured'",message="a fence agent of ClusterLabs does not tell which machine it has powered off: say identity: Configured if the list of machines is to be trusted",fieldPath=".identity"
-// +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Watchdog' || !has(self.watchdog)",message="type Watchdog may have a section watchdog, and no other type has",fieldPath=".watchdog"
+// +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual', 'Watchdog'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
 type FenceAgentSpec struct {
-	// Type: Redfish speaks to BMCs, Exec runs a fence agent of ClusterLabs (fence_ipmilan and its like), Webhook asks a service of yours, Manual waits for a person.
+	// Type: Redfish speaks to BMCs, Exec runs a fence agent of ClusterLabs (fence_ipmilan and its like), Webhook asks a service of yours, Manual waits for a person,
+	// Watchdog reckons when the machine's own watchdog must have reset it (docs/fencing.md, self-fence).
 	// +required
 	Type FenceAgentType `json:"type"`
 	// Identity says how the machine is known to be the right one. Verified: what is powered off tells its UUID, which must be that of the node when it was
@@ -55,6 +57,9 @@ type FenceAgentSpec struct {
 	// Webhook is which service to ask.
 	// +optional
 	Webhook *WebhookAgent `json:"webhook,omitempty"`
+	// Watchdog is which watchdogs are reckoned with.
+	// +optional
+	Watchdog *WatchdogAgent `json:"watchdog,omitempty"`
 	// Machines says where each machine is powered off. What a node says of itself never tells where, only which machine it is.
 	// +optional
 	// +listType=atomic
@@ -64,15 +69,16 @@ type FenceAgentSpec struct {
 
 // FenceAgentType is how an agent works.
 //
-// +kubebuilder:validation:Enum=Redfish;Exec;Webhook;Manual
+// +kubebuilder:validation:Enum=Redfish;Exec;Webhook;Manual;Watchdog
 type FenceAgentType string
 
 // The types of agents.
 const (
-	AgentRedfish FenceAgentType = "Redfish"
-	AgentExec    FenceAgentType = "Exec"
-	AgentWebhook FenceAgentType = "Webhook"
-	AgentManual  FenceAgentType = "Manual"
+	AgentRedfish  FenceAgentType = "Redfish"
+	AgentExec     FenceAgentType = "Exec"
+	AgentWebhook  FenceAgentType = "Webhook"
+	AgentManual   FenceAgentType = "Manual"
+	AgentWatchdog FenceAgentType = "Watchdog"
 )
 
 // FenceIdentity is how a machine is known to be the right one.
@@ -155,4 +161,12 @@ type WebhookAgent struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Secret string `json:"secret"`
+}
+
+// WatchdogAgent is which watchdogs are reckoned with.
+type WatchdogAgent struct {
+	// NeverPaused takes the word of whoever writes it that virtual machines are neither paused, nor suspended, nor saved and continued by their hosts: their watchdogs would be as well. Without it
+	// only a machine that is known to be none counts.
+	// +optional
+	NeverPaused bool `json:"neverPaused,omitempty"`
 }

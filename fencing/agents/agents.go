@@ -35,7 +35,7 @@ func New(agent *v1alpha1.FenceAgent, options Options) (fencing.Agent, error) {
 		made, err = newExec(*spec.Exec, spec.Identity, options)
 	case spec.Type == v1alpha1.AgentWebhook && spec.Webhook != nil:
 		made, err = newWebhook(*spec.Webhook, spec.Identity, options.Credentials)
-	case spec.Type == v1alpha1.AgentManual:
+	case spec.Type == v1alpha1.AgentManual, spec.Type == v1alpha1.AgentWatchdog:
 		made = manual{}
 	default:
 		err = fmt.Errorf("type %q without its section", spec.Type)
@@ -46,7 +46,7 @@ func New(agent *v1alpha1.FenceAgent, options Options) (fencing.Agent, error) {
 	return made, nil
 }
 
-// manual waits for a person. It has nothing to send and nothing to read: a person's word is a FenceReceipt of class Confirmed, which package fencing's state machine
+// manual waits for a person, or for the machine itself. It has nothing to send and nothing to read: a person's word is a FenceReceipt of class Confirmed, which package fencing's state machine
 // looks for by itself, so that it counts while another agent is tried, too.
 type manual struct{}
 
@@ -55,7 +55,7 @@ func (manual) Off(ctx context.Context, _ v1alpha1.FenceMachine) error { return c
 
 // Power is never known.
 func (manual) Power(ctx context.Context, _ v1alpha1.FenceMachine) (fencing.Reading, error) {
-	return fencing.Reading{State: "waits for a person to confirm that it is off"}, ctx.Err()
+	return fencing.Reading{State: "waits"}, ctx.Err()
 }
 
 // identify holds what a machine tells of itself against the one that was asked for. Whatever is not exactly Configured is to be verified. Configured is for those that tell
