@@ -126,12 +126,12 @@ func (m *machine) renewed(now time.Duration) {
 	m.Sign = string(m.UID) + "/" + m.BootID + "//" + strconv.FormatInt(int64(now), 10)
 	m.Ready = true
 	if m.SelfFence = nil; m.dog {
-		m.SelfFence = &v1alpha1.SelfFence{BootID: m.BootID, Patience: metav1.Duration{Duration: 30 * time.Second}, Timeout: metav1.Duration{Duration: dogTimeout}}
+		m.SelfFence = &v1alpha1.SelfFence{BootID: m.BootID, Patience: metav1.Duration{Duration: dogPatience}, Timeout: metav1.Duration{Duration: dogTimeout}}
 	}
 }
 
-// dogTimeout is that of the watchdogs. In the worst case they reset the machine three of them after the last decision to feed them.
-const dogTimeout = 10 * time.Second
+// dogPatience and dogTimeout are those of the watchdogs. In the worst case they reset the machine three of them after the last decision to feed them.
+const dogPatience, dogTimeout = time.Minute, 10 * time.Second
 
 // withWatchdogs arms those of some machines, of which the policy's last agent reckons.
 func (w *world) withWatchdogs(armed func() bool, alone bool) {
@@ -166,7 +166,7 @@ func (w *world) pass(d time.Duration) {
 		if m.goesAt != 0 && m.goesAt <= w.now {
 			m.power, m.goesAt = false, 0
 		}
-		if m.dog && m.power && !m.linked && w.now-m.beat >= 30*time.Second+3*dogTimeout && m.bootNow() == m.BootID {
+		if m.dog && m.power && !m.linked && w.now-m.beat >= dogPatience+3*dogTimeout && m.bootNow() == m.BootID {
 			m.boots++ // the machine is reset, and starts anew
 		}
 		if m.power && m.linked {
