@@ -131,7 +131,7 @@ func (m *machine) renewed(now time.Duration) {
 }
 
 // dogPatience and dogTimeout are those of the watchdogs. In the worst case they reset the machine three of them after the last decision to feed them.
-const dogPatience, dogTimeout = time.Minute, 10 * time.Second
+const dogPatience, dogTimeout = time.Minute, 20 * time.Second
 
 // withWatchdogs arms those of some machines, of which the policy's last agent reckons.
 func (w *world) withWatchdogs(armed func() bool, alone bool) {
