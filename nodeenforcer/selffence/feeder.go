@@ -29,7 +29,7 @@ const (
 
 // The bounds of what can be asked for.
 const (
-	MinPatience, MaxPatience = 30 * time.Second, time.Hour
+	MinPatience, MaxPatience = time.Minute, time.Hour
 	MinTimeout, MaxTimeout   = 10 * time.Second, 10 * time.Minute
 )
 
@@ -66,8 +66,9 @@ type Feeder struct {
 	// refused: the API server does not tell whether the Lease is renewed.
 	refused bool
 
-	watchdog Watchdog // written by Run's goroutine alone
-	told     string   // why it is not fed, as last logged
+	watchdog Watchdog      // written by Run's goroutine alone
+	again    time.Duration // when to try to arm it next
+	told     string        // why it is not fed, as last logged
 }
 
 // Run feeds the watchdog until the context ends, and disarms it then if it can be said.
@@ -138,7 +139,10 @@ func (f *Feeder) tend(ctx context.Context) {
 		return
 	}
 	if f.watchdog == nil {
-		f.arm(ctx)
+		if now := f.Now(); now >= f.again {
+			f.again = now + lookEvery
+			f.arm(ctx)
+		}
 		return
 	}
 	if err := f.watchdog.Feed(); err != nil {

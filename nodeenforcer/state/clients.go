@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,8 +24,8 @@ import (
 // used here: with either all groups of Kubernetes are in the program and registered at its start, and that stays in the memory of
 // every node.
 type Clients struct {
-	// Core takes and gives Pods, Nodes and policy/v1 Evictions, Events events.k8s.io/v1, Policies NodePolicies.
-	Core, Events, Policies *rest.RESTClient
+	// Core takes and gives Pods, Nodes and policy/v1 Evictions, Events events.k8s.io/v1, Leases coordination.k8s.io/v1, Policies NodePolicies.
+	Core, Events, Leases, Policies *rest.RESTClient
 }
 
 // NewClients asks for nothing yet.
@@ -43,6 +44,7 @@ func NewClients(config *rest.Config) (*Clients, error) {
 	}{
 		{&c.Core, "/api", corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf},
 		{&c.Events, "/apis", eventsv1.SchemeGroupVersion, runtime.ContentTypeProtobuf},
+		{&c.Leases, "/apis", coordinationv1.SchemeGroupVersion, runtime.ContentTypeProtobuf},
 		{&c.Policies, "/apis", v1alpha1.GroupVersion, runtime.ContentTypeJSON},
 	} {
 		one := rest.CopyConfig(config)
@@ -69,6 +71,18 @@ func (c *Clients) Patch(ctx context.Context, name string, kind types.PatchType, 
 		VersionedParams(&metav1.PatchOptions{FieldManager: enforcement.NodeEnforcer}, metav1.ParameterCodec).Body(patch).Do(ctx).Error()
 }
 
+// Renewal is the renewTime of a node's Lease as it is now: without a resourceVersion no cache answers that lags behind. A Lease without one is of nobody.
+func (c *Clients) Renewal(ctx context.Context, node string) (string, error) {
+	lease := &coordinationv1.Lease{}
+	if err := c.Leases.Get().Namespace(corev1.NamespaceNodeLease).Resource("leases").Name(node).Do(ctx).Into(lease); err != nil {
+		return "", fmt.Errorf("read the Lease of node %s: %w", node, err)
+	}
+	if lease.Spec.RenewTime == nil {
+		return "", fmt.Errorf("the Lease of node %s has no renewTime", node)
+	}
+	return lease.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro), nil
+}
+
 // PodsOf lists the pods of a node.
 func (c *Clients) PodsOf(ctx context.Context, node string) (*corev1.PodList, error) {
 	pods := &corev1.PodList{}
@@ -85,7 +99,7 @@ func (c *Clients) NodePolicies(ctx context.Context) (*v1alpha1.NodePolicyList, e
 // Scheme knows what the enforcer reads and writes.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, eventsv1.AddToScheme, coordinationv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err) // a type is registered twice: a mistake in this program
 		}
