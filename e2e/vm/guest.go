@@ -34,7 +34,7 @@ type GuestOptions struct {
 // RunGuest boots a bare guest, runs the program in it and returns its exit code. A machine that ends without one (a panic, a program that
 // took the kernel down) is an error, with the end of what the kernel said.
 func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
-	k, err := debianKernel(ctx)
+	k, err := debianKernel(ctx, cloudKernel)
 	if err != nil {
 		return -1, err
 	}
