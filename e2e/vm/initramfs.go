@@ -59,6 +59,11 @@ func moduleFiles(ctx context.Context, root, version string) ([]cpioFile, error) 
 			}
 		}
 	}
+	return numbered(paths)
+}
+
+// numbered are modules where the init looks for them, in the order in which they load.
+func numbered(paths []string) ([]cpioFile, error) {
 	files := []cpioFile{folder("modules")}
 	for i, path := range paths {
 		file, err := readFile(fmt.Sprintf("modules/%02d-%s", i, filepath.Base(path)), path)
