@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -35,6 +36,22 @@ func (w *Watchdog) parameter() string {
 		return "nowayout=1"
 	}
 	return "nowayout=0"
+}
+
+// boot has systemd load the driver (kernel-command-line(7)), with its parameter, which kmod takes from there as well.
+func (w *Watchdog) boot() []string {
+	return []string{"modules_load=" + watchdogDriver, watchdogDriver + "." + w.parameter()}
+}
+
+// awaitWatchdog returns once the machine has ended: nil where it was its watchdog.
+func (m *machine) awaitWatchdog(ctx context.Context) error {
+	if err := m.process.Wait(ctx); err != nil {
+		return err
+	}
+	if err := m.told.end(); err != nil || m.told.has(watchdogEvent) {
+		return err
+	}
+	return m.explain(errors.New("the machine ended, and not by its watchdog"))
 }
 
 // kernelWith is the package of a kernel for a guest that has a watchdog, or none.
