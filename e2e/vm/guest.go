@@ -84,7 +84,8 @@ func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
 		return out.code, nil
 	}
 	said, _ := os.ReadFile(console) // none, where QEMU did not start
-	return -1, fmt.Errorf("the guest ended without an exit code: %w\n%s%s", errors.Join(ctx.Err(), err), complaints.Bytes(), said[max(0, len(said)-4096):])
+	err = errors.Join(errors.New("the guest ended without an exit code"), ctx.Err(), err)
+	return -1, fmt.Errorf("%w\n%s%s", err, complaints.Bytes(), said[max(0, len(said)-4096):])
 }
 
 // files are the program, and what to do.
