@@ -22,10 +22,11 @@ type builder struct {
 	cache    string // the folder
 	source   string // of this repository
 	kubelet  string // the program
+	kernel   kernelPackage
 	progress io.Writer
 }
 
-func newBuilder(kubelet string, progress io.Writer) (*builder, error) {
+func newBuilder(kubelet string, kernel kernelPackage, progress io.Writer) (*builder, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func newBuilder(kubelet string, progress io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &builder{cache: cache, source: source, kubelet: kubelet, progress: progress}, nil
+	return &builder{cache: cache, source: source, kubelet: kubelet, kernel: kernel, progress: progress}, nil
 }
 
 // cacheDir is where kernels and images are kept.
@@ -116,7 +117,7 @@ func (b *builder) atomically(ctx context.Context, dir string, fill func(context.
 // is no reason to wait for minutes.
 func (b *builder) key() (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), diskSize)
+	fmt.Fprintln(sum, runtime.Version(), diskSize, b.kernel.name)
 	if err := b.hashBase(sum); err != nil {
 		return "", err
 	}
@@ -166,7 +167,7 @@ func exists(path string) bool {
 // DebianRoot returns the folder with the root file system of Debian's packages from which the guest's image is made, for
 // other images of a node: to be copied, not changed. It is made once, in minutes.
 func DebianRoot(ctx context.Context, progress io.Writer) (string, error) {
-	b, err := newBuilder("", progress)
+	b, err := newBuilder("", cloudKernel, progress)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 // Package vm runs machines of their own on this one: QEMU emulates the processor in software, so it runs where virtualization is not to
 // be had; expect a tenth of the host's speed. What a test does to memory, to cgroups and to the kubelet it does to the machine, never to
 // the host. Their kernel is Debian's for clouds (kernel.go), and they start from one initramfs with one init (initramfs.go, package init).
+// One with a hardware watchdog (watchdog.go) has Debian's full kernel, since that for clouds lacks the driver.
 //
 // There are two kinds. A bare guest (guest.go) has no disk and no network: it runs a test binary, for what this machine's kernel can't
 // give, cgroup v2 with all its controllers and PSI, boots in seconds and leaves nothing behind. The kernel speaks on the first serial port,

@@ -29,12 +29,14 @@ type GuestOptions struct {
 	Output io.Writer
 	// MemoryMiB of the machine; 0: 768.
 	MemoryMiB int
+	// Watchdog of the machine; nil: it has none.
+	Watchdog *Watchdog
 }
 
 // RunGuest boots a bare guest, runs the program in it and returns its exit code. A machine that ends without one (a panic, a program that
-// took the kernel down) is an error, with the end of what the kernel said.
+// took the kernel down) is an error, with the end of what the kernel said; one that its watchdog ended is ErrWatchdog.
 func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
-	k, err := debianKernel(ctx)
+	k, err := debianKernel(ctx, kernelWith(o.Watchdog))
 	if err != nil {
 		return -1, err
 	}
@@ -44,7 +46,7 @@ func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
 	}
 	defer os.RemoveAll(dir)
 	word := rand.Text()
-	files, err := o.files(word)
+	files, err := o.files(k, word)
 	if err != nil {
 		return -1, err
 	}
@@ -58,7 +60,15 @@ func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
 	// its own code while it runs, as it does for the first quota of the machine's CPUs and after the last one: writing cpu.max back and
 	// forth 600 times hung 5 of 5 machines with two threads, and none with one.
 	machine := hardware{kernel: k.image, initramfs: archive, console: console, threads: "single", memoryMiB: cmp.Or(o.MemoryMiB, 768), cpus: 2}
-	cmd := exec.CommandContext(ctx, qemu, machine.arguments("-serial", "stdio")...)
+	devices := []string{"-serial", "stdio"}
+	var told *events
+	if o.Watchdog != nil {
+		if told, err = listenEvents(filepath.Join(dir, "events")); err != nil {
+			return -1, err
+		}
+		devices = append(devices, append(watchdogDevice, told.arguments()...)...)
+	}
+	cmd := exec.CommandContext(ctx, qemu, machine.arguments(devices...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second
 	cmd.Stdout = out
@@ -66,25 +76,37 @@ func RunGuest(ctx context.Context, o GuestOptions) (code int, err error) {
 	cmd.Stderr = &complaints
 	runtime.LockOSThread() // Pdeathsig is sent when the thread ends that started the child
 	defer runtime.UnlockOSThread()
-	err = cmd.Run()
+	err = errors.Join(cmd.Run(), told.end())
+	if told.has(watchdogEvent) {
+		err = errors.Join(ErrWatchdog, err)
+	}
 	if out.exited && ctx.Err() == nil {
 		return out.code, nil
 	}
 	said, _ := os.ReadFile(console) // none, where QEMU did not start
-	return -1, fmt.Errorf("the guest ended without an exit code: %w\n%s%s", errors.Join(ctx.Err(), err), complaints.Bytes(), said[max(0, len(said)-4096):])
+	err = errors.Join(errors.New("the guest ended without an exit code"), ctx.Err(), err)
+	return -1, fmt.Errorf("%w\n%s%s", err, complaints.Bytes(), said[max(0, len(said)-4096):])
 }
 
 // files are the program, and what to do.
-func (o GuestOptions) files(word string) ([]cpioFile, error) {
+func (o GuestOptions) files(k kernel, word string) ([]cpioFile, error) {
 	program, err := readFile(strings.TrimPrefix(task.Program, "/"), o.Binary)
 	if err != nil {
 		return nil, err
 	}
-	todo, err := json.Marshal(task.Task{Args: o.Args, Word: word})
+	todo := task.Task{Args: o.Args, Word: word}
+	var modules []cpioFile
+	if o.Watchdog != nil {
+		todo.Parameters = map[string]string{watchdogDriver: o.Watchdog.parameter()}
+		if modules, err = watchdogFiles(k); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(todo)
 	if err != nil {
 		return nil, fmt.Errorf("writing the guest's task: %w", err)
 	}
-	return []cpioFile{
-		folder("dev"), folder("proc"), folder("sys"), folder("tmp"), program, {name: strings.TrimPrefix(task.File, "/"), mode: 0o644, content: todo},
-	}, nil
+	return append(modules,
+		folder("dev"), folder("proc"), folder("sys"), folder("tmp"), program, cpioFile{name: strings.TrimPrefix(task.File, "/"), mode: 0o644, content: text},
+	), nil
 }

@@ -55,7 +55,7 @@ func (b *builder) build(ctx context.Context, dir string) error {
 		return err
 	}
 	step("Debian")
-	k, err := debianKernel(ctx)
+	k, err := debianKernel(ctx, b.kernel)
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,25 @@ func TestFindKernel(t *testing.T) {
 	}
 }
 
+// No kernel of one package is taken for another's, however new it is, nor a cache's that has none.
+func TestCachedKernelIsThePackages(t *testing.T) {
+	cache := t.TempDir()
+	for _, test := range []struct{ entry, version string }{{"kernel-", "6.1.0-56-cloud-amd64"}, {"full-kernel-", "6.1.0-99-amd64"}, {"kernel-", "6.1.0-57-cloud-amd64"}} {
+		if _, err := (kernelPackage{"another", "other-"}).cached(cache); err == nil {
+			t.Error("found one that is not there")
+		}
+		dir := filepath.Join(cache, test.entry+test.version)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "lib/modules", test.version), 0o755), os.MkdirAll(filepath.Join(dir, "boot/vmlinuz-"+test.version), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, p := range map[string]kernelPackage{"6.1.0-57-cloud-amd64": cloudKernel, "6.1.0-99-amd64": fullKernel} {
+		if k, err := p.cached(cache); k.version != want || err != nil {
+			t.Errorf("%s: got %q, %v", p.name, k.version, err)
+		}
+	}
+}
+
 // What a guest writes to its disk no other guest may find there.
 func TestGuestsLeaveTheImageAlone(t *testing.T) {
 	args := machineOptions{image: image{"/i"}}.arguments("/s")

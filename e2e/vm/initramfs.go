@@ -15,8 +15,8 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
-// diskModules are what the kernel needs before it sees a node's disk; ext4 is built in.
-var diskModules = []string{"virtio_pci", "virtio_blk"}
+// diskModules are what the kernel needs before it reads a node's disk. In that for clouds ext4 is built in.
+var diskModules = []string{"virtio_pci", "virtio_blk", "ext4"}
 
 // initramfs writes the archive that the kernel starts from: the init, and what it works with. It is not compressed: an emulated
 // processor would take longer to unpack it than the machine that emulates takes to read it.
@@ -59,6 +59,11 @@ func moduleFiles(ctx context.Context, root, version string) ([]cpioFile, error) 
 			}
 		}
 	}
+	return numbered(paths)
+}
+
+// numbered are modules where the init looks for them, in the order in which they load.
+func numbered(paths []string) ([]cpioFile, error) {
 	files := []cpioFile{folder("modules")}
 	for i, path := range paths {
 		file, err := readFile(fmt.Sprintf("modules/%02d-%s", i, filepath.Base(path)), path)

@@ -12,8 +12,18 @@ import (
 	"github.com/podgrace/podgrace/e2e/cluster"
 )
 
-// kernelPackage depends on the newest kernel for virtual machines. A bare guest needs none of its modules.
-const kernelPackage = "linux-image-cloud-amd64"
+// kernelPackage is a package of Debian's that depends on the newest kernel of its kind.
+type kernelPackage struct {
+	name  string
+	entry string // what the names of its kernels in the cache begin with
+}
+
+var (
+	// cloudKernel is for virtual machines. A bare guest needs none of its modules.
+	cloudKernel = kernelPackage{"linux-image-cloud-amd64", "kernel-"}
+	// fullKernel has the drivers of real hardware as well, and four times the size.
+	fullKernel = kernelPackage{"linux-image-amd64", "full-kernel-"}
+)
 
 // kernel is an unpacked kernel.
 type kernel struct {
@@ -22,14 +32,14 @@ type kernel struct {
 	modules string // the folder lib/modules
 }
 
-// debianKernel returns the newest kernel of the cache: if it has none, out of its Debian package, which is downloaded and unpacked
-// there, but not installed: that would put files into the host's /boot.
-func debianKernel(ctx context.Context) (kernel, error) {
+// debianKernel returns the package's newest kernel of the cache: if it has none, out of its Debian package, which is downloaded and
+// unpacked there, but not installed: that would put files into the host's /boot.
+func debianKernel(ctx context.Context, p kernelPackage) (kernel, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return kernel{}, err
 	}
-	if k, err := cachedKernel(cache); err == nil {
+	if k, err := p.cached(cache); err == nil {
 		return k, nil
 	}
 	temp, err := os.MkdirTemp(cache, ".kernel-")
@@ -41,11 +51,11 @@ func debianKernel(ctx context.Context) (kernel, error) {
 		return kernel{}, fmt.Errorf("fetching a kernel: %w", err)
 	}
 	// Lists may be empty, or name a file that is no longer there: then they are updated first.
-	if err := fetchKernel(ctx, temp); err != nil {
+	if err := p.fetch(ctx, temp); err != nil {
 		if err := command(ctx, temp, "apt-get", "update", "--quiet"); err != nil {
 			return kernel{}, err
 		}
-		if err := fetchKernel(ctx, temp); err != nil {
+		if err := p.fetch(ctx, temp); err != nil {
 			return kernel{}, err
 		}
 	}
@@ -54,30 +64,30 @@ func debianKernel(ctx context.Context) (kernel, error) {
 		return kernel{}, err
 	}
 	// What is in the cache is whole, since it comes there by renaming. Of two at the same time the first one's is kept.
-	if err := os.Rename(temp, filepath.Join(cache, "kernel-"+k.version)); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Rename(temp, filepath.Join(cache, p.entry+k.version)); err != nil && !errors.Is(err, os.ErrExist) {
 		return kernel{}, fmt.Errorf("keeping a kernel: %w", err)
 	}
-	return cachedKernel(cache)
+	return p.cached(cache)
 }
 
-// cachedKernel is the one of the last name.
-func cachedKernel(cache string) (kernel, error) {
-	found, _ := filepath.Glob(filepath.Join(cache, "kernel-*"))
+// cached is the one of the last name.
+func (p kernelPackage) cached(cache string) (kernel, error) {
+	found, _ := filepath.Glob(filepath.Join(cache, p.entry+"*"))
 	if len(found) == 0 {
-		return kernel{}, errors.New("the cache has no kernel")
+		return kernel{}, fmt.Errorf("the cache has no kernel of %s", p.name)
 	}
 	return findKernel(slices.Max(found))
 }
 
-// fetchKernel downloads what the kernel's package stands for and unpacks it into dir.
-func fetchKernel(ctx context.Context, dir string) error {
-	text, err := cluster.Run(ctx, "apt-cache", "depends", "--important", kernelPackage)
+// fetch downloads what the package stands for and unpacks it into dir.
+func (p kernelPackage) fetch(ctx context.Context, dir string) error {
+	text, err := cluster.Run(ctx, "apt-cache", "depends", "--important", p.name)
 	if err != nil {
 		return err
 	}
 	name := regexp.MustCompile(`Depends: (linux-image-\S+)`).FindStringSubmatch(text)
 	if name == nil {
-		return fmt.Errorf("%s depends on no kernel:\n%s", kernelPackage, text)
+		return fmt.Errorf("%s depends on no kernel:\n%s", p.name, text)
 	}
 	if err := command(ctx, dir, "apt-get", "download", "--quiet", name[1]); err != nil {
 		return err

@@ -40,6 +40,7 @@ type machineOptions struct {
 	rawDisk  string // the file of a disk without a file system; empty: there is none
 	// imageDiskMiB is the size of another disk; 0: there is none.
 	imageDiskMiB int
+	watchdog     *Watchdog // nil: there is none; otherwise the image has the kernel with its driver
 	memoryMiB    int
 	cpus         int
 	numaNodes    int      // of memory, with the same part of it and of the CPUs each; 0: the machine has no such nodes
@@ -52,6 +53,7 @@ type machine struct {
 	options machineOptions
 	process *cluster.Process
 	shell   shell
+	told    *events // nil without a watchdog
 }
 
 // startMachine starts a guest, and does not wait for it.
@@ -75,8 +77,14 @@ func startMachine(ctx context.Context, o machineOptions) (*machine, error) {
 		}
 		m.options.more = append(m.options.more, "-drive", "file="+m.imageDiskFile()+",format=raw,if=virtio,cache=unsafe")
 	}
+	if o.watchdog != nil {
+		if m.told, err = listenEvents(filepath.Join(o.dir, "events")); err != nil {
+			return nil, err
+		}
+		m.options.more = append(m.options.more, append(watchdogDevice, m.told.arguments()...)...)
+	}
 	if m.process, err = cluster.StartAhead("guest "+o.name, m.logFile(), qemu, m.options.arguments(m.seedFile())...); err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.told.end())
 	}
 	return m, nil
 }
@@ -101,9 +109,12 @@ func (o machineOptions) arguments(seedFile string) []string {
 	if o.uuid != "" {
 		devices = append(devices, "-uuid", o.uuid)
 	}
+	boot := []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)}
+	if o.watchdog != nil {
+		boot = append(boot, o.watchdog.boot()...)
+	}
 	return hardware{
-		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus,
-		boot: []string{"net.ifnames=0", fmt.Sprintf("systemd.machine_id=%x", id)},
+		kernel: o.image.kernel(), initramfs: o.image.initramfs(), console: o.console, threads: "multi", memoryMiB: o.memoryMiB, cpus: o.cpus, boot: boot,
 	}.arguments(append(devices,
 		"-netdev", strings.Join(network, ","), "-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci",
 	)...)
@@ -148,7 +159,7 @@ func (m *machine) stop() error {
 	if m == nil {
 		return nil
 	}
-	return errors.Join(m.process.Stop(), os.RemoveAll(m.seedFile()), os.RemoveAll(m.imageDiskFile()), os.RemoveAll(m.logFile()))
+	return errors.Join(m.process.Stop(), m.told.end(), os.RemoveAll(m.seedFile()), os.RemoveAll(m.imageDiskFile()), os.RemoveAll(m.logFile()))
 }
 
 const qemu = "qemu-system-x86_64"

@@ -38,6 +38,9 @@ type Options struct {
 	// RawDisk is a file on the host that is a disk without a file system in the guest, RawDiskDevice: what is written there is on the host at once, whatever becomes of the guest and its
 	// network. Empty: there is none. Not with ImageDiskMiB.
 	RawDisk string
+	// Watchdog of the machine; nil: it has none. It takes an image of its own. It does not end a machine that is paused for longer than its timeout, as hardware would: it waits for
+	// half of it in vain, and then anew for the other half, in which a machine that goes on can feed it (hw/watchdog/wdt_i6300esb.c in QEMU 7.2).
+	Watchdog *Watchdog
 	// KubeletConfig changes the kubelet's configuration.
 	KubeletConfig func(*kubeletv1beta1.KubeletConfiguration)
 	// Files by their absolute path in the guest. They are there before any program starts but init.
@@ -84,7 +87,7 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options) (_ *Node, e
 	if err != nil {
 		return nil, err
 	}
-	builder, err := newBuilder(kubelet, c.Progress())
+	builder, err := newBuilder(kubelet, kernelWith(options.Watchdog), c.Progress())
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +131,9 @@ func (n *Node) PowerOff() error { return n.machine.process.Kill() }
 
 // Powered says whether the machine has power: a paused one has.
 func (n *Node) Powered() bool { return n.machine.process.Exited() == nil }
+
+// AwaitWatchdog returns once the machine is off: nil where its watchdog ended it. It is stopped when ctx ends before.
+func (n *Node) AwaitWatchdog(ctx context.Context) error { return n.machine.awaitWatchdog(ctx) }
 
 // Pause stops the machine's processors, as a hypervisor does, until Continue: it does not know of the time in between.
 func (n *Node) Pause() error { return n.machine.process.Signal(syscall.SIGSTOP) }
@@ -199,7 +205,7 @@ func (n *Node) boot(ctx context.Context) (err error) {
 	kubelet := fmt.Sprintf("hostfwd=tcp:%s:%d-%s:%d", n.Address, kubeletPort, guestAddress, kubeletPort)
 	n.machine, err = startMachine(ctx, machineOptions{
 		name: n.Name, dir: n.dir, console: n.Console, image: n.image, seed: seed,
-		uuid: n.options.UUID, rawDisk: n.options.RawDisk, imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
+		uuid: n.options.UUID, rawDisk: n.options.RawDisk, watchdog: n.options.Watchdog, imageDiskMiB: n.options.ImageDiskMiB, memoryMiB: n.options.MemoryMiB, cpus: n.options.CPUs, numaNodes: n.options.NUMANodes, forwards: []string{kubelet, apiServerForward(port)},
 	})
 	return err
 }

@@ -22,6 +22,17 @@ func Report(t *testing.T, output []byte) {
 	results.report(t)
 }
 
+// ReportUntil is Report of a machine that was to end within a test there, the last one. It fails where that one had not begun, and
+// where it ended.
+func ReportUntil(t *testing.T, output []byte, last string) {
+	t.Helper()
+	results := parse(t, output)
+	if action, ok := results.cut(last); !ok || action != "" {
+		t.Errorf("the machine was to end within %s, which began: %t, and ended with %q:\n%s", last, ok, action, output)
+	}
+	results.report(t)
+}
+
 // result is a test that ran in the guest, with its subtests.
 type result struct {
 	name     string
@@ -79,8 +90,17 @@ func (r *result) child(name string) *result {
 	return child
 }
 
-// report runs a subtest here for each there.
+// cut takes off the last child, if that has the name, and returns how it ended.
+func (r *result) cut(name string) (action string, ok bool) {
+	at := len(r.children) - 1
+	if at < 0 || r.children[at].name != name {
+		return "", false
+	}
+	action, r.children = r.children[at].action, r.children[:at]
+	return action, true
+}
 
+// report runs a subtest here for each there.
 func (r *result) report(t *testing.T) {
 	for _, child := range r.children {
 		t.Run(child.name, func(t *testing.T) {

@@ -30,6 +30,14 @@ func TestParse(t *testing.T) {
 	if said := root.find("TestA/two").output.String(); !strings.Contains(said, "wrong") {
 		t.Errorf("TestA/two said %q", said)
 	}
+	for _, name := range []string{"TestB", "TestC"} { // the first one that is cut off is the last one that began
+		if action, ok := root.cut(name); ok != (name == "TestC") || action != "" {
+			t.Errorf("%s was cut off: %v, it ended with %q", name, ok, action)
+		}
+	}
+	if action, ok := root.cut("TestB"); !ok || action != "skip" || len(root.children) != 1 {
+		t.Errorf("TestB was cut off: %v, it ended with %q", ok, action)
+	}
 	if none := parse(t, []byte("exec format error\n")); len(none.children) != 0 {
 		t.Errorf("got %v of a binary that did not start", none.children)
 	}

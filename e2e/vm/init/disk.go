@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -18,14 +16,8 @@ func startFromDisk() error {
 	if err := unix.Mount("dev", "/dev", "devtmpfs", 0, ""); err != nil {
 		return fmt.Errorf("mounting /dev: %w", err)
 	}
-	modules, err := filepath.Glob("/modules/*") // sorted by the numbers in front of their names
-	if err != nil {
+	if err := loadModules(nil); err != nil {
 		return err
-	}
-	for _, module := range modules {
-		if err := load(module); err != nil {
-			return fmt.Errorf("loading %s: %w", module, err)
-		}
 	}
 	if err := await(disk); err != nil {
 		return err
@@ -34,19 +26,6 @@ func startFromDisk() error {
 		return fmt.Errorf("mounting %s: %w", disk, err)
 	}
 	return become("/sbin/init")
-}
-
-func load(module string) error {
-	file, err := os.Open(module)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	flags := 0
-	if !strings.HasSuffix(module, ".ko") {
-		flags = unix.MODULE_INIT_COMPRESSED_FILE
-	}
-	return unix.FinitModule(int(file.Fd()), "", flags)
 }
 
 // await waits for a device, which the kernel finds a moment after the driver is loaded.

@@ -1,6 +1,6 @@
 // Command init is the first program of a machine, in its initramfs. In a bare guest it is the only one but for a test binary: it mounts
-// what a test of the kernel needs, runs that binary, and says how it ended (task.go). In a node it loads the modules that the disk needs,
-// mounts the disk and becomes the init that is there (disk.go).
+// and loads what a test of the kernel needs, runs that binary, and says how it ended (task.go). In a node it loads the modules that the
+// disk needs, mounts the disk and becomes the init that is there (disk.go).
 package main
 
 import (

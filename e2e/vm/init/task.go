@@ -30,6 +30,9 @@ func runTask() error {
 	if err := json.Unmarshal(text, &todo); err != nil {
 		return fmt.Errorf("reading the task: %w", err)
 	}
+	if err := loadModules(todo.Parameters); err != nil {
+		return err
+	}
 	serial, err := openSerial("/dev/ttyS1")
 	if err != nil {
 		return err

@@ -16,4 +16,6 @@ type Task struct {
 	Args []string
 	// Word is known to the init only, so that no output of the program looks like its end.
 	Word string
+	// Parameters of the modules that the guest loads, as in modprobe.d(5), by the module's name.
+	Parameters map[string]string
 }
