@@ -43,8 +43,8 @@ func build(ctx context.Context, dir, name string) (string, error) {
 }
 
 // AllowEnforcer gives the node enforcers' service account its rights, and the policy that keeps each to its own node, as deploy has
-// them.
-func AllowEnforcer(ctx context.Context, c *cluster.Cluster) error {
+// them, and what is in more files of deploy.
+func AllowEnforcer(ctx context.Context, c *cluster.Cluster, more ...string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
@@ -53,17 +53,17 @@ func AllowEnforcer(ctx context.Context, c *cluster.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	for _, file := range []string{"rbac.yaml", "policies.yaml"} {
-		if err := apply(ctx, kube, filepath.Join(root, "deploy", "nodeenforcer", file), nil); err != nil {
+	for _, file := range append([]string{"nodeenforcer/rbac.yaml", "nodeenforcer/policies.yaml"}, more...) {
+		if err := apply(ctx, kube, filepath.Join(root, "deploy", file), nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// DeployEnforcer applies the node enforcers' DaemonSet as deploy has it, but for a change.
-func DeployEnforcer(ctx context.Context, c *cluster.Cluster, change func(*appsv1.DaemonSet)) error {
-	if err := AllowEnforcer(ctx, c); err != nil {
+// DeployEnforcer applies the node enforcers' DaemonSet as deploy has it, but for a change, with what is in more files of deploy.
+func DeployEnforcer(ctx context.Context, c *cluster.Cluster, change func(*appsv1.DaemonSet), more ...string) error {
+	if err := AllowEnforcer(ctx, c, more...); err != nil {
 		return err
 	}
 	root, err := cluster.ModuleRoot()

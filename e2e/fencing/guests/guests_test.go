@@ -104,6 +104,7 @@ func (m *machine) power() string {
 // lab is a cluster of two machines and three nodes that run nothing, so that most of the nodes are heard of.
 type lab struct {
 	*suite.Suite
+	archive   string // of the witness
 	program   string // the fencer
 	command   string // kubectl podgrace
 	fencer    *podgrace.Fencer
@@ -115,11 +116,20 @@ type lab struct {
 
 func start(t *testing.T) *lab {
 	t.Helper()
+	l := empty(t)
+	l.a, l.b = l.machine(t, 1, "machine-a", nil), l.machine(t, 2, "machine-b", nil)
+	l.startFencer(t)
+	return l
+}
+
+// empty is a lab without machines and without a fencer that runs.
+func empty(t *testing.T) *lab {
+	t.Helper()
 	clustertest.Require(t, "fencing", vm.NodeSupported())
 	l := &lab{Suite: shared.Get(t)}
 	ctx := t.Context()
-	archive := filepath.Join(l.Dir, "witness.tar")
-	if err := cluster.BuildImage(ctx, witnessImage, "e2e/fencing/guests/witness", archive); err != nil {
+	l.archive = filepath.Join(l.Dir, "witness.tar")
+	if err := cluster.BuildImage(ctx, witnessImage, "e2e/fencing/guests/witness", l.archive); err != nil {
 		t.Fatal(err)
 	}
 	if err := podgrace.AllowFencer(ctx, l.Cluster); err != nil {
@@ -134,13 +144,14 @@ func start(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if err := l.AddNode(ctx, fmt.Sprintf("quiet-%d", i), nil, corev1.Taint{Key: "quiet", Effect: corev1.TaintEffectNoSchedule}); err != nil {
+		if err := l.AddNode(ctx, fmt.Sprintf("quiet-%s-%d", strings.ToLower(t.Name()), i), nil, corev1.Taint{Key: "quiet", Effect: corev1.TaintEffectNoSchedule}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l.a, l.b = l.machine(t, 1, "machine-a", archive), l.machine(t, 2, "machine-b", archive)
-	l.startFencer(t)
 	t.Cleanup(func() {
+		if l.fencer == nil {
+			return
+		}
 		log, err := os.ReadFile(l.fencer.LogPath)
 		if stopErr := l.fencer.Stop(); stopErr != nil {
 			t.Error(stopErr)
@@ -162,14 +173,14 @@ func (l *lab) startFencer(t *testing.T) {
 }
 
 // machine boots one, and puts a BMC before it.
-func (l *lab) machine(t *testing.T, i int, name, image string) *machine {
+func (l *lab) machine(t *testing.T, i int, name string, watchdog *vm.Watchdog, images ...string) *machine {
 	t.Helper()
 	m := &machine{witness: filepath.Join(l.Dir, name+".witness"), uuid: fmt.Sprintf("4c4c4544-0000-1000-8000-00000000000%d", i)}
 	if err := os.WriteFile(m.witness, make([]byte, diskSize), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var err error
-	m.Node, err = vm.Start(t.Context(), l.Cluster, vm.Options{Name: name, UUID: m.uuid, RawDisk: m.witness, Labels: map[string]string{"fence": name}, Images: []string{image}})
+	m.Node, err = vm.Start(t.Context(), l.Cluster, vm.Options{Name: name, UUID: m.uuid, RawDisk: m.witness, Labels: map[string]string{"fence": name}, Watchdog: watchdog, Images: append(images, l.archive)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,13 +206,19 @@ func (l *lab) policy(t *testing.T) {
 	attempts := func(m *machine) v1alpha1.FencePolicyAgent {
 		return v1alpha1.FencePolicyAgent{Name: "bmc-" + m.Name, Timeout: metav1.Duration{Duration: time.Minute}, Attempts: 3}
 	}
+	l.policyBy(t, attempts(l.a), attempts(l.b))
+}
+
+// policyBy has them fenced by these agents.
+func (l *lab) policyBy(t *testing.T, agents ...v1alpha1.FencePolicyAgent) {
+	t.Helper()
 	l.Create(t, &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "machines"}, Spec: v1alpha1.FencePolicySpec{
 		NodeSelector: &v1alpha1.LabelSelector{MatchExpressions: []v1alpha1.LabelSelectorRequirement{{Key: "fence", Operator: metav1.LabelSelectorOpExists}}},
 		Mode:         v1alpha1.FenceModeFence, SilentFor: metav1.Duration{Duration: time.Minute},
 		JustifiedBy: &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}},
 		Budget:      v1alpha1.FenceBudget{MaxConcurrent: 1, MaxUnhealthyInZone: intstr.FromString("50%"), MaxUnhealthy: intstr.FromString("50%"), Cooldown: metav1.Duration{Duration: time.Minute}},
 		Release:     v1alpha1.ReleasePodsAndTaint,
-		Agents:      []v1alpha1.FencePolicyAgent{attempts(l.a), attempts(l.b)},
+		Agents:      agents,
 	}})
 }
 
