@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -30,7 +28,6 @@ const (
 	watcherPath       = "/opt/podgrace/watcher"
 	// enforcerKubeconfig is in the guest, alone in its folder: no Service leads to the API server there.
 	enforcerKubeconfig = "/etc/podgrace/enforcer/kubeconfig"
-	tokenFile          = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
 // bed is a node in a virtual machine with the enforcer on it as deploy has it.
@@ -110,7 +107,7 @@ func (b *bed) copyWatcher(ctx context.Context) error {
 
 // deploy puts the enforcer on the node.
 func (b *bed) deploy(ctx context.Context) error {
-	config, err := tokenKubeconfig(b.node)
+	config, err := b.node.TokenKubeconfig()
 	if err != nil {
 		return err
 	}
@@ -125,22 +122,6 @@ func (b *bed) deploy(ctx context.Context) error {
 		err := b.kube.Get(ctx, client.ObjectKey{Namespace: enforcerNamespace, Name: "podgrace-nodeenforcer"}, &d)
 		return d.Status.NumberReady == 1, err
 	})
-}
-
-// tokenKubeconfig is for the service account's own token, which names the node.
-func tokenKubeconfig(node *vm.Node) ([]byte, error) {
-	text, err := node.Kubeconfig("nobody")
-	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.Load(text)
-	if err != nil {
-		return nil, fmt.Errorf("make the enforcer's kubeconfig: %w", err)
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: tokenFile}
-	}
-	return clientcmd.Write(*config)
 }
 
 // localise makes the DaemonSet run in the guest: another image, and the kubeconfig. All else is as deployed.

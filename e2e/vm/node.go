@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
@@ -145,6 +147,22 @@ func (n *Node) Continue() error { return n.machine.process.Signal(syscall.SIGCON
 // other file is needed.
 func (n *Node) Kubeconfig(user string, groups ...string) ([]byte, error) {
 	return guestKubeconfig(n.cluster, user, groups...)
+}
+
+// TokenKubeconfig returns a kubeconfig for a pod of the guest that is its service account by its own token, which names the node. Where no Service leads to the API server a pod needs it.
+func (n *Node) TokenKubeconfig() ([]byte, error) {
+	text, err := n.Kubeconfig("nobody")
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, fmt.Errorf("making a kubeconfig for the guest: %w", err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: "/var/run/secrets/kubernetes.io/serviceaccount/token"}
+	}
+	return clientcmd.Write(*config)
 }
 
 // Disconnect drops what the guest and its pods send to the API server, as a partition does, until Reconnect.

@@ -61,6 +61,7 @@ type Feeder struct {
 
 	mu       sync.Mutex
 	evidence Evidence
+	unread   string // why the Lease could not be read, as last logged
 	looked   time.Duration
 	looks    bool // it is not known whether the Node says that it is armed
 	// refused: the API server does not tell whether the Lease is renewed.
@@ -119,9 +120,13 @@ func (f *Feeder) learn(ctx context.Context) {
 	defer f.mu.Unlock()
 	f.refused = apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
 	if err != nil {
-		f.Log.V(1).Info("failed to read the node's Lease", "error", err.Error())
+		if text := err.Error(); text != f.unread { // what is armed already is told of by hold
+			f.unread = text
+			f.Log.Error(err, "failed to read the node's Lease, trying again")
+		}
 		return
 	}
+	f.unread = ""
 	f.evidence.Learn(asked, renewal)
 }
 

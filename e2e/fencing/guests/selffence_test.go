@@ -68,9 +68,24 @@ func TestSelfFence(t *testing.T) {
 	}
 	l.a = l.machine(t, 3, "machine-w", &vm.Watchdog{}, image)
 	container := selfFence(t)
-	err := podgrace.DeployEnforcer(ctx, l.Cluster, func(d *appsv1.DaemonSet) {
+	const kubeconfig = "/etc/self-fence/kubeconfig" // no Service leads to the API server there
+	config, err := l.a.TokenKubeconfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.a.Run(ctx, "mkdir -p "+filepath.Dir(kubeconfig)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.a.Write(ctx, kubeconfig, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	directory := corev1.HostPathDirectory
+	container.Args = append(container.Args, "--kubeconfig="+kubeconfig)
+	container.VolumeMounts = []corev1.VolumeMount{{Name: "kubeconfig", MountPath: filepath.Dir(kubeconfig), ReadOnly: true}}
+	volume := corev1.Volume{Name: "kubeconfig", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(kubeconfig), Type: &directory}}}
+	err = podgrace.DeployEnforcer(ctx, l.Cluster, func(d *appsv1.DaemonSet) {
 		pod := &d.Spec.Template.Spec
-		pod.NodeSelector, pod.Containers, pod.Volumes = map[string]string{"fence": l.a.Name}, []corev1.Container{container}, nil
+		pod.NodeSelector, pod.Containers, pod.Volumes = map[string]string{"fence": l.a.Name}, []corev1.Container{container}, []corev1.Volume{volume}
 	}, "components/self-fence/rbac.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +31,6 @@ const (
 	kubeconfig = "/etc/podgrace-nodeenforcer/kubeconfig"
 	// kubeletCA is beside it: who signs the kubelets' serving certificates, which name the nodes.
 	kubeletCA = "/etc/podgrace-nodeenforcer/kubelet-ca.crt"
-	token     = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 	namespace = "podgrace-system"
 )
 
@@ -138,7 +135,7 @@ func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, er
 	if err != nil {
 		return nil, err
 	}
-	config, err := enforcerKubeconfig(node)
+	config, err := node.TokenKubeconfig()
 	if err != nil {
 		return node, err
 	}
@@ -146,22 +143,6 @@ func boot(ctx context.Context, s *suite.Suite, options vm.Options) (*vm.Node, er
 		return node, err
 	}
 	return node, node.Write(ctx, kubeconfig, config, 0o600)
-}
-
-// enforcerKubeconfig is for the service account's own token, which names the node.
-func enforcerKubeconfig(node *vm.Node) ([]byte, error) {
-	text, err := node.Kubeconfig("nobody")
-	if err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.Load(text)
-	if err != nil {
-		return nil, err
-	}
-	for name := range config.AuthInfos {
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: token}
-	}
-	return clientcmd.Write(*config)
 }
 
 // change makes the DaemonSet run here: another image, and the kubeconfig. Its rights stay as they are.
