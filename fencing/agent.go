@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
-// Agent powers machines off, and tells whether they are. Both calls may be repeated: a fencer that was restarted reads the power first, and orders it off again if need be.
+// Agent powers machines off, and tells whether they are; or it takes storage away from them, and tells whether it is. Both calls may be repeated: a fencer that was restarted reads the power first, and orders it off again if need be.
 // Both return by the end of their context, and may be called at once, for one machine too. The machine's SystemUUID is that of its node, which it is verified by.
 type Agent interface {
 	// Off orders the power of the machine off; never a reboot, which has no moment at which the machine is known to be off. That it returns nil proves nothing. Where
@@ -28,6 +30,8 @@ const (
 	PowerOff
 	// PowerGone is a virtual machine that its provider has terminated for good.
 	PowerGone
+	// PowerRevoked is a machine that may run, and whose storage takes no more writes from it.
+	PowerRevoked
 )
 
 // Reading is what an agent read of a machine.
@@ -37,6 +41,8 @@ type Reading struct {
 	State string
 	// SystemUUID that the machine told; empty: it told none.
 	SystemUUID string
+	// Object is the UID of what was read, where an agent makes an object by which others act: two readings prove something only if they are of the same.
+	Object types.UID
 }
 
 // ErrWrongMachine is the error of an agent whose address leads to another machine than the one that was asked for.

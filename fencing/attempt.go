@@ -36,7 +36,7 @@ func (s *step) act() {
 		s.attempt(at.Number+1, fmt.Sprintf("FenceAgent %s is none of the target's", at.Agent))
 		return
 	}
-	if why := stillThat(agent, s.facts); why != "" {
+	if why := stillThat(agent, s.fence.Spec.Node.Name, s.facts); why != "" {
 		s.attempt(at.Number+1, why)
 		return
 	}
@@ -75,6 +75,18 @@ type attempt struct {
 	timeout time.Duration
 }
 
+// words are what an agent does, in its messages.
+type words struct{ do, ordered, what, done, failed string }
+
+func wordsOf(a *v1alpha1.FenceTargetAgent) words {
+	if a.Storage != nil {
+		return words{do: "revoke its storage", ordered: "the storage is ordered to be revoked", what: "NetworkFence", done: "the storage is revoked", failed: "did not have the storage of node %s revoked"}
+	}
+	return words{do: "power it off", ordered: "the power is ordered off", what: "power", done: "the power is off", failed: "did not power off node %s"}
+}
+
+func (a *attempt) words() words { return wordsOf(a.agent) }
+
 func (a *attempt) who() string            { return "FenceAgent " + a.agent.Name }
 func (a *attempt) elapsed() time.Duration { return a.facts.Now.Led - a.progress.Began }
 
@@ -96,7 +108,9 @@ func (a *attempt) askPerson() {
 
 // other is the number of the next attempt by another agent; 0: none can be used.
 func (a *attempt) other() int32 {
-	_, next := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool { return o.Name != a.agent.Name && stillThat(o, a.facts) == "" })
+	_, next := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool {
+		return o.Name != a.agent.Name && stillThat(o, a.fence.Spec.Node.Name, a.facts) == ""
+	})
 	return next
 }
 
@@ -117,11 +131,15 @@ func (a *attempt) await(what string, while time.Duration, over string) {
 // proceed goes by what was read last.
 func (a *attempt) proceed() {
 	p := &a.progress
+	if a.agent.Storage != nil && a.heard() {
+		a.over("NodeReturned", "node %s was heard of again: nothing is released. If its storage is revoked, it stays so until the node has booted anew (kubectl get networkfences): reboot it", a.fence.Spec.Node.Name)
+		return
+	}
 	if len(p.Readings) == 0 {
 		if p.Asked {
-			a.read("the power is ordered off, and read", 0)
+			a.read(a.words().ordered+", and read", 0)
 		} else {
-			a.read("reads the power first", 0)
+			a.read("reads the "+a.words().what+" first", 0)
 		}
 		return
 	}
@@ -136,17 +154,22 @@ func (a *attempt) proceed() {
 	case a.elapsed() >= a.timeout:
 		a.notOff(last)
 	default:
-		a.read("waits until the power is off; "+last.said(), readEvery)
+		a.read("waits until "+a.words().done+"; "+last.said(), readEvery)
 	}
 }
 
-// off says whether the reading is exactly that the machine has no power.
-func (r *Read) off() bool { return r.Err == nil && (r.Power == PowerOff || r.Power == PowerGone) }
+// off says whether the reading is exactly that the machine has no power, or no storage.
+func (r *Read) off() bool {
+	return r.Err == nil && (r.Power == PowerOff || r.Power == PowerGone || r.Power == PowerRevoked)
+}
 
 // said is what the agent answered.
 func (r *Read) said() string {
 	if r.Err != nil {
 		return "it says: " + r.Err.Error()
+	}
+	if r.Object != "" {
+		return fmt.Sprintf("it says %q", r.State)
 	}
 	return fmt.Sprintf("it says that the power is %q", cmp.Or(r.State, "(nothing)"))
 }
@@ -177,21 +200,49 @@ func (a *attempt) order(last Read) {
 	name := a.fence.Spec.Node.Name
 	switch {
 	case last.Err != nil:
-		a.fail(fmt.Sprintf("%s can't read the power: %s", a.who(), last.Err), false)
+		a.fail(fmt.Sprintf("%s can't read the %s: %s", a.who(), a.words().what, last.Err), false)
 	case a.heard() && last.Power == PowerOn:
-		a.over("NodeReturned", "node %s was heard of again, and %s says that its power is on: nothing is released. An order that was given before may still take its power", name, a.who())
+		a.over("NodeReturned", "node %s was heard of again, and by %s nothing has come of it yet (%s): nothing is released. An order that was given before may still be carried out", name, a.who(), last.said())
 	case a.heard() && a.elapsed() >= a.timeout:
 		a.fail("node "+name+" was heard of again, so that its power is not ordered off; "+last.said(), false)
+	case a.agent.Storage != nil && a.silent() < hush: // as where a person asks for it, or this fencer has begun to lead
+		if a.elapsed() >= a.timeout+hush {
+			a.runs("its storage is not revoked")
+			return
+		}
+		a.wait("%s revokes the storage of node %s once the fencer itself has not heard of it for %s", a.who(), name, hush)
+		a.next.After = hush - a.silent()
 	case a.heard():
 		a.read("node "+name+" was heard of again: the power is not ordered off, only read; "+last.said(), readEvery)
 	default:
-		a.do(fmt.Sprintf("%s powers off node %s: attempt %d", a.who(), name, a.number), OrderOff{a.call()})
+		a.do(fmt.Sprintf("%s is to %s, node %s: attempt %d", a.who(), a.words().do, name, a.number), OrderOff{a.call()})
 	}
+}
+
+// stillHeard is where a node is heard of though its agent has done what it was asked for.
+func (a *attempt) stillHeard() {
+	if a.agent.Storage != nil {
+		a.runs("its storage is revoked, and stays so until it has booted anew: reboot it")
+		return
+	}
+	a.fail(fmt.Sprintf("%s says that the machine of node %s is off, and the node is still heard of: its address leads to another machine", a.who(), a.fence.Spec.Node.Name), true)
+}
+
+// runs is where a node is heard of whose storage is asked for: nothing is released while it runs, so that only an agent that powers it off is of use.
+func (a *attempt) runs(storage string) {
+	why := fmt.Sprintf("node %s is heard of all the time, and nothing is released while it runs: %s", a.fence.Spec.Node.Name, storage)
+	if _, power := agentOf(a.fence.Status.Target, a.number+1, func(o *v1alpha1.FenceTargetAgent) bool {
+		return o.Storage == nil && o.Type != v1alpha1.AgentWatchdog && stillThat(o, a.fence.Spec.Node.Name, a.facts) == ""
+	}); power != 0 {
+		a.fail(why, true)
+		return
+	}
+	a.over("NodeReturned", "%s", why)
 }
 
 // notOff is where the timeout of an attempt passes before the power is off.
 func (a *attempt) notOff(last Read) {
-	why := fmt.Sprintf("%s did not power off node %s within %s: %s", a.who(), a.fence.Spec.Node.Name, a.timeout, last.said())
+	why := fmt.Sprintf("%s "+a.words().failed+" within %s: %s", a.who(), a.fence.Spec.Node.Name, a.timeout, last.said())
 	if a.progress.Refused != nil {
 		why += "; to the order it said: " + a.progress.Refused.Error()
 	}
@@ -209,7 +260,7 @@ func (a *attempt) off() {
 	last := readings[len(readings)-1]
 	// Of the readings that end the list and are off, the first one, and the last.
 	first := last
-	for i := len(readings) - 1; i >= 0 && readings[i].off() && a.unheardSince(readings[i]); i-- {
+	for i := len(readings) - 1; i >= 0 && readings[i].off() && readings[i].Object == last.Object && a.unheardSince(readings[i]); i-- {
 		first = readings[i]
 	}
 	pair := [2]Read{first, last}
@@ -218,19 +269,21 @@ func (a *attempt) off() {
 	switch {
 	case !accepts(&a.agent.FencePolicyAgent, class):
 		a.fail(fmt.Sprintf("%s says that the machine of node %s is off, by evidence of the class %s, which the policy did not accept from it", a.who(), name, class), true)
+	case class == v1alpha1.EvidenceStorageRevoked != (a.agent.Storage != nil):
+		a.fail(fmt.Sprintf("%s gives evidence of the class %s, which is none of its type", a.who(), class), true)
 	case !a.unheardSince(last) && a.elapsed() >= a.timeout+hush:
-		a.fail(fmt.Sprintf("%s says that the machine of node %s is off, and the node is still heard of: its address leads to another machine", a.who(), name), true)
+		a.stillHeard()
 	case last.Began.Led-first.At.Led < readBackGap || !a.unheardSince(last):
-		a.read("the power is off; it is read once more", readBackGap)
+		a.read(a.words().done+"; it is read once more", readBackGap)
 	case silent < hush:
-		a.wait("the power of node %s is off; it waits until the fencer itself has not heard of the node for %s", name, hush)
+		a.wait("of node %s %s; it waits until the fencer itself has not heard of the node for %s", name, a.words().done, hush)
 		a.next.After = hush - silent
 	default:
 		sign := a.fence.Status.Target.LastSign
 		if n := a.facts.bootSeen(a.fence.Spec.Node.BootID); n != nil {
 			sign = n.Sign
 		}
-		a.do("the power of node "+name+" is off; its FenceReceipt is being written", CreateReceipt{readReceipt(a.fence, a.agent, sign, pair)})
+		a.do("of node "+name+" "+a.words().done+"; its FenceReceipt is being written", CreateReceipt{readReceipt(a.fence, a.agent, sign, pair)})
 		a.next.After = readBackGap
 	}
 }

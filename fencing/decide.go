@@ -240,6 +240,7 @@ func NewFence(v Verdict, facts Facts) *v1alpha1.Fence {
 // Neither pods nor silences are needed in the facts.
 func Foresee(fence *v1alpha1.Fence, policies Policies, facts Facts) Verdict {
 	facts.Self = Self{HasWritten: true, Wrote: facts.Now.Led}
+	facts.foreseen = true
 	facts.Fences = append(slices.Clone(facts.Fences), *fence)
 	facts.Nodes = slices.Clone(facts.Nodes)
 	for i := range facts.Nodes {

@@ -14,11 +14,12 @@
 //     repeated, by this fencer or by another one: what an agent answers goes into the Fence's Progress, which is memory only. A fencer that has none reads the power first.
 //
 // Time is a Moment: how long the fencer has led, by its own monotonic clock, by which all decisions go; and the wall clock, which is only ever written down.
-//  6. Retire says which Fences and receipts can be deleted.
+//  6. Lifts says which NetworkFences can be lifted, because the machines that they are for have booted anew. Retire says which Fences and receipts can be deleted.
 //
 // Verdicts are of one round: Step must not get one of a round before, whose budget may be spent since. Two fencers that both take themselves for the leader, as leader election
 // can't rule out, spend a budget each at worst; neither can contradict the other about one Fence, whose status has a resourceVersion.
 //
 // What holds, whatever happens (property_test.go): nothing is released without a receipt that stands; no receipt is made for a boot that was heard of since its power was
-// read; no more nodes are in the course of being fenced than the strictest budget allows; an incident ends, or its message says what it waits for.
+// read; no more nodes are in the course of being fenced than the strictest budget allows; an incident ends, or its message says what it waits for;
+// no pod is released by storage that its boot can write to, then or later, and none that has more at stake; no storage is given back to a boot that it was taken from.
 package fencing

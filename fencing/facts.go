@@ -2,6 +2,7 @@ package fencing
 
 import (
 	"cmp"
+	"net"
 	"slices"
 	"time"
 
@@ -51,14 +52,23 @@ type Facts struct {
 	Receipts []v1alpha1.FenceReceipt
 	// Agents are all FenceAgents.
 	Agents []v1alpha1.FenceAgent
+	// Classes are csi-addons' NetworkFenceClasses by their names, and StorageFences all NetworkFences, whoever made them. They are needed where a FenceAgent is of that type.
+	Classes       map[string]Class
+	StorageFences []StorageFence
 	// Storms are, by the name of the policy, when more nodes were unhealthy than it allows for the last time: the result of the function Storms.
 	Storms map[string]time.Duration
 
 	index *index
+	// foreseen: they are not the fencer's.
+	foreseen bool
 }
 
 // Known says which lists could be read.
-type Known struct{ Nodes, Fences, Receipts, Agents bool }
+type Known struct {
+	Nodes, Fences, Receipts, Agents bool
+	// Storage are Classes and StorageFences: without them no storage is taken away and none is given back, and all else goes on.
+	Storage bool
+}
 
 func (k Known) all() bool { return k.Nodes && k.Fences && k.Receipts && k.Agents }
 
@@ -102,7 +112,16 @@ type Node struct {
 	// Partitioned is its condition; nil: it has none.
 	Partitioned *corev1.NodeCondition
 
+	// Addresses are all IP addresses that the Node object has now, and InternalIPs those of that type.
+	Addresses, InternalIPs []string
+
 	// The fields below are the caller's to fill.
+
+	// Recorded are the InternalIPs that it had while it was healthy (Addresses.Of).
+	Recorded []string
+	// Volumes are those that are attached to it or that its pods use. They are needed of a node for which there is a Fence that nobody has begun.
+	Volumes      []Volume
+	VolumesKnown bool
 
 	// Silent is for how long the fencer itself has not heard of it, and Heard says whether it ever did since it began to count (Silence.Of).
 	Silent time.Duration
@@ -135,6 +154,15 @@ func NodeOf(n *corev1.Node, lease *coordinationv1.Lease) Node {
 	for i, c := range n.Status.Conditions {
 		if c.Type == ConditionPartitioned {
 			node.Partitioned = &n.Status.Conditions[i]
+		}
+	}
+	for _, a := range n.Status.Addresses {
+		if net.ParseIP(a.Address) == nil {
+			continue
+		}
+		node.Addresses = append(node.Addresses, a.Address)
+		if a.Type == corev1.NodeInternalIP {
+			node.InternalIPs = append(node.InternalIPs, a.Address)
 		}
 	}
 	for i, t := range n.Spec.Taints {
@@ -196,6 +224,9 @@ type Pod struct {
 	Finished bool
 	// Partitioned is its condition; nil: it has none.
 	Partitioned *corev1.PodCondition
+	// Volumes are all that it is protected for, as names of PersistentVolumes; But says why that is not so, and storage that was revoked does not free it (policy.Removal.Storage).
+	Volumes []string
+	But     string
 }
 
 // Reference to the pod.

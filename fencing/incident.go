@@ -118,9 +118,7 @@ func (s *step) ended() bool {
 		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceRefused", Message: "its status has no target: somebody edited it. Delete it, and ask for another: kubectl podgrace fence " + boot.Name})
 		return true
 	}
-	if r := receiptFor(boot, t, s.facts); r != nil && s.facts.contradicts(r) == nil {
-		s.next.Status.Receipt = r.Name
-		s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", boot.BootID, boot.Name, r.Name, r.Spec.Class)})
+	if s.proved() {
 		return true
 	}
 	if n := s.node; n != nil && n.UID == boot.UID && n.BootID != "" && n.BootID != boot.BootID {
@@ -136,6 +134,23 @@ func (s *step) ended() bool {
 			continue
 		}
 		s.over("NodeReturned", "Node %s says that it is the same machine, by another boot (%s): it is not powered off", n.Name, n.BootID)
+		return true
+	}
+	return false
+}
+
+// proved goes over to the receipt that there is for the boot: that it is off, or else that its storage is revoked.
+func (s *step) proved() bool {
+	boot := s.fence.Spec.Node
+	if r := receiptFor(boot, s.fence.Status.Target, s.facts); r != nil && s.facts.contradicts(r) == nil {
+		s.next.Status.Receipt = r.Name
+		s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", boot.BootID, boot.Name, r.Name, r.Spec.Class)})
+		return true
+	}
+	if r := receiptOfStorage(s.fence, s.facts); r != nil {
+		s.next.Status.Receipt = r.Name
+		s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "StorageRevoked", Message: fmt.Sprintf("node %s can't write to %s any more: FenceReceipt %s. It may still run",
+			boot.Name, console.Plural(len(r.Spec.Volumes), "volume", "volumes"), r.Name)})
 		return true
 	}
 	return false
@@ -183,7 +198,7 @@ func (s *step) attempt(from int32, failed string) {
 	t := s.fence.Status.Target
 	problems := ""
 	agent, number := agentOf(t, from, func(a *v1alpha1.FenceTargetAgent) bool {
-		why := stillThat(a, s.facts)
+		why := stillThat(a, s.fence.Spec.Node.Name, s.facts)
 		problems = cmp.Or(problems, why)
 		return why == ""
 	})
@@ -193,7 +208,7 @@ func (s *step) attempt(from int32, failed string) {
 		return
 	}
 	s.next.Status.Attempt = &v1alpha1.FenceAttempt{Agent: agent.Name, Number: number, Started: metav1.NewTime(s.facts.Now.Wall), Message: console.Shorten(message(failed), 400)}
-	told := Told{Reason: "FenceAttempt", Message: fmt.Sprintf("node %s: attempt %d to power it off, by FenceAgent %s", s.fence.Spec.Node.Name, number, agent.Name)}
+	told := Told{Reason: "FenceAttempt", Message: fmt.Sprintf("node %s: attempt %d to %s, by FenceAgent %s", s.fence.Spec.Node.Name, number, wordsOf(agent).do, agent.Name)}
 	if failed != "" {
 		told.Warning = true
 		told.Message = failed + ". Next: " + told.Message

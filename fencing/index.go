@@ -20,6 +20,8 @@ type index struct {
 	void           map[string]bool
 	standing, lies map[string][]*v1alpha1.FenceReceipt
 	agents         map[string]*listed
+	// addresses are of nodes: those that they have, and those that they had while they were healthy, as blocks of one.
+	addresses map[string][]int
 }
 
 // listed is an agent with the machines of its list, by what they say of which machine they are (one that says both is found by its UUID), and how many of them are at each
@@ -79,7 +81,7 @@ func (f *Facts) look() *index {
 	x := &index{
 		names: make(map[string]int, len(f.Nodes)), boots: make(map[string]int, len(f.Nodes)), claims: make(map[string][]string, 2*len(f.Nodes)),
 		void: voided(f.Receipts), standing: map[string][]*v1alpha1.FenceReceipt{}, lies: map[string][]*v1alpha1.FenceReceipt{},
-		agents: make(map[string]*listed, len(f.Agents)),
+		agents: make(map[string]*listed, len(f.Agents)), addresses: map[string][]int{},
 	}
 	for i := range f.Agents {
 		x.agents[f.Agents[i].Name] = listedOf(&f.Agents[i])
@@ -94,6 +96,11 @@ func (f *Facts) look() *index {
 		}
 		for _, claim := range claimsOf(n) {
 			x.claims[claim] = append(x.claims[claim], n.Name)
+		}
+		for _, address := range slices.Concat(n.Addresses, n.Recorded) {
+			if b := block(address); b != "" {
+				x.addresses[b] = append(x.addresses[b], i)
+			}
 		}
 	}
 	for i := range f.Receipts {

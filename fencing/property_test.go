@@ -19,7 +19,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(Run(m, 1000)) }
 
 // counts says what histories have seen, so that the property is not one of histories in which nothing happens.
-type counts struct{ begun, ordered, receipts, reckoned, voids, released, over, refused int }
+type counts struct {
+	begun, ordered, receipts, reckoned, voids, released, over, refused, revoked, freed, lifted int
+}
 
 // TestHistories: whatever happens to machines, BMCs, fencers and the API server, nothing is released without a receipt that stands, no receipt is made for a boot that was
 // heard of since its power was read, a receipt that is contradicted is voided in the next round that sees it, no more nodes are being fenced than the budget allows,
@@ -32,7 +34,7 @@ func TestHistories(t *testing.T) {
 	if seen.begun < 2000 {
 		return // too few of them to say
 	}
-	if seen.ordered == 0 || seen.receipts == 0 || seen.reckoned == 0 || seen.voids == 0 || seen.released == 0 || seen.over == 0 || seen.refused == 0 {
+	if seen.ordered == 0 || seen.receipts == 0 || seen.reckoned == 0 || seen.voids == 0 || seen.released == 0 || seen.over == 0 || seen.refused == 0 || seen.revoked == 0 || seen.freed == 0 || seen.lifted == 0 {
 		t.Errorf("histories in which something never happens: %+v", seen)
 	}
 }
@@ -51,7 +53,9 @@ func TestIncidentsEnd(t *testing.T) {
 			for _, m := range w.machines {
 				m.turnOn() // who finds a machine off powers it on
 				m.linked, m.bmc, m.dog = true, good, len(w.agents) > 1
+				m.Addresses, m.InternalIPs = []string{m.ip}, []string{m.ip}
 			}
+			w.san.answer = does
 			w.pass(step)
 			w.round()
 			// A person deletes what the messages ask for: Fences whose agents were made anew, and what agents said that lied.
@@ -77,6 +81,9 @@ func runHistory(t *rapid.T, seen *counts) *world {
 		s.Budget.MaxConcurrent = rapid.Int32Range(1, 2).Draw(t, "budget")
 		s.Release = Pick(t, "release", v1alpha1.ReleasePodsAndTaint, v1alpha1.ReleasePodsAndTaint, v1alpha1.ReleasePods, v1alpha1.ReleaseNothing)
 	})
+	if Chance(t, "storage") {
+		withStorage(t, w)
+	}
 	w.twins = Rarely(t, "twins")
 	if w.twins {
 		w.machines[1].SystemUUID = w.machines[2].SystemUUID
@@ -116,7 +123,7 @@ func runHistory(t *rapid.T, seen *counts) *world {
 
 // happen is what befalls the world before a round.
 func happen(t *rapid.T, w *world) {
-	what := rapid.IntRange(0, 39).Draw(t, "event")
+	what := rapid.IntRange(0, 43).Draw(t, "event")
 	m := w.machines[min(rapid.SampledFrom([]int{1, 1, 1, 2, 2, 0, 3, 4, 5, 6}).Draw(t, "at"), len(w.machines)-1)]
 	switch {
 	case what < 12: // nothing
@@ -151,6 +158,8 @@ func happen(t *rapid.T, w *world) {
 		request(t, w, m)
 	case what == 38:
 		personOrAccident(t, w, m)
+	case what > 39:
+		storageHappens(t, w, m)
 	default:
 		everywhere(t, w)
 	}
@@ -208,8 +217,11 @@ func everywhere(t *rapid.T, w *world) {
 
 // checkAction holds an action, or a status that was stored, against the world.
 func checkAction(t *rapid.T, w *world, seen *counts, x *v1alpha1.Fence, a fencing.Action) {
-	boot := x.Spec.Node
-	m := w.machine(boot.Name)
+	var boot v1alpha1.BootReference
+	var m *machine
+	if x != nil { // it is of an incident
+		boot, m = x.Spec.Node, w.machine(x.Spec.Node.Name)
+	}
 	switch a := a.(type) {
 	case nil:
 		checkStatus(t, w, seen, x)
@@ -221,7 +233,9 @@ func checkAction(t *rapid.T, w *world, seen *counts, x *v1alpha1.Fence, a fencin
 			t.Fatalf("%s, of which the stored attempt is %+v", a, at)
 		case m.ControlPlane || w.twins && (boot.Name == "n1" || boot.Name == "n2"):
 			t.Fatalf("node %s: %s", boot.Name, a)
-		case w.at(a.Machine.Address) != m:
+		case a.Agent.Storage != nil && !slices.Equal(a.Agent.Storage.CIDRs, []string{m.ip + "/32"}):
+			t.Fatalf("node %s, which has %s: %s of %v", boot.Name, m.ip, a, a.Agent.Storage.CIDRs)
+		case a.Agent.Storage == nil && w.at(a.Machine.Address) != m:
 			t.Fatalf("node %s: %s at %s", boot.Name, a, a.Machine.Address)
 		case x.Spec.Reason == v1alpha1.FenceSilent && m.there && m.BootID == boot.BootID && m.Sign != x.Status.Target.LastSign:
 			t.Fatalf("node %s was heard of: %s", boot.Name, a)
@@ -241,11 +255,28 @@ func checkAction(t *rapid.T, w *world, seen *counts, x *v1alpha1.Fence, a fencin
 		if heard, ok := m.heard[boot.BootID]; ok && began.Add(heard).After(r.ReadBacks[0].Time.Time) {
 			t.Fatalf("%s: node %s was heard of %s after its beginning, and read back at %v", a, boot.Name, heard, r.ReadBacks)
 		}
-		if m.runs(boot.BootID) && !m.lied {
+		if r.Class == v1alpha1.EvidenceStorageRevoked {
+			seen.revoked++
+			if w.writes(m, boot.BootID) {
+				t.Fatalf("%s, and node %s can write", a, boot.Name)
+			}
+		} else if m.runs(boot.BootID) && !m.lied {
 			t.Fatalf("%s, and node %s runs", a, boot.Name)
 		}
+	case fencing.LiftFence:
+		seen.lifted++
+		if x := w.san.fence(a.UID); w.machine(x.Boot.Name).runs(x.Boot.BootID) {
+			t.Fatalf("%s, and the boot that it is for runs", a)
+		}
+		return
+	case fencing.DeleteLifted:
+		return
 	case fencing.ConfirmOff, fencing.DeletePod, fencing.AddTaint:
 		seen.released++
+		if r := w.receipt(x.Status.Receipt); r != nil && r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+			checkFreed(t, w, seen, x, a)
+			return
+		}
 		if !slices.ContainsFunc(fencing.Standing(w.receipts), func(r *v1alpha1.FenceReceipt) bool { return r.Name == x.Status.Receipt && *r.Spec.Node == boot }) {
 			t.Fatalf("%s without a receipt: %+v of %+v", a, x.Status, w.receipts)
 		}
@@ -291,8 +322,16 @@ func checkRound(t *rapid.T, w *world) {
 	if w.unread || w.cached || w.refuse {
 		return
 	}
+	for _, pod := range w.san.freed {
+		if m := w.machine(pod.Node.Name); w.writes(m, pod.Node.BootID) {
+			t.Fatalf("pod %s was released by its storage, and node %s can write", pod.Name, m.Name)
+		}
+	}
 	for _, r := range fencing.Standing(w.receipts) {
 		m := w.machine(r.Spec.Node.Name)
+		if r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+			continue // no lie, whatever is heard of the node
+		}
 		if m.there && m.BootID == r.Spec.Node.BootID && m.Sign != r.Spec.LastSign {
 			t.Fatalf("FenceReceipt %s stands, and its boot was heard of: %s, not %s", r.Name, m.Sign, r.Spec.LastSign)
 		}

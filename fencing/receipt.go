@@ -178,12 +178,20 @@ func readReceipt(fence *v1alpha1.Fence, a *v1alpha1.FenceTargetAgent, sign strin
 	for _, read := range readings {
 		r.Spec.ReadBacks = append(r.Spec.ReadBacks, v1alpha1.PowerReadBack{Time: metav1.NewMicroTime(read.At.Wall.Truncate(time.Microsecond)), State: console.Shorten(message(read.State), 64), SystemUUID: console.Shorten(message(read.SystemUUID), 64)})
 	}
+	if r.Spec.Class == v1alpha1.EvidenceStorageRevoked && a.Storage != nil {
+		r.Name = nameOf(fence.Spec.Node.Name, "storage/"+fence.Name+"/"+a.Name+"/"+sign) // of this incident, whose NetworkFence it is
+		r.Spec.Volumes = slices.Clone(a.Storage.Volumes)
+		r.Spec.Message = message(fmt.Sprintf("FenceAgent %s read twice that the storage of CSI driver %s takes nothing more from node %s (%s)", a.Name, a.Storage.Driver, fence.Spec.Node.Name, strings.Join(a.Storage.CIDRs, ", ")))
+	}
 	return r
 }
 
 // classOf is the class of evidence that two readings are: the weaker one.
 func classOf(readings [2]Read) v1alpha1.EvidenceClass {
-	if readings[0].Power == PowerGone && readings[1].Power == PowerGone {
+	switch {
+	case readings[0].Power == PowerRevoked || readings[1].Power == PowerRevoked:
+		return v1alpha1.EvidenceStorageRevoked
+	case readings[0].Power == PowerGone && readings[1].Power == PowerGone:
 		return v1alpha1.EvidenceInstanceTerminated
 	}
 	return v1alpha1.EvidencePoweredOff

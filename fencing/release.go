@@ -28,11 +28,16 @@ func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
 		return nil
 	}
 	r := &s.facts.Receipts[i]
+	if s.facts.contradicts(r) != nil && r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+		s.over("NodeReturned", "node %s was heard of again by the boot whose storage is revoked: nothing more is released by FenceReceipt %s. Its storage stays revoked until it has booted anew: reboot it",
+			s.fence.Spec.Node.Name, name)
+		return nil
+	}
 	if s.facts.contradicts(r) != nil {
 		s.wait("node %s was heard of since FenceReceipt %s was written, by the boot that it says is off: nothing is released, and the receipt is being voided", s.fence.Spec.Node.Name, name)
 		return nil
 	}
-	if t := s.fence.Status.Target; t == nil || !proves(r, s.fence.Spec.Node, t) {
+	if t := s.fence.Status.Target; t == nil || !proves(r, s.fence.Spec.Node, t) && !revoked(r, s.fence) {
 		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceRefused", Message: fmt.Sprintf("FenceReceipt %s proves nothing of the boot that this Fence is for: somebody edited its status. Nothing is released", name)})
 		return nil
 	}
@@ -64,6 +69,9 @@ func (s *step) back() bool {
 // then the protected pods, then the taint. What follows does not wait for the confirmation to be written: the guard goes by the receipt, and a kubelet can fill the annotations
 // of its Node up to their limit.
 func (s *step) release() {
+	if s.stronger() {
+		return
+	}
 	r := s.receiptHolds()
 	if r == nil || s.back() {
 		return
@@ -72,14 +80,63 @@ func (s *step) release() {
 	pods, taint := releases(s.fence.Status.Target.Release)
 	switch {
 	case !pods:
-		s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is off (FenceReceipt %s), and its FencePolicy leaves it to a person to release its pods: kubectl delete pod --force is let through", boot.Name, r.Name)})
+		s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is fenced (FenceReceipt %s, %s), and its FencePolicy leaves it to a person to release its pods: kubectl delete pod --force is let through, as far as the receipt goes", boot.Name, r.Name, r.Spec.Class)})
 	case n.Ready:
-		s.wait("node %s is off, and the API server still has it as Ready: it waits until the node lifecycle controller, which takes 50 s for it, has marked it (kube-controller-manager)", boot.Name)
+		s.wait("node %s is fenced, and the API server still has it as Ready: it waits until the node lifecycle controller, which takes 50 s for it, has marked it (kube-controller-manager)", boot.Name)
 	case !n.PodsKnown || taint && !n.AttachedKnown:
 		s.wait("it waits until the pods and VolumeAttachments of node %s can be listed", boot.Name)
+	case r.Spec.Class == v1alpha1.EvidenceStorageRevoked:
+		s.releaseOfStorage(r)
 	default:
 		s.releaseAll(taint)
 	}
+}
+
+// stronger goes over to a receipt that the boot is off, where only its storage was revoked: a person's word, for instance.
+func (s *step) stronger() bool {
+	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == s.fence.Status.Receipt })
+	if i < 0 || !revoked(&s.facts.Receipts[i], s.fence) {
+		return false
+	}
+	r := receiptFor(s.fence.Spec.Node, s.fence.Status.Target, s.facts)
+	if r == nil || s.facts.contradicts(r) != nil {
+		return false
+	}
+	s.next.Status.Receipt = r.Name
+	s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", s.fence.Spec.Node.BootID, s.fence.Spec.Node.Name, r.Name, r.Spec.Class)})
+	return true
+}
+
+// releaseOfStorage releases the pods whose volumes are all revoked, and which are protected for nothing else. The node may still run: it is not confirmed to be off and not
+// tainted as out of service, which would have all its pods removed and all its volumes detached. The volumes that are revoked the attach-detach controller detaches by force, six minutes
+// after the pod is gone (attachdetach/reconciler ReconcilerMaxWaitForUnmountDuration, 1.36.3), and the removal guard lets it.
+func (s *step) releaseOfStorage(r *v1alpha1.FenceReceipt) {
+	n, boot := s.node, s.fence.Spec.Node
+	var actions []Action
+	var names, bound []string
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if !p.Protected || p.Finished || p.Forced {
+			continue
+		}
+		if why := p.bound(r.Spec.Volumes); why != "" {
+			bound = append(bound, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, why))
+			continue
+		}
+		actions = append(actions, DeletePod{Node: boot, Pod: p.Reference(), Heartbeat: n.Heartbeat})
+		names = append(names, p.Namespace+"/"+p.Name)
+	}
+	slices.Sort(names)
+	slices.Sort(bound)
+	if len(actions) > 0 {
+		s.do("the storage of node "+boot.Name+" is revoked: pods "+console.Some(names, 3, ", ")+" are being deleted", actions...)
+		return
+	}
+	text := "the storage of node " + boot.Name + " is revoked, and the pods that are protected for it alone are released"
+	if len(bound) > 0 {
+		text = fmt.Sprintf("the storage of node %s is revoked, which does not free %s. If the machine is known to be off: kubectl podgrace confirm node/%s", boot.Name, console.Some(bound, 3, "; "), boot.Name)
+	}
+	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: text + ". It is over when the node is back by another boot; the storage is given back then"})
 }
 
 func (s *step) releaseAll(taint bool) {
@@ -113,7 +170,7 @@ func (s *step) releaseAll(taint bool) {
 
 // watch waits until the node is back.
 func (s *step) watch() {
-	if s.receiptHolds() != nil && !s.back() {
+	if !s.stronger() && s.receiptHolds() != nil && !s.back() {
 		s.next.Status.Message = s.fence.Status.Message
 	}
 }

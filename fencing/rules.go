@@ -192,7 +192,10 @@ func (r *round) worth(c *candidate) *Verdict {
 
 func (r *round) agents(c *candidate) *Verdict {
 	target, problems := freeze(c.own, c.node, r.facts)
-	if target == nil {
+	if target != nil && c.fence != nil && !r.facts.foreseen {
+		problems = append(problems, withVolumes(target, c.node)...)
+	}
+	if target == nil || len(target.Agents) == 0 {
 		texts := make([]string, len(problems))
 		for i, p := range problems {
 			texts[i] = p.text

@@ -63,7 +63,11 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 	if r := lied(a.Name, n, f); r != "" {
 		return nil, "said once that this machine is off while it ran (FenceReceipt " + r + " is void): repair it, then delete that receipt"
 	}
-	return &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}, ""
+	agent = &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}
+	if x.Spec.NetworkFence != nil {
+		agent.Storage, why = freezeStorage(&a, x.Spec.NetworkFence, n, f)
+	}
+	return agent, why
 }
 
 // notListed begins what is said of an agent that has no such machine.
@@ -87,7 +91,7 @@ func (l *listed) machineOf(n *Node) (m *v1alpha1.FenceMachine, why string) {
 		}
 	}
 	switch {
-	case m == nil && len(x.Machines) == 0 && slices.Contains([]v1alpha1.FenceAgentType{v1alpha1.AgentManual, v1alpha1.AgentWebhook, v1alpha1.AgentWatchdog}, x.Type):
+	case m == nil && len(x.Machines) == 0 && slices.Contains([]v1alpha1.FenceAgentType{v1alpha1.AgentManual, v1alpha1.AgentWebhook, v1alpha1.AgentWatchdog, v1alpha1.AgentNetworkFence}, x.Type):
 		return told(n)
 	case m == nil:
 		return nil, fmt.Sprintf(notListed+" (systemUUID %q, providerID %q)", n.SystemUUID, n.ProviderID)
@@ -133,8 +137,8 @@ func lied(agent string, n *Node, f *Facts) string {
 	return ""
 }
 
-// stillThat says why an agent of a frozen target can't be used any more; empty: it can.
-func stillThat(a *v1alpha1.FenceTargetAgent, f *Facts) string {
+// stillThat says why an agent of a target that was frozen for a node can't be used any more; empty: it can.
+func stillThat(a *v1alpha1.FenceTargetAgent, node string, f *Facts) string {
 	i := slices.IndexFunc(f.Agents, func(x v1alpha1.FenceAgent) bool { return x.Name == a.Name })
 	switch {
 	case i < 0:
@@ -143,8 +147,13 @@ func stillThat(a *v1alpha1.FenceTargetAgent, f *Facts) string {
 		return fmt.Sprintf("FenceAgent %s was deleted and made anew since this was decided: it may be another one", a.Name)
 	case f.Agents[i].Spec.Type != a.Type:
 		return fmt.Sprintf("FenceAgent %s was of the type %s when this was decided, and is %s now", a.Name, a.Type, f.Agents[i].Spec.Type)
-	case a.Machine == nil:
+	case a.Machine == nil || a.Type == v1alpha1.AgentNetworkFence && a.Storage == nil:
 		return fmt.Sprintf("FenceAgent %s has no machine in the target", a.Name)
+	case a.Storage == nil:
+		return ""
+	}
+	if why := sharedAddress(a.Storage.CIDRs, node, f); why != "" { // an address that another machine has got since
+		return "FenceAgent " + a.Name + " " + why
 	}
 	return ""
 }

@@ -37,6 +37,7 @@ type machine struct {
 	lied   bool          // its BMC told something that was not so
 	full   bool          // its Node's annotations are as long as they may be
 	dog    bool          // its watchdog is fed while its Lease is renewed
+	ip     string        // that it really has
 }
 
 // bmc is how a BMC behaves.
@@ -67,6 +68,9 @@ type world struct {
 	twins    bool // n1 says that it is n2's machine
 
 	silence  fencing.Silence
+	book     fencing.Addresses
+	unnoted  bool // nothing is noted in it
+	san      san
 	storms   map[string]time.Duration
 	progress map[string]*fencing.Progress
 	calls    []pending
@@ -99,6 +103,8 @@ func newWorld(nodes int, change ...func(*v1alpha1.FencePolicySpec)) *world {
 		uuid := fmt.Sprintf("12345678-1234-1234-1234-%012d", i)
 		m := &machine{there: true, power: true, linked: true, uuid: uuid, bmc: good, heard: map[string]time.Duration{}}
 		m.Name, m.UID, m.BootID, m.SystemUUID, m.Zone = fmt.Sprintf("n%d", i), types.UID(fmt.Sprintf("node-%d", i)), bootName(i, 0), uuid, strconv.Itoa(i%2)
+		m.ip = fmt.Sprintf("10.0.0.%d", i+1)
+		m.Addresses, m.InternalIPs = []string{m.ip}, []string{m.ip}
 		m.ControlPlane, m.Ready, m.PodsKnown, m.AttachedKnown = i == 0, true, true, true
 		m.Pods = []fencing.Pod{{Namespace: "shop", Name: fmt.Sprintf("db-%d", i), UID: types.UID(fmt.Sprintf("pod-%d", i)), Protected: true, Tolerates: new(30 * time.Second)}}
 		m.renewed(0)
@@ -181,6 +187,7 @@ func (w *world) pass(d time.Duration) {
 			m.Ready = false
 		}
 	}
+	w.san.reconcile()
 }
 
 // turnOn powers a machine on: another boot.
@@ -203,8 +210,13 @@ func (w *world) facts() fencing.Facts {
 		n := m.Node
 		n.Silent, n.Heard = w.silence.Of(m.UID, f.Now.Led)
 		n.Live = !w.cached
+		if !w.unnoted {
+			w.book.Note(&n)
+		}
+		n.Recorded, n.VolumesKnown = w.book.Of(&n), true
 		f.Nodes = append(f.Nodes, n)
 	}
+	w.san.facts(&f)
 	for _, x := range w.fences {
 		if m := w.machine(x.Spec.Node.Name); !m.there && w.gone[m.Name] || m.there && m.UID != x.Spec.Node.UID {
 			f.Gone[x.Spec.Node.UID] = w.silence.Gone(x.Spec.Node.UID, f.Now.Led)
@@ -236,6 +248,13 @@ func (w *world) round() {
 	}
 	for _, x := range w.fences {
 		w.take(x, f)
+	}
+	lifts, _ := fencing.Lifts(f)
+	for _, a := range lifts {
+		if w.check != nil {
+			w.check(nil, a)
+		}
+		w.carryOut(nil, a)
 	}
 }
 
@@ -306,6 +325,10 @@ func (w *world) carryOut(x *v1alpha1.Fence, a fencing.Action) {
 		if m := w.machine(a.Node.Name); m.UID == a.Node.UID {
 			m.Taint = new(fencing.TaintValue)
 		}
+	case fencing.LiftFence:
+		w.san.lift(a.UID)
+	case fencing.DeleteLifted:
+		w.san.remove(a.UID)
 	case fencing.RemoveTaint:
 		if m := w.machine(a.Name); m.UID == a.UID {
 			m.Taint = nil
@@ -358,8 +381,15 @@ func (w *world) finish() {
 		switch a := c.action.(type) {
 		case fencing.ReadPower:
 			r, err := w.readPower(a.Machine)
+			if a.Agent.Storage != nil {
+				r, err = w.san.read(c.fence)
+			}
 			p.Read(a.Call, r, err, c.began, w.moment())
 		case fencing.OrderOff:
+			if a.Agent.Storage != nil {
+				p.Ordered(a.Call, w.san.order(w, c.fence, a.Agent.Storage))
+				continue
+			}
 			p.Ordered(a.Call, w.orderOff(a.Machine))
 		}
 	}
@@ -368,7 +398,7 @@ func (w *world) finish() {
 func (w *world) at(address string) *machine { return w.machines[address[len(address)-1]-'0'] }
 
 func (w *world) readPower(at v1alpha1.FenceMachine) (fencing.Reading, error) {
-	if at.Address == "" { // of a watchdog nothing is read
+	if at.Address == "" { // of a watchdog nothing is read, and a storage has none
 		return fencing.Reading{State: "waits"}, nil
 	}
 	m := w.at(at.Address)

@@ -66,7 +66,7 @@ func (f Facts) stopped() bool {
 	return n.ConfirmedOff || slices.ContainsFunc(f.Fences, func(r Fence) bool { return len(r.Volumes) == 0 && r.ofBoot(n) })
 }
 
-// fenced allows the removal of a pod with a receipt of a fence: for this very pod, or for this boot of its node.
+// fenced allows the removal of a pod with a receipt of a fence: for this very pod, or for this boot of its node, or for the volumes that are all it is protected for.
 func fenced(req Request, facts Facts) *Decision {
 	for _, r := range facts.Fences {
 		if r.PodUID != "" && r.PodUID == req.Pod.UID && len(r.Volumes) == 0 {
@@ -76,8 +76,26 @@ func fenced(req Request, facts Facts) *Decision {
 	if facts.stopped() {
 		return allow(NodeStopped)
 	}
+	if n := facts.Node; n.State == NodePresent && !n.Ready && len(facts.revoked()) > 0 {
+		if volumes, but := facts.Policy.Storage(req.Pod, facts.Claims); but == "" && !slices.ContainsFunc(volumes, facts.writable) {
+			return allow(becausePodStorageRevoked)
+		}
+	}
 	return nil
 }
+
+// revoked are the volumes that this boot of the node can't write to any more.
+func (f Facts) revoked() (volumes []string) {
+	for _, r := range f.Fences {
+		if r.ofBoot(f.Node) {
+			volumes = append(volumes, r.Volumes...)
+		}
+	}
+	return volumes
+}
+
+// writable says whether this boot of the node may write to a volume, for all that is known.
+func (f Facts) writable(volume string) bool { return !slices.Contains(f.revoked(), volume) }
 
 // storageRevoked allows the removal of a VolumeAttachment whose volume this boot of the node can't write to any more.
 func storageRevoked(req Request, facts Facts) *Decision {
@@ -85,10 +103,8 @@ func storageRevoked(req Request, facts Facts) *Decision {
 	if volume == nil || n.State != NodePresent || n.Ready {
 		return nil
 	}
-	for _, r := range facts.Fences {
-		if r.ofBoot(n) && slices.Contains(r.Volumes, *volume) {
-			return allow(becauseStorageRevoked)
-		}
+	if !facts.writable(*volume) {
+		return allow(becauseStorageRevoked)
 	}
 	return nil
 }

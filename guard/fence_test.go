@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
+	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
 func TestFences(t *testing.T) {
@@ -44,6 +47,25 @@ func TestFences(t *testing.T) {
 			row{name: string(road) + ": its predecessor of the same name", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-0"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": another pod of the same boot", world: dangerous(on(road), fences(guard.Fence{PodUID: "pod-0", NodeUID: "node-1", BootID: "boot-1"})), verdict: guard.Deny, reason: "Unsafe"},
 			row{name: string(road) + ": no pod, of a pod without UID", world: dangerous(on(road), fences(guard.Fence{}), func(w *world) { w.req.Pod.UID = "" }), verdict: guard.Deny, reason: "Unsafe"},
+		)
+	}
+	volume := func(w *world) {
+		unowned(w)
+		claims("data")(w)
+		Known(&w.facts.Claims, "data", policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Volume: "pv-data"})
+	}
+	for _, road := range podRoads {
+		rows = append(rows,
+			row{name: string(road) + ": all that it is protected for is revoked", world: dangerous(on(road), volume, fences(revoked("pv-other", "pv-data"))), verdict: guard.Allow, reason: "PodStorageRevoked"},
+			row{name: string(road) + ": by receipts of two storages", world: dangerous(on(road), volume, fences(revoked("pv-other"), revoked("pv-data"))), verdict: guard.Allow, reason: "PodStorageRevoked"},
+			row{name: string(road) + ": another volume is revoked", world: dangerous(on(road), volume, fences(revoked("pv-other"))), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": of the boot before", world: dangerous(on(road), volume, fences(guard.Fence{NodeUID: "node-1", BootID: "boot-0", Volumes: []string{"pv-data"}})), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": heard of since its volume was revoked", world: dangerous(on(road), volume, fences(revoked("pv-data")), func(w *world) { w.facts.Node.LastSign = "later" }), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": its volume revoked, and ready", world: dangerous(on(road), volume, ready, fences(revoked("pv-data"))), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": its volume revoked, and a hostPath", world: dangerous(on(road), volume, fences(revoked("pv-data")), func(w *world) {
+				w.req.Pod.Spec.Volumes = append(w.req.Pod.Spec.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}})
+			}), verdict: guard.Deny, reason: "Unsafe"},
+			row{name: string(road) + ": its volume revoked, and all pods protected", world: dangerous(on(road), volume, fences(revoked("pv-data")), func(w *world) { w.facts.Policy.Protect.All = true }), verdict: guard.Deny, reason: "Unsafe"},
 		)
 	}
 	testRows(t, rows)

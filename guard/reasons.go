@@ -30,17 +30,18 @@ var (
 	// AllowedActor: the policies allow the user by name.
 	AllowedActor = policy.Reason{Code: "AllowedActor", Short: "the policies allow you by name (allowedActors)"}
 
-	becauseOwnKubelet       = policy.Reason{Code: "OwnKubelet", Short: "you are the kubelet that runs it"}
-	becauseNodeGone         = policy.Reason{Code: "NodeGone", Short: "its node has no Node object any more"}
-	becauseNotAttached      = policy.Reason{Code: "NotAttached", Short: "the volume is not attached"}
-	becauseDetaches         = policy.Reason{Code: "AttachDetachController", Short: "the attach-detach controller detaches what nothing uses exclusively"}
-	becauseStorageRevoked   = policy.Reason{Code: "StorageRevoked", Short: "its node can't write to the volume any more"}
-	becauseFenced           = policy.Reason{Code: "PodFenced", Short: "it is fenced"}
-	becauseNotForced        = policy.Reason{Code: "NotForced", Short: "its kubelet stops it, within its grace period"}
-	becauseNeverScheduled   = policy.Reason{Code: "NeverScheduled", Short: "it has no node: no kubelet ever had it"}
-	becauseFinished         = policy.Reason{Code: "Finished", Short: "it has finished: nothing of it runs any more"}
-	becauseHeld             = policy.Reason{Code: "Held", Short: "a finalizer holds the Node: its removal only begins"}
-	becauseNothingProtected = policy.Reason{Code: "NothingProtectedOnNode", Short: "nothing that is protected is on the node"}
+	becauseOwnKubelet        = policy.Reason{Code: "OwnKubelet", Short: "you are the kubelet that runs it"}
+	becauseNodeGone          = policy.Reason{Code: "NodeGone", Short: "its node has no Node object any more"}
+	becauseNotAttached       = policy.Reason{Code: "NotAttached", Short: "the volume is not attached"}
+	becauseDetaches          = policy.Reason{Code: "AttachDetachController", Short: "the attach-detach controller detaches what nothing uses exclusively"}
+	becausePodStorageRevoked = policy.Reason{Code: "PodStorageRevoked", Short: "its node can't write to its volumes any more, and it is protected for nothing else"}
+	becauseStorageRevoked    = policy.Reason{Code: "StorageRevoked", Short: "its node can't write to the volume any more"}
+	becauseFenced            = policy.Reason{Code: "PodFenced", Short: "it is fenced"}
+	becauseNotForced         = policy.Reason{Code: "NotForced", Short: "its kubelet stops it, within its grace period"}
+	becauseNeverScheduled    = policy.Reason{Code: "NeverScheduled", Short: "it has no node: no kubelet ever had it"}
+	becauseFinished          = policy.Reason{Code: "Finished", Short: "it has finished: nothing of it runs any more"}
+	becauseHeld              = policy.Reason{Code: "Held", Short: "a finalizer holds the Node: its removal only begins"}
+	becauseNothingProtected  = policy.Reason{Code: "NothingProtectedOnNode", Short: "nothing that is protected is on the node"}
 )
 
 // Refusals are the reasons of what is refused or warned about.

@@ -28,6 +28,19 @@ type Protection struct {
 // created, and so does the hostname: that of a StatefulSet's pod, whatever group the StatefulSet is of, is its name (pkg/controller/statefulset/stateful_set_utils.go
 // initIdentity, 1.36.3).
 func (p Protection) Why(pod *corev1.Pod, claims Claims) string {
+	if why := p.identity(pod); why != "" {
+		return why
+	}
+	for i := range pod.Spec.Volumes {
+		if why := p.exclusiveVolume(&pod.Spec.Volumes[i], claims); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// identity says by what the pod has an identity; empty: it has none.
+func (p Protection) identity(pod *corev1.Pod) string {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && p.identifies(kindOf(owner)) {
 		return fmt.Sprintf("it is a pod of %s %s", owner.Kind, owner.Name)
 	}
@@ -36,11 +49,6 @@ func (p Protection) Why(pod *corev1.Pod, claims Claims) string {
 	}
 	if pod.Name != "" && pod.Spec.Hostname == pod.Name {
 		return "its hostname is its own name, as of a StatefulSet's pod"
-	}
-	for i := range pod.Spec.Volumes {
-		if why := p.exclusiveVolume(&pod.Spec.Volumes[i], claims); why != "" {
-			return why
-		}
 	}
 	return ""
 }
@@ -141,6 +149,8 @@ type Claim struct {
 	// Recreated: it was created after the pod started, so that it is not the claim whose volume the pod uses: somebody deleted that one and removed its
 	// finalizer. What this one says of access modes counts for nothing.
 	Recreated bool
+	// Volume is the name of the PersistentVolume that it is bound to; empty: unknown.
+	Volume string
 }
 
 // ClaimOf returns what a PersistentVolumeClaim says about the volume that the pod uses.
@@ -156,7 +166,7 @@ func ClaimOf(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) Claim {
 			started = c.LastTransitionTime.Time
 		}
 	}
-	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Recreated: !started.IsZero() && claim.CreationTimestamp.After(started)}
+	return Claim{Modes: claim.Spec.AccessModes, Block: block(claim.Spec.VolumeMode), Volume: claim.Spec.VolumeName, Recreated: !started.IsZero() && claim.CreationTimestamp.After(started)}
 }
 
 // ClaimNames returns the names of the PersistentVolumeClaims that the pod names.

@@ -98,9 +98,9 @@ const (
 	FenceDecided FencePhase = "Decided"
 	// FenceActing is one for which an agent is at work.
 	FenceActing FencePhase = "Acting"
-	// FenceVerified is one whose node is known to be off: there is a FenceReceipt.
+	// FenceVerified is one whose node is known to be off, or whose storage to be revoked: there is a FenceReceipt.
 	FenceVerified FencePhase = "Verified"
-	// FenceReleased is one whose node's pods and volumes are released.
+	// FenceReleased is one whose node's pods and volumes are released, as far as the receipt goes.
 	FenceReleased FencePhase = "Released"
 	// FenceOver is one that has ended: the node is back by another boot, gone, or was heard of before anything was done.
 	FenceOver FencePhase = "Over"
@@ -178,6 +178,33 @@ type FenceTargetAgent struct {
 	// Machine as the agent had it.
 	// +optional
 	Machine *FenceMachine `json:"machine,omitempty"`
+	// Storage that is taken away from the node, where the type is NetworkFence.
+	// +optional
+	Storage *FenceTargetStorage `json:"storage,omitempty"`
+}
+
+// FenceTargetStorage is which addresses a storage is to take no more writes from, and what that revokes. Nothing of it is looked up again later.
+type FenceTargetStorage struct {
+	// NetworkFenceClassName as the FenceAgent said.
+	// +required
+	NetworkFenceClassName string `json:"networkFenceClassName"`
+	// Driver is the CSI driver that the NetworkFenceClass named.
+	// +required
+	Driver string `json:"driver"`
+	// CIDRs are the InternalIPs that the Node had while it was healthy, as blocks of one address each.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	CIDRs []string `json:"cidrs"`
+	// Volumes are the names of the PersistentVolumes of that storage that are attached to the node, or used by pods of it.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	Volumes []string `json:"volumes"`
 }
 
 // FenceAttempt is one call of an agent.

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FenceAgent is a way to power machines off and to know that they are.
+// FenceAgent is a way to power machines off and to know that they are, or to take the storage away from them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=fa,categories=podgrace
@@ -35,12 +35,15 @@ type FenceAgentList struct {
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Redfish') == has(self.redfish)",message="type Redfish has a section redfish, and no other type has",fieldPath=".redfish"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Exec') == has(self.exec)",message="type Exec has a section exec, and no other type has",fieldPath=".exec"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Webhook') == has(self.webhook)",message="type Webhook has a section webhook, and no other type has",fieldPath=".webhook"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'NetworkFence') == has(self.networkFence)",message="type NetworkFence has a section networkFence, and no other type has",fieldPath=".networkFence"
+// +kubebuilder:validation:XValidation:rule="self.type != 'NetworkFence' || self.identity == 'Configured'",message="a storage does not tell which machine an address is of: say identity: Configured if the addresses that nodes told while they were healthy are to be trusted",fieldPath=".identity"
+// +kubebuilder:validation:XValidation:rule="self.type != 'NetworkFence' || !has(self.machines) || self.machines.size() == 0",message="type NetworkFence has no machines: it goes by the addresses that each node had while it was healthy",fieldPath=".machines"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Exec' || self.identity == 'Configured'",message="a fence agent of ClusterLabs does not tell which machine it has powered off: say identity: Configured if the list of machines is to be trusted",fieldPath=".identity"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Watchdog' || !has(self.watchdog)",message="type Watchdog may have a section watchdog, and no other type has",fieldPath=".watchdog"
-// +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual', 'Watchdog'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
+// +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual', 'Watchdog', 'NetworkFence'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
 type FenceAgentSpec struct {
 	// Type: Redfish speaks to BMCs, Exec runs a fence agent of ClusterLabs (fence_ipmilan and its like), Webhook asks a service of yours, Manual waits for a person,
-	// Watchdog reckons when the machine's own watchdog must have reset it (docs/fencing.md, self-fence).
+	// Watchdog reckons when the machine's own watchdog must have reset it (docs/fencing.md, self-fence). NetworkFence powers nothing off: by csi-addons it has a CSI driver's storage take no more writes from the node's addresses.
 	// +required
 	Type FenceAgentType `json:"type"`
 	// Identity says how the machine is known to be the right one. Verified: what is powered off tells its UUID, which must be that of the node when it was
@@ -60,6 +63,9 @@ type FenceAgentSpec struct {
 	// Watchdog is which watchdogs are reckoned with.
 	// +optional
 	Watchdog *WatchdogAgent `json:"watchdog,omitempty"`
+	// NetworkFence is which storage is asked.
+	// +optional
+	NetworkFence *NetworkFenceAgent `json:"networkFence,omitempty"`
 	// Machines says where each machine is powered off. What a node says of itself never tells where, only which machine it is.
 	// +optional
 	// +listType=atomic
@@ -69,7 +75,7 @@ type FenceAgentSpec struct {
 
 // FenceAgentType is how an agent works.
 //
-// +kubebuilder:validation:Enum=Redfish;Exec;Webhook;Manual;Watchdog
+// +kubebuilder:validation:Enum=Redfish;Exec;Webhook;Manual;Watchdog;NetworkFence
 type FenceAgentType string
 
 // The types of agents.
@@ -79,6 +85,8 @@ const (
 	AgentWebhook  FenceAgentType = "Webhook"
 	AgentManual   FenceAgentType = "Manual"
 	AgentWatchdog FenceAgentType = "Watchdog"
+	// AgentNetworkFence is csi-addons' NetworkFence. Its evidence is StorageRevoked, which a policy must accept by name.
+	AgentNetworkFence FenceAgentType = "NetworkFence"
 )
 
 // FenceIdentity is how a machine is known to be the right one.
@@ -169,4 +177,15 @@ type WatchdogAgent struct {
 	// only a machine that is known to be none counts.
 	// +optional
 	NeverPaused bool `json:"neverPaused,omitempty"`
+}
+
+// NetworkFenceAgent has csi-addons (kubernetes-csi-addons v0.14) fence a node's addresses at a storage. Which addresses, nobody lists: those that the Node had as InternalIPs
+// while the fencer saw it healthy.
+type NetworkFenceAgent struct {
+	// NetworkFenceClassName is the NetworkFenceClass by which csi-addons knows the CSI driver, the storage and its credentials.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	NetworkFenceClassName string `json:"networkFenceClassName"`
 }

@@ -171,7 +171,8 @@ type FencePolicyAgent struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Attempts int32 `json:"attempts"`
-	// Evidence is what is accepted from it. Absent: PoweredOff, InstanceTerminated and Confirmed.
+	// Evidence is what is accepted from it. Absent: PoweredOff, InstanceTerminated and Confirmed. An agent of the type NetworkFence gives StorageRevoked alone, which
+	// must be said here: the machine goes on running, and only what it writes to its volumes is stopped.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=8

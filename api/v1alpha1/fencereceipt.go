@@ -40,7 +40,7 @@ type FenceReceiptList struct {
 // FenceReceiptSpec is what was proved, and by what.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.node) != has(self.pod)",message="a receipt is for a boot of a node, or for a pod",fieldPath=".node"
-// +kubebuilder:validation:XValidation:rule="(self.class in ['PoweredOff', 'InstanceTerminated']) == (has(self.readBacks) && self.readBacks.size() >= 2)",message="that a machine is off must have been read back twice",fieldPath=".readBacks"
+// +kubebuilder:validation:XValidation:rule="self.class in ['PoweredOff', 'InstanceTerminated'] ? has(self.readBacks) && self.readBacks.size() >= 2 : self.class == 'StorageRevoked' || !has(self.readBacks) || self.readBacks.size() < 2",message="that a machine is off must have been read back twice, and what a person says or a watchdog must have done is not read",fieldPath=".readBacks"
 // +kubebuilder:validation:XValidation:rule="(self.class == 'Confirmed') == has(self.by)",message="by is who confirms it, where the class is Confirmed",fieldPath=".by"
 // +kubebuilder:validation:XValidation:rule="(self.class == 'StorageRevoked') == (has(self.volumes) && self.volumes.size() > 0)",message="volumes are what was revoked, where the class is StorageRevoked",fieldPath=".volumes"
 // +kubebuilder:validation:XValidation:rule="has(self.node) && self.class != 'Void' ? has(self.lastSign) && self.lastSign.startsWith(self.node.uid + '/' + self.node.bootID + '/') : !has(self.lastSign)",message="lastSign is UID/BOOT/HEARTBEAT/LEASE of that boot: a receipt for a node says until when it was heard of",fieldPath=".lastSign"
@@ -129,7 +129,7 @@ const (
 	EvidencePoweredOff EvidenceClass = "PoweredOff"
 	// EvidenceInstanceTerminated is a virtual machine that is gone for good, by its provider's word, read twice.
 	EvidenceInstanceTerminated EvidenceClass = "InstanceTerminated"
-	// EvidenceStorageRevoked is the node's access to some volumes that was taken away. It frees these, and no pod.
+	// EvidenceStorageRevoked is the node's access to some volumes that was taken away. It frees these, and the pods that are protected for nothing else.
 	EvidenceStorageRevoked EvidenceClass = "StorageRevoked"
 	// EvidenceWatchdogExpired is a watchdog that must have reset the machine: a reckoning and no observation.
 	EvidenceWatchdogExpired EvidenceClass = "WatchdogExpired"
@@ -139,7 +139,7 @@ const (
 	EvidenceVoid EvidenceClass = "Void"
 )
 
-// PowerReadBack is one reading of a machine's power.
+// PowerReadBack is one reading of a machine's power, or of what became of its storage.
 type PowerReadBack struct {
 	// Time when it was read, by the fencer's clock.
 	// +required

@@ -81,14 +81,16 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, program version.In
 	if err != nil {
 		return fmt.Errorf("read the name of this host: %w", err)
 	}
+	book := &controller.AddressBook{Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}}
 	fencer := &controller.Fencer{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Agents:   controller.LiveAgents{Live: mgr.GetAPIReader(), Namespace: o.namespace},
+		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.namespace}, Addresses: book,
 		Recorder: mgr.GetEventRecorder("podgrace-fencer"), Metrics: controller.NewMetrics(metrics.Registry), Clock: clock.RealClock{},
 		Namespace: o.namespace, Node: o.nodeName, Identity: cmp.Or(os.Getenv("POD_NAME"), hostname),
 	}
 	return errors.Join(
 		mgr.Add(fencer),
+		mgr.Add(book),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("informers", controller.Synced(mgr.GetCache())),
 	)

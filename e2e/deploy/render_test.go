@@ -46,6 +46,7 @@ var variants = []variant{
 	{name: "selfmanaged, webhook only", overlay: "selfmanaged", components: []string{"webhook-only"}, values: []string{"nodeEnforcer.enabled=false"}},
 	{name: "certmanager, webhook only", overlay: "certmanager", components: []string{"webhook-only"}, values: []string{"certificates.mode=cert-manager", "nodeEnforcer.enabled=false"}},
 	{name: "fencer", overlay: "selfmanaged", components: []string{"fencer"}, values: []string{"fencer.enabled=true"}},
+	{name: "fencer with NetworkFence", overlay: "selfmanaged", components: []string{"fencer", "fencer-networkfence"}, values: []string{"fencer.enabled=true", "fencer.networkFence=true"}},
 	{name: "self-fence", overlay: "selfmanaged", components: []string{"self-fence"}, values: []string{"nodeEnforcer.selfFence.enabled=true"}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},

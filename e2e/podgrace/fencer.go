@@ -22,17 +22,27 @@ type Fencer struct {
 	child *cluster.Process
 }
 
-// AllowFencer gives the fencer's service account its rights, as deploy has them.
-func AllowFencer(ctx context.Context, c *cluster.Cluster) error {
+// AllowFencer gives the fencer's service account its rights, as deploy has them; also those of other components.
+func AllowFencer(ctx context.Context, c *cluster.Cluster, also ...string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
 	}
+	for _, component := range append([]string{"fencer"}, also...) {
+		if err := Apply(ctx, c, filepath.Join(root, "deploy", "components", component, "rbac.yaml")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply applies the objects of a file.
+func Apply(ctx context.Context, c *cluster.Cluster, file string) error {
 	kube, err := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	return apply(ctx, kube, filepath.Join(root, "deploy", "components", "fencer", "rbac.yaml"), nil)
+	return apply(ctx, kube, file, nil)
 }
 
 // BuildFencer compiles the fencer into a folder and returns the program's path.

@@ -19,6 +19,8 @@ type Options struct {
 	Credentials Credentials
 	// ProgramDirs are where fence agents of ClusterLabs are looked for; absent: where distributions install them.
 	ProgramDirs []string
+	// Storage is what NetworkFence needs.
+	Storage Storage
 }
 
 // New makes an agent as its FenceAgent says. It has a copy of it: an agent that was made goes on as it was, whatever becomes of the object.
@@ -35,6 +37,8 @@ func New(agent *v1alpha1.FenceAgent, options Options) (fencing.Agent, error) {
 		made, err = newExec(*spec.Exec, spec.Identity, options)
 	case spec.Type == v1alpha1.AgentWebhook && spec.Webhook != nil:
 		made, err = newWebhook(*spec.Webhook, spec.Identity, options.Credentials)
+	case spec.Type == v1alpha1.AgentNetworkFence && spec.NetworkFence != nil:
+		made, err = newNetworkFence(options.Storage)
 	case spec.Type == v1alpha1.AgentManual, spec.Type == v1alpha1.AgentWatchdog:
 		made = manual{}
 	default:

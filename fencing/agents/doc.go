@@ -5,9 +5,10 @@
 //	redfish.go    BMCs, by DMTF's Redfish (DSP0266)
 //	exec.go       fence agents of ClusterLabs, by their API
 //	webhook.go    a service of the user's, by a contract of ours
+//	networkfence.go  csi-addons' NetworkFence, which takes storage away instead of power
 //	client.go     HTTPS to one host, within bounds; scrub.go: errors without secrets
 //
-// All of them hold to this, and the suite of package agentstest has each of them prove it:
+// All that power off hold to this, and the suite of package agentstest has each of them prove it:
 //
 //   - What is not exactly off is not off. An answer that could not be had, or read to its end, or understood, is an error and PowerUnknown.
 //   - Where identity is to be verified, the machine is identified before anything is sent to it, and again with each reading.

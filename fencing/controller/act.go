@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/agents"
 	"github.com/podgrace/podgrace/guard"
 )
 
@@ -78,7 +79,7 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 	case fencing.CreateReceipt:
 		err := f.create(ctx, a)
 		if err == nil {
-			log.Info("receipt written: this boot can do no more harm", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
+			log.Info("receipt written: this boot can do no more harm, as far as its class says", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
 		}
 		return err
 	case fencing.ConfirmOff:
@@ -96,7 +97,7 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 // readPower calls the agent aside, so that one that hangs holds up nobody else's fence.
 func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.ReadPower, calls *sync.WaitGroup) {
 	began := f.now()
-	f.call(ctx, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
+	f.call(ctx, fence, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
 		var reading fencing.Reading
 		if err == nil {
 			reading, err = agent.Power(ctx, a.Machine)
@@ -108,7 +109,7 @@ func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1
 }
 
 func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.Fence, known *tracked, a fencing.OrderOff, calls *sync.WaitGroup) {
-	f.call(ctx, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
+	f.call(ctx, fence, known, a.Call, calls, func(ctx context.Context, agent fencing.Agent, err error) {
 		if err == nil {
 			err = agent.Off(ctx, a.Machine)
 		}
@@ -126,12 +127,13 @@ func (f *Fencer) askPerson(log logr.Logger, fence *v1alpha1.Fence, known *tracke
 }
 
 // call has an agent called within its timeout.
-func (f *Fencer) call(ctx context.Context, known *tracked, call fencing.Call, calls *sync.WaitGroup, do func(context.Context, fencing.Agent, error)) {
+func (f *Fencer) call(ctx context.Context, fence *v1alpha1.Fence, known *tracked, call fencing.Call, calls *sync.WaitGroup, do func(context.Context, fencing.Agent, error)) {
 	known.do(func(p *fencing.Progress) { p.Begin(call, f.now()) })
+	fence = fence.DeepCopy()
 	calls.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, call.Timeout)
 		defer cancel()
-		agent, err := f.Agents.Agent(ctx, call.Agent)
+		agent, err := f.Agents.Agent(ctx, fence, call.Agent)
 		do(ctx, agent, err)
 	})
 }
@@ -237,6 +239,35 @@ func (f *Fencer) retire(ctx context.Context, log logr.Logger, facts fencing.Fact
 	}
 	for _, r := range receipts {
 		errs = append(errs, f.remove(ctx, log, r))
+	}
+	return errors.Join(errs...)
+}
+
+// lift has the storage given back to machines that have booted anew.
+func (f *Fencer) lift(ctx context.Context, log logr.Logger, facts fencing.Facts) error {
+	var errs []error
+	lifts, waiting := fencing.Lifts(facts)
+	if !slices.Equal(waiting, f.waiting) {
+		for _, text := range waiting {
+			log.Info("storage is not given back", "why", text)
+		}
+	}
+	f.waiting = waiting
+	for _, action := range lifts {
+		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		var err error
+		switch a := action.(type) {
+		case fencing.LiftFence:
+			err = agents.Lift(ctx, f.Client, a.Name, a.UID)
+		case fencing.DeleteLifted:
+			err = agents.DeleteLifted(ctx, f.Client, a.Name, a.UID)
+		}
+		cancel()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", action, err))
+			continue
+		}
+		log.Info("storage is given back: the machine has booted anew", "action", action.String())
 	}
 	return errors.Join(errs...)
 }

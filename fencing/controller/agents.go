@@ -16,12 +16,14 @@ import (
 // LiveAgents gives agents as their FenceAgents and Secrets are now, read from the API server itself: a password that was changed, and an agent that was made anew, count at
 // once.
 type LiveAgents struct {
-	Live      client.Reader
+	Live client.Reader
+	// Client writes what agents make by which others act.
+	Client    client.Client
 	Namespace string
 }
 
 // Agent implements Agents.
-func (a LiveAgents) Agent(ctx context.Context, target v1alpha1.FenceTargetAgent) (fencing.Agent, error) {
+func (a LiveAgents) Agent(ctx context.Context, fence *v1alpha1.Fence, target v1alpha1.FenceTargetAgent) (fencing.Agent, error) {
 	var agent v1alpha1.FenceAgent
 	if err := a.Live.Get(ctx, types.NamespacedName{Name: target.Name}, &agent); err != nil {
 		return nil, fmt.Errorf("read FenceAgent %s: %w", target.Name, err)
@@ -29,7 +31,7 @@ func (a LiveAgents) Agent(ctx context.Context, target v1alpha1.FenceTargetAgent)
 	if agent.UID != target.UID {
 		return nil, fmt.Errorf("FenceAgent %s was made anew since the fence was decided: it may be another one", target.Name)
 	}
-	return agents.New(&agent, agents.Options{Credentials: a.credentials})
+	return agents.New(&agent, agents.Options{Credentials: a.credentials, Storage: agents.Storage{Live: a.Live, Client: a.Client, Fence: fence, Target: target}})
 }
 
 func (a LiveAgents) credentials(ctx context.Context, name string) (map[string][]byte, error) {

@@ -52,7 +52,7 @@ func CacheOptions() cache.Options {
 			&corev1.Node{}: trimmed(trim(func(o *corev1.Node) *corev1.Node {
 				kept := &corev1.Node{ObjectMeta: identity(o.ObjectMeta), Spec: corev1.NodeSpec{ProviderID: o.Spec.ProviderID, Taints: o.Spec.Taints, Unschedulable: o.Spec.Unschedulable}}
 				kept.Labels, kept.Annotations, kept.DeletionTimestamp = o.Labels, o.Annotations, o.DeletionTimestamp
-				kept.Status.Conditions = o.Status.Conditions
+				kept.Status.Conditions, kept.Status.Addresses = o.Status.Conditions, o.Status.Addresses
 				kept.Status.NodeInfo.BootID, kept.Status.NodeInfo.SystemUUID, kept.Status.NodeInfo.KubeletVersion = o.Status.NodeInfo.BootID, o.Status.NodeInfo.SystemUUID, o.Status.NodeInfo.KubeletVersion
 				return kept
 			})),
@@ -62,7 +62,8 @@ func CacheOptions() cache.Options {
 				return kept
 			})),
 			&storagev1.VolumeAttachment{}: trimmed(trim(func(o *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
-				return &storagev1.VolumeAttachment{ObjectMeta: identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{NodeName: o.Spec.NodeName}}
+				return &storagev1.VolumeAttachment{ObjectMeta: identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
+					NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}}
 			})),
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),

@@ -42,8 +42,8 @@ const PulseName = "podgrace-fencer-pulse"
 
 // Agents gives the agent for what a Fence has frozen.
 type Agents interface {
-	// Agent reads the FenceAgent that has the name and UID. It is an error if that is there no more.
-	Agent(ctx context.Context, target v1alpha1.FenceTargetAgent) (fencing.Agent, error)
+	// Agent reads the FenceAgent that has the name and UID, to be called for this Fence. It is an error if that is there no more.
+	Agent(ctx context.Context, fence *v1alpha1.Fence, target v1alpha1.FenceTargetAgent) (fencing.Agent, error)
 }
 
 // Fencer is what one replica does for all while it leads.
@@ -53,6 +53,8 @@ type Fencer struct {
 	Cache  client.Reader
 	Live   client.Reader
 	Agents Agents
+	// Addresses are those that nodes had while they were healthy. nil: none are known, and no storage is taken away.
+	Addresses *AddressBook
 	// Recorder of Events. nil: none are recorded.
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -70,6 +72,7 @@ type Fencer struct {
 	progress map[types.UID]*tracked
 	read     map[types.UID]lastRead
 	told     map[string]string // the last verdict told of a node, by its UID
+	waiting  []string          // NetworkFences that are not lifted, as told last
 	limits   *patchLimit
 }
 
@@ -211,7 +214,7 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, f.retire(ctx, log, facts))
+	errs = append(errs, f.retire(ctx, log, facts), f.lift(ctx, log, facts))
 	f.forget(facts)
 	errs = append(errs, f.policyStatus(ctx, policies, policyObjects, facts))
 	f.Metrics.round(facts)

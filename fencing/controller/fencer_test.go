@@ -214,11 +214,11 @@ func TestLiveAgents(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(agent).Build()
 	live := LiveAgents{Live: kube, Namespace: "podgrace-system"}
 	target := v1alpha1.FenceTargetAgent{FencePolicyAgent: v1alpha1.FencePolicyAgent{Name: "rack"}, UID: "old"}
-	if _, err := live.Agent(t.Context(), target); err == nil {
+	if _, err := live.Agent(t.Context(), nil, target); err == nil {
 		t.Error("another agent of that name was used")
 	}
 	target.UID = "new"
-	if _, err := live.Agent(t.Context(), target); err != nil {
+	if _, err := live.Agent(t.Context(), nil, target); err != nil {
 		t.Error(err)
 	}
 }
@@ -346,7 +346,7 @@ func TestPoliciesThatCantBeListed(t *testing.T) {
 	if err == nil {
 		t.Error("it does not tell that it could not list them")
 	}
-	if err := c.readLive(t.Context(), &facts, "n1", nil, about); err != nil {
+	if err := c.readLive(t.Context(), &facts, "n1", nil, false, about); err != nil {
 		t.Fatal(err)
 	}
 	if n := facts.Nodes[0]; n.PodsKnown {

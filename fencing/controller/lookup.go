@@ -55,6 +55,7 @@ func (f *Fencer) facts(ctx context.Context) (fencing.Facts, error) {
 	live(&receipts, &facts.Known.Receipts)
 	live(&agents, &facts.Known.Agents)
 	facts.Fences, facts.Receipts, facts.Agents = fences.Items, receipts.Items, agents.Items
+	errs = append(errs, f.storage(ctx, &facts))
 
 	if err := f.cachedNodes(ctx, &facts); err != nil {
 		facts.Now = f.now()
@@ -67,22 +68,16 @@ func (f *Fencer) facts(ctx context.Context) (fencing.Facts, error) {
 
 // cachedNodes fills in all nodes as the informers have them.
 func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
-	var nodes corev1.NodeList
-	var leases coordinationv1.LeaseList
-	if err := errors.Join(f.Cache.List(ctx, &nodes), f.Cache.List(ctx, &leases, client.InNamespace(corev1.NamespaceNodeLease))); err != nil {
-		return fmt.Errorf("list nodes and their Leases: %w", err)
-	}
-	byName := make(map[string]*coordinationv1.Lease, len(leases.Items))
-	for i := range leases.Items {
-		byName[leases.Items[i].Name] = &leases.Items[i]
+	nodes, err := listNodes(ctx, f.Cache)
+	if err != nil {
+		return err
 	}
 	now := f.now().Led
-	facts.Nodes = make([]fencing.Node, len(nodes.Items))
-	for i := range nodes.Items {
-		n := fencing.NodeOf(&nodes.Items[i], byName[nodes.Items[i].Name])
-		f.hear(&n, now)
-		facts.Nodes[i] = n
+	for i := range nodes {
+		f.hear(&nodes[i], now)
+		nodes[i].Recorded = f.Addresses.Of(&nodes[i])
 	}
+	facts.Nodes = nodes
 	facts.Known.Nodes = true
 	return nil
 }
@@ -101,6 +96,7 @@ func (f *Fencer) liveNodes(ctx context.Context, facts *fencing.Facts) error {
 			fenced[f.Spec.Node.Name] = append(fenced[f.Spec.Node.Name], f.Spec.Node.UID)
 		}
 	}
+	mayHaveBootedAnew(facts, names)
 	proved := map[string]bool{}
 	for i := range facts.Receipts {
 		if n := facts.Receipts[i].Spec.Node; n != nil {
@@ -129,8 +125,9 @@ func (f *Fencer) liveNodes(ctx context.Context, facts *fencing.Facts) error {
 		return nil
 	}
 	about, errs := f.newSurroundings(ctx)
+	deciding := decidingStorage(facts)
 	for name := range names {
-		errs = errors.Join(errs, f.readLive(ctx, facts, name, fenced[name], about))
+		errs = errors.Join(errs, f.readLive(ctx, facts, name, fenced[name], deciding[name], about))
 	}
 	return errs
 }
@@ -162,8 +159,8 @@ func (f *Fencer) takeTurns(silent []*fencing.Node, names map[string]bool) {
 	}
 }
 
-// readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for.
-func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string, fenced []types.UID, about *surroundings) error {
+// readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for; deciding: its volumes are read as well.
+func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string, fenced []types.UID, deciding bool, about *surroundings) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	i := slices.IndexFunc(facts.Nodes, func(n fencing.Node) bool { return n.Name == name })
@@ -191,6 +188,10 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 	pods, err := f.podsOn(ctx, name, about)
 	n.Pods, n.PodsKnown = pods, err == nil && about.policiesKnown
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
+	n.Recorded = f.Addresses.Of(&n)
+	if deciding {
+		n.Volumes, n.VolumesKnown = f.volumes(ctx, about.volumes[name]), about.attachedKnown && n.PodsKnown
+	}
 	n.Live = true
 	if last, ok := f.read[n.UID]; ok && len(f.read) <= rememberedNodes {
 		last.pods, last.known = n.Pods, n.PodsKnown
@@ -225,7 +226,7 @@ func (f *Fencer) podsOn(ctx context.Context, node string, about *surroundings) (
 		}
 		for i := range page.Items {
 			p := &page.Items[i]
-			all = append(all, fencing.PodOf(p, f.protected(ctx, p, about), about.brokenBudget(p)))
+			all = append(all, f.pod(ctx, p, about))
 		}
 		if token = page.Continue; token == "" {
 			return all, nil
@@ -233,19 +234,26 @@ func (f *Fencer) podsOn(ctx context.Context, node string, about *surroundings) (
 	}
 }
 
-// protected says whether a policy that denies or warns protects the pod in such a way that it holds its node. A claim that can't be read, or is one too many, counts as exclusive.
-func (f *Fencer) protected(ctx context.Context, p *corev1.Pod, about *surroundings) bool {
+// pod is what is known of a pod: whether a policy that denies or warns protects it in such a way that it holds its node, and whether that is for its volumes alone. A claim that can't
+// be read, or is one too many, counts as exclusive.
+func (f *Fencer) pod(ctx context.Context, p *corev1.Pod, about *surroundings) fencing.Pod {
 	removal := about.removal(ctx, p.Namespace)
 	if len(removal.Names) == 0 {
-		return false
+		return fencing.PodOf(p, false, about.brokenBudget(p))
 	}
 	claims := policy.Claims{}
 	for _, name := range policy.ClaimNames(p) {
 		if claim := f.claim(ctx, p.Namespace, name, about); claim != nil {
 			claims[name] = policy.ClaimOf(claim, p)
+			if volume := claims[name].Volume; volume != "" {
+				about.volumes[p.Spec.NodeName] = append(about.volumes[p.Spec.NodeName], volume)
+			}
 		}
 	}
-	return slices.ContainsFunc(removal.HoldsNode(p, claims), func(a v1alpha1.RemovalAction) bool { return a != v1alpha1.RemovalAllow })
+	protected := slices.ContainsFunc(removal.HoldsNode(p, claims), func(a v1alpha1.RemovalAction) bool { return a != v1alpha1.RemovalAllow })
+	pod := fencing.PodOf(p, protected, about.brokenBudget(p))
+	pod.Volumes, pod.But = removal.Storage(p, claims)
+	return pod
 }
 
 // claim reads a claim, once a round; nil: it is not known.
@@ -275,7 +283,8 @@ type surroundings struct {
 	removals      map[string]policy.Removal
 	claims        map[string]map[string]*corev1.PersistentVolumeClaim // by namespace and name; nil: it can't be read
 	budgets       map[string][]budget
-	attached      map[string][]string
+	attached      map[string][]string // names of VolumeAttachments, by node
+	volumes       map[string][]string // and of their PersistentVolumes, and of those of its pods' claims once these were listed
 	attachedKnown bool
 }
 
@@ -283,7 +292,7 @@ type surroundings struct {
 type budget struct{ selector labels.Selector }
 
 func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
-	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}}
+	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}, volumes: map[string][]string{}}
 	var policies v1alpha1.PodPolicyList
 	var budgets policyv1.PodDisruptionBudgetList
 	var attachments storagev1.VolumeAttachmentList
@@ -301,6 +310,9 @@ func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
 	for i := range attachments.Items {
 		node := attachments.Items[i].Spec.NodeName
 		about.attached[node] = append(about.attached[node], attachments.Items[i].Name)
+		if volume := attachments.Items[i].Spec.Source.PersistentVolumeName; volume != nil {
+			about.volumes[node] = append(about.volumes[node], *volume)
+		}
 	}
 	about.attachedKnown = errs[2] == nil
 	return about, errors.Join(errs...)

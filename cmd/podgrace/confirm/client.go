@@ -116,7 +116,7 @@ func (c *Client) claims(ctx context.Context, pod *corev1.Pod) []Claim {
 		case err != nil:
 			claim.Unknown = why(err)
 		default:
-			claim.Claim, claim.Volume = policy.ClaimOf(pvc, pod), pvc.Spec.VolumeName
+			claim.Claim = policy.ClaimOf(pvc, pod)
 		}
 		claims = append(claims, claim)
 	}

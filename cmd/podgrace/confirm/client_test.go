@@ -65,9 +65,9 @@ func TestReadPod(t *testing.T) {
 		t.Errorf("got %+v", f.Node)
 	}
 	want := []confirm.Claim{
-		{Name: "data-db-0", Volume: "pv-1", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
+		{Name: "data-db-0", Claim: policy.Claim{Volume: "pv-1", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
 		{Name: "archive", Unknown: "it does not exist"},
-		{Name: "db-0-scratch", Volume: "pv-2", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}}},
+		{Name: "db-0-scratch", Claim: policy.Claim{Volume: "pv-2", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}}},
 	}
 	if diff := cmp.Diff(want, f.Claims); diff != "" {
 		t.Error(diff)

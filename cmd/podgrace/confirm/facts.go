@@ -24,7 +24,7 @@ type PodFacts struct {
 
 // Claim is a PersistentVolumeClaim that a pod holds.
 type Claim struct {
-	Name, Volume string
+	Name string
 	policy.Claim
 	// Unknown says why it could not be read.
 	Unknown string

@@ -58,8 +58,8 @@ func pod(change ...func(*confirm.PodFacts)) confirm.PodFacts {
 		},
 		Node: guard.NodeOf(state.Node, state.Lease, now),
 		Claims: []confirm.Claim{
-			{Name: "data-db-0", Volume: "pvc-6f1d9a3e", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
-			{Name: "archive", Volume: "pvc-77", Claim: policy.Claim{Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany}}},
+			{Name: "data-db-0", Claim: policy.Claim{Volume: "pvc-6f1d9a3e", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}},
+			{Name: "archive", Claim: policy.Claim{Volume: "pvc-77", Modes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany, corev1.ReadOnlyMany}}},
 		},
 		Permission: confirm.Permission{User: "alice@example.com"},
 	}

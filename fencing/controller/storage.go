@@ -1,0 +1,178 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/fencing/agents"
+)
+
+// lookEvery is how often a replica looks which addresses nodes have: as often as they renew their Leases, and oftener than Silence.Tick wants it.
+const lookEvery = 10 * time.Second
+
+// volumesANode is how many PersistentVolumes of one node are read for a decision: twice what a receipt has room for.
+const volumesANode = 512
+
+// AddressBook is each replica's own record of the addresses that nodes have while they are healthy, whether or not it leads: the node that falls silent may be that of the leader. It looks only
+// while there is a FenceAgent that goes by addresses.
+type AddressBook struct {
+	Cache client.Reader
+	Live  client.Reader
+	Clock clock.WithTicker
+
+	mu        sync.Mutex
+	addresses fencing.Addresses
+	silence   fencing.Silence
+}
+
+// NeedLeaderElection is false: a replica that begins to lead knows them already.
+func (b *AddressBook) NeedLeaderElection() bool { return false }
+
+// Start looks until the context ends.
+func (b *AddressBook) Start(ctx context.Context) error {
+	log := log.FromContext(ctx).WithName("addresses")
+	began := b.Clock.Now()
+	for {
+		if err := b.look(ctx, b.Clock.Now().Sub(began)); err != nil && ctx.Err() == nil {
+			log.Error(err, "look which addresses nodes have")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.Clock.After(lookEvery):
+		}
+	}
+}
+
+// look notes the addresses of the nodes that were heard of since the last time.
+func (b *AddressBook) look(ctx context.Context, now time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var all v1alpha1.FenceAgentList
+	if err := b.Live.List(ctx, &all); err != nil {
+		return fmt.Errorf("list FenceAgents: %w", err)
+	}
+	if !byAddress(all.Items) {
+		return nil
+	}
+	nodes, err := listNodes(ctx, b.Cache)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.silence.Tick(now)
+	for i := range nodes {
+		n := &nodes[i]
+		b.silence.Hear(n.UID, n.Sign, now)
+		n.Silent, n.Heard = b.silence.Of(n.UID, now)
+		b.addresses.Note(n)
+	}
+	b.silence.Keep(nodes)
+	b.addresses.Keep(nodes)
+	return nil
+}
+
+// Of returns the InternalIPs that a node had while it was healthy; none: that is not known.
+func (b *AddressBook) Of(n *fencing.Node) []string {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.addresses.Of(n)
+}
+
+func byAddress(all []v1alpha1.FenceAgent) bool {
+	return slices.ContainsFunc(all, func(a v1alpha1.FenceAgent) bool { return a.Spec.Type == v1alpha1.AgentNetworkFence })
+}
+
+// listNodes are all nodes as the informers have them.
+func listNodes(ctx context.Context, cache client.Reader) ([]fencing.Node, error) {
+	var nodes corev1.NodeList
+	var leases coordinationv1.LeaseList
+	if err := errors.Join(cache.List(ctx, &nodes), cache.List(ctx, &leases, client.InNamespace(corev1.NamespaceNodeLease))); err != nil {
+		return nil, fmt.Errorf("list nodes and their Leases: %w", err)
+	}
+	byName := make(map[string]*coordinationv1.Lease, len(leases.Items))
+	for i := range leases.Items {
+		byName[leases.Items[i].Name] = &leases.Items[i]
+	}
+	all := make([]fencing.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		all[i] = fencing.NodeOf(&nodes.Items[i], byName[nodes.Items[i].Name])
+	}
+	return all, nil
+}
+
+// storage reads the NetworkFences and their classes, where an agent is of that type. What can't be read is unknown.
+func (f *Fencer) storage(ctx context.Context, facts *fencing.Facts) error {
+	if !byAddress(facts.Agents) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var err error
+	facts.Classes, facts.StorageFences, err = agents.ListStorage(ctx, f.Live)
+	facts.Known.Storage = err == nil
+	return err
+}
+
+// mayHaveBootedAnew adds the names of the nodes by which it may be known that what a NetworkFence is for has ended.
+func mayHaveBootedAnew(facts *fencing.Facts, names map[string]bool) {
+	for i := range facts.StorageFences {
+		x := &facts.StorageFences[i]
+		for j := range facts.Nodes {
+			n := &facts.Nodes[j]
+			if x.Boot == nil || n.BootID == x.Boot.BootID {
+				continue
+			}
+			if same, _ := fencing.SameMachine(n.SystemUUID, x.SystemUUID); same || n.Name == x.Boot.Name {
+				names[n.Name] = true
+			}
+		}
+	}
+}
+
+// decidingStorage are the names of the nodes of which it matters which volumes they have: Fences are for them that nobody has begun.
+func decidingStorage(facts *fencing.Facts) map[string]bool {
+	names := map[string]bool{}
+	for i := range facts.Fences {
+		if x := &facts.Fences[i]; x.Status.Phase != v1alpha1.FenceOver && x.Status.Target == nil && len(facts.Classes) > 0 {
+			names[x.Spec.Node.Name] = true
+		}
+	}
+	return names
+}
+
+// volumes are the PersistentVolumes of these names. One that can't be read is none that could be revoked.
+func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing.Volume) {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, name := range names[:min(len(names), volumesANode)] {
+		var pv corev1.PersistentVolume
+		if err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &pv); err != nil {
+			continue
+		}
+		v := fencing.Volume{Name: name}
+		if csi := pv.Spec.CSI; csi != nil {
+			v.Driver, v.Attributes = csi.Driver, csi.VolumeAttributes
+		}
+		volumes = append(volumes, v)
+	}
+	return volumes
+}

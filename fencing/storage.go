@@ -1,0 +1,320 @@
+package fencing
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
+)
+
+// Addresses remembers which InternalIPs each node had while it was healthy. What is said of a node after it fell silent is no ground to fence by: an address may be another
+// machine's by then (rook/rook#14832). The zero value remembers nothing.
+type Addresses struct{ nodes map[types.UID]recorded }
+
+type recorded struct {
+	boot, sign string
+	ips        []string
+}
+
+// Note notes the addresses of a node that is ready and has given a sign of life since the last time. Others than its kubelet write to a Node, too: what they do after it fell
+// silent changes nothing here.
+func (a *Addresses) Note(n *Node) {
+	was, known := a.nodes[n.UID]
+	if !n.Ready || !n.Heard || n.Silent >= leaseLasts || n.BootID == "" || known && !heardSince(was.sign, n.Sign) {
+		return
+	}
+	if a.nodes == nil {
+		a.nodes = map[types.UID]recorded{}
+	}
+	a.nodes[n.UID] = recorded{boot: n.BootID, sign: n.Sign, ips: slices.Clone(n.InternalIPs)}
+}
+
+// Of returns what was noted of this boot of the node; none: nothing was.
+func (a *Addresses) Of(n *Node) []string {
+	if was := a.nodes[n.UID]; was.boot == n.BootID && n.BootID != "" {
+		return was.ips
+	}
+	return nil
+}
+
+// Keep forgets the nodes that are there no more.
+func (a *Addresses) Keep(nodes []Node) {
+	there := make(map[types.UID]bool, len(nodes))
+	for i := range nodes {
+		there[nodes[i].UID] = true
+	}
+	for uid := range a.nodes {
+		if !there[uid] {
+			delete(a.nodes, uid)
+		}
+	}
+}
+
+// Class is a NetworkFenceClass: a CSI driver, and which of its storages. Parameters are those that csi-addons does not keep to itself.
+type Class struct {
+	Driver     string
+	Parameters map[string]string
+}
+
+// Volume is a PersistentVolume; Driver is empty where it is no CSI driver's.
+type Volume struct {
+	Name, Driver string
+	// Attributes are its volumeAttributes.
+	Attributes map[string]string
+}
+
+// has says whether a volume is of the class's storage. One driver may serve several, which are told apart by parameters (ceph-csi: clusterID): what is fenced at one of them is not
+// at another one, and a volume that does not say which it is on counts as another one's.
+func (c Class) has(v *Volume) bool {
+	if v.Driver == "" || v.Driver != c.Driver {
+		return false
+	}
+	for key, value := range c.Parameters {
+		if v.Attributes[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// StorageFence is a NetworkFence.
+type StorageFence struct {
+	Name  string
+	UID   types.UID
+	CIDRs []string
+	// Fenced is what it asks for; else it asks for the contrary. Lifted: that was done.
+	Fenced, Lifted bool
+	Deleting       bool
+	// Boot that it was made for by a fencer, and the UUID of its machine; nil: somebody else made it.
+	Boot       *v1alpha1.BootReference
+	SystemUUID string
+}
+
+// maxStorageVolumes is for how many volumes a receipt has room, and maxCIDRs how many addresses a target has.
+const (
+	maxStorageVolumes = 256
+	maxCIDRs          = 16
+)
+
+// freezeStorage is what a NetworkFence is to say, and what it revokes. Of a node that is not read live the volumes are not known: none.
+func freezeStorage(a *v1alpha1.FencePolicyAgent, x *v1alpha1.NetworkFenceAgent, n *Node, f *Facts) (storage *v1alpha1.FenceTargetStorage, why string) {
+	storage = &v1alpha1.FenceTargetStorage{NetworkFenceClassName: x.NetworkFenceClassName}
+	class, known := f.Classes[x.NetworkFenceClassName]
+	switch {
+	case !accepts(a, v1alpha1.EvidenceStorageRevoked):
+		return nil, "gives StorageRevoked alone, which the policy does not accept: say evidence: [StorageRevoked]"
+	case f.foreseen: // what only the fencer knows is left to it
+		return storage, ""
+	case !f.Known.Storage:
+		return nil, "can't be used: NetworkFences or NetworkFenceClasses could not be listed (csi-addons is not installed, or the fencer lacks the right: docs/fencing.md)"
+	case !known:
+		return nil, fmt.Sprintf("names NetworkFenceClass %s, which does not exist", x.NetworkFenceClassName)
+	}
+	storage.Driver = class.Driver
+	if storage.CIDRs, why = cidrsOf(n, f); why != "" {
+		return nil, why
+	}
+	for i := range n.Volumes {
+		if v := &n.Volumes[i]; class.has(v) && len(storage.Volumes) < maxStorageVolumes {
+			storage.Volumes = append(storage.Volumes, v.Name)
+		}
+	}
+	slices.Sort(storage.Volumes)
+	storage.Volumes = slices.Compact(storage.Volumes)
+	return storage, ""
+}
+
+// cidrsOf are the addresses that the node had while it was healthy, as blocks of one each.
+func cidrsOf(n *Node, f *Facts) (cidrs []string, why string) {
+	if len(n.Recorded) == 0 {
+		return nil, "goes by the addresses that a node had while it was healthy, and this fencer did not see it healthy by this boot, or it had no InternalIP"
+	}
+	for _, text := range n.Recorded {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || ip.Zone() != "" || !ip.Unmap().IsGlobalUnicast() {
+			return nil, fmt.Sprintf("can't fence the node's address %q: it is none of a single machine", text)
+		}
+		ip = ip.Unmap()
+		cidrs = append(cidrs, netip.PrefixFrom(ip, ip.BitLen()).String())
+	}
+	slices.Sort(cidrs)
+	if cidrs = slices.Compact(cidrs); len(cidrs) > maxCIDRs {
+		return nil, fmt.Sprintf("can't fence a node of %d addresses, which is more than %d", len(cidrs), maxCIDRs)
+	}
+	return cidrs, sharedAddress(cidrs, n.Name, f)
+}
+
+// sharedAddress says which other node has one of the addresses, or had it while it was healthy; empty: none.
+func sharedAddress(cidrs []string, node string, f *Facts) string {
+	for _, cidr := range cidrs {
+		for _, i := range f.look().addresses[cidr] {
+			switch o := &f.Nodes[i]; {
+			case o.Name == node:
+			case o.ControlPlane:
+				return fmt.Sprintf("would fence %s, which is an address of node %s of the control plane as well", cidr, o.Name)
+			default:
+				return fmt.Sprintf("would fence %s, which is an address of node %s as well", cidr, o.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// block is an address as the block that has it alone; empty: it is none.
+func block(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	ip = ip.Unmap()
+	return netip.PrefixFrom(ip, ip.BitLen()).String()
+}
+
+// withVolumes leaves the agents of a target out that would revoke nothing.
+func withVolumes(t *v1alpha1.FenceTarget, n *Node) (problems []problem) {
+	t.Agents = slices.DeleteFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool {
+		if a.Storage == nil || len(a.Storage.Volumes) > 0 {
+			return false
+		}
+		why := "has no volume to revoke: none of its NetworkFenceClass is attached to the node, or used by a pod of it that a policy guards"
+		if !n.VolumesKnown {
+			why = "can't tell which volumes it revokes: they could not be read"
+		}
+		problems = append(problems, problem{text: "FenceAgent " + a.Name + " " + why})
+		return true
+	})
+	return problems
+}
+
+// revoked says whether a receipt is that the storage of this Fence's boot was taken away by an agent from which its policy accepted that.
+func revoked(r *v1alpha1.FenceReceipt, fence *v1alpha1.Fence) bool {
+	t := fence.Status.Target
+	if t == nil || r.Spec.Class != v1alpha1.EvidenceStorageRevoked || r.Spec.Fence != fence.Name || r.Spec.Node == nil || *r.Spec.Node != fence.Spec.Node {
+		return false
+	}
+	return slices.ContainsFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool {
+		return a.Name == r.Spec.Agent && a.Storage != nil && accepts(&a.FencePolicyAgent, r.Spec.Class)
+	})
+}
+
+// receiptOfStorage returns the receipt by which the storage of a Fence's boot was revoked, and which was not heard of since; nil: there is none.
+func receiptOfStorage(fence *v1alpha1.Fence, f *Facts) *v1alpha1.FenceReceipt {
+	for _, r := range f.look().standing[fence.Spec.Node.BootID] {
+		if revoked(r, fence) && f.contradicts(r) == nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// bound says why storage that was revoked does not free a pod; empty: it does.
+func (p *Pod) bound(volumes []string) string {
+	if p.But != "" || len(p.Volumes) == 0 {
+		return console.Shorten(message(cmp.Or(p.But, "its volumes are not known")), 200)
+	}
+	for _, v := range p.Volumes {
+		if !slices.Contains(volumes, v) {
+			return "its volume " + v + " is not revoked"
+		}
+	}
+	return ""
+}
+
+type (
+	// LiftFence has a NetworkFence say Unfenced, where its UID is this one and it says Fenced.
+	LiftFence struct {
+		Name string
+		UID  types.UID
+	}
+	// DeleteLifted deletes a NetworkFence that has been lifted, where its UID is this one.
+	DeleteLifted struct {
+		Name string
+		UID  types.UID
+	}
+)
+
+func (LiftFence) action()    {}
+func (DeleteLifted) action() {}
+
+func (a LiftFence) String() string    { return "lift NetworkFence " + a.Name }
+func (a DeleteLifted) String() string { return "delete NetworkFence " + a.Name + ", which is lifted" }
+
+// Lifts are the NetworkFences of fencers that are to be lifted, because the machine that they are for has booted anew: what could write there has ended. They go by what stands in
+// the NetworkFences, so that Fences which were deleted leave none behind. Waiting says of those of nodes that are heard of why they are not lifted.
+func Lifts(facts Facts) (lifts []Action, waiting []string) {
+	if !facts.Known.Storage || !facts.Known.Nodes {
+		return nil, nil
+	}
+	ended := make([]bool, len(facts.StorageFences))
+	for i := range facts.StorageFences {
+		ended[i] = facts.bootedAnew(&facts.StorageFences[i])
+	}
+	for i := range facts.StorageFences {
+		x := &facts.StorageFences[i]
+		if x.Boot == nil || x.Deleting {
+			continue
+		}
+		if !ended[i] {
+			switch n := facts.bootSeen(x.Boot.BootID); {
+			case !x.Fenced:
+			case n == nil:
+				waiting = append(waiting, fmt.Sprintf("NetworkFence %s stays: no Node has the boot that it is for any more, and none of that machine is ready by another one, so that it may still run. If it is known to be off: "+
+					"kubectl patch networkfence %s --type=merge -p '{\"spec\":{\"fenceState\":\"Unfenced\"}}', then delete it", x.Name, x.Name))
+			case n.Ready:
+				waiting = append(waiting, fmt.Sprintf("node %s is heard of by the boot whose storage was revoked (NetworkFence %s): its pods can't write until it has booted anew. Reboot it", n.Name, x.Name))
+			}
+			continue
+		}
+		if other := facts.otherFence(i, ended); x.Fenced && other != "" {
+			waiting = append(waiting, fmt.Sprintf("NetworkFence %s is not lifted, though its machine has booted anew: NetworkFence %s fences the same address", x.Name, other))
+			continue
+		}
+		switch {
+		case x.Fenced:
+			lifts = append(lifts, LiftFence{Name: x.Name, UID: x.UID})
+		case x.Lifted:
+			lifts = append(lifts, DeleteLifted{Name: x.Name, UID: x.UID})
+		}
+	}
+	return lifts, waiting
+}
+
+// bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name is not enough: another machine may have
+// taken it, while the first one goes on.
+func (f *Facts) bootedAnew(x *StorageFence) bool {
+	if x.Boot == nil || f.bootSeen(x.Boot.BootID) != nil {
+		return false
+	}
+	return slices.ContainsFunc(f.Nodes, func(n Node) bool {
+		return n.Live && n.Ready && n.BootID != "" && (n.UID == x.Boot.UID && n.SystemUUID == x.SystemUUID || sameUUID(n.SystemUUID, x.SystemUUID))
+	})
+}
+
+// otherFence is a NetworkFence that fences an address of this one, and is not to be lifted as well; empty: none does. The storage has one list: who lifts one, lifts both.
+func (f *Facts) otherFence(at int, ended []bool) string {
+	for i := range f.StorageFences {
+		if o := &f.StorageFences[i]; i != at && o.Fenced && !ended[i] && Overlap(o.CIDRs, f.StorageFences[at].CIDRs) {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// Overlap says whether two lists of blocks have an address in common. What can't be read overlaps with everything.
+func Overlap(a, b []string) bool {
+	for _, x := range a {
+		for _, y := range b {
+			p, errP := netip.ParsePrefix(x)
+			q, errQ := netip.ParsePrefix(y)
+			if errP != nil || errQ != nil || p.Overlaps(q) {
+				return true
+			}
+		}
+	}
+	return false
+}
