@@ -181,6 +181,9 @@ func (w *world) pass(d time.Duration) {
 				m.there, m.UID, m.Taint, m.ConfirmOff, m.Partitioned = true, types.UID(fmt.Sprintf("node-%s-%d", m.Name, w.uids)), nil, "", nil
 				delete(w.gone, m.Name)
 			}
+			if w.now-m.beat > d { // a kubelet that is back writes its own addresses
+				m.Addresses, m.InternalIPs = []string{m.ip}, []string{m.ip}
+			}
 			m.BootID = m.bootNow()
 			m.renewed(w.now)
 		} else if w.now-m.beat >= 50*time.Second {
