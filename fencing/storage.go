@@ -19,6 +19,8 @@ type Addresses struct{ nodes map[types.UID]recorded }
 type recorded struct {
 	boot, sign string
 	ips        []string
+	// changed: this boot has told others as well. A node that is heard of again tells for some seconds what somebody else wrote while it was silent.
+	changed bool
 }
 
 // Note notes the addresses of a node that is ready and has given a sign of life since the last time. Others than its kubelet write to a Node, too: what they do after it fell
@@ -31,12 +33,13 @@ func (a *Addresses) Note(n *Node) {
 	if a.nodes == nil {
 		a.nodes = map[types.UID]recorded{}
 	}
-	a.nodes[n.UID] = recorded{boot: n.BootID, sign: n.Sign, ips: slices.Clone(n.InternalIPs)}
+	changed := was.boot == n.BootID && (was.changed || !slices.Equal(was.ips, n.InternalIPs))
+	a.nodes[n.UID] = recorded{boot: n.BootID, sign: n.Sign, ips: slices.Clone(n.InternalIPs), changed: changed}
 }
 
-// Of returns what was noted of this boot of the node; none: nothing was.
+// Of returns what was noted of this boot of the node; none: nothing was, or not always the same.
 func (a *Addresses) Of(n *Node) []string {
-	if was := a.nodes[n.UID]; was.boot == n.BootID && n.BootID != "" {
+	if was := a.nodes[n.UID]; was.boot == n.BootID && n.BootID != "" && !was.changed {
 		return was.ips
 	}
 	return nil
@@ -132,7 +135,7 @@ func freezeStorage(a *v1alpha1.FencePolicyAgent, x *v1alpha1.NetworkFenceAgent, 
 // cidrsOf are the addresses that the node had while it was healthy, as blocks of one each.
 func cidrsOf(n *Node, f *Facts) (cidrs []string, why string) {
 	if len(n.Recorded) == 0 {
-		return nil, "goes by the addresses that a node had while it was healthy, and this fencer did not see it healthy by this boot, or it had no InternalIP"
+		return nil, "goes by the addresses that a node had while it was healthy, and this fencer did not see it healthy by this boot, or it had no InternalIP, or not always the same"
 	}
 	for _, text := range n.Recorded {
 		ip, err := netip.ParseAddr(text)

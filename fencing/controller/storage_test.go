@@ -66,8 +66,8 @@ func TestAddressBook(t *testing.T) {
 		t.Errorf("what others wrote to it while it was silent: %v", got)
 	}
 	renewed()
-	if got := of("n1"); !slices.Equal(got, []string{"10.0.0.9"}) {
-		t.Errorf("heard of again: %v", got)
+	if got := of("n1"); got != nil {
+		t.Errorf("heard of again, by addresses that may be what others wrote: %v", got)
 	}
 	if err := c.Delete(t.Context(), node("n1")); err != nil {
 		t.Fatal(err)
