@@ -113,14 +113,9 @@ func (l *lab) machine(t *testing.T, i int, tells string) *agentstest.Machine {
 func (l *lab) behind(t *testing.T, i int, system agentstest.System) {
 	t.Helper()
 	url, ca := agentstest.Serve(t, &agentstest.BMC{Username: "fencer", Password: "not-a-secret", Systems: []agentstest.System{system}})
-	name := "bmc-" + nodeName(i)
-	l.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: name}, Data: map[string][]byte{
-		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
-	}})
-	l.Create(t, &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceAgentSpec{
-		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Redfish: &v1alpha1.RedfishAgent{Secret: name},
-		Machines: []v1alpha1.FenceMachine{{SystemUUID: machineUUID(i), Address: url}},
-	}})
+	secret, agent := podgrace.BMC("bmc-"+nodeName(i), machineUUID(i), url, ca)
+	l.Create(t, secret)
+	l.Create(t, agent)
 }
 
 // policy is a FencePolicy for one node.
