@@ -55,12 +55,20 @@ type incident struct {
 	bmc    *bmc
 	jump   time.Duration
 	midway bool
-	asked  bool // by a person, at the beginning
 }
 
-func newIncident(t *testing.T, asked bool) *incident {
+// kind of an incident.
+type kind string
+
+const (
+	silent   kind = "silent"
+	asked    kind = "asked for by a person, at the beginning"
+	watchdog kind = "silent, with a watchdog that resets it" // the receipt rests on silence alone
+)
+
+func newIncident(t *testing.T, k kind) *incident {
 	t.Helper()
-	i := &incident{bmc: &bmc{}, asked: asked}
+	i := &incident{bmc: &bmc{}}
 	half := intstr.FromString("50%")
 	policy := &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.FencePolicySpec{
 		Mode: v1alpha1.FenceModeFence, SilentFor: metav1.Duration{Duration: time.Minute}, JustifiedBy: &v1alpha1.FenceJustification{Patience: &metav1.Duration{Duration: time.Minute}},
@@ -70,9 +78,13 @@ func newIncident(t *testing.T, asked bool) *incident {
 	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "bmc", UID: "agent"}, Spec: v1alpha1.FenceAgentSpec{
 		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Machines: []v1alpha1.FenceMachine{{SystemUUID: node("n1").Status.NodeInfo.SystemUUID, Address: "https://192.0.2.1"}},
 	}}
+	if k == watchdog {
+		policy.Spec.Agents[0].Evidence = []v1alpha1.EvidenceClass{v1alpha1.EvidenceWatchdogExpired}
+		agent.Spec = v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentWatchdog, Identity: v1alpha1.IdentityVerified}
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0", UID: "p"}, Spec: corev1.PodSpec{NodeName: "n1", Hostname: "db-0"}}
 	objects := []client.Object{guarded(), policy, agent, pod, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
-	if asked {
+	if k == asked {
 		objects = append(objects, &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "asked", UID: "f"}, Spec: v1alpha1.FenceSpec{
 			Node: v1alpha1.BootReference{Name: "n1", UID: "uid-n1", BootID: "boot-n1"}, Reason: v1alpha1.FenceRequested, RequestedBy: "alice",
 		}})
@@ -85,6 +97,16 @@ func newIncident(t *testing.T, asked bool) *incident {
 		return kube.List(ctx, list, opts...)
 	}}, objects...)
 	i.Agents = i.bmc
+	if k == watchdog {
+		var n corev1.Node
+		if err := i.Get(t.Context(), types.NamespacedName{Name: "n1"}, &n); err != nil {
+			t.Fatal(err)
+		}
+		n.Annotations = map[string]string{v1alpha1.AnnotationSelfFence: `{"bootID":"boot-n1","patience":"30s","timeout":"10s","watchdog":"iTCO_wdt","pausable":false}`}
+		if err := i.Update(t.Context(), &n); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return i
 }
 
@@ -159,16 +181,16 @@ func (i *incident) run(t *testing.T, jumpAt, jump time.Duration, midway bool) (o
 
 // A clock that jumps by hours, whenever it does, has no order given and no receipt made earlier than one that does not, and no incident is lost: the jump costs no more than what a new leader waits for.
 func TestClockThatJumps(t *testing.T) {
-	for _, asked := range []bool{false, true} {
-		wantOrder, wantProof, wantRelease := newIncident(t, asked).run(t, 0, 0, false)
-		if wantOrder == 0 || wantProof == 0 || wantRelease == 0 {
-			t.Fatalf("without a jump: ordered after %s, proved after %s, released after %s", wantOrder, wantProof, wantRelease)
+	for _, k := range []kind{silent, asked, watchdog} {
+		wantOrder, wantProof, wantRelease := newIncident(t, k).run(t, 0, 0, false)
+		if (wantOrder == 0) != (k == watchdog) || wantProof == 0 || wantRelease == 0 {
+			t.Fatalf("%s, without a jump: ordered after %s, proved after %s, released after %s", k, wantOrder, wantProof, wantRelease)
 		}
 		for _, jump := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
 			for at := 2 * aRound; at <= wantRelease; at += 5 * aRound {
 				for _, midway := range []bool{false, true} {
-					name := fmt.Sprintf("asked for: %v, %s after %s, amid look-ups: %v", asked, jump, at, midway)
-					ordered, proved, released := newIncident(t, asked).run(t, at, jump, midway)
+					name := fmt.Sprintf("%s, %s after %s, amid look-ups: %v", k, jump, at, midway)
+					ordered, proved, released := newIncident(t, k).run(t, at, jump, midway)
 					if ordered < wantOrder || proved < wantProof || released < wantRelease {
 						t.Errorf("%s: ordered after %s (%s without a jump), proved after %s (%s), released after %s (%s)", name, ordered, wantOrder, proved, wantProof, released, wantRelease)
 					}
