@@ -37,11 +37,19 @@ func (s *Silence) Restart(now time.Duration) {
 
 // Tick says that the fencer is looking: once a round, and at least every 5 seconds, before Hear. It returns false where it had not looked for so long that all begins again.
 func (s *Silence) Tick(now time.Duration) bool {
+	if !s.Watched(now) {
+		return false
+	}
+	s.looked = now
+	return true
+}
+
+// Watched says whether the fencer looked a short time ago, and where it did not begins all again: between a look and what is decided by it a fencer can be paused as well.
+func (s *Silence) Watched(now time.Duration) bool {
 	if now < s.looked || now-s.looked > watchedWithin {
 		s.Restart(now)
 		return false
 	}
-	s.looked = now
 	return true
 }
 

@@ -84,12 +84,13 @@ func (a *attempt) reckon() {
 		return
 	}
 	after, silent := resetAfter(n.SelfFence), a.silent()
+	_, heard := a.counted() // where the silence began again the node is not heard of by that
 	switch {
 	case !accepts(&a.agent.FencePolicyAgent, v1alpha1.EvidenceWatchdogExpired):
 		a.fail(fmt.Sprintf("the policy did not accept the evidence WatchdogExpired from %s", a.who()), true)
 	case a.heard():
 		a.over("NodeReturned", "node %s was heard of again, and its watchdog is fed: nothing is released", name)
-	case silent < leaseLasts && a.elapsed() >= a.timeout && a.other() == 0: // a person asked for it
+	case heard && silent < leaseLasts && a.elapsed() >= a.timeout && a.other() == 0: // a person asked for it
 		a.over("FenceRefused", "node %s is heard of, and its watchdog resets it only where it is not: no agent of its policy can power it off. Power it off by hand: kubectl podgrace confirm node/%s", name, name)
 	case silent < after:
 		a.await(fmt.Sprintf("%s waits until the fencer itself has not heard of node %s for %s: by then its watchdog (%s) has reset it", a.who(), name, after, n.SelfFence.Watchdog), after-silent,

@@ -30,7 +30,7 @@ func (c *Cluster) AddNode(ctx context.Context, name string, labels map[string]st
 	c.mu.Lock()
 	c.added = append(c.added, name)
 	c.mu.Unlock()
-	if err := c.startHeartbeat(ctx, name); err != nil {
+	if err := c.StartHeartbeat(ctx, name); err != nil {
 		return err
 	}
 	// Admission gives each new node the taint not-ready, which the node lifecycle controller takes away.
@@ -56,8 +56,8 @@ func (c *Cluster) StopHeartbeat(name string) {
 	}
 }
 
-// startHeartbeat creates the node's lease and renews it until StopHeartbeat or Stop.
-func (c *Cluster) startHeartbeat(ctx context.Context, name string) error {
+// StartHeartbeat creates the node's lease, if there is none, and renews it until StopHeartbeat or Stop.
+func (c *Cluster) StartHeartbeat(ctx context.Context, name string) error {
 	err := Until(ctx, "the lease of node "+name, func(ctx context.Context) (bool, error) {
 		_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, nodeLease(name), metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {

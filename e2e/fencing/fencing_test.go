@@ -46,7 +46,16 @@ type lab struct {
 // nodes are made once, for all tests.
 var nodes sync.Once
 
+// start is the lab with a fencer that runs.
 func start(t *testing.T) *lab {
+	t.Helper()
+	l := prepare(t)
+	l.startFencer(t)
+	return l
+}
+
+// prepare is the lab without a fencer.
+func prepare(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{Suite: shared.Get(t)}
 	ctx := t.Context()
@@ -66,24 +75,41 @@ func start(t *testing.T) *lab {
 			patchStatus(t, l.Suite, name, fmt.Sprintf(`{"status":{"nodeInfo":{"systemUUID":%q}}}`, machineUUID(i)))
 		}
 	})
-	l.startFencer(t)
-	t.Cleanup(func() {
-		if err := l.fencer.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	return l
 }
 
-// startFencer starts another fencer; the one before has ended.
-func (l *lab) startFencer(t *testing.T) {
+// renew has a node that was fenced come back by another boot, and forgets its Fence: nodes that are silent, and receipts, count for the tests that come after.
+func (l *lab) renew(t *testing.T, i int) {
 	t.Helper()
-	fencer, err := podgrace.StartFencer(context.WithoutCancel(t.Context()), l.Cluster, l.program)
+	name := nodeName(i)
+	fence := l.phase(t, name, v1alpha1.FenceReleased)
+	patchStatus(t, l.Suite, name, fmt.Sprintf(`{"status":{"nodeInfo":{"bootID":"after-%s"}}}`, fence.Name))
+	l.Revive(t, name)
+	if err := l.StartHeartbeat(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	l.phase(t, name, v1alpha1.FenceOver)
+	for _, o := range []client.Object{fence, &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: fence.Status.Receipt}}} {
+		if err := l.Client.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startFencer starts another fencer; the one before has ended.
+func (l *lab) startFencer(t *testing.T, args ...string) {
+	t.Helper()
+	fencer, err := podgrace.StartFencer(context.WithoutCancel(t.Context()), l.Cluster, l.program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.fencer = fencer
 	t.Cleanup(func() {
+		if l.fencer == fencer { // the last one
+			if err := fencer.Stop(); err != nil {
+				t.Error(err)
+			}
+		}
 		if log, err := os.ReadFile(fencer.LogPath); t.Failed() && err == nil {
 			t.Logf("a fencer's log:\n%s", log)
 		}
@@ -113,14 +139,9 @@ func (l *lab) machine(t *testing.T, i int, tells string) *agentstest.Machine {
 func (l *lab) behind(t *testing.T, i int, system agentstest.System) {
 	t.Helper()
 	url, ca := agentstest.Serve(t, &agentstest.BMC{Username: "fencer", Password: "not-a-secret", Systems: []agentstest.System{system}})
-	name := "bmc-" + nodeName(i)
-	l.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: name}, Data: map[string][]byte{
-		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
-	}})
-	l.Create(t, &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceAgentSpec{
-		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Redfish: &v1alpha1.RedfishAgent{Secret: name},
-		Machines: []v1alpha1.FenceMachine{{SystemUUID: machineUUID(i), Address: url}},
-	}})
+	secret, agent := podgrace.BMC("bmc-"+nodeName(i), machineUUID(i), url, ca)
+	l.Create(t, secret)
+	l.Create(t, agent)
 }
 
 // policy is a FencePolicy for one node.
@@ -209,6 +230,18 @@ func (l *lab) condition(t *testing.T, node string) *corev1.NodeCondition {
 	return nil
 }
 
+// notReady waits until the API server has a silent node as not ready, which takes the node lifecycle controller 50 s.
+func (l *lab) notReady(t *testing.T, node string) {
+	t.Helper()
+	suite.Eventually(t, "node "+node+" to be not ready", func(ctx context.Context) (bool, error) {
+		var n corev1.Node
+		err := l.Client.Get(ctx, types.NamespacedName{Name: node}, &n)
+		return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+		}), err
+	})
+}
+
 // Of four nodes that fall silent at once, each goes the way that its policy, its machine and its agent give: one is powered off and its database runs elsewhere; of the
 // second the BMC leads to another machine, and nothing is powered off; the third is only shown; the fourth comes back by itself. A fifth, which is only shown as well, is asked for, while no webhook answers.
 func TestFence(t *testing.T) {
@@ -294,6 +327,20 @@ func TestFence(t *testing.T) {
 	l.askedFor(t, namespace, 4)
 }
 
+// user is who the tests are to the API server.
+func (l *lab) user(t *testing.T) string {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(l.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := kube.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self.Status.UserInfo.Username
+}
+
 // askedFor has a person ask for a fence of a node whose policy only shows, while the webhook is away: what is proved is let go by the API server alone, and nothing else is.
 func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	t.Helper()
@@ -315,14 +362,6 @@ func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	if err := l.Client.Get(t.Context(), types.NamespacedName{Name: nodeName(i)}, &node); err != nil {
 		t.Fatal(err)
 	}
-	kube, err := kubernetes.NewForConfig(l.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := kube.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	request := &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "asked-for"}, Spec: v1alpha1.FenceSpec{
 		Node: v1alpha1.BootReference{Name: node.Name, UID: node.UID, BootID: node.Status.NodeInfo.BootID}, Reason: v1alpha1.FenceRequested, RequestedBy: "somebody-else",
 	}}
@@ -341,7 +380,7 @@ func (l *lab) askedFor(t *testing.T, namespace string, i int) {
 	if err := l.Client.Create(t.Context(), forged); err == nil || !strings.Contains(err.Error(), "only the fencer can say what was read of a machine") {
 		t.Errorf("a forged receipt: %v", err)
 	}
-	request.Spec.RequestedBy = self.Status.UserInfo.Username
+	request.Spec.RequestedBy = l.user(t)
 	l.StopHeartbeat(nodeName(i))
 	l.Create(t, request)
 	l.phase(t, nodeName(i), v1alpha1.FenceReleased)

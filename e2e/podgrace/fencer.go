@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -45,12 +48,28 @@ func Apply(ctx context.Context, c *cluster.Cluster, file string) error {
 	return apply(ctx, kube, file, nil)
 }
 
+// BMC returns the Secret and the FenceAgent by which the fencer reaches one machine through a BMC with Redfish at an address, whose account is fencer with the password not-a-secret.
+func BMC(name, systemUUID, address string, ca []byte) (*corev1.Secret, *v1alpha1.FenceAgent) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: name}, Data: map[string][]byte{
+		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
+	}}
+	return secret, &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FenceAgentSpec{
+		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Redfish: &v1alpha1.RedfishAgent{Secret: name},
+		Machines: []v1alpha1.FenceMachine{{SystemUUID: systemUUID, Address: address}},
+	}}
+}
+
 // BuildFencer compiles the fencer into a folder and returns the program's path.
 func BuildFencer(ctx context.Context, dir string) (string, error) { return build(ctx, dir, "fencer") }
 
+// FencerKubeconfig writes a kubeconfig of the fencer's service account, and returns its path.
+func FencerKubeconfig(c *cluster.Cluster) (string, error) {
+	return c.KubeconfigFor(fencerUser, enforcerGroups...)
+}
+
 // StartFencer starts one replica on this machine, and returns when it is ready. It may not lead yet.
 func StartFencer(ctx context.Context, c *cluster.Cluster, program string, args ...string) (*Fencer, error) {
-	kubeconfig, err := c.KubeconfigFor(fencerUser, enforcerGroups...)
+	kubeconfig, err := FencerKubeconfig(c)
 	if err != nil {
 		return nil, err
 	}

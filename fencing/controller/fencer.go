@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -64,7 +65,8 @@ type Fencer struct {
 	// Identity of this replica.
 	Identity string
 
-	began    time.Time
+	began    atomic.Pointer[time.Time] // to lead, which agents' answers reckon by from goroutines of their own
+	looked   time.Duration             // when the last round began
 	silence  fencing.Silence
 	self     fencing.Self
 	pulsed   time.Duration
@@ -160,25 +162,25 @@ func (f *Fencer) Start(ctx context.Context) error {
 
 // lead begins with what a new leader knows: nothing.
 func (f *Fencer) lead() {
-	f.began = f.Clock.Now()
+	f.began.Store(new(f.Clock.Now()))
 	f.silence, f.self, f.storms, f.read = fencing.Silence{}, fencing.Self{Node: f.Node}, nil, nil
-	f.progress, f.told, f.pulsed = map[types.UID]*tracked{}, map[string]string{}, -pulse
+	f.progress, f.told, f.pulsed, f.looked = map[types.UID]*tracked{}, map[string]string{}, -pulse, 0
 	f.limits = newPatchLimit(f.Clock)
 }
 
 // now is by the monotonic clock: time.Time carries its reading (package time).
 func (f *Fencer) now() fencing.Moment {
 	now := f.Clock.Now()
-	return fencing.Moment{Led: now.Sub(f.began), Wall: now}
+	return fencing.Moment{Led: now.Sub(*f.began.Load()), Wall: now}
 }
 
 // round looks, decides and acts once. It says whether something is being fenced.
 func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGroup) (busy bool, err error) {
 	var errs []error
+	f.look(log)
 	if err := f.beat(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	f.silence.Tick(f.now().Led)
 	policies, policyObjects, err := f.policies(ctx)
 	if err != nil {
 		return false, errors.Join(append(errs, err)...)
@@ -187,6 +189,7 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 	if err != nil {
 		errs = append(errs, err)
 	}
+	f.recount(&facts)
 	if f.storms == nil {
 		f.storms = fencing.CoolingDown(policyObjects)
 	}
@@ -219,6 +222,47 @@ func (f *Fencer) round(ctx context.Context, log logr.Logger, calls *sync.WaitGro
 	errs = append(errs, f.policyStatus(ctx, policies, policyObjects, facts))
 	f.Metrics.round(facts)
 	return busy, errors.Join(errs...)
+}
+
+// look begins a round by the clock. One that went back, as a monotonic clock does where what it runs on is at fault, has a fencer begin as one that knows nothing: all that it
+// timed would be to come, and be waited for as long as the clock went back.
+func (f *Fencer) look(log logr.Logger) {
+	now := f.now().Led
+	switch {
+	case now < f.looked:
+		log.Info("the clock went back: every node's silence counts from now, and each fence begins with what is stored of it", "by", f.looked-now)
+		for _, known := range f.progress {
+			_ = known.stop()
+		}
+		f.lead()
+		return
+	case !f.silence.Tick(now):
+		f.lapsed(now)
+	}
+	f.looked = now
+}
+
+// recount begins all silences again where the look-ups took so long that one which began before them was not watched: what was read first says nothing of now.
+func (f *Fencer) recount(facts *fencing.Facts) {
+	now := facts.Now.Led
+	if f.silence.Watched(now) {
+		return
+	}
+	f.lapsed(now)
+	for i := range facts.Nodes {
+		n := &facts.Nodes[i]
+		n.Silent, n.Heard = f.silence.Of(n.UID, now)
+	}
+	for uid := range facts.Gone {
+		facts.Gone[uid] = f.silence.Gone(uid, now)
+	}
+}
+
+// lapsed begins cooldowns again that went on when the fencer looked last: what it did not watch was not calm.
+func (f *Fencer) lapsed(now time.Duration) {
+	for policy := range f.storms {
+		f.storms[policy] = now
+	}
 }
 
 // beat renews a Lease of the fencer's own, by which it knows that the API server takes what it writes. Where it does not, nothing that was not heard meanwhile is silence.

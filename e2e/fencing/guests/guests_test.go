@@ -190,13 +190,9 @@ func (l *lab) machine(t *testing.T, i int, name string, watchdog *vm.Watchdog, i
 		}
 	})
 	url, ca := agentstest.Serve(t, &agentstest.BMC{Username: "fencer", Password: "not-a-secret", Systems: []agentstest.System{{ID: "1", UUID: m.uuid, Power: m.power, ForceOff: m.off}}})
-	l.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: "bmc-" + name}, Data: map[string][]byte{
-		"username": []byte("fencer"), "password": []byte("not-a-secret"), "ca.crt": ca,
-	}})
-	l.Create(t, &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "bmc-" + name}, Spec: v1alpha1.FenceAgentSpec{
-		Type: v1alpha1.AgentRedfish, Identity: v1alpha1.IdentityVerified, Redfish: &v1alpha1.RedfishAgent{Secret: "bmc-" + name},
-		Machines: []v1alpha1.FenceMachine{{SystemUUID: m.uuid, Address: url}},
-	}})
+	secret, agent := podgrace.BMC("bmc-"+name, m.uuid, url, ca)
+	l.Create(t, secret)
+	l.Create(t, agent)
 	return m
 }
 
