@@ -117,7 +117,7 @@ var tiers = []tier{
 	{
 		name: "fencing", what: "ways to power machines off, against fence agents and a BMC that others wrote, and machines in QEMU that are cut off", dir: "e2e",
 		packages: []string{"./fencing/..."}, args: live, after: []string{controlPlane, nodePrograms}, unmet: func() error { return cmp.Or(agents.Supported(), vm.NodeSupported()) },
-		cores: 0.8, limit: 30 * time.Minute,
+		cores: 0.8, limit: 60 * time.Minute, // some 25 minutes where nothing else runs
 	},
 	{
 		name: "fidelity", what: "our decisions against Kubernetes' own code", dir: "e2e/fidelity",
