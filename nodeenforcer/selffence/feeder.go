@@ -29,8 +29,10 @@ const (
 
 // The bounds of what can be asked for.
 const (
-	MinPatience, MaxPatience = time.Minute, time.Hour
-	MinTimeout, MaxTimeout   = 10 * time.Second, 10 * time.Minute
+	MinPatience = time.Minute
+	MaxPatience = time.Hour
+	MinTimeout  = 10 * time.Second
+	MaxTimeout  = 10 * time.Minute
 )
 
 var errSaying = errors.New("it is just being said that the watchdog is armed")

@@ -452,11 +452,11 @@ func TestFeeder(t *testing.T) {
 				t.Error(w.said())
 			}
 		},
-		"nobody reckons with an earlier timeout": func(t *testing.T, w *world, stop, kill func()) {
+		"nobody reckons with an earlier timeout": func(t *testing.T, w *world, _, kill func()) {
 			w.pass(time.Minute)
 			kill()
 			w.set(func() { w.next, w.timeout = time.Hour, time.Hour })
-			stop, _ = w.start()
+			stop, _ := w.start()
 			w.pass(time.Minute)
 			if now := w.now(); len(now.wrong) > 0 || !now.armed || w.said() != boot+" 30s 1h0m0s test" {
 				t.Error(now.wrong, now.armed, w.said())

@@ -54,12 +54,20 @@ func (s *State) request(now time.Duration) []Action {
 }
 
 func (e Answered) learn(s *State, now time.Duration) []Action {
-	softer := e.Call != s.call.number
-	s.dying = s.dying || e.Verdict == Accepted && !(softer && s.awaits()) // else the kubelet stops it softly, and this eviction stays withdrawn
 	s.removed = s.removed || e.Verdict == Gone
+	softer := e.Call != s.call.number
+	if softer && s.awaits() {
+		return nil // the kubelet stops it softly, and this eviction stays withdrawn
+	}
+	s.dying = s.dying || e.Verdict == Accepted
 	if softer || !s.call.inFlight || s.phase != active {
 		return nil // the answer to a softer request, or one that came too late: nothing else of it counts
 	}
+	return e.settle(s, now)
+}
+
+// settle takes the answer to the present request.
+func (e Answered) settle(s *State, now time.Duration) []Action {
 	c := &s.call
 	c.inFlight, c.marked = false, e.Unmarked == nil
 	c.busy, c.online = e.Verdict == Busy, e.Online

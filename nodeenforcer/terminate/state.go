@@ -98,14 +98,19 @@ func (s *State) report(now time.Duration, r Record) Action {
 	return Report{Record: r}
 }
 
-func (s *State) end(last Step) { s.phase, s.last = ending, last }
+func (s *State) end(last Step) {
+	s.phase, s.last = ending, last
+	if last != StepReleased { // the only end that the pod survives
+		s.again = nil
+	}
+}
 
 func (e Asked) learn(s *State, now time.Duration) []Action {
 	switch {
 	case s.phase == fresh, s.kind != eviction.Hard && e.Kind == eviction.Hard && s.phase != ending:
 		s.adopt(&e, now)
 	case s.phase == ending:
-		if s.last == StepReleased { // the only end that the pod survives
+		if s.last == StepReleased {
 			s.again = &e
 		}
 	case s.kind == eviction.Hard && e.Kind != eviction.Hard:
@@ -218,7 +223,7 @@ func (s *State) finish(now time.Duration) []Action {
 	if h.stage == held && (s.last != StepAbandoned || s.removed || s.sight.podGone) { // else the next enforcer restores it, if the pod lives on
 		actions = append(actions, Forget{})
 	}
-	if s.again == nil || s.last != StepReleased {
+	if s.again == nil {
 		s.phase = finished
 		return actions
 	}
