@@ -86,6 +86,7 @@ type Cluster struct {
 	foreign bool
 
 	mu         sync.Mutex
+	stopping   bool
 	heartbeats map[string]context.CancelFunc
 	nodes      []interface{ Stop() error }
 	added      []string // names of nodes without a kubelet
@@ -125,7 +126,8 @@ func (c *Cluster) Stop() error {
 	for _, cancel := range c.heartbeats {
 		cancel()
 	}
-	nodes, added := c.nodes, c.added
+	c.stopping = true
+	nodes, added, scheduler := c.nodes, c.added, c.scheduler
 	c.nodes, c.added, c.heartbeats = nil, nil, map[string]context.CancelFunc{}
 	c.mu.Unlock()
 	var errs []error
@@ -137,7 +139,7 @@ func (c *Cluster) Stop() error {
 	for _, node := range nodes {
 		errs = append(errs, node.Stop())
 	}
-	errs = append(errs, c.scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop())
+	errs = append(errs, scheduler.stop(), c.controllerManager.stop(), c.apiServer.stop())
 	if c.stopEnv != nil {
 		errs = append(errs, c.stopEnv())
 		c.stopEnv = nil

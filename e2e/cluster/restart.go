@@ -15,7 +15,8 @@ import (
 )
 
 // RestartAPIServer kills the API server as the kernel's OOM killer would, starts it again with the arguments that it had, and returns
-// when it is ready. etcd stays.
+// when it is ready. etcd stays. The scheduler is started again from then on when it ends, as a kubelet does: that of 1.36.3 ends where a pod that was bound was deleted, and made
+// anew under its name, while its watch was cut (pkg/scheduler/backend/cache/cache.go UpdatePod: it takes the two for one).
 func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	pid, args, err := childWith("--cert-dir=" + c.env.ControlPlane.APIServer.CertDir)
 	if err != nil {
@@ -39,9 +40,37 @@ func (c *Cluster) RestartAPIServer(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
+	c.mu.Lock()
+	scheduler := c.scheduler
+	c.mu.Unlock()
+	if scheduler != nil {
+		go c.keepScheduler(scheduler)
+	}
 	return Until(ctx, "the API server that was restarted", func(ctx context.Context) (bool, error) {
 		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}, c.apiServer)
+}
+
+// keepScheduler starts the scheduler again when it ends, until the cluster is stopped.
+func (c *Cluster) keepScheduler(p *process) {
+	for {
+		<-p.exited
+		c.mu.Lock()
+		if c.stopping || c.scheduler != p { // another one is kept already
+			c.mu.Unlock()
+			return
+		}
+		fmt.Fprintf(c.log, "starting the scheduler again: %v\n", p.failure())
+		again, err := c.startComponent(context.Background(), "kube-scheduler")
+		if err == nil {
+			c.scheduler, p = again, again
+		}
+		c.mu.Unlock()
+		if err != nil {
+			fmt.Fprintf(c.log, "failed to start the scheduler again: %v\n", err)
+			return
+		}
+	}
 }
 
 // childWith finds the child of this process that has an argument.
