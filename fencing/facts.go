@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// AnnotationMaintenance on a Node says that it is being worked on: the fencer begins nothing by itself. Its value says what is done.
-	AnnotationMaintenance = "podgrace.dev/maintenance"
 	// TaintValue is the value of the taint node.kubernetes.io/out-of-service that the fencer sets. It takes no other away.
 	TaintValue = "podgrace-fence"
 )
@@ -191,8 +189,8 @@ func controlPlane(n *corev1.Node) bool {
 var maintenanceConditions = []corev1.NodeConditionType{"MaintenancePlanned", "MaintenanceInProgress", "DrainInProgress", "GracefulNodeShutdownInProgress"}
 
 func maintenance(n *corev1.Node) string {
-	if text := n.Annotations[AnnotationMaintenance]; text != "" {
-		return "its annotation " + AnnotationMaintenance + " says: " + console.Clip(console.OneLine(text), 128)
+	if text := n.Annotations[v1alpha1.AnnotationMaintenance]; text != "" {
+		return "its annotation " + v1alpha1.AnnotationMaintenance + " says: " + console.Clip(console.OneLine(text), 128)
 	}
 	for _, c := range n.Status.Conditions {
 		if slices.Contains(maintenanceConditions, c.Type) && c.Status == corev1.ConditionTrue {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/guard"
 )
@@ -51,7 +52,7 @@ func TestMaintenance(t *testing.T) {
 	}{
 		"nothing announced": {nil, ""},
 		"the annotation": {func(n *corev1.Node) {
-			n.Annotations = map[string]string{fencing.AnnotationMaintenance: "new\ndisk\x1b[2J"}
+			n.Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "new\ndisk\x1b[2J"}
 		},
 			`its annotation podgrace.dev/maintenance says: new disk\x1b[2J`},
 		"a condition that is True": {func(n *corev1.Node) {

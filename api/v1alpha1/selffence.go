@@ -4,6 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// AnnotationMaintenance on a Node says that it is being worked on: the fencer begins nothing by itself, and its watchdog is disarmed. Its value says what is done.
+const AnnotationMaintenance = "podgrace.dev/maintenance"
+
 // AnnotationSelfFence on a Node says, as JSON of a SelfFence, that the machine resets itself when its Lease is not renewed. The node enforcer writes it after it has armed the
 // watchdog, and says off before it disarms it: as long as it
 // says otherwise, for the boot that the Node has, the watchdog is armed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,6 +67,8 @@ type Feeder struct {
 	unread   string // why the Lease could not be read, as last logged
 	looked   time.Duration
 	looks    bool // it is not known whether the Node says that it is armed
+	// worked: the Node is being worked on.
+	worked bool
 	// refused: the API server does not tell whether the Lease is renewed.
 	refused bool
 
@@ -76,6 +79,7 @@ type Feeder struct {
 
 // Run feeds the watchdog until the context ends, and disarms it then if it can be said.
 func (f *Feeder) Run(ctx context.Context) error {
+	f.looks = true
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -104,7 +108,7 @@ func (f *Feeder) pause() time.Duration {
 func (f *Feeder) ask(ctx context.Context) {
 	for {
 		f.learn(ctx)
-		f.announceAgain(ctx)
+		f.look(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -141,7 +145,16 @@ func (f *Feeder) justified() bool {
 
 // tend feeds the watchdog, or arms it, where the Lease is known to be renewed.
 func (f *Feeder) tend(ctx context.Context) {
-	if !f.justified() {
+	f.mu.Lock()
+	worked := f.worked
+	f.mu.Unlock()
+	switch {
+	case worked && f.watchdog == nil:
+		return
+	case worked && f.disarm(ctx) == nil: // else it is fed as ever, and tried again
+		f.Log.Info("not arming the watchdog: the node is being worked on", "annotation", v1alpha1.AnnotationMaintenance)
+		return
+	case !f.justified():
 		f.hold(ctx)
 		return
 	}
@@ -209,8 +222,9 @@ func (f *Feeder) arm(ctx context.Context) {
 	f.watchdog, f.looks = watchdog, true
 }
 
-// announceAgain says that the watchdog is armed, where the Node may not say so. The write is for the Node as it was read: one that is late comes to nothing once off was said.
-func (f *Feeder) announceAgain(ctx context.Context) {
+// look reads the Node: whether it is being worked on, and whether it says that the watchdog is armed. Where it does not, that is said, for the Node as it was read: a write that is late
+// comes to nothing once off was said.
+func (f *Feeder) look(ctx context.Context) {
 	if !f.saying.TryLock() {
 		return
 	}
@@ -218,33 +232,33 @@ func (f *Feeder) announceAgain(ctx context.Context) {
 	f.mu.Lock()
 	watchdog, due := f.watchdog, f.looks || f.Now()-f.looked >= lookEvery
 	f.mu.Unlock()
-	if watchdog == nil || !due {
+	if !due {
 		return
 	}
-	err := f.announce(ctx, v1alpha1.SelfFence{
-		BootID: f.BootID, Patience: metav1.Duration{Duration: f.Patience}, Timeout: metav1.Duration{Duration: watchdog.Timeout()}, Watchdog: watchdog.Identity(), Pausable: f.Pausable,
-	})
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	node, err := f.Nodes.Get(ctx, f.Node)
+	worked := err == nil && node.Annotations[v1alpha1.AnnotationMaintenance] != ""
+	if err == nil && watchdog != nil && !worked {
+		err = f.announce(ctx, watchdog, node)
+	}
+	if err != nil && watchdog != nil {
 		f.Log.Error(err, "failed to say that the watchdog is armed, trying again")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.looked, f.looks = f.Now(), err != nil
+	if err == nil {
+		f.worked = worked
+	}
 }
 
-func (f *Feeder) announce(ctx context.Context, armed v1alpha1.SelfFence) error {
-	ctx, cancel := context.WithTimeout(ctx, askEvery)
-	defer cancel()
-	text, err := json.Marshal(armed)
-	if err != nil {
+func (f *Feeder) announce(ctx context.Context, watchdog Watchdog, node *corev1.Node) error {
+	text, err := json.Marshal(v1alpha1.SelfFence{
+		BootID: f.BootID, Patience: metav1.Duration{Duration: f.Patience}, Timeout: metav1.Duration{Duration: watchdog.Timeout()}, Watchdog: watchdog.Identity(), Pausable: f.Pausable,
+	})
+	if err != nil || node.Annotations[v1alpha1.AnnotationSelfFence] == string(text) {
 		return err
-	}
-	node, err := f.Nodes.Get(ctx, f.Node)
-	if err != nil {
-		return fmt.Errorf("read node %s: %w", f.Node, err)
-	}
-	if node.Annotations[v1alpha1.AnnotationSelfFence] == string(text) {
-		return nil
 	}
 	return f.annotate(ctx, string(text), node.ResourceVersion)
 }

@@ -420,6 +420,25 @@ func TestFeeder(t *testing.T) {
 			}
 			stop()
 		},
+		"a node that is being worked on has it disarmed": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() {
+				w.node.Annotations[v1alpha1.AnnotationMaintenance], w.version = "a new kubelet", w.version+1
+				w.node.ResourceVersion = "m"
+			})
+			w.pass(90 * time.Second)
+			w.set(func() { w.kubelet = false })
+			w.pass(10 * time.Minute)
+			if !w.now().dead.IsZero() || w.now().armed || w.said() != "off" {
+				t.Errorf("dead %v, armed %v, says %s", w.now().dead, w.now().armed, w.said())
+			}
+			w.set(func() { w.kubelet = true; delete(w.node.Annotations, v1alpha1.AnnotationMaintenance) })
+			w.pass(4 * time.Minute)
+			if !w.now().armed || w.said() != announced {
+				t.Errorf("then: armed %v, says %s", w.now().armed, w.said())
+			}
+			stop()
+		},
 		"an enforcer that ends without being able to say so leaves it armed": func(t *testing.T, w *world, stop, _ func()) {
 			w.pass(time.Minute)
 			w.set(func() { w.api = "cut" })
