@@ -215,6 +215,12 @@ func (f *Feeder) arm(ctx context.Context) {
 		f.say("failed to arm the watchdog: the machine does not reset itself", err)
 		return
 	}
+	if !f.justified() { // nothing ended a process that was held up before: the watchdog was not armed. The Node says off
+		if err := watchdog.Disarm(); err != nil {
+			f.say("failed to disarm a watchdog that was armed too late", err)
+		}
+		return
+	}
 	f.told = ""
 	f.Log.Info("armed the watchdog: the machine resets itself when the node's Lease is not renewed", "watchdog", watchdog.Identity(), "timeout", watchdog.Timeout(), "patience", f.Patience, "pausable", f.Pausable)
 	f.mu.Lock()

@@ -236,7 +236,7 @@ func (w *world) pass(d time.Duration) {
 		var says v1alpha1.SelfFence
 		_ = json.Unmarshal([]byte(w.node.Annotations[v1alpha1.AnnotationSelfFence]), &says)
 		announced := says.BootID == boot && says.Off == "" && says.Timeout.Duration > 0
-		if announced && w.dead.IsZero() && time.Since(w.renewed) > says.Patience.Duration+3*says.Timeout.Duration {
+		if len(w.wrong) == 0 && announced && w.dead.IsZero() && time.Since(w.renewed) > says.Patience.Duration+3*says.Timeout.Duration {
 			w.wrong = append(w.wrong, fmt.Sprintf("the machine lives %s after the last renewal; armed %v, fed %s ago", time.Since(w.renewed), w.armed, time.Since(w.fed)))
 		}
 		w.mu.Unlock()
@@ -283,7 +283,9 @@ func TestReckoning(t *testing.T) {
 				case "kubelet":
 					w.set(func() { w.kubelet = !w.kubelet })
 				case "stall":
-					w.set(func() { w.stalls = time.Duration(rapid.IntRange(0, 14).Draw(rt, "stall")) * time.Second })
+					w.set(func() {
+						w.stalls = time.Duration(rapid.SampledFrom([]int{0, 3, 11, 14, 150}).Draw(rt, "stall")) * time.Second
+					})
 				case "stop":
 					stop()
 					w.set(func() {
@@ -456,6 +458,16 @@ func TestFeeder(t *testing.T) {
 			w.pass(time.Minute)
 			if now := w.now(); now.dead.IsZero() || now.feeding != before {
 				t.Errorf("dead %v, fed %d times", now.dead, now.feeding-before)
+			}
+			stop()
+		},
+		"one that is held up before it opens the watchdog does not announce it": func(t *testing.T, w *world, stop, _ func()) {
+			w.set(func() { w.stalls = 5 * time.Minute })
+			w.pass(30 * time.Second)
+			w.set(func() { w.stalls, w.kubelet = 0, false })
+			w.pass(10 * time.Minute)
+			if now := w.now(); len(now.wrong) > 0 || now.armed || !now.dead.IsZero() || w.said() != "off" {
+				t.Errorf("%q; dead %v, armed %v, says %s", now.wrong, now.dead, now.armed, w.said())
 			}
 			stop()
 		},
