@@ -269,7 +269,7 @@ func (f *Feeder) announce(ctx context.Context, watchdog Watchdog, node *corev1.N
 	return f.annotate(ctx, string(text), node.ResourceVersion)
 }
 
-// sayOff says that the watchdog is not armed. A Node that is not there says nothing else.
+// sayOff says that the watchdog is not armed. A Node that is not there says nothing else; that is the API server's to say, and no proxy's before it.
 func (f *Feeder) sayOff(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
@@ -277,7 +277,7 @@ func (f *Feeder) sayOff(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.annotate(ctx, string(text), ""); !apierrors.IsNotFound(err) {
+	if err := f.annotate(ctx, string(text), ""); !apierrors.IsNotFound(err) || apierrors.IsUnexpectedServerError(err) {
 		return err
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,8 @@ const (
 type world struct {
 	mu    sync.Mutex
 	began time.Time
-	// api says how the API server answers: fine, cut (nothing gets through), lost (done, and no answer), late (done much later, and no answer), forbidden.
+	// api says how the API server answers: fine, cut (nothing gets through), proxy (what stands before it answers instead), lost (done, and no answer), late (done much later, and
+	// no answer), forbidden.
 	api     string
 	node    corev1.Node
 	version int
@@ -71,6 +73,8 @@ func (w *world) call(ctx context.Context, do func() error) error {
 	switch w.api {
 	case "cut":
 		return errCut
+	case "proxy":
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{Resource: "nodes"}, "n", "no such backend", 0, true)
 	case "lost":
 		_ = do()
 	case "late":
@@ -230,7 +234,7 @@ func (w *world) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
 		w.mu.Lock()
 		w.expire()
-		if w.kubelet && w.dead.IsZero() && w.api != "cut" && time.Since(w.renewed) >= 10*time.Second {
+		if w.kubelet && w.dead.IsZero() && w.api != "cut" && w.api != "proxy" && time.Since(w.renewed) >= 10*time.Second {
 			w.renewed = time.Now()
 		}
 		var says v1alpha1.SelfFence
@@ -278,7 +282,7 @@ func TestReckoning(t *testing.T) {
 				switch rapid.SampledFrom([]string{"api", "api", "kubelet", "stall", "stop", "kill", "nothing"}).Draw(rt, "event") {
 				case "api":
 					w.set(func() {
-						w.api = rapid.SampledFrom([]string{"fine", "fine", "cut", "lost", "late", "forbidden"}).Draw(rt, "API server")
+						w.api = rapid.SampledFrom([]string{"fine", "fine", "cut", "proxy", "lost", "late", "forbidden"}).Draw(rt, "API server")
 					})
 				case "kubelet":
 					w.set(func() { w.kubelet = !w.kubelet })
@@ -467,6 +471,15 @@ func TestFeeder(t *testing.T) {
 			w.set(func() { w.stalls, w.kubelet = 0, false })
 			w.pass(10 * time.Minute)
 			if now := w.now(); len(now.wrong) > 0 || now.armed || !now.dead.IsZero() || w.said() != "off" {
+				t.Errorf("%q; dead %v, armed %v, says %s", now.wrong, now.dead, now.armed, w.said())
+			}
+			stop()
+		},
+		"that there is no Node is not a proxy's to say": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() { w.api = "proxy" })
+			w.pass(5 * time.Minute)
+			if now := w.now(); len(now.wrong) > 0 || now.dead.IsZero() {
 				t.Errorf("%q; dead %v, armed %v, says %s", now.wrong, now.dead, now.armed, w.said())
 			}
 			stop()
