@@ -26,6 +26,8 @@ const (
 	lookEvery = time.Minute
 	// feeds is how often the watchdog is fed within its timeout.
 	feeds = 6
+	// leaveWithin is for how long an enforcer that ends tries to say so: its pod has ten seconds (deploy/nodeenforcer/daemonset.yaml).
+	leaveWithin = 8 * time.Second
 )
 
 // The bounds of what can be asked for.
@@ -319,17 +321,31 @@ func (f *Feeder) disarm(ctx context.Context) error {
 	return nil
 }
 
-// leave disarms the watchdog of an enforcer that ends. Where that can't be said it stays armed: somebody may reckon with it.
+// leave disarms the watchdog of an enforcer that ends. One request that fails is no reason to reset the machine. Where it can't be said in time it stays armed: somebody may reckon
+// with it.
 func (f *Feeder) leave() error {
 	if f.watchdog == nil {
 		return nil
 	}
-	left, timeout := f.watchdog, f.watchdog.Timeout()
-	if err := f.disarm(context.Background()); err != nil {
-		if f.watchdog != nil {
-			_ = left.Close() // which leaves it armed
+	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	defer cancel()
+	timeout := f.watchdog.Timeout()
+	err := f.disarm(ctx)
+	for err != nil && f.watchdog != nil && ctx.Err() == nil {
+		if f.justified() {
+			err = errors.Join(err, f.watchdog.Feed())
 		}
-		return fmt.Errorf("the watchdog stays armed, and resets the machine in %s: %w", timeout, err)
+		select {
+		case <-ctx.Done():
+		case <-f.Clock.After(time.Second):
+			err = f.disarm(ctx)
+		}
 	}
-	return nil
+	if err == nil {
+		return nil
+	}
+	if f.watchdog != nil {
+		_ = f.watchdog.Close() // which leaves it armed
+	}
+	return fmt.Errorf("the watchdog stays armed, and resets the machine in %s: %w", timeout, err)
 }

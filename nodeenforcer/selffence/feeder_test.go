@@ -465,6 +465,15 @@ func TestFeeder(t *testing.T) {
 			}
 			stop()
 		},
+		"one that ends is given some seconds to say so": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() { w.api = "cut" })
+			time.AfterFunc(5*time.Second, func() { w.set(func() { w.api = "fine" }) })
+			stop()
+			if w.now().armed || w.said() != "off" {
+				t.Errorf("armed %v, says %s", w.now().armed, w.said())
+			}
+		},
 		"one that is held up before it opens the watchdog does not announce it": func(t *testing.T, w *world, stop, _ func()) {
 			w.set(func() { w.stalls = 5 * time.Minute })
 			w.pass(30 * time.Second)
