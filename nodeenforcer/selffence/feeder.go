@@ -246,7 +246,7 @@ func (f *Feeder) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
 	node, err := f.Nodes.Get(ctx, f.Node)
-	worked := err == nil && node.Annotations[v1alpha1.AnnotationMaintenance] != ""
+	worked := err == nil && node.Annotations[v1alpha1.AnnotationMaintenance] != "" && (watchdog != nil || !f.saysArmed(node))
 	if err == nil && watchdog != nil && !worked {
 		err = f.announce(ctx, watchdog, node)
 	}
@@ -259,6 +259,13 @@ func (f *Feeder) look(ctx context.Context) {
 	if err == nil {
 		f.worked = worked
 	}
+}
+
+// saysArmed says whether the watchdog of this boot is armed by the Node's word. Where this process has not opened it, another one armed it and ended: it must be opened to be disarmed.
+func (f *Feeder) saysArmed(node *corev1.Node) bool {
+	var says v1alpha1.SelfFence
+	err := json.Unmarshal([]byte(node.Annotations[v1alpha1.AnnotationSelfFence]), &says)
+	return err == nil && says.BootID == f.BootID && says.Off == ""
 }
 
 func (f *Feeder) announce(ctx context.Context, watchdog Watchdog, node *corev1.Node) error {

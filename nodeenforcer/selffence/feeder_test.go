@@ -493,6 +493,20 @@ func TestFeeder(t *testing.T) {
 			}
 			stop()
 		},
+		"one that was killed where the node is being worked on is followed by another, which disarms it": func(t *testing.T, w *world, _, kill func()) {
+			w.pass(time.Minute)
+			w.set(func() {
+				w.node.Annotations[v1alpha1.AnnotationMaintenance], w.node.ResourceVersion = "a new kubelet", "m"
+			})
+			kill()
+			w.set(func() { w.timeout = time.Hour })
+			stop, _ := w.start()
+			w.pass(10 * time.Minute)
+			if now := w.now(); len(now.wrong) > 0 || now.armed || !now.dead.IsZero() || w.said() != "off" {
+				t.Errorf("%q; dead %v, armed %v, says %s", now.wrong, now.dead, now.armed, w.said())
+			}
+			stop()
+		},
 		"that it is armed does not come after that it is off": func(t *testing.T, w *world, stop, _ func()) {
 			w.set(func() { w.api = "late announcement" })
 			for !w.now().armed {
