@@ -68,13 +68,13 @@ func (f *Fencer) facts(ctx context.Context) (fencing.Facts, error) {
 
 // cachedNodes fills in all nodes as the informers have them.
 func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
+	asked := f.now().Led
 	nodes, err := listNodes(ctx, f.Cache)
 	if err != nil {
 		return err
 	}
-	now := f.now().Led
 	for i := range nodes {
-		f.hear(&nodes[i], now)
+		f.hear(&nodes[i], asked)
 		nodes[i].Recorded = f.Addresses.Of(&nodes[i])
 	}
 	facts.Nodes = nodes
@@ -82,9 +82,10 @@ func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
 	return nil
 }
 
-func (f *Fencer) hear(n *fencing.Node, now time.Duration) {
-	f.silence.Hear(n.UID, n.Sign, now)
-	n.Silent, n.Heard = f.silence.Of(n.UID, now)
+// hear notes a node's sign of life. It was silent until it was asked for: this process may have been paused since, and what came meanwhile is not in the answer.
+func (f *Fencer) hear(n *fencing.Node, asked time.Duration) {
+	f.silence.Hear(n.UID, n.Sign, f.now().Led)
+	n.Silent, n.Heard = f.silence.Of(n.UID, asked)
 }
 
 // liveNodes reads from the API server itself the nodes that Fences are for, and those that are silent, with all that is decided by.
@@ -159,11 +160,13 @@ func (f *Fencer) takeTurns(silent []*fencing.Node, names map[string]bool) {
 	}
 }
 
-// readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for; deciding: its volumes are read as well.
+// readLive reads one node. Fenced are the UIDs of Nodes of its name that Fences are for; deciding: its volumes are read as well. The Node is read before its Lease: what it says of its
+// watchdog may rest on a renewal of which the other order would not know.
 func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string, fenced []types.UID, deciding bool, about *surroundings) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	i := slices.IndexFunc(facts.Nodes, func(n fencing.Node) bool { return n.Name == name })
+	asked := f.now().Led
 	var node corev1.Node
 	switch err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &node); {
 	case apierrors.IsNotFound(err):
@@ -184,7 +187,7 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 		return fmt.Errorf("read the Lease of node %s: %w", name, err)
 	}
 	n := fencing.NodeOf(&node, lease)
-	f.hear(&n, f.now().Led)
+	f.hear(&n, asked)
 	pods, err := f.podsOn(ctx, name, about)
 	n.Pods, n.PodsKnown = pods, err == nil && about.policiesKnown
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
