@@ -20,7 +20,7 @@ type SelfFence struct {
 	BootID string `json:"bootID"`
 	// Patience is for how long the watchdog is fed after the Node's Lease was known to be renewed for the last time.
 	Patience metav1.Duration `json:"patience"`
-	// Timeout of the watchdog, as its driver reads it back: it resets the machine when it was not fed for that long.
+	// Timeout of the watchdog: it has reset the machine when it was not fed for that long. It is what its driver reads back, or twice that of one that counts down twice.
 	Timeout metav1.Duration `json:"timeout"`
 	// Watchdog is what its driver calls itself.
 	Watchdog string `json:"watchdog"`

@@ -16,6 +16,22 @@ import (
 // softwareIdentity is what the kernel's watchdog without hardware calls itself (drivers/watchdog/softdog.c, Linux 6.1).
 const softwareIdentity = "Software Watchdog"
 
+// stages is in how many timeouts of its driver a watchdog resets the machine, by its identity; 1: where it is not listed. (Linux 6.1.)
+var stages = map[string]time.Duration{
+	// The TCO timer counts down twice (Intel's datasheets, QEMU hw/acpi/ich9_tco.c). The driver halves its timeout for version 1 alone (drivers/watchdog/iTCO_wdt.c iTCO_wdt_set_timeout): of
+	// the others it trusts the firmware to reset the machine at the first, where its SMI is enabled at all.
+	"iTCO_wdt": 2,
+	// The same timer on Intel's boards, by what their firmware says of it (drivers/watchdog/wdat_wdt.c).
+	"wdat_wdt": 2,
+	// With action=1 the first signal is an interrupt, and the second comes as long after it (drivers/watchdog/sbsa_gwdt.c).
+	"SBSA Generic Watchdog": 2,
+}
+
+// latest is how long after the last feeding the machine is reset at the latest.
+func latest(identity string, timeout time.Duration) time.Duration {
+	return timeout * max(stages[identity], 1)
+}
+
 // ErrUnfit is the error of a watchdog that would not keep what is reckoned with.
 var ErrUnfit = errors.New("the watchdog can't be used for a self-fence")
 
@@ -26,8 +42,9 @@ type Watchdog interface {
 	// Disarm stops it. Close leaves it armed.
 	Disarm() error
 	Close() error
-	// Timeout and Identity as its driver says.
+	// Timeout is how long after it was fed it resets the machine at the latest.
 	Timeout() time.Duration
+	// Identity as its driver says.
 	Identity() string
 }
 
@@ -113,7 +130,7 @@ func (d *device) prepare(timeout time.Duration) error {
 	if seconds == 0 || seconds > math.MaxInt32 {
 		return fmt.Errorf("%w: %s says that its timeout is %d s", ErrUnfit, d.identity, seconds)
 	}
-	d.timeout = time.Duration(seconds) * time.Second
+	d.timeout = latest(d.identity, time.Duration(seconds)*time.Second)
 	return nil
 }
 
