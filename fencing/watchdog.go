@@ -16,8 +16,9 @@ const (
 	watchdogFeeds = 3
 	// watchdogMargin is for what is measured in whole seconds, and for the reset itself.
 	watchdogMargin = 10 * time.Second
-	// watchdogDrift is by which part the clocks of the machine and of the fencer may differ: ten times what quartz does.
-	watchdogDrift = 1000
+	// slew is one part of so many by which a clock may be slewed to the right time, the monotonic one as well: chronyd does so by as much unless it is told otherwise (chrony.conf(5),
+	// maxslewrate 83333.333 ppm). What quartz adds is a hundredth of that.
+	slew = 12
 	// maxSelfFence in bytes is how long the annotation may be, and maxReckoned how long it may take: whoever writes more has something else in mind.
 	maxSelfFence = 1024
 	maxReckoned  = 2 * time.Hour
@@ -60,10 +61,11 @@ func unfit(n *Node, agent *v1alpha1.FenceAgentSpec) string {
 	return ""
 }
 
-// resetAfter is how long after the last renewal of its Lease a machine is gone that feeds its watchdog so.
+// resetAfter is how long after the last renewal of its Lease a machine is gone that feeds its watchdog so, by the fencer's clock: the machine's may be slow by a slew, and the fencer's
+// fast.
 func resetAfter(s *v1alpha1.SelfFence) time.Duration {
 	d := s.Patience.Duration + watchdogFeeds*s.Timeout.Duration + watchdogMargin
-	return d + d/watchdogDrift
+	return d * (slew + 1) / (slew - 1)
 }
 
 // reckon waits until the machine's watchdog must have reset it. What the Node says of it now counts, and is read from the API server for this round: it says off before the watchdog is

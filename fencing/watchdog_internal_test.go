@@ -53,10 +53,19 @@ func FuzzSelfFence(f *testing.F) {
 		if s == nil {
 			return
 		}
-		if after := resetAfter(s); s.BootID != "b" || s.Off != "" || after < s.Patience.Duration+3*s.Timeout.Duration || after > 9*time.Hour {
+		if after := resetAfter(s); s.BootID != "b" || s.Off != "" || after < s.Patience.Duration+3*s.Timeout.Duration || after > 10*time.Hour {
 			t.Errorf("%+v: %s", s, after)
 		}
 	})
+}
+
+// A clock that is a twelfth slow has the machine fed for longer, and one that is a twelfth fast has the fencer wait for less.
+func TestClocksThatAreSlewed(t *testing.T) {
+	s := &v1alpha1.SelfFence{Patience: metav1.Duration{Duration: 2 * time.Minute}, Timeout: metav1.Duration{Duration: 30 * time.Second}}
+	alive := (2*time.Minute + 3*30*time.Second) * 12 / 11
+	if waits := resetAfter(s) * 12 / 13; waits < alive {
+		t.Errorf("the fencer waits for %s, and the machine lives for %s", waits, alive)
+	}
 }
 
 func TestUnfit(t *testing.T) {
