@@ -42,6 +42,8 @@ func selfFenceOf(n *corev1.Node) (s *v1alpha1.SelfFence, why string) {
 		return nil, "its annotation " + v1alpha1.AnnotationSelfFence + " is about another boot"
 	case says.Off != "":
 		return nil, "its watchdog is not armed"
+	case says.NodeUID != n.UID:
+		return nil, "its annotation " + v1alpha1.AnnotationSelfFence + " is about another Node of this name, or its node enforcer is of an older version"
 	case d <= 0 || w <= 0 || d > maxReckoned || w > maxReckoned:
 		return nil, fmt.Sprintf("its annotation %s says patience %s and timeout %s, which nobody means", v1alpha1.AnnotationSelfFence, d, w)
 	}

@@ -16,21 +16,23 @@ func TestSelfFenceOf(t *testing.T) {
 		says string
 		want string // in what is wrong; empty: it can be used
 	}{
-		"armed":             {`{"bootID":"b","patience":"2m","timeout":"30s","watchdog":"i6300ESB timer"}`, ""},
+		"armed":             {`{"nodeUID":"u","bootID":"b","patience":"2m","timeout":"30s","watchdog":"i6300ESB timer"}`, ""},
 		"off":               {`{"bootID":"b","off":"12s"}`, "is not armed"},
-		"armed, and off":    {`{"bootID":"b","patience":"2m","timeout":"30s","off":"12s"}`, "is not armed"},
+		"armed, and off":    {`{"nodeUID":"u","bootID":"b","patience":"2m","timeout":"30s","off":"12s"}`, "is not armed"},
+		"of another Node":   {`{"nodeUID":"v","bootID":"b","patience":"2m","timeout":"30s"}`, "another Node"},
+		"of no Node":        {`{"bootID":"b","patience":"2m","timeout":"30s"}`, "another Node"},
 		"of another boot":   {`{"bootID":"a","patience":"2m","timeout":"30s"}`, "another boot"},
 		"of no boot":        {`{"patience":"2m","timeout":"30s"}`, "another boot"},
-		"without a timeout": {`{"bootID":"b","patience":"2m"}`, "which nobody means"},
-		"negative":          {`{"bootID":"b","patience":"-2m","timeout":"30s"}`, "which nobody means"},
-		"for ever":          {`{"bootID":"b","patience":"2000h","timeout":"30s"}`, "which nobody means"},
+		"without a timeout": {`{"nodeUID":"u","bootID":"b","patience":"2m"}`, "which nobody means"},
+		"negative":          {`{"nodeUID":"u","bootID":"b","patience":"-2m","timeout":"30s"}`, "which nobody means"},
+		"for ever":          {`{"nodeUID":"u","bootID":"b","patience":"2000h","timeout":"30s"}`, "which nobody means"},
 		"no JSON":           {`yes`, "can't be read"},
 		"a number":          {`{"bootID":"b","patience":120,"timeout":30}`, "can't be read"},
-		"a novel":           {`{"bootID":"b","watchdog":"` + strings.Repeat("x", maxSelfFence) + `"}`, "is longer than"},
+		"a novel":           {`{"nodeUID":"u","bootID":"b","watchdog":"` + strings.Repeat("x", maxSelfFence) + `"}`, "is longer than"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSelfFence: test.says}}}
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{v1alpha1.AnnotationSelfFence: test.says}}}
 			n.Status.NodeInfo.BootID = "b"
 			got, why := selfFenceOf(n)
 			if (got == nil) != (test.want != "") || !strings.Contains(why, test.want) {
@@ -44,10 +46,10 @@ func TestSelfFenceOf(t *testing.T) {
 }
 
 func FuzzSelfFence(f *testing.F) {
-	f.Add(`{"bootID":"b","patience":"2m","timeout":"30s"}`)
+	f.Add(`{"nodeUID":"u","bootID":"b","patience":"2m","timeout":"30s"}`)
 	f.Add(`{"bootID":"b","off":"1"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.AnnotationSelfFence: text}}}
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "u", Annotations: map[string]string{v1alpha1.AnnotationSelfFence: text}}}
 		n.Status.NodeInfo.BootID = "b"
 		s, _ := selfFenceOf(n)
 		if s == nil {

@@ -2,20 +2,22 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // AnnotationMaintenance on a Node says that it is being worked on: the fencer begins nothing by itself, and its watchdog is disarmed. Its value says what is done.
 const AnnotationMaintenance = "podgrace.dev/maintenance"
 
 // AnnotationSelfFence on a Node says, as JSON of a SelfFence, that the machine resets itself when its Lease is not renewed. The node enforcer writes it after it has armed the
-// watchdog, and says off before it disarms it: as long as it
-// says otherwise, for the boot that the Node has, the watchdog is armed.
+// watchdog, and says off before it disarms it: as long as it says otherwise, for this Node and the boot that it has, the watchdog is armed.
 const AnnotationSelfFence = "podgrace.dev/self-fence"
 
 // SelfFence is how a machine's watchdog is fed.
 //
 // +kubebuilder:object:generate=false
 type SelfFence struct {
+	// NodeUID of the Node that it was written to: one that is made anew from what somebody saved has another.
+	NodeUID types.UID `json:"nodeUID"`
 	// BootID of the boot that it is about.
 	BootID string `json:"bootID"`
 	// Patience is for how long the watchdog is fed after the Node's Lease was known to be renewed for the last time.

@@ -102,7 +102,7 @@ func newIncident(t *testing.T, k kind) *incident {
 		if err := i.Get(t.Context(), types.NamespacedName{Name: "n1"}, &n); err != nil {
 			t.Fatal(err)
 		}
-		n.Annotations = map[string]string{v1alpha1.AnnotationSelfFence: `{"bootID":"boot-n1","patience":"30s","timeout":"10s","watchdog":"iTCO_wdt","pausable":false}`}
+		n.Annotations = map[string]string{v1alpha1.AnnotationSelfFence: `{"nodeUID":"uid-n1","bootID":"boot-n1","patience":"30s","timeout":"10s","watchdog":"iTCO_wdt","pausable":false}`}
 		if err := i.Update(t.Context(), &n); err != nil {
 			t.Fatal(err)
 		}

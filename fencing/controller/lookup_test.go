@@ -28,7 +28,7 @@ func TestWhatIsReadLive(t *testing.T) {
 				}
 			}
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: c.clock.Now()}
-			n.Annotations = map[string]string{v1alpha1.AnnotationSelfFence: `{"bootID":"boot-n1","patience":"30s","timeout":"10s","watchdog":"iTCO_wdt","pausable":false}`}
+			n.Annotations = map[string]string{v1alpha1.AnnotationSelfFence: `{"nodeUID":"uid-n1","bootID":"boot-n1","patience":"30s","timeout":"10s","watchdog":"iTCO_wdt","pausable":false}`}
 			for _, o := range []client.Object{lease, n} {
 				if err := c.Update(t.Context(), o); err != nil {
 					t.Fatal(err)

@@ -270,7 +270,7 @@ func (f *Feeder) saysArmed(node *corev1.Node) bool {
 
 func (f *Feeder) announce(ctx context.Context, watchdog Watchdog, node *corev1.Node) error {
 	text, err := json.Marshal(v1alpha1.SelfFence{
-		BootID: f.BootID, Patience: metav1.Duration{Duration: f.Patience}, Timeout: metav1.Duration{Duration: watchdog.Timeout()}, Watchdog: watchdog.Identity(), Pausable: f.Pausable,
+		NodeUID: node.UID, BootID: f.BootID, Patience: metav1.Duration{Duration: f.Patience}, Timeout: metav1.Duration{Duration: watchdog.Timeout()}, Watchdog: watchdog.Identity(), Pausable: f.Pausable,
 	})
 	if err != nil || node.Annotations[v1alpha1.AnnotationSelfFence] == string(text) {
 		return err

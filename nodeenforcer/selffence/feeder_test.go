@@ -530,6 +530,17 @@ func TestFeeder(t *testing.T) {
 			}
 			stop()
 		},
+		"a Node that is made anew by what was saved of it is told anew": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() { w.node.UID, w.node.ResourceVersion = "another", "m" })
+			w.pass(2 * time.Minute)
+			var says v1alpha1.SelfFence
+			w.set(func() { _ = json.Unmarshal([]byte(w.node.Annotations[v1alpha1.AnnotationSelfFence]), &says) })
+			if says.NodeUID != "another" || w.said() != announced {
+				t.Errorf("%+v", says)
+			}
+			stop()
+		},
 		"a watchdog that is unfit is not announced": func(t *testing.T, w *world, stop, kill func()) {
 			kill()
 			w.set(func() { w.unfit, w.armed, w.dead = selffence.ErrUnfit, false, time.Time{} })
