@@ -124,6 +124,8 @@ type Node struct {
 	// Silent is for how long the fencer itself has not heard of it, and Heard says whether it ever did since it began to count (Silence.Of).
 	Silent time.Duration
 	Heard  bool
+	// Before is its sign of life before the present one; empty: it is not known (Silence.Before).
+	Before string
 	// Live: it was read from the API server itself for this round, with Lease, pods and attachments; nothing is done to a node that was not. Each Node needs it that a Fence
 	// is for which is not over, or whose boot is that of a FenceReceipt.
 	Live bool

@@ -118,12 +118,19 @@ func (f *Facts) contradicts(r *v1alpha1.FenceReceipt) *Node {
 	return nil
 }
 
+// mayBeAnother says whether the sign of life that contradicts a receipt may be that of another boot: the Lease does not say which one renews it, and a kubelet that starts renews it beside
+// its first report of the Node, and perhaps before (pkg/kubelet/kubelet.go Run, 1.36.3). By the next renewal it has reported.
+func (n *Node) mayBeAnother(r *v1alpha1.FenceReceipt) bool {
+	lease := strings.LastIndex(r.Spec.LastSign, "/") + 1
+	return lease > 0 && n.Before == r.Spec.LastSign && strings.HasPrefix(n.Sign, r.Spec.LastSign[:lease])
+}
+
 // Voids are the receipts that void those which are contradicted: the boot that they say is off was heard of since. Create them before anything else is done, and tell it
 // as loudly as can be.
 func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 	for _, r := range Standing(facts.Receipts) {
 		n := facts.contradicts(r)
-		if n == nil || r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+		if n == nil || n.mayBeAnother(r) || r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
 			continue
 		}
 		text := fmt.Sprintf("FenceReceipt %s (%s) is void: it says that the boot %s of node %s is off, and node %s has been heard of by that boot since. Pods that were released by it may run twice: "+

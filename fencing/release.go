@@ -34,7 +34,7 @@ func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
 		return nil
 	}
 	if s.facts.contradicts(r) != nil {
-		s.wait("node %s was heard of since FenceReceipt %s was written, by the boot that it says is off: nothing is released, and the receipt is being voided", s.fence.Spec.Node.Name, name)
+		s.wait("node %s was heard of since FenceReceipt %s was written: nothing is released, and the receipt is being voided unless it was by another boot", s.fence.Spec.Node.Name, name)
 		return nil
 	}
 	if t := s.fence.Status.Target; t == nil || !proves(r, s.fence.Spec.Node, t) && !revoked(r, s.fence) {

@@ -20,7 +20,8 @@ type Silence struct {
 }
 
 type sign struct {
-	text string
+	// before is what the text was before it changed under the fencer's eyes.
+	text, before string
 	// since is when it was first seen. heard: it changed under the fencer's eyes.
 	since time.Duration
 	heard bool
@@ -63,7 +64,7 @@ func (s *Silence) Hear(node types.UID, text string, now time.Duration) {
 	case !known:
 		s.nodes[node] = sign{text: text, since: now}
 	case heardSince(was.text, text):
-		s.nodes[node] = sign{text: text, since: now, heard: true}
+		s.nodes[node] = sign{text: text, before: was.text, since: now, heard: true}
 	}
 }
 
@@ -75,6 +76,9 @@ func (s *Silence) Of(node types.UID, now time.Duration) (silent time.Duration, h
 	}
 	return max(now-max(was.since, s.began), 0), was.heard
 }
+
+// Before is a node's sign of life before the present one; empty: it did not change since the fencer began to count.
+func (s *Silence) Before(node types.UID) string { return s.nodes[node].before }
 
 // Gone notes that a Node is not there, and returns since when the fencer has known that: when it was heard of last before is not known any more.
 func (s *Silence) Gone(node types.UID, now time.Duration) time.Duration {

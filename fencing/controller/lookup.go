@@ -86,6 +86,7 @@ func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
 func (f *Fencer) hear(n *fencing.Node, asked time.Duration) {
 	f.silence.Hear(n.UID, n.Sign, f.now().Led)
 	n.Silent, n.Heard = f.silence.Of(n.UID, asked)
+	n.Before = f.silence.Before(n.UID)
 }
 
 // liveNodes reads from the API server itself the nodes that Fences are for, and those that are silent, with all that is decided by.
