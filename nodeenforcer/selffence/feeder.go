@@ -322,6 +322,7 @@ func (f *Feeder) disarm(ctx context.Context) error {
 	f.watchdog = nil
 	f.mu.Unlock()
 	if err := watchdog.Disarm(); err != nil {
+		f.say("failed to disarm the watchdog", err)
 		return fmt.Errorf("disarm the watchdog: %w", err)
 	}
 	f.Log.Info("disarmed the watchdog")

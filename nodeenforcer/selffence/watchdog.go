@@ -51,6 +51,7 @@ type Watchdog interface {
 // device is a watchdog of the kernel.
 type device struct {
 	file     *os.File
+	state    string // the file of sysfs that tells whether it is active
 	timeout  time.Duration
 	identity string
 }
@@ -71,21 +72,26 @@ func Open(path, sysRoot string, timeout time.Duration) (Watchdog, error) {
 	case err != nil:
 		return nil, err
 	}
-	d := &device{file: file}
+	d := &device{file: file, state: attribute(path, sysRoot, "state")}
 	if err := d.prepare(timeout); err != nil {
 		return nil, errors.Join(err, d.Disarm())
 	}
 	return d, nil
 }
 
+// attribute is the file of one of a watchdog's attributes.
+func attribute(path, sysRoot, name string) string {
+	watchdog := filepath.Base(path)
+	if watchdog == "watchdog" { // the old name of the first
+		watchdog = "watchdog0"
+	}
+	return filepath.Join(sysRoot, classFolder, watchdog, name)
+}
+
 // fit looks at a watchdog without opening it.
 func fit(path, sysRoot string) error {
-	name := filepath.Base(path)
-	if name == "watchdog" { // the old name of the first
-		name = "watchdog0"
-	}
-	read := func(attribute string) (string, error) {
-		text, err := os.ReadFile(filepath.Join(sysRoot, classFolder, name, attribute))
+	read := func(name string) (string, error) {
+		text, err := os.ReadFile(attribute(path, sysRoot, name))
 		return strings.TrimSpace(string(text)), err
 	}
 	identity, err := read("identity")
@@ -139,10 +145,15 @@ func (d *device) Timeout() time.Duration { return d.timeout }
 func (d *device) Identity() string       { return d.identity }
 func (d *device) Close() error           { return d.file.Close() }
 
-// Disarm closes it by the character that says that this is meant (Documentation/watchdog/watchdog-api.rst, Linux 6.1).
+// Disarm closes it by the character that says that this is meant (Documentation/watchdog/watchdog-api.rst, Linux 6.1). That it did not stop, as one that firmware has locked, the kernel
+// tells nobody who closes it (drivers/watchdog/watchdog_dev.c watchdog_release).
 func (d *device) Disarm() error {
 	_, err := d.file.Write([]byte("V"))
-	return errors.Join(err, d.file.Close())
+	err = errors.Join(err, d.file.Close())
+	if text, unread := os.ReadFile(d.state); unread == nil && strings.TrimSpace(string(text)) == "active" {
+		err = errors.Join(err, fmt.Errorf("%s did not stop, and resets the machine in %s", d.identity, d.timeout))
+	}
+	return err
 }
 
 // Now is the time since the machine started, in which it slept as well.
