@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	askEvery = 5 * time.Second
 	// lookEvery is how often it is looked whether the Node still says that the watchdog is armed: a Node that is made anew does not.
 	lookEvery = time.Minute
+	// unfitFor is how long a watchdog that is not there, or can't be used, is not tried again. Each time the Node is written.
+	unfitFor = time.Hour
 	// feeds is how often the watchdog is fed within its timeout.
 	feeds = 6
 	// leaveWithin is for how long an enforcer that ends tries to say so: its pod has ten seconds (deploy/nodeenforcer/daemonset.yaml).
@@ -215,6 +218,9 @@ func (f *Feeder) arm(ctx context.Context) {
 	watchdog, err := f.Open()
 	if err != nil {
 		f.say("failed to arm the watchdog: the machine does not reset itself", err)
+		if errors.Is(err, ErrUnfit) || errors.Is(err, fs.ErrNotExist) {
+			f.again = f.Now() + unfitFor
+		}
 		return
 	}
 	if !f.justified() { // nothing ended a process that was held up before: the watchdog was not armed. The Node says off

@@ -545,7 +545,7 @@ func TestFeeder(t *testing.T) {
 			kill()
 			w.set(func() { w.unfit, w.armed, w.dead = selffence.ErrUnfit, false, time.Time{} })
 			again, _ := w.start()
-			w.pass(time.Minute)
+			w.pass(50 * time.Minute)
 			if w.said() == announced || w.version > 3 {
 				t.Errorf("says %s, after %d writes", w.said(), w.version)
 			}
