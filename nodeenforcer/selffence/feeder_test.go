@@ -563,6 +563,33 @@ func TestFeeder(t *testing.T) {
 	}
 }
 
+// An API server that is away for half a minute less than the patience resets nothing, with the default times, whenever it begins (docs/fencing.md).
+func TestOutage(t *testing.T) {
+	for begins := range 15 {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			w.next = 30 * time.Second
+			f := w.feeder()
+			f.Patience = 2 * time.Minute
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- f.Run(ctx) }()
+			w.pass(time.Minute + time.Duration(begins)*time.Second)
+			w.set(func() { w.api = "cut" })
+			w.pass(f.Patience - 30*time.Second)
+			w.set(func() { w.api = "fine" })
+			w.pass(time.Minute)
+			if now := w.now(); !now.armed || !now.dead.IsZero() {
+				t.Errorf("begun after %d s: armed %v, dead %v", begins, now.armed, now.dead)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func TestEvidence(t *testing.T) {
 	var e selffence.Evidence
 	steps := []struct {
