@@ -312,12 +312,25 @@ func (f *Facts) otherFence(at int, ended []bool) string {
 func Overlap(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
-			p, errP := netip.ParsePrefix(x)
-			q, errQ := netip.ParsePrefix(y)
-			if errP != nil || errQ != nil || p.Overlaps(q) {
+			p, okP := parseBlock(x)
+			q, okQ := parseBlock(y)
+			if !okP || !okQ || p.Overlaps(q) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// mappedBits are how many bits of an IPv4 address that is written as one of IPv6 are no part of it (::ffff:0:0/96).
+const mappedBits = 96
+
+// parseBlock reads a block. One of IPv4 addresses that are written as IPv6 is that of the IPv4 addresses: drivers read blocks by package net, for which these are the same.
+func parseBlock(text string) (p netip.Prefix, ok bool) {
+	p, err := netip.ParsePrefix(text)
+	if err == nil && p.Addr().Is4In6() && p.Bits() >= mappedBits {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
+	}
+	// A block that has all of IPv4 among its addresses is not told apart from anything.
+	return p, err == nil && !(p.Addr().Is6() && p.Contains(netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff})))
 }

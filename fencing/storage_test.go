@@ -458,6 +458,31 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// What a driver takes for the same address overlaps with it, however it is written.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"10.0.0.1/32", "10.0.0.0/24", true},
+		{"10.0.0.1/32", "10.0.0.2/32", false},
+		{"10.0.0.1/32", "::ffff:10.0.0.1/128", true},
+		{"10.0.0.1/32", "::ffff:10.0.0.2/128", false},
+		{"10.0.0.1/32", "::ffff:10.0.0.0/120", true},
+		{"10.0.0.1/32", "::/0", true},
+		{"10.0.0.1/32", "fd00::1/128", false},
+		{"fd00::1/128", "fd00::/64", true},
+		{"10.0.0.1/32", "10.0.0.9", true},
+	} {
+		for _, got := range []bool{fencing.Overlap([]string{tt.a}, []string{tt.b}), fencing.Overlap([]string{tt.b}, []string{tt.a})} {
+			if got != tt.want {
+				t.Errorf("%s and %s: %v", tt.a, tt.b, got)
+			}
+		}
+	}
+}
+
 func TestLifts(t *testing.T) {
 	t.Parallel()
 	boot := v1alpha1.BootReference{Name: "n1", UID: "u", BootID: "b"}
