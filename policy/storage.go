@@ -9,7 +9,7 @@ import (
 
 // Storage says what a pod is protected for, where that is its volumes alone: the names of the PersistentVolumes of its claims. Where a node can't write to these any more, whatever
 // runs of the pod there harms nothing that it is protected for. But says why it is not so: there is more at stake, or a volume that nobody can take away from the node or that
-// is not known. Volumes that a claim has for readers alone do not count.
+// is not known. Volumes that the pod mounts to read alone, and by a claim for readers alone, do not count.
 func (r Removal) Storage(pod *corev1.Pod, claims Claims) (volumes []string, but string) {
 	if r.Unknown {
 		return nil, "the policies could not be read"
@@ -51,7 +51,9 @@ func revocable(v *corev1.Volume, claims Claims) (volume, but string) {
 		switch claim, known := claims[name]; {
 		case !known || claim.Volume == "" || claim.Recreated:
 			return "", fmt.Sprintf("the volume of its claim %s is not known", name)
-		case len(claim.Modes) > 0 && !slices.ContainsFunc(claim.Modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadOnlyMany }):
+		// The access mode alone keeps nobody from writing: a driver is told the first one that the PersistentVolume has, which may have more than the claim asks for, and NFS none
+		// (pkg/volume/csi/csi_mounter.go SetUpAt, pkg/volume/nfs, 1.36.3). What stands in the pod does.
+		case s.PersistentVolumeClaim.ReadOnly && len(claim.Modes) > 0 && !slices.ContainsFunc(claim.Modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadOnlyMany }):
 			return "", ""
 		default:
 			return claim.Volume, ""

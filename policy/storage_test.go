@@ -24,6 +24,15 @@ func TestStorage(t *testing.T) {
 			g.pod.Spec.Volumes = append(g.pod.Spec.Volumes, corev1.Volume{Name: "x", VolumeSource: source})
 		}
 	}
+	readOnly := func(name string) option {
+		return func(g *guarded) {
+			for i := range g.pod.Spec.Volumes {
+				if c := g.pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil && c.ClaimName == name {
+					c.ReadOnly = true
+				}
+			}
+		}
+	}
 	deny := policy.Removal{Names: []string{"p"}, ForceDelete: v1alpha1.RemovalDeny}
 	all := deny
 	all.Protect.All = true
@@ -44,7 +53,9 @@ func TestStorage(t *testing.T) {
 	}{
 		{"one claim", deny, one, []string{"pv-1"}, ""},
 		{"two claims, of which many may write to one", deny, with(claims("logs"), bound("logs", "pv-2", corev1.ReadWriteMany)), []string{"pv-1", "pv-2"}, ""},
-		{"one that nobody may write to", deny, with(claims("shared"), bound("shared", "pv-3", corev1.ReadOnlyMany)), []string{"pv-1"}, ""},
+		{"one that nobody may write to", deny, with(claims("shared"), bound("shared", "pv-3", corev1.ReadOnlyMany), readOnly("shared")), []string{"pv-1"}, ""},
+		{"one for readers that it mounts to write", deny, with(claims("shared"), bound("shared", "pv-3", corev1.ReadOnlyMany)), []string{"pv-1", "pv-3"}, ""},
+		{"one for a writer that it mounts to read", deny, with(claims("logs"), bound("logs", "pv-2", corev1.ReadWriteOnce), readOnly("logs")), []string{"pv-1", "pv-2"}, ""},
 		{"what ends with the pod", deny, with(besides(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), besides(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}})), []string{"pv-1"}, ""},
 		{"a laxer level that protects nothing", allowed, one, []string{"pv-1"}, ""},
 		{"a hostPath", deny, with(besides(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}})), nil, "its volume x is no claim's"},
