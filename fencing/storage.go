@@ -266,8 +266,8 @@ func Lifts(facts Facts) (lifts []Action, waiting []string) {
 			switch n := facts.bootSeen(x.Boot.BootID); {
 			case !x.Fenced:
 			case n == nil:
-				waiting = append(waiting, fmt.Sprintf("NetworkFence %s stays: no Node has the boot that it is for any more, and none of that machine is ready by another one, so that it may still run. If it is known to be off: "+
-					"kubectl patch networkfence %s --type=merge -p '{\"spec\":{\"fenceState\":\"Unfenced\"}}', then delete it", x.Name, x.Name))
+				waiting = append(waiting, fmt.Sprintf("NetworkFence %s stays: no Node has the boot that it is for any more, and no Node %s is ready that is known to be that machine by another one, so that it may still run. If it is known to be off: "+
+					"kubectl patch networkfence %s --type=merge -p '{\"spec\":{\"fenceState\":\"Unfenced\"}}', then delete it", x.Name, x.Boot.Name, x.Name))
 			case n.Ready:
 				waiting = append(waiting, fmt.Sprintf("node %s is heard of by the boot whose storage was revoked (NetworkFence %s): its pods can't write until it has booted anew. Reboot it", n.Name, x.Name))
 			}
@@ -287,14 +287,15 @@ func Lifts(facts Facts) (lifts []Action, waiting []string) {
 	return lifts, waiting
 }
 
-// bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name is not enough: another machine may have
-// taken it, while the first one goes on.
+// bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name, or the very Node, is not enough: another
+// machine may have taken it, while the first one goes on, also one of the same make whose UUID tells nothing. Neither is a UUID: a clone has the same, and a kubelet writes
+// what it likes, but not to a Node of another name (NodeRestriction).
 func (f *Facts) bootedAnew(x *StorageFence) bool {
 	if x.Boot == nil || f.bootSeen(x.Boot.BootID) != nil {
 		return false
 	}
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool {
-		return n.Live && n.Ready && n.BootID != "" && (n.UID == x.Boot.UID && n.SystemUUID == x.SystemUUID || sameUUID(n.SystemUUID, x.SystemUUID))
+		return n.Live && n.Ready && n.BootID != "" && n.Name == x.Boot.Name && sameUUID(n.SystemUUID, x.SystemUUID)
 	})
 }
 

@@ -486,7 +486,7 @@ func TestOverlap(t *testing.T) {
 func TestLifts(t *testing.T) {
 	t.Parallel()
 	boot := v1alpha1.BootReference{Name: "n1", UID: "u", BootID: "b"}
-	const uuid = "12345678-1234-1234-1234-000000000001"
+	const uuid, unset = "12345678-1234-1234-1234-000000000001", "03000200-0400-0500-0006-000700080009"
 	ours := fencing.StorageFence{Name: "ours", UID: "1", CIDRs: []string{"10.0.0.1/32"}, Fenced: true, Boot: &boot, SystemUUID: uuid}
 	anew := fencing.Node{Name: "n1", UID: "u", BootID: "c", SystemUUID: uuid, Live: true, Ready: true}
 	with := func(n fencing.Node, change func(*fencing.Node)) []fencing.Node { change(&n); return []fencing.Node{n} }
@@ -502,7 +502,10 @@ func TestLifts(t *testing.T) {
 		{"not read live", with(anew, func(n *fencing.Node) { n.Live = false }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
 		{"the same boot", with(anew, func(n *fencing.Node) { n.BootID = "b" }), []fencing.StorageFence{ours}, "[]", "Reboot it"},
 		{"another machine has taken the Node", with(anew, func(n *fencing.Node) { n.SystemUUID = "12345678-1234-1234-1234-000000000009" }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
-		{"the machine has another Node", with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" }), []fencing.StorageFence{ours}, "[lift NetworkFence ours]", ""},
+		{"another machine of the same make has taken the Node, whose UUID tells nothing", with(anew, func(n *fencing.Node) { n.SystemUUID = unset }), []fencing.StorageFence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot, SystemUUID: unset}}, "[]", "so that it may still run"},
+		{"of neither is a UUID known", with(anew, func(n *fencing.Node) { n.SystemUUID = "" }), []fencing.StorageFence{{Name: "ours", UID: "1", CIDRs: ours.CIDRs, Fenced: true, Boot: &boot}}, "[]", "so that it may still run"},
+		{"its Node was deleted, and made anew by another boot", with(anew, func(n *fencing.Node) { n.UID = "v" }), []fencing.StorageFence{ours}, "[lift NetworkFence ours]", ""},
+		{"its Node was deleted, and a clone is ready, or a kubelet that says so", with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" }), []fencing.StorageFence{ours}, "[]", "so that it may still run"},
 		{"another Node claims to be the machine, while the boot is heard of", []fencing.Node{{Name: "n1", UID: "u", BootID: "b", Ready: true}, with(anew, func(n *fencing.Node) { n.Name, n.UID = "n9", "v" })[0]}, []fencing.StorageFence{ours}, "[]", "Reboot it"},
 		{"the Node is gone", nil, []fencing.StorageFence{ours}, "[]", "so that it may still run"},
 		{"somebody else's", []fencing.Node{anew}, []fencing.StorageFence{{Name: "rook", Fenced: true, CIDRs: ours.CIDRs}}, "[]", ""},

@@ -136,11 +136,7 @@ func mayHaveBootedAnew(facts *fencing.Facts, names map[string]bool) {
 	for i := range facts.StorageFences {
 		x := &facts.StorageFences[i]
 		for j := range facts.Nodes {
-			n := &facts.Nodes[j]
-			if x.Boot == nil || n.BootID == x.Boot.BootID {
-				continue
-			}
-			if same, _ := fencing.SameMachine(n.SystemUUID, x.SystemUUID); same || n.Name == x.Boot.Name {
+			if n := &facts.Nodes[j]; x.Boot != nil && n.Name == x.Boot.Name && n.BootID != x.Boot.BootID {
 				names[n.Name] = true
 			}
 		}
