@@ -154,18 +154,26 @@ func cidrsOf(n *Node, f *Facts) (cidrs []string, why string) {
 
 // sharedAddress says which other node has one of the addresses, or had it while it was healthy; empty: none.
 func sharedAddress(cidrs []string, node string, f *Facts) string {
+	cidr, other := f.otherNode(cidrs, node)
+	switch {
+	case other == nil:
+		return ""
+	case other.ControlPlane:
+		return fmt.Sprintf("would fence %s, which is an address of node %s of the control plane as well", cidr, other.Name)
+	}
+	return fmt.Sprintf("would fence %s, which is an address of node %s as well", cidr, other.Name)
+}
+
+// otherNode is another node that has one of the addresses, or had it while it was healthy; nil: none.
+func (f *Facts) otherNode(cidrs []string, node string) (cidr string, other *Node) {
 	for _, cidr := range cidrs {
 		for _, i := range f.look().addresses[cidr] {
-			switch o := &f.Nodes[i]; {
-			case o.Name == node:
-			case o.ControlPlane:
-				return fmt.Sprintf("would fence %s, which is an address of node %s of the control plane as well", cidr, o.Name)
-			default:
-				return fmt.Sprintf("would fence %s, which is an address of node %s as well", cidr, o.Name)
+			if f.Nodes[i].Name != node {
+				return cidr, &f.Nodes[i]
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // block is an address as the block that has it alone; empty: it is none.
@@ -248,7 +256,7 @@ func (a LiftFence) String() string    { return "lift NetworkFence " + a.Name }
 func (a DeleteLifted) String() string { return "delete NetworkFence " + a.Name + ", which is lifted" }
 
 // Lifts are the NetworkFences of fencers that are to be lifted, because the machine that they are for has booted anew: what could write there has ended. They go by what stands in
-// the NetworkFences, so that Fences which were deleted leave none behind. Waiting says of those of nodes that are heard of why they are not lifted.
+// the NetworkFences, so that Fences which were deleted leave none behind. Waiting says why others are not lifted, where somebody is kept from the storage by that, or has to act.
 func Lifts(facts Facts) (lifts []Action, waiting []string) {
 	if !facts.Known.Storage || !facts.Known.Nodes {
 		return nil, nil
@@ -259,32 +267,47 @@ func Lifts(facts Facts) (lifts []Action, waiting []string) {
 	}
 	for i := range facts.StorageFences {
 		x := &facts.StorageFences[i]
-		if x.Boot == nil || x.Deleting {
+		if x.Boot == nil {
 			continue
 		}
-		if !ended[i] {
-			switch n := facts.bootSeen(x.Boot.BootID); {
-			case !x.Fenced:
-			case n == nil:
-				waiting = append(waiting, fmt.Sprintf("NetworkFence %s stays: no Node has the boot that it is for any more, and no Node %s is ready that is known to be that machine by another one, so that it may still run. If it is known to be off: "+
-					"kubectl patch networkfence %s --type=merge -p '{\"spec\":{\"fenceState\":\"Unfenced\"}}', then delete it", x.Name, x.Boot.Name, x.Name))
-			case n.Ready:
-				waiting = append(waiting, fmt.Sprintf("node %s is heard of by the boot whose storage was revoked (NetworkFence %s): its pods can't write until it has booted anew. Reboot it", n.Name, x.Name))
-			}
-			continue
-		}
-		if other := facts.otherFence(i, ended); x.Fenced && other != "" {
-			waiting = append(waiting, fmt.Sprintf("NetworkFence %s is not lifted, though its machine has booted anew: NetworkFence %s fences the same address", x.Name, other))
-			continue
-		}
-		switch {
+		why := ""
+		switch other := facts.otherFence(i, ended); {
+		case x.Deleting || !ended[i]:
+			why = facts.stays(x)
+		case x.Fenced && other != "":
+			why = fmt.Sprintf("is not lifted, though its machine has booted anew: NetworkFence %s fences the same address", other)
 		case x.Fenced:
 			lifts = append(lifts, LiftFence{Name: x.Name, UID: x.UID})
 		case x.Lifted:
 			lifts = append(lifts, DeleteLifted{Name: x.Name, UID: x.UID})
+		default:
+			why = fmt.Sprintf("says Unfenced, and csi-addons does not say that this was done (kubectl describe networkfence %s): until it is, pods of node %s can't write", x.Name, x.Boot.Name)
+		}
+		if why != "" {
+			waiting = append(waiting, "NetworkFence "+x.Name+" "+why)
 		}
 	}
 	return lifts, waiting
+}
+
+// stays says of a NetworkFence that can't be lifted, or not yet, who is kept from the storage by it, or what somebody has to do; empty: it is only waited for.
+func (f *Facts) stays(x *StorageFence) string {
+	byHand := fmt.Sprintf("If it is known to be off: kubectl patch networkfence %s --type=merge -p '{\"spec\":{\"fenceState\":\"Unfenced\"}}', then delete it", x.Name)
+	cidr, other := f.otherNode(x.CIDRs, x.Boot.Name)
+	n := f.bootSeen(x.Boot.BootID)
+	switch {
+	case !x.Fenced:
+		return ""
+	case x.Deleting:
+		return fmt.Sprintf("is being deleted, by which csi-addons forgets it and gives nothing back: once the machine of node %s has booted anew, or is known to be off, apply one that says Unfenced for the same addresses", x.Boot.Name)
+	case other != nil:
+		return fmt.Sprintf("keeps node %s from the storage, which has got the address %s of node %s since: give it another address, or power the machine of node %s off. %s", other.Name, cidr, x.Boot.Name, x.Boot.Name, byHand)
+	case n == nil:
+		return fmt.Sprintf("stays: no Node has the boot that it is for any more, and no Node %s is ready that is known to be that machine by another one, so that it may still run. %s", x.Boot.Name, byHand)
+	case n.Ready:
+		return fmt.Sprintf("is for the boot by which node %s is heard of: its pods can't write until it has booted anew. Reboot it", n.Name)
+	}
+	return ""
 }
 
 // bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name, or the very Node, is not enough: another

@@ -490,6 +490,7 @@ func TestLifts(t *testing.T) {
 	ours := fencing.StorageFence{Name: "ours", UID: "1", CIDRs: []string{"10.0.0.1/32"}, Fenced: true, Boot: &boot, SystemUUID: uuid}
 	anew := fencing.Node{Name: "n1", UID: "u", BootID: "c", SystemUUID: uuid, Live: true, Ready: true}
 	with := func(n fencing.Node, change func(*fencing.Node)) []fencing.Node { change(&n); return []fencing.Node{n} }
+	silent := with(anew, func(n *fencing.Node) { n.BootID, n.Ready = "b", false })
 	for _, tt := range []struct {
 		name   string
 		nodes  []fencing.Node
@@ -510,7 +511,11 @@ func TestLifts(t *testing.T) {
 		{"the Node is gone", nil, []fencing.StorageFence{ours}, "[]", "so that it may still run"},
 		{"somebody else's", []fencing.Node{anew}, []fencing.StorageFence{{Name: "rook", Fenced: true, CIDRs: ours.CIDRs}}, "[]", ""},
 		{"somebody else fences it, too", []fencing.Node{anew}, []fencing.StorageFence{ours, {Name: "rook", Fenced: true, CIDRs: []string{"10.0.0.0/24"}}}, "[]", "NetworkFence rook fences the same address"},
-		{"being lifted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", ""},
+		{"lifted, which is not done", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
+		{"being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Fenced: true, Deleting: true}}, "[]", "csi-addons forgets it and gives nothing back"},
+		{"lifted, and being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true, Deleting: true}}, "[]", ""},
+		{"silent", silent, []fencing.StorageFence{ours}, "[]", ""},
+		{"silent, and another node has got its address", append(silent, fencing.Node{Name: "n9", UID: "v", BootID: "d", Ready: true, Addresses: []string{"10.0.0.1"}}), []fencing.StorageFence{ours}, "[]", "keeps node n9 from the storage, which has got the address 10.0.0.1/32 of node n1 since"},
 		{"lifted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[delete NetworkFence ours, which is lifted]", ""},
 	} {
 		lifts, waiting := fencing.Lifts(fencing.Facts{Known: fencing.Known{Nodes: true, Storage: true}, Nodes: tt.nodes, StorageFences: tt.fences})
