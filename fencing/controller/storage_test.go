@@ -77,6 +77,26 @@ func TestAddressBook(t *testing.T) {
 	}
 }
 
+// NetworkFences are looked at as long as there may be some, also where the agent that made them was deleted: nobody else would lift them.
+func TestStorageOfAnAgentThatIsGone(t *testing.T) {
+	took := v1alpha1.Fence{Status: v1alpha1.FenceStatus{Target: &v1alpha1.FenceTarget{Agents: []v1alpha1.FenceTargetAgent{{Storage: &v1alpha1.FenceTargetStorage{}}}}}}
+	for name, tt := range map[string]struct {
+		facts fencing.Facts
+		want  bool
+	}{
+		"no agent":     {fencing.Facts{Fences: []v1alpha1.Fence{{}}}, false},
+		"an agent":     {fencing.Facts{Agents: []v1alpha1.FenceAgent{{Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentNetworkFence}}}}, true},
+		"an incident":  {fencing.Facts{Fences: []v1alpha1.Fence{took}}, true},
+		"its receipt":  {fencing.Facts{Receipts: []v1alpha1.FenceReceipt{{Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceStorageRevoked}}}}, true},
+		"of its power": {fencing.Facts{Receipts: []v1alpha1.FenceReceipt{{Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidencePoweredOff}}}}, false},
+	} {
+		c := newCluster(t, interceptor.Funcs{})
+		if err := c.storage(t.Context(), &tt.facts); err != nil || tt.facts.Known.Storage != tt.want {
+			t.Errorf("%s: listed: %v, %v", name, tt.facts.Known.Storage, err)
+		}
+	}
+}
+
 // withAgent has one FenceAgent more, which the fencer beside it does not see.
 type withAgent struct {
 	client.Reader
