@@ -8,7 +8,7 @@
 //  2. Storms notes by which policies too many nodes are unhealthy. Decide then says of each silent node, and of each Fence that nobody has begun, what becomes of it
 //     and why. Where it says DoFence and there is no Fence yet, NewFence is the object to create.
 //  3. Conditions says which condition podgrace.dev/Partitioned each node, and which protected pod of it, is to have.
-//  4. Voids says which receipts are contradicted: the boot that they say is off was heard of since. They are voided before anything else is done.
+//  4. Voids says which receipts are contradicted: the boot that they say is off was heard of since, or the storage that they say is revoked was given back to it. They are voided before anything else is done.
 //  5. Step takes one Fence a step further. If its status changes, that is all: the status is stored first, with the resourceVersion that the Fence was read with, so that an
 //     attempt is always written before the agent is called, and a fencer that leads no more learns it. Actions come only for a status that is stored. They may be
 //     repeated, by this fencer or by another one: what an agent answers goes into the Fence's Progress, which is memory only. A fencer that has none reads the power first.

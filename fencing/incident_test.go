@@ -226,7 +226,7 @@ func TestContradicted(t *testing.T) {
 	m.Pods = []fencing.Pod{{Namespace: "shop", Name: "db-1", UID: "pod-1b", Protected: true, Tolerates: new(time.Duration)}}
 	w.until(20, func() bool { return false })
 	i := slices.IndexFunc(w.verdicts, func(v fencing.Verdict) bool { return v.Node.Name == "n1" })
-	if i < 0 || w.verdicts[i].Reason.Code != "NoAgent" || !strings.Contains(w.verdicts[i].Message, "said once that this machine is off while it ran") || !m.power {
+	if i < 0 || w.verdicts[i].Reason.Code != "NoAgent" || !strings.Contains(w.verdicts[i].Message, "said once of this machine what was not so") || !m.power {
 		t.Errorf("%+v", w.verdicts)
 	}
 }

@@ -125,18 +125,16 @@ func (n *Node) mayBeAnother(r *v1alpha1.FenceReceipt) bool {
 	return lease > 0 && n.Before == r.Spec.LastSign && strings.HasPrefix(n.Sign, r.Spec.LastSign[:lease])
 }
 
-// Voids are the receipts that void those which are contradicted: the boot that they say is off was heard of since. Create them before anything else is done, and tell it
-// as loudly as can be.
+// Voids are the receipts that void those which are contradicted: the boot that they say is off was heard of since, or the storage that they say is revoked was given back to it. Create
+// them before anything else is done, and tell it as loudly as can be.
 func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 	for _, r := range Standing(facts.Receipts) {
-		n := facts.contradicts(r)
-		if n == nil || n.mayBeAnother(r) || r.Spec.Class == v1alpha1.EvidenceStorageRevoked {
+		text := facts.voidBecause(r)
+		if text == "" {
 			continue
 		}
-		text := fmt.Sprintf("FenceReceipt %s (%s) is void: it says that the boot %s of node %s is off, and node %s has been heard of by that boot since. Pods that were released by it may run twice: "+
-			"power node %s off by hand, and check what it wrote. FenceAgent %s is not used for it any more", r.Name, r.Spec.Class, r.Spec.Node.BootID, r.Spec.Node.Name, n.Name, n.Name, r.Spec.Agent)
-		if r.Spec.Agent == "" {
-			text = strings.TrimSuffix(text, ". FenceAgent  is not used for it any more")
+		if r.Spec.Agent != "" {
+			text += fmt.Sprintf(". FenceAgent %s is not used for it any more", r.Spec.Agent)
 		}
 		void := v1alpha1.FenceReceipt{
 			ObjectMeta: metav1.ObjectMeta{Name: freeName(r.Name[:min(len(r.Name), 240)]+"-void", facts.Receipts)},
@@ -147,6 +145,24 @@ func Voids(facts Facts) (create []CreateReceipt, tell []Told) {
 		tell = append(tell, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: message(text)})
 	}
 	return create, tell
+}
+
+// voidBecause says why a receipt is to be void, and what to do; empty: it is not.
+func (f *Facts) voidBecause(r *v1alpha1.FenceReceipt) string {
+	n := f.contradicts(r)
+	if r.Spec.Class != v1alpha1.EvidenceStorageRevoked {
+		if n == nil || n.mayBeAnother(r) {
+			return ""
+		}
+		return fmt.Sprintf("FenceReceipt %s (%s) is void: it says that the boot %s of node %s is off, and node %s has been heard of by that boot since. Pods that were released by it may run twice: "+
+			"power node %s off by hand, and check what it wrote", r.Name, r.Spec.Class, r.Spec.Node.BootID, r.Spec.Node.Name, n.Name, n.Name)
+	}
+	by := f.givenBack(r)
+	if n != nil || by == "" || receiptFor(*r.Spec.Node, nil, f) != nil { // it lets nothing go any more, or the machine is off
+		return ""
+	}
+	return fmt.Sprintf("FenceReceipt %s (%s) is void: NetworkFence %s gives the storage back that it says is revoked from the boot %s of node %s, which may still run. Pods that were released by it may "+
+		"write beside those that run elsewhere: power node %s off by hand, and check what was written", r.Name, r.Spec.Class, by, r.Spec.Node.BootID, r.Spec.Node.Name, r.Spec.Node.Name)
 }
 
 // freeName is the name, with a number where another receipt has it: one that a person wrote would keep it for ever. Two fencers find the same one.

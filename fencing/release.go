@@ -23,7 +23,7 @@ func (s *step) receiptHolds() *v1alpha1.FenceReceipt {
 		s.to(v1alpha1.FenceOver, Told{Warning: true, Reason: "FenceReceiptGone", Message: fmt.Sprintf("FenceReceipt %s was deleted: nothing more is released by it", cmp.Or(name, "(none)"))})
 		return nil
 	case s.facts.look().void[name]:
-		s.to(v1alpha1.FenceOver, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: fmt.Sprintf("FenceReceipt %s is void: the boot that it says is off was heard of since. Nothing more is released; power node %s off by hand, "+
+		s.to(v1alpha1.FenceOver, Told{Warning: true, Alarm: true, Reason: "FenceReceiptVoid", Message: fmt.Sprintf("FenceReceipt %s is void: what it says is not so any more. Nothing more is released; power node %s off by hand, "+
 			"and check what its pods wrote", name, s.fence.Spec.Node.Name)})
 		return nil
 	}
@@ -79,6 +79,8 @@ func (s *step) release() {
 	n, boot := s.node, s.fence.Spec.Node
 	pods, taint := releases(s.fence.Status.Target.Release)
 	switch {
+	case r.Spec.Class == v1alpha1.EvidenceStorageRevoked && !s.facts.Known.Storage:
+		s.wait("it waits until NetworkFences can be listed: by one of them the storage may have been given back")
 	case !pods:
 		s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is fenced (FenceReceipt %s, %s), and its FencePolicy leaves it to a person to release its pods: kubectl delete pod --force is let through, as far as the receipt goes", boot.Name, r.Name, r.Spec.Class)})
 	case n.Ready:

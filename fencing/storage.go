@@ -216,11 +216,47 @@ func revoked(r *v1alpha1.FenceReceipt, fence *v1alpha1.Fence) bool {
 // receiptOfStorage returns the receipt by which the storage of a Fence's boot was revoked, and which was not heard of since; nil: there is none.
 func receiptOfStorage(fence *v1alpha1.Fence, f *Facts) *v1alpha1.FenceReceipt {
 	for _, r := range f.look().standing[fence.Spec.Node.BootID] {
-		if revoked(r, fence) && f.contradicts(r) == nil {
+		if revoked(r, fence) && f.contradicts(r) == nil && f.givenBack(r) == "" {
 			return r
 		}
 	}
 	return nil
+}
+
+// givenBack is the NetworkFence by which storage is given back that a receipt says is revoked, while a Node has the boot from which it was taken; empty: none does. A fencer lifts
+// none before that has ended: somebody else did.
+func (f *Facts) givenBack(r *v1alpha1.FenceReceipt) string {
+	if r.Spec.Class != v1alpha1.EvidenceStorageRevoked || r.Spec.Node == nil || !f.Known.Storage {
+		return ""
+	}
+	if n := f.bootSeen(r.Spec.Node.BootID); n == nil || !n.Live {
+		return ""
+	}
+	cidrs := f.revokedFrom(r)
+	i := slices.IndexFunc(f.StorageFences, func(x StorageFence) bool { return !x.Fenced && len(cidrs) > 0 && Overlap(x.CIDRs, cidrs) })
+	if i < 0 {
+		return ""
+	}
+	return f.StorageFences[i].Name
+}
+
+// revokedFrom are the addresses from which the storage takes nothing more by a receipt, as the incident has them, or what it made where it was deleted.
+func (f *Facts) revokedFrom(r *v1alpha1.FenceReceipt) (cidrs []string) {
+	for i := range f.Fences {
+		if t := f.Fences[i].Status.Target; t != nil && f.Fences[i].Name == r.Spec.Fence {
+			for j := range t.Agents {
+				if a := &t.Agents[j]; a.Name == r.Spec.Agent && a.Storage != nil {
+					return a.Storage.CIDRs
+				}
+			}
+		}
+	}
+	for i := range f.StorageFences {
+		if x := &f.StorageFences[i]; x.Boot != nil && *x.Boot == *r.Spec.Node {
+			cidrs = append(cidrs, x.CIDRs...)
+		}
+	}
+	return cidrs
 }
 
 // bound says why storage that was revoked does not free a pod; empty: it does.

@@ -295,6 +295,56 @@ func TestStorageIsRevokedAndGivenBack(t *testing.T) {
 	}
 }
 
+// What somebody else gives back, by whichever NetworkFence, voids the receipt: the removal guard goes by that as well.
+func TestStorageThatSomebodyGivesBack(t *testing.T) {
+	t.Parallel()
+	for name, give := range map[string]func(*world){
+		"by lifting it": func(w *world) { w.san.lift(w.san.fences[0].UID) },
+		"by another one": func(w *world) {
+			w.san.fences = append(w.san.fences, &networkFence{StorageFence: fencing.StorageFence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.0/24"}}})
+		},
+		"by another one, once the first was deleted": func(w *world) {
+			w.san.fences = []*networkFence{{StorageFence: fencing.StorageFence{Name: "rook", UID: "rook", CIDRs: []string{"10.0.0.2/32"}}}}
+		},
+	} {
+		w := storageWorld(func(w *world) { w.machines[1].Pods[0].But = "its volume is not known" })
+		m := w.machines[1]
+		if !w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) || w.receiptOf("boot-1-0") == nil {
+			t.Fatalf("%s: %+v", name, fence1(w).Status)
+		}
+		give(w)
+		m.Pods[0].But = ""
+		w.until(3, func() bool { return false })
+		if w.receiptOf("boot-1-0") != nil || w.alarms != 1 || !reaches(v1alpha1.FenceOver)(w) || len(m.Pods) != 1 {
+			t.Errorf("%s: receipt %+v, %d alarms, %+v, pods %v", name, w.receiptOf("boot-1-0"), w.alarms, fence1(w).Status, m.Pods)
+		}
+		for i := range w.receipts {
+			if why := refused("FenceReceipt", &w.receipts[i]); why != "" {
+				t.Errorf("%s: the API server refuses it: %s", name, why)
+			}
+		}
+	}
+}
+
+// A machine that is known to be off may have its storage back.
+func TestStorageThatIsGivenBackToAMachineThatIsOff(t *testing.T) {
+	t.Parallel()
+	w := storageWorld()
+	m := w.machines[1]
+	if !w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) {
+		t.Fatalf("%+v", fence1(w).Status)
+	}
+	m.power = false
+	boot := m.Boot()
+	w.receipts = append(slices.Clone(w.receipts), v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "word"},
+		Spec: v1alpha1.FenceReceiptSpec{Node: &boot, Class: v1alpha1.EvidenceConfirmed, By: "alice", LastSign: m.Sign}})
+	w.san.lift(w.san.fences[0].UID)
+	w.until(3, func() bool { return false })
+	if w.alarms != 0 || fence1(w).Status.Receipt != "word" {
+		t.Errorf("%d alarms, %+v", w.alarms, fence1(w).Status)
+	}
+}
+
 // A person's word that the machine is off releases what the storage did not.
 func TestStorageThenConfirmed(t *testing.T) {
 	t.Parallel()

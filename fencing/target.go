@@ -61,7 +61,7 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 		return nil, "has to verify the machine by its UUID, and the node tells none (identity: Configured trusts the list)"
 	}
 	if r := lied(a.Name, n, f); r != "" {
-		return nil, "said once that this machine is off while it ran (FenceReceipt " + r + " is void): repair it, then delete that receipt"
+		return nil, "said once of this machine what was not so, or not for long (FenceReceipt " + r + " is void): repair it, then delete that receipt"
 	}
 	agent = &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}
 	if x.Spec.NetworkFence != nil {
