@@ -170,9 +170,19 @@ func (s *step) releaseAll(taint bool) {
 	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: fmt.Sprintf("node %s is off, and its protected pods are released. It is over when the node is back by another boot, or its Node is deleted: repair the machine and power it on", boot.Name)})
 }
 
-// watch waits until the node is back.
+// watch waits until the node is back. By a receipt of storage pods are released meanwhile of which it was not known before that they can be, or that were bound since: nobody else deletes
+// them, as the garbage collector does those of a node that is tainted.
 func (s *step) watch() {
-	if !s.stronger() && s.receiptHolds() != nil && !s.back() {
-		s.next.Status.Message = s.fence.Status.Message
+	if s.stronger() {
+		return
+	}
+	r := s.receiptHolds()
+	if r == nil || s.back() {
+		return
+	}
+	s.next.Status.Message = s.fence.Status.Message
+	pods, _ := releases(s.fence.Status.Target.Release)
+	if n := s.node; r.Spec.Class == v1alpha1.EvidenceStorageRevoked && pods && !n.Ready && n.PodsKnown && s.facts.Known.Storage {
+		s.releaseOfStorage(r)
 	}
 }

@@ -295,6 +295,24 @@ func TestStorageIsRevokedAndGivenBack(t *testing.T) {
 	}
 }
 
+// A pod of which it could not be read what it has is released once it can.
+func TestStorageOfAPodThatIsKnownLate(t *testing.T) {
+	t.Parallel()
+	w := storageWorld(func(w *world) { w.machines[1].Pods[0].But = "the volume of its claim data is not known" })
+	m := w.machines[1]
+	if !w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) || len(m.Pods) != 1 {
+		t.Fatalf("%+v, pods %v", fence1(w).Status, m.Pods)
+	}
+	m.Pods[0].But = ""
+	if !w.until(3, func() bool { return len(m.Pods) == 0 }) {
+		t.Fatalf("%+v, pods %v", fence1(w).Status, m.Pods)
+	}
+	w.until(2, func() bool { return false })
+	if st := fence1(w).Status; st.Phase != v1alpha1.FenceReleased || strings.Contains(st.Message, "does not free") {
+		t.Errorf("%+v", st)
+	}
+}
+
 // What somebody else gives back, by whichever NetworkFence, voids the receipt: the removal guard goes by that as well.
 func TestStorageThatSomebodyGivesBack(t *testing.T) {
 	t.Parallel()
