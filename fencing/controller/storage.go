@@ -163,12 +163,15 @@ func decidingStorage(facts *fencing.Facts) map[string]bool {
 	return names
 }
 
-// volumes are the PersistentVolumes of these names. One that can't be read is none that could be revoked.
+// volumes are the PersistentVolumes of these names, the first of them where there are too many: those that are attached come before those of claims, which whoever may create pods and
+// claims can name as many of as they like. One that can't be read is none that could be revoked.
 func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing.Volume) {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, name := range names[:min(len(names), volumesANode)] {
+	looked := make(map[string]bool, len(names))
+	for _, name := range names {
+		if looked[name] || len(looked) >= volumesANode {
+			continue
+		}
+		looked[name] = true
 		var pv corev1.PersistentVolume
 		if err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &pv); err != nil {
 			continue

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -94,6 +95,19 @@ func TestStorageOfAnAgentThatIsGone(t *testing.T) {
 		if err := c.storage(t.Context(), &tt.facts); err != nil || tt.facts.Known.Storage != tt.want {
 			t.Errorf("%s: listed: %v, %v", name, tt.facts.Known.Storage, err)
 		}
+	}
+}
+
+// Claims that tenants make crowd out no volume that is attached.
+func TestVolumesThatAreAttachedComeFirst(t *testing.T) {
+	attached := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-data"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "rbd"}}}}
+	c := newCluster(t, interceptor.Funcs{}, attached)
+	names := []string{attached.Name, attached.Name}
+	for i := range 2 * volumesANode {
+		names = append(names, fmt.Sprintf("a-%d", i))
+	}
+	if got := c.volumes(t.Context(), names); len(got) != 1 || got[0].Name != attached.Name || got[0].Driver != "rbd" {
+		t.Errorf("%+v", got)
 	}
 }
 
