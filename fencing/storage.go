@@ -60,6 +60,7 @@ func (a *Addresses) Keep(nodes []Node) {
 
 // Class is a NetworkFenceClass: a CSI driver, and which of its storages. Parameters are those that csi-addons does not keep to itself.
 type Class struct {
+	UID        types.UID
 	Driver     string
 	Parameters map[string]string
 }
@@ -118,7 +119,7 @@ func freezeStorage(a *v1alpha1.FencePolicyAgent, x *v1alpha1.NetworkFenceAgent, 
 	case !known:
 		return nil, fmt.Sprintf("names NetworkFenceClass %s, which does not exist", x.NetworkFenceClassName)
 	}
-	storage.Driver = class.Driver
+	storage.NetworkFenceClassUID, storage.Driver = class.UID, class.Driver
 	if storage.CIDRs, why = cidrsOf(n, f); why != "" {
 		return nil, why
 	}

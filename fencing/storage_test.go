@@ -24,6 +24,7 @@ type san struct {
 	blocked map[string]bool
 	made    int
 	freed   []freed
+	class   types.UID
 }
 
 // freed is a pod that was released because its storage is revoked.
@@ -63,7 +64,7 @@ func (s *san) reconcile() {
 
 func (s *san) facts(f *fencing.Facts) {
 	f.Known.Storage = true
-	f.Classes = map[string]fencing.Class{"ceph": {Driver: "rbd", Parameters: map[string]string{"clusterID": "a"}}}
+	f.Classes = map[string]fencing.Class{"ceph": {UID: s.class, Driver: "rbd", Parameters: map[string]string{"clusterID": "a"}}}
 	for _, x := range s.fences {
 		f.StorageFences = append(f.StorageFences, x.StorageFence)
 	}
@@ -464,6 +465,21 @@ func TestStorageWhoseAddressMoves(t *testing.T) {
 	w.san.answer = does
 	w.until(20, func() bool { return false })
 	if said := fence1(w).Status.Message; len(w.receipts) > 0 || !strings.Contains(said, "10.0.0.2/32, which is an address of node n3 as well") {
+		t.Errorf("%q, %+v", said, w.receipts)
+	}
+}
+
+// A NetworkFenceClass that was made anew may be of another storage than that whose volumes the receipt would name.
+func TestStorageWhoseClassIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	w := storageWorld(func(w *world) { w.san.answer = nothing })
+	if !w.until(40, func() bool { return len(w.san.fences) > 0 }) {
+		t.Fatalf("%+v", fence1(w).Status)
+	}
+	w.san.class = "anew"
+	w.san.answer = does
+	w.until(20, func() bool { return false })
+	if said := fence1(w).Status.Message; len(w.receipts) > 0 || !strings.Contains(said, "NetworkFenceClass ceph of FenceAgent san was deleted, or made anew, since this was decided") {
 		t.Errorf("%q, %+v", said, w.receipts)
 	}
 }

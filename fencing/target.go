@@ -151,6 +151,8 @@ func stillThat(a *v1alpha1.FenceTargetAgent, node string, f *Facts) string {
 		return fmt.Sprintf("FenceAgent %s has no machine in the target", a.Name)
 	case a.Storage == nil:
 		return ""
+	case f.Known.Storage && f.Classes[a.Storage.NetworkFenceClassName].UID != a.Storage.NetworkFenceClassUID: // what a class says can't be changed (csi-addons v0.14.0)
+		return fmt.Sprintf("NetworkFenceClass %s of FenceAgent %s was deleted, or made anew, since this was decided: it may be of another storage", a.Storage.NetworkFenceClassName, a.Name)
 	}
 	if why := sharedAddress(a.Storage.CIDRs, node, f); why != "" { // an address that another machine has got since
 		return "FenceAgent " + a.Name + " " + why

@@ -188,6 +188,9 @@ type FenceTargetStorage struct {
 	// NetworkFenceClassName as the FenceAgent said.
 	// +required
 	NetworkFenceClassName string `json:"networkFenceClassName"`
+	// NetworkFenceClassUID is that of the NetworkFenceClass: another one of that name may be of another storage.
+	// +optional
+	NetworkFenceClassUID types.UID `json:"networkFenceClassUID,omitempty"`
 	// Driver is the CSI driver that the NetworkFenceClass named.
 	// +required
 	Driver string `json:"driver"`

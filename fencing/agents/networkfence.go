@@ -114,7 +114,7 @@ func ListStorage(ctx context.Context, live client.Reader) (map[string]fencing.Cl
 		if driver == "" || err != nil {
 			continue // it counts as one that does not exist
 		}
-		class := fencing.Class{Driver: driver, Parameters: map[string]string{}}
+		class := fencing.Class{UID: objects[i].GetUID(), Driver: driver, Parameters: map[string]string{}}
 		for key, value := range parameters {
 			if !strings.HasPrefix(key, ownParameters) {
 				class.Parameters[key] = value

@@ -170,6 +170,7 @@ func TestListStorage(t *testing.T) {
 	}}}
 	class.SetGroupVersionKind(csiAddons.WithKind("NetworkFenceClass"))
 	class.SetName("ceph")
+	class.SetUID("class-1")
 	for _, o := range []client.Object{class, another("rook", "Fenced", "10.0.0.9/32")} {
 		if err := b.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -181,7 +182,7 @@ func TestListStorage(t *testing.T) {
 	ours := func() fencing.StorageFence {
 		t.Helper()
 		classes, all, err := agents.ListStorage(t.Context(), b.Client)
-		if err != nil || len(all) != 2 || len(classes) != 1 || classes["ceph"].Driver != "rbd" || len(classes["ceph"].Parameters) != 1 || classes["ceph"].Parameters["clusterID"] != "a" {
+		if err != nil || len(all) != 2 || len(classes) != 1 || classes["ceph"].Driver != "rbd" || len(classes["ceph"].Parameters) != 1 || classes["ceph"].Parameters["clusterID"] != "a" || classes["ceph"].UID != class.GetUID() {
 			t.Fatalf("%+v, %+v, %v", classes, all, err)
 		}
 		if all[1].Boot != nil {
