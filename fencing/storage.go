@@ -187,10 +187,10 @@ func block(address string) string {
 	return netip.PrefixFrom(ip, ip.BitLen()).String()
 }
 
-// withVolumes leaves the agents of a target out that would revoke nothing.
+// withVolumes leaves the agents of a target out that would revoke nothing, or of which it is not known what.
 func withVolumes(t *v1alpha1.FenceTarget, n *Node) (problems []problem) {
 	t.Agents = slices.DeleteFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool {
-		if a.Storage == nil || len(a.Storage.Volumes) > 0 {
+		if a.Storage == nil || n.VolumesKnown && len(a.Storage.Volumes) > 0 { // what is not known of now is not revoked later: the target is frozen
 			return false
 		}
 		why := "has no volume to revoke: none of its NetworkFenceClass is attached to the node, or used by a pod of it that a policy guards"

@@ -25,6 +25,7 @@ type san struct {
 	made    int
 	freed   []freed
 	class   types.UID
+	unread  bool // which volumes nodes have is not known
 }
 
 // freed is a pod that was released because its storage is revoked.
@@ -397,6 +398,7 @@ func TestStorageThatIsNotRevoked(t *testing.T) {
 		{"another node has it since", nil, func(w *world) { w.machines[3].Addresses = []string{"10.0.0.2"} }, "10.0.0.2/32, which is an address of node n3 as well"},
 		{"of the control plane", func(w *world) { w.machines[0].Addresses = append(w.machines[0].Addresses, "::ffff:10.0.0.2") }, nil, "node n0 of the control plane"},
 		{"no address of a machine", func(w *world) { w.machines[1].InternalIPs = []string{"127.0.0.1"} }, nil, "none of a single machine"},
+		{"not all volumes can be read", func(w *world) { w.san.unread = true }, nil, "can't tell which volumes it revokes: they could not be read"},
 		{"no volume of the class", func(w *world) { w.machines[1].Volumes = w.machines[1].Volumes[1:] }, nil, "has no volume to revoke"},
 		{"no such class", func(w *world) { w.agents[1].Spec.NetworkFence.NetworkFenceClassName = "none" }, nil, "NetworkFenceClass none, which does not exist"},
 	} {

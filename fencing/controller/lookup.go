@@ -194,7 +194,9 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
 	n.Recorded = f.Addresses.Of(&n)
 	if deciding {
-		n.Volumes, n.VolumesKnown = f.volumes(ctx, about.volumes[name]), about.attachedKnown && n.PodsKnown
+		volumes, unread := f.volumes(ctx, about.volumes[name])
+		n.Volumes, n.VolumesKnown = volumes, unread == nil && about.attachedKnown && n.PodsKnown && !about.claimsUnread
+		err = errors.Join(err, unread)
 	}
 	n.Live = true
 	if last, ok := f.read[n.UID]; ok && len(f.read) <= rememberedNodes {
@@ -272,8 +274,11 @@ func (f *Fencer) claim(ctx context.Context, namespace, name string, about *surro
 	}
 	known[name] = nil
 	var claim corev1.PersistentVolumeClaim
-	if err := f.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); err == nil {
+	switch err := f.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim); {
+	case err == nil:
 		known[name] = &claim
+	case !apierrors.IsNotFound(err):
+		about.claimsUnread = true
 	}
 	return known[name]
 }
@@ -286,6 +291,7 @@ type surroundings struct {
 	namespaces    client.Reader
 	removals      map[string]policy.Removal
 	claims        map[string]map[string]*corev1.PersistentVolumeClaim // by namespace and name; nil: it can't be read
+	claimsUnread  bool                                                // one of them could not be, though it may be there
 	budgets       map[string][]budget
 	attached      map[string][]string // names of VolumeAttachments, by node
 	volumes       map[string][]string // and of their PersistentVolumes, and of those of its pods' claims once these were listed

@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,8 +165,8 @@ func decidingStorage(facts *fencing.Facts) map[string]bool {
 }
 
 // volumes are the PersistentVolumes of these names, the first of them where there are too many: those that are attached come before those of claims, which whoever may create pods and
-// claims can name as many of as they like. One that can't be read is none that could be revoked.
-func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing.Volume) {
+// claims can name as many of as they like. With an error they are not all that could be revoked.
+func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing.Volume, err error) {
 	looked := make(map[string]bool, len(names))
 	for _, name := range names {
 		if looked[name] || len(looked) >= volumesANode {
@@ -173,8 +174,11 @@ func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing
 		}
 		looked[name] = true
 		var pv corev1.PersistentVolume
-		if err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &pv); err != nil {
+		switch err := f.Live.Get(ctx, types.NamespacedName{Name: name}, &pv); {
+		case apierrors.IsNotFound(err):
 			continue
+		case err != nil:
+			return volumes, fmt.Errorf("read PersistentVolume %s: %w", name, err)
 		}
 		v := fencing.Volume{Name: name}
 		if csi := pv.Spec.CSI; csi != nil {
@@ -182,5 +186,5 @@ func (f *Fencer) volumes(ctx context.Context, names []string) (volumes []fencing
 		}
 		volumes = append(volumes, v)
 	}
-	return volumes
+	return volumes, nil
 }

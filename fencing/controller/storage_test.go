@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -106,9 +107,23 @@ func TestVolumesThatAreAttachedComeFirst(t *testing.T) {
 	for i := range 2 * volumesANode {
 		names = append(names, fmt.Sprintf("a-%d", i))
 	}
-	if got := c.volumes(t.Context(), names); len(got) != 1 || got[0].Name != attached.Name || got[0].Driver != "rbd" {
-		t.Errorf("%+v", got)
+	if got, err := c.volumes(t.Context(), names); err != nil || len(got) != 1 || got[0].Name != attached.Name || got[0].Driver != "rbd" {
+		t.Errorf("%+v, %v", got, err)
 	}
+	c.Live = noVolumes{c.Client}
+	if got, err := c.volumes(t.Context(), names); err == nil {
+		t.Errorf("none can be read: %+v", got)
+	}
+}
+
+// noVolumes reads no PersistentVolume.
+type noVolumes struct{ client.Reader }
+
+func (r noVolumes) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, is := o.(*corev1.PersistentVolume); is {
+		return errors.New("the API server does not answer")
+	}
+	return r.Reader.Get(ctx, key, o, options...)
 }
 
 // withAgent has one FenceAgent more, which the fencer beside it does not see.
