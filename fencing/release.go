@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -56,7 +57,7 @@ func (s *step) back() bool {
 	case n.BootID == "" || n.BootID == boot.BootID:
 		return false
 	case n.Taint == nil || *n.Taint != TaintValue:
-		s.over("NodeReturned", "node %s is back by another boot", boot.Name)
+		s.over("NodeReturned", "node %s is back by another boot%s", boot.Name, s.forgotten())
 	case !n.Ready:
 		s.wait("node %s is back by another boot: it waits until it is Ready, and takes the taint out-of-service away then", boot.Name)
 	default:
@@ -138,7 +139,22 @@ func (s *step) releaseOfStorage(r *v1alpha1.FenceReceipt) {
 	if len(bound) > 0 {
 		text = fmt.Sprintf("the storage of node %s is revoked, which does not free %s. If the machine is known to be off: kubectl podgrace confirm node/%s", boot.Name, console.Some(bound, 3, "; "), boot.Name)
 	}
-	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: text + ". It is over when the node is back by another boot; the storage is given back then"})
+	after := "; the storage is given back then"
+	if forgotten := s.forgotten(); forgotten != "" {
+		after = forgotten
+	}
+	s.to(v1alpha1.FenceReleased, Told{Reason: "FenceReleased", Message: text + ". It is over when the node is back by another boot" + after})
+}
+
+// forgotten says that nobody gives the storage back that was revoked; empty: somebody does. csi-addons forgets a NetworkFence that is deleted, and the fencer has none to lift then. It lifts none
+// before the node is back, by which the incident is over.
+func (s *step) forgotten() string {
+	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == s.fence.Status.Receipt })
+	if i < 0 || !revoked(&s.facts.Receipts[i], s.fence) || !s.facts.Known.Storage ||
+		slices.ContainsFunc(s.facts.StorageFences, func(x StorageFence) bool { return x.Boot != nil && *x.Boot == s.fence.Spec.Node }) {
+		return ""
+	}
+	return fmt.Sprintf(". Its NetworkFence was deleted, by which nothing is given back: once the machine has booted anew, apply one that says Unfenced for %s", strings.Join(s.facts.revokedFrom(&s.facts.Receipts[i]), ", "))
 }
 
 func (s *step) releaseAll(taint bool) {

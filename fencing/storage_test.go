@@ -315,6 +315,28 @@ func TestStorageOfAPodThatIsKnownLate(t *testing.T) {
 	}
 }
 
+// Where somebody deletes the NetworkFence nobody gives the storage back, and the incident says so, also when it is over.
+func TestStorageThatIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := storageWorld()
+	m := w.machines[1]
+	if !w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) || strings.Contains(fence1(w).Status.Message, "was deleted") {
+		t.Fatalf("%+v", fence1(w).Status)
+	}
+	w.san.fences = nil
+	const says = "Its NetworkFence was deleted, by which nothing is given back: once the machine has booted anew, apply one that says Unfenced for 10.0.0.2/32"
+	w.until(2, func() bool { return false })
+	if !strings.Contains(fence1(w).Status.Message, says) {
+		t.Errorf("%+v", fence1(w).Status)
+	}
+	m.power = false
+	m.turnOn()
+	m.linked = true
+	if !w.until(6, func() bool { return reaches(v1alpha1.FenceOver)(w) }) || !strings.Contains(fence1(w).Status.Message, says) || w.alarms > 0 {
+		t.Errorf("%+v", fence1(w).Status)
+	}
+}
+
 // What somebody else gives back, by whichever NetworkFence, voids the receipt: the removal guard goes by that as well.
 func TestStorageThatSomebodyGivesBack(t *testing.T) {
 	t.Parallel()
