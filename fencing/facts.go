@@ -115,8 +115,8 @@ type Node struct {
 
 	// The fields below are the caller's to fill.
 
-	// Recorded are the InternalIPs that it had while it was healthy (Addresses.Of).
-	Recorded []string
+	// Recorded are the InternalIPs that it had while it was healthy (Addresses.Of), and Told all that it said then, also where they changed (Addresses.Told).
+	Recorded, Told []string
 	// Volumes are those that are attached to it or that its pods use. They are needed of a node for which there is a Fence that nobody has begun.
 	Volumes      []Volume
 	VolumesKnown bool

@@ -97,7 +97,7 @@ func (f *Facts) look() *index {
 		for _, claim := range claimsOf(n) {
 			x.claims[claim] = append(x.claims[claim], n.Name)
 		}
-		for _, address := range slices.Concat(n.Addresses, n.Recorded) {
+		for _, address := range slices.Concat(n.Addresses, n.Told) {
 			if b := block(address); b != "" {
 				x.addresses[b] = append(x.addresses[b], i)
 			}

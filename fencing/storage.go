@@ -18,7 +18,8 @@ type Addresses struct{ nodes map[types.UID]recorded }
 
 type recorded struct {
 	boot, sign string
-	ips        []string
+	// ips are all that this boot has told.
+	ips []string
 	// changed: this boot has told others as well. A node that is heard of again tells for some seconds what somebody else wrote while it was silent.
 	changed bool
 }
@@ -33,13 +34,28 @@ func (a *Addresses) Note(n *Node) {
 	if a.nodes == nil {
 		a.nodes = map[types.UID]recorded{}
 	}
-	changed := was.boot == n.BootID && (was.changed || !slices.Equal(was.ips, n.InternalIPs))
-	a.nodes[n.UID] = recorded{boot: n.BootID, sign: n.Sign, ips: slices.Clone(n.InternalIPs), changed: changed}
+	now := recorded{boot: n.BootID, sign: n.Sign, ips: slices.Clone(n.InternalIPs)}
+	if was.boot == n.BootID && (was.changed || !slices.Equal(was.ips, n.InternalIPs)) {
+		now.changed = true
+		now.ips = slices.Concat(was.ips, now.ips)
+		slices.Sort(now.ips)
+		now.ips = slices.Compact(now.ips)
+		now.ips = now.ips[:min(len(now.ips), maxTold)]
+	}
+	a.nodes[n.UID] = now
 }
 
 // Of returns what was noted of this boot of the node; none: nothing was, or not always the same.
 func (a *Addresses) Of(n *Node) []string {
 	if was := a.nodes[n.UID]; was.boot == n.BootID && n.BootID != "" && !was.changed {
+		return was.ips
+	}
+	return nil
+}
+
+// Told returns all that were noted of this boot of the node, also where they were not always the same: they may be its still.
+func (a *Addresses) Told(n *Node) []string {
+	if was := a.nodes[n.UID]; was.boot == n.BootID && n.BootID != "" {
 		return was.ips
 	}
 	return nil
@@ -103,6 +119,8 @@ type StorageFence struct {
 const (
 	maxStorageVolumes = 256
 	maxCIDRs          = 16
+	// maxTold is how many addresses of one boot are kept: a kubelet can write others each time.
+	maxTold = 64
 )
 
 // freezeStorage is what a NetworkFence is to say, and what it revokes. Of a node that is not read live the volumes are not known: none.

@@ -418,6 +418,13 @@ func TestStorageThatIsNotRevoked(t *testing.T) {
 		{"never seen healthy", nil, func(w *world) { w.unnoted = true; w.book = fencing.Addresses{} }, "did not see it healthy by this boot"},
 		{"another node has the address", func(w *world) { w.machines[2].Addresses = append(w.machines[2].Addresses, "10.0.0.2") }, nil, "10.0.0.2/32, which is an address of node n2 as well"},
 		{"another node has it since", nil, func(w *world) { w.machines[3].Addresses = []string{"10.0.0.2"} }, "10.0.0.2/32, which is an address of node n3 as well"},
+		{"another node told it by this boot, among others", nil, func(w *world) {
+			for _, ip := range []string{"10.0.0.2", "10.0.0.99"} {
+				w.machines[3].InternalIPs, w.machines[3].Addresses = []string{ip}, []string{ip}
+				w.pass(step)
+				w.round()
+			}
+		}, "10.0.0.2/32, which is an address of node n3 as well"},
 		{"of the control plane", func(w *world) { w.machines[0].Addresses = append(w.machines[0].Addresses, "::ffff:10.0.0.2") }, nil, "node n0 of the control plane"},
 		{"no address of a machine", func(w *world) { w.machines[1].InternalIPs = []string{"127.0.0.1"} }, nil, "none of a single machine"},
 		{"not all volumes can be read", func(w *world) { w.san.unread = true }, nil, "can't tell which volumes it revokes: they could not be read"},
@@ -561,8 +568,12 @@ func TestAddresses(t *testing.T) {
 	if got := note(func(n *fencing.Node) { n.Ready, n.Silent = true, time.Minute }); !slices.Equal(got, []string{"10.0.0.1"}) {
 		t.Errorf("silent: %v", got)
 	}
-	if got := note(func(n *fencing.Node) { n.BootID, n.Sign = "c", "u/c//3" }); got != nil {
+	if got := note(func(n *fencing.Node) { n.BootID, n.Sign = "c", "u/c//3" }); got != nil || book.Told(&n) != nil {
 		t.Errorf("of another boot: %v", got)
+	}
+	note(func(n *fencing.Node) { n.Silent, n.Sign, n.InternalIPs = 0, "u/c//4", []string{"10.0.0.2"} })
+	if got := note(func(n *fencing.Node) { n.Sign, n.InternalIPs = "u/c//5", []string{"10.0.0.1"} }); got != nil || !slices.Equal(book.Told(&n), []string{"10.0.0.1", "10.0.0.2"}) {
+		t.Errorf("of a boot that told two: %v, %v", got, book.Told(&n))
 	}
 }
 

@@ -216,7 +216,7 @@ func (w *world) facts() fencing.Facts {
 		if !w.unnoted {
 			w.book.Note(&n)
 		}
-		n.Recorded, n.VolumesKnown = w.book.Of(&n), !w.san.unread
+		n.Recorded, n.Told, n.VolumesKnown = w.book.Of(&n), w.book.Told(&n), !w.san.unread
 		f.Nodes = append(f.Nodes, n)
 	}
 	w.san.facts(&f)

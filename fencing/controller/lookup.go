@@ -75,7 +75,7 @@ func (f *Fencer) cachedNodes(ctx context.Context, facts *fencing.Facts) error {
 	}
 	for i := range nodes {
 		f.hear(&nodes[i], asked)
-		nodes[i].Recorded = f.Addresses.Of(&nodes[i])
+		f.Addresses.fill(&nodes[i])
 	}
 	facts.Nodes = nodes
 	facts.Known.Nodes = true
@@ -192,7 +192,7 @@ func (f *Fencer) readLive(ctx context.Context, facts *fencing.Facts, name string
 	pods, err := f.podsOn(ctx, name, about)
 	n.Pods, n.PodsKnown = pods, err == nil && about.policiesKnown
 	n.Attached, n.AttachedKnown = about.attached[name], about.attachedKnown
-	n.Recorded = f.Addresses.Of(&n)
+	f.Addresses.fill(&n)
 	if deciding {
 		volumes, unread := f.volumes(ctx, about.volumes[name])
 		n.Volumes, n.VolumesKnown = volumes, unread == nil && about.attachedKnown && n.PodsKnown && !about.claimsUnread

@@ -87,14 +87,14 @@ func (b *AddressBook) look(ctx context.Context, now time.Duration) error {
 	return nil
 }
 
-// Of returns the InternalIPs that a node had while it was healthy; none: that is not known.
-func (b *AddressBook) Of(n *fencing.Node) []string {
+// fill fills in which InternalIPs a node had while it was healthy, as far as that is known.
+func (b *AddressBook) fill(n *fencing.Node) {
 	if b == nil {
-		return nil
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.addresses.Of(n)
+	n.Recorded, n.Told = b.addresses.Of(n), b.addresses.Told(n)
 }
 
 func byAddress(all []v1alpha1.FenceAgent) bool {

@@ -43,7 +43,9 @@ func TestAddressBook(t *testing.T) {
 		}
 	}
 	of := func(name string) []string {
-		return book.Of(&fencing.Node{UID: types.UID("uid-" + name), BootID: "boot-" + name})
+		n := fencing.Node{UID: types.UID("uid-" + name), BootID: "boot-" + name}
+		book.fill(&n)
+		return n.Recorded
 	}
 	setAddress("n1", "10.0.0.1")
 	renewed()
