@@ -57,6 +57,8 @@ type networkFence struct {
 		Driver string   `json:"driver"`
 		State  string   `json:"fenceState"`
 		CIDRs  []string `json:"cidrs"`
+		// Parameters are given to the driver beside those of the class, which win.
+		Parameters map[string]string `json:"parameters"`
 	} `json:"spec"`
 	Status struct {
 		Result  string `json:"result"`
@@ -242,13 +244,13 @@ func (s *storage) get(ctx context.Context) (*networkFence, error) {
 func (s *storage) right(x *networkFence) error {
 	var wrong string
 	switch {
-	case x.Labels[labelFence] != string(s.Fence.UID) || x.boot() != s.Fence.Spec.Node:
+	case x.Labels[labelFence] != string(s.Fence.UID) || x.boot() != s.Fence.Spec.Node || x.Annotations[annotationSystemUUID] != s.Fence.Status.Target.SystemUUID: // by these it is lifted
 		wrong = "it was not made for this incident"
 	case x.DeletionTimestamp != nil:
 		wrong = "somebody deletes it"
 	case x.Spec.State != stateFenced:
 		wrong = fmt.Sprintf("it says fenceState %q", x.Spec.State)
-	case x.Spec.Class != s.Target.Storage.NetworkFenceClassName || x.Spec.Driver != "" || !slices.Equal(x.Spec.CIDRs, s.Target.Storage.CIDRs):
+	case x.Spec.Class != s.Target.Storage.NetworkFenceClassName || x.Spec.Driver != "" || len(x.Spec.Parameters) > 0 || !slices.Equal(x.Spec.CIDRs, s.Target.Storage.CIDRs):
 		wrong = "it says another class or other addresses than were decided"
 	case x.Generation > 1:
 		wrong = "somebody edited it, so that its result may be of what it said before"

@@ -121,6 +121,10 @@ func TestNetworkFencesThatAreNoProof(t *testing.T) {
 		{"lifted", `fenceState "Unfenced"`, func(o map[string]any) { o["spec"].(map[string]any)["fenceState"] = "Unfenced" }, nil},
 		{"other addresses", "other addresses than were decided", func(o map[string]any) { o["spec"].(map[string]any)["cidrs"] = []any{"10.0.0.2/32"} }, nil},
 		{"another driver", "another class", func(o map[string]any) { o["spec"].(map[string]any)["driver"] = "nfs" }, nil},
+		{"made by another, who gives the driver parameters", "another class", func(o map[string]any) { o["spec"].(map[string]any)["parameters"] = map[string]any{"clusterID": "b"} }, nil},
+		{"that would be lifted by another machine", "not made for this incident", func(o map[string]any) {
+			o["metadata"].(map[string]any)["annotations"].(map[string]any)["podgrace.dev/system-uuid"] = "12345678-1234-1234-1234-000000000009"
+		}, nil},
 		{"edited", "somebody edited it", func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(3) }, nil},
 		{"another incident's", "not made for this incident", func(o map[string]any) {
 			o["metadata"].(map[string]any)["annotations"].(map[string]any)["podgrace.dev/boot-id"] = "boot-0"
