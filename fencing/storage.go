@@ -251,8 +251,12 @@ func (f *Facts) givenBack(r *v1alpha1.FenceReceipt) string {
 	if n := f.bootSeen(r.Spec.Node.BootID); n == nil || !n.Live {
 		return ""
 	}
-	cidrs := f.revokedFrom(r)
-	i := slices.IndexFunc(f.StorageFences, func(x StorageFence) bool { return !x.Fenced && len(cidrs) > 0 && Overlap(x.CIDRs, cidrs) })
+	return f.unfencing(f.revokedFrom(r))
+}
+
+// unfencing is a NetworkFence that says Unfenced for one of the addresses; empty: none does.
+func (f *Facts) unfencing(cidrs []string) string {
+	i := slices.IndexFunc(f.StorageFences, func(x StorageFence) bool { return !x.Fenced && Overlap(x.CIDRs, cidrs) })
 	if i < 0 {
 		return ""
 	}

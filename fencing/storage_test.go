@@ -200,7 +200,7 @@ func withStorage(t *rapid.T, w *world) {
 
 // storageHappens is what befalls csi-addons, and what others than kubelets write to Nodes.
 func storageHappens(t *rapid.T, w *world, m *machine) {
-	switch rapid.IntRange(0, 3).Draw(t, "at the storage") {
+	switch rapid.IntRange(0, 4).Draw(t, "at the storage") {
 	case 0:
 		w.san.answer = Pick(t, "csi-addons", does, does, fails, nothing)
 	case 1: // the address of a machine that is cut off is said to be another one
@@ -214,6 +214,12 @@ func storageHappens(t *rapid.T, w *world, m *machine) {
 		}
 	case 3:
 		m.linked = false
+	case 4: // somebody lifts what a fencer made; what was released before is not the fencer's fault
+		if len(w.san.fences) > 0 {
+			x := w.san.fences[len(w.san.fences)-1]
+			w.san.lift(x.UID)
+			w.san.freed = slices.DeleteFunc(w.san.freed, func(f freed) bool { return f.Node.Name == x.Boot.Name })
+		}
 	}
 }
 
@@ -365,6 +371,25 @@ func TestStorageThatSomebodyGivesBack(t *testing.T) {
 				t.Errorf("%s: the API server refuses it: %s", name, why)
 			}
 		}
+	}
+}
+
+// No receipt is written for what somebody gives back between the last reading and then, whenever that is.
+func TestStorageThatIsGivenBackBeforeItsReceipt(t *testing.T) {
+	t.Parallel()
+	for after := range 10 {
+		w := storageWorld()
+		w.check = func(x *v1alpha1.Fence, a fencing.Action) {
+			if _, ok := a.(fencing.CreateReceipt); ok && w.writes(w.machines[1], "boot-1-0") {
+				t.Errorf("lifted after %d rounds: %s, and the node can write", after, a)
+			}
+		}
+		if !w.until(40, func() bool { return len(w.san.fences) > 0 }) {
+			t.Fatalf("%+v", fence1(w).Status)
+		}
+		w.until(after, func() bool { return false })
+		w.san.lift(w.san.fences[0].UID)
+		w.until(10, func() bool { return false })
 	}
 }
 
