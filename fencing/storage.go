@@ -415,5 +415,6 @@ func parseBlock(text string) (p netip.Prefix, ok bool) {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
 	}
 	// A block that has all of IPv4 among its addresses is not told apart from anything.
-	return p, err == nil && !(p.Addr().Is6() && p.Contains(netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff})))
+	mapped := p.Addr().Is6() && p.Contains(netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff}))
+	return p, err == nil && !mapped
 }
