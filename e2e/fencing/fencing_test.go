@@ -57,6 +57,12 @@ func start(t *testing.T) *lab {
 // prepare is the lab without a fencer.
 func prepare(t *testing.T) *lab {
 	t.Helper()
+	return prepareIn(t, shared, &nodes)
+}
+
+// prepareIn is prepare in a cluster, whose nodes are made once.
+func prepareIn(t *testing.T, shared *suite.Shared, nodes *sync.Once) *lab {
+	t.Helper()
 	l := &lab{Suite: shared.Get(t)}
 	ctx := t.Context()
 	var err error

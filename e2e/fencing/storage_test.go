@@ -185,7 +185,14 @@ func said(fence *v1alpha1.Fence) string {
 // Of four nodes that fall silent the storage of one is revoked, that of the second can't be, of the third nothing is heard until late, and the fourth has another node's address. What
 // only its volume binds is released, and nothing else.
 func TestNetworkFence(t *testing.T) {
-	l := start(t)
+	own := &suite.Shared{Tier: shared.Tier, Options: shared.Options} // the others leave nodes that are fenced, and no webhook
+	t.Cleanup(func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	l := prepareIn(t, own, &sync.Once{})
+	l.startFencer(t)
 	ctx := t.Context()
 	if err := errors.Join(podgrace.Apply(ctx, l.Cluster, "testdata/csiaddons.yaml"), podgrace.AllowFencer(ctx, l.Cluster, "fencer-networkfence")); err != nil {
 		t.Fatal(err)
