@@ -3,6 +3,7 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,10 +17,7 @@ func EncodeJSON(w io.Writer, value any) error {
 	out := bufio.NewWriter(w)
 	encoder := json.NewEncoder(escaper{out})
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	if err := out.Flush(); err != nil {
+	if err := cmp.Or(encoder.Encode(value), out.Flush()); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	return nil

@@ -139,14 +139,24 @@ func (s *step) ended() bool {
 	return false
 }
 
+// provedOff goes over to the receipt that the boot is off, where there is one that nobody contradicts.
+func (s *step) provedOff() bool {
+	boot := s.fence.Spec.Node
+	r := receiptFor(boot, s.fence.Status.Target, s.facts)
+	if r == nil || s.facts.contradicts(r) != nil {
+		return false
+	}
+	s.next.Status.Receipt = r.Name
+	s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", boot.BootID, boot.Name, r.Name, r.Spec.Class)})
+	return true
+}
+
 // proved goes over to the receipt that there is for the boot: that it is off, or else that its storage is revoked.
 func (s *step) proved() bool {
-	boot := s.fence.Spec.Node
-	if r := receiptFor(boot, s.fence.Status.Target, s.facts); r != nil && s.facts.contradicts(r) == nil {
-		s.next.Status.Receipt = r.Name
-		s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", boot.BootID, boot.Name, r.Name, r.Spec.Class)})
+	if s.provedOff() {
 		return true
 	}
+	boot := s.fence.Spec.Node
 	if r := receiptOfStorage(s.fence, s.facts); r != nil {
 		s.next.Status.Receipt = r.Name
 		s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "StorageRevoked", Message: fmt.Sprintf("node %s can't write to %s any more: FenceReceipt %s. It may still run",

@@ -95,20 +95,14 @@ func (s *step) release() {
 	}
 }
 
-// stronger goes over to a receipt that the boot is off, where only its storage was revoked: a person's word, for instance.
-func (s *step) stronger() bool {
+// byStorage says whether the Fence goes by a receipt that its storage was revoked.
+func (s *step) byStorage() bool {
 	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == s.fence.Status.Receipt })
-	if i < 0 || !revoked(&s.facts.Receipts[i], s.fence) {
-		return false
-	}
-	r := receiptFor(s.fence.Spec.Node, s.fence.Status.Target, s.facts)
-	if r == nil || s.facts.contradicts(r) != nil {
-		return false
-	}
-	s.next.Status.Receipt = r.Name
-	s.to(v1alpha1.FenceVerified, Told{Warning: true, Reason: "NodeFenced", Message: fmt.Sprintf("the boot %s of node %s is known to be off: FenceReceipt %s (%s)", s.fence.Spec.Node.BootID, s.fence.Spec.Node.Name, r.Name, r.Spec.Class)})
-	return true
+	return i >= 0 && revoked(&s.facts.Receipts[i], s.fence)
 }
+
+// stronger goes over to a receipt that the boot is off, where only its storage was revoked: a person's word, for instance.
+func (s *step) stronger() bool { return s.byStorage() && s.provedOff() }
 
 // releaseOfStorage releases the pods whose volumes are all revoked, and which are protected for nothing else. The node may still run: it is not confirmed to be off and not
 // tainted as out of service, which would have all its pods removed and all its volumes detached. The volumes that are revoked the attach-detach controller detaches by force, six minutes

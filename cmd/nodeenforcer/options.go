@@ -41,20 +41,25 @@ func defaultOptions() *options {
 	}
 }
 
-// addShared declares what the daemon and plan both take.
-func (o *options) addShared(f *pflag.FlagSet) {
+// addNode declares what all commands take.
+func (o *options) addNode(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
 	f.StringVar(&o.NodeName, "node-name", o.NodeName, "name of this node; default: $NODE_NAME, else the host's name")
+	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
+	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+}
+
+// addShared declares what the daemon and plan both take.
+func (o *options) addShared(f *pflag.FlagSet) {
+	o.addNode(f)
 	f.StringSliceVar(&o.policies, "policy", o.policies, "file or folder with NodePolicies, instead of those of the cluster (may be repeated)")
 	f.StringVar(&o.Machine.CgroupRoot, "cgroup-root", o.Machine.CgroupRoot, "where the host's cgroups are mounted")
-	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
 	f.StringVar(&o.Machine.KubeletRoot, "kubelet-root", o.Machine.KubeletRoot, "the kubelet's folder: cpu_manager_state, memory_manager_state, and the file system nodefs")
 	f.StringVar(&o.Kubelet, "kubelet", o.Kubelet, "address of this node's kubelet, to read its configuration and disk statistics from; empty: they are not read")
 	f.StringVar(&o.KubeletCA, "kubelet-ca", o.KubeletCA, "CA file of the kubelet's serving certificate, which must name the node; empty: it is not verified")
 	f.StringVar(&o.kubeletConfig, "kubelet-config", o.kubeletConfig, "file with the kubelet's configuration, instead of reading it from the kubelet")
 	f.StringVar((*string)(&o.Mode), "mode", string(o.Mode), "Observe, Tune or Repair, whatever the policy says; empty: as the policy says")
 	f.StringVar(&o.podsFrom, "pods-from", o.podsFrom, "api, or a file with Pods as kubectl prints them; for plan also with workloads")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
 }
 
 // addDaemon declares the rest.

@@ -28,14 +28,11 @@ type selfFenceOptions struct {
 }
 
 func (o *selfFenceOptions) add(f *pflag.FlagSet) {
-	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
-	f.StringVar(&o.NodeName, "node-name", o.NodeName, "name of this node; default: $NODE_NAME, else the host's name")
+	o.addNode(f)
 	f.StringVar(&o.device, "device", o.device, "the watchdog")
 	f.DurationVar(&o.patience, "patience", o.patience, "how long the watchdog is fed after the node's Lease was renewed for the last time: an API server that is away for longer has the machine reset")
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "of the watchdog, in whole seconds: an enforcer that is away for longer has the machine reset")
-	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
 	f.StringVar(&o.sysRoot, "sys-root", o.sysRoot, "where sysfs is mounted")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
 }
 
 // Validate returns all errors of the options.

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,7 +22,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/fencing/agents/agentstest"
 	"github.com/podgrace/podgrace/fencing/controller"
@@ -46,14 +44,7 @@ func (c *jumping) jump(by time.Duration) time.Time {
 // fencerBy runs a fencer in this process, with its own rights and by a clock of the test's own, until the test ends.
 func (l *lab) fencerBy(t *testing.T, by clock.WithTicker) {
 	t.Helper()
-	file, err := podgrace.FencerKubeconfig(l.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := l.fencerConfig(t)
 	config.QPS = -1
 	logPath := filepath.Join(t.TempDir(), "fencer.log")
 	logFile, err := os.Create(logPath)

@@ -25,7 +25,6 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/measure"
-	"github.com/podgrace/podgrace/e2e/podgrace"
 	"github.com/podgrace/podgrace/e2e/suite"
 	core "github.com/podgrace/podgrace/fencing"
 )
@@ -43,14 +42,7 @@ const leasesPath = "/apis/coordination.k8s.io/v1/namespaces/" + corev1.Namespace
 // behindStaleAPI starts such a way for the fencer, and returns the kubeconfig that leads there.
 func behindStaleAPI(t *testing.T, l *lab) (_ *staleAPI, kubeconfig string) {
 	t.Helper()
-	file, err := podgrace.FencerKubeconfig(l.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := l.fencerConfig(t)
 	to, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -82,6 +84,20 @@ func prepareIn(t *testing.T, shared *suite.Shared, nodes *sync.Once) *lab {
 		}
 	})
 	return l
+}
+
+// fencerConfig is a client's configuration with the fencer's own rights.
+func (l *lab) fencerConfig(t *testing.T) *rest.Config {
+	t.Helper()
+	file, err := podgrace.FencerKubeconfig(l.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // renew has a node that was fenced come back by another boot, and forgets its Fence: nodes that are silent, and receipts, count for the tests that come after.

@@ -79,7 +79,7 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 	case fencing.CreateReceipt:
 		err := f.create(ctx, a)
 		if err == nil {
-			log.Info("receipt written: this boot can do no more harm, as far as its class says", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
+			log.Info("FenceReceipt written", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
 		}
 		return err
 	case fencing.ConfirmOff:

@@ -72,6 +72,8 @@ type Feeder struct {
 	unread   string // why the Lease could not be read, as last logged
 	looked   time.Duration
 	looks    bool // it is not known whether the Node says that it is armed
+	// unannounced is why it could not be said, as last logged.
+	unannounced string
 	// worked: the Node is being worked on.
 	worked bool
 	// refused: the API server does not tell whether the Lease is renewed.
@@ -157,7 +159,7 @@ func (f *Feeder) tend(ctx context.Context) {
 	case worked && f.watchdog == nil:
 		return
 	case worked && f.disarm(ctx) == nil: // else it is fed as ever, and tried again
-		f.Log.Info("not arming the watchdog: the node is being worked on", "annotation", v1alpha1.AnnotationMaintenance)
+		f.Log.Info("not arming the watchdog: the node is under maintenance", "annotation", v1alpha1.AnnotationMaintenance)
 		return
 	case !f.justified():
 		f.hold(ctx)
@@ -209,7 +211,7 @@ func (f *Feeder) say(what string, err error) {
 // arm opens the watchdog. What the Node says of one that was armed otherwise is taken away before.
 func (f *Feeder) arm(ctx context.Context) {
 	if err := f.sayOff(ctx); err != nil {
-		f.say("failed to say that the watchdog is not armed yet", err)
+		f.say("failed to withdraw the annotation of an armed watchdog, not arming it", err)
 		return
 	}
 	if !f.justified() { // to open it is to feed it
@@ -256,11 +258,16 @@ func (f *Feeder) look(ctx context.Context) {
 	if err == nil && watchdog != nil && !worked {
 		err = f.announce(ctx, watchdog, node)
 	}
-	if err != nil && watchdog != nil {
-		f.Log.Error(err, "failed to say that the watchdog is armed, trying again")
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if watchdog != nil && err != nil && text != f.unannounced {
+		f.Log.Error(err, "failed to annotate the node with its armed watchdog, trying again")
+	}
+	f.unannounced = text
 	f.looked, f.looks = f.Now(), err != nil
 	if err == nil {
 		f.worked = worked
