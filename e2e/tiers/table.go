@@ -124,7 +124,7 @@ func slowest(rows []row, n int) string {
 	return text.String()
 }
 
-// failures lists what failed, each with the first that it said; it is empty where nothing did. It stands near the end, where
+// failures lists what failed, each with what it said; it is empty where nothing did. It stands near the end, where
 // somebody sees it who has only the last lines of a log.
 func failures(rows []row) string {
 	var text strings.Builder

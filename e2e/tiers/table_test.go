@@ -86,6 +86,8 @@ func TestFailures(t *testing.T) {
 	counted := newTally()
 	err := readEvents(strings.NewReader(`{"Action":"output","Package":"x/p","Test":"A/b","Output":"=== RUN   A/b\n"}
 {"Action":"output","Package":"x/p","Test":"A/b","Output":"E1125 16:28:35.557303 28959 request.go:1196] a library\n"}
+{"Action":"output","Package":"x/p","Test":"A/b","Output":"    p_test.go:5: 58.5 s: shown\n"}
+{"Action":"output","Package":"x/p","Test":"A/b","Output":"    p_test.go:6: 61.0 s: off\n"}
 {"Action":"output","Package":"x/p","Test":"A/b","Output":"    p_test.go:7: got\t1\n"}
 {"Action":"output","Package":"x/p","Test":"A/b","Output":"--- FAIL: A/b (0.1s)\n"}
 {"Action":"fail","Package":"x/p","Test":"A/b"}
@@ -110,7 +112,7 @@ func TestFailures(t *testing.T) {
 	}
 	want := strings.Join([]string{
 		"FAILED TESTS",
-		"p A/b                unit  p_test.go:7: got 1",
+		"p A/b                unit  p_test.go:5: 58.5 s: shown ... p_test.go:7: got 1",
 		"q outside its tests  unit  kind: no docker",
 		"r outside its tests  unit  panic: test timed out after 45m0s running tests: A (18m0s)",
 		"", "",

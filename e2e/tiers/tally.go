@@ -40,7 +40,7 @@ func (k testKey) String() string {
 	return path.Base(k.pkg) + " " + cmp.Or(k.test, "outside its tests")
 }
 
-// failure is a test that failed, and the first that it said.
+// failure is a test that failed, and what it said.
 type failure struct {
 	key  testKey
 	said string
@@ -49,20 +49,24 @@ type failure struct {
 // told is a line by which a test says why it fails, or what it does (testing.T).
 var told = regexp.MustCompile(`^\S+\.go:[0-9]+: `)
 
-// said is the first line that a test told itself, else the first of its output that is not go test's own, as it fits in a table: what libraries print comes before it.
+// said is what a test told itself, as it fits in a table: the first line, and the last one, since a test that logs its steps says at the end why it stopped. One that told nothing
+// is explained by the first line of its output that is not go test's own: what libraries print.
 func said(output string) string {
-	first := ""
+	var printed, first, last string
 	for line := range strings.Lines(output) {
 		line = inTable(line)
 		switch {
 		case line == "" || strings.HasPrefix(line, "--- "):
 		case told.MatchString(line):
-			return line
-		case first == "":
-			first = line
+			first, last = cmp.Or(first, line), line
+		default:
+			printed = cmp.Or(printed, line)
 		}
 	}
-	return first
+	if first != last {
+		return first + " ... " + last
+	}
+	return cmp.Or(first, printed)
 }
 
 // saidAtLast explains the end of a package outside its tests: by its panic, with the tests that ran then, else by its last line that is not go test's own. The first ones

@@ -114,9 +114,9 @@ func TestSelfFence(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.began = time.Now()
+	l.a.writes(t, l.pod.UID) // before it is shown: the last renewal that the machine knows of can be 15 s older than the last one, so that it may be reset first
 	l.shown(t, corev1.ConditionTrue)
 	l.step(t, "shown")
-	l.a.writes(t, l.pod.UID)
 	within, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
 	if err := l.a.AwaitWatchdog(within); err != nil {
