@@ -18,12 +18,12 @@ import (
 // pageSize of lists from a cluster, as kubectl's.
 const pageSize = 500
 
-// FromCluster reads a state from a cluster, once: what is not in it is absent. A kind that the user may not list stays
+// FromCluster reads a state from a cluster, once: what is not in it is absent, also of further kinds. A kind that the user may not list stays
 // unknown; the error says so, and the state can be used all the same.
-func FromCluster(ctx context.Context, reader client.Reader) (*State, error) {
-	s := NewState()
+func FromCluster(ctx context.Context, reader client.Reader, further ...client.Object) (*State, error) {
+	s := NewState(further...)
 	var errs []error
-	for _, kind := range stateKinds() {
+	for _, kind := range append(stateKinds(), further...) {
 		err := s.fetch(ctx, reader, kind)
 		switch kind.(type) {
 		case *v1alpha1.PolicyException, *v1alpha1.NodePolicy:

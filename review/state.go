@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,10 +47,10 @@ func stateKinds() []client.Object {
 }
 
 // NewState knows what every cluster has: the PriorityClasses of the system (pkg/apis/scheduling/v1/helpers.go
-// SystemPriorityClasses, 1.36.3).
-func NewState() *State {
+// SystemPriorityClasses, 1.36.3). It also keeps objects of further kinds, which decisions do not read but who asks it does.
+func NewState(further ...client.Object) *State {
 	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown()}
-	for _, kind := range stateKinds() {
+	for _, kind := range append(stateKinds(), further...) {
 		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
 		})
@@ -96,7 +98,7 @@ func (s *State) Add(d *manifest.Document, namespace string) error {
 // namespaceOf an object that names none.
 func namespaceOf(o client.Object, given string) string {
 	switch o.(type) {
-	case *corev1.Namespace, *schedulingv1.PriorityClass, *corev1.Node:
+	case *corev1.Namespace, *schedulingv1.PriorityClass, *corev1.Node, *corev1.PersistentVolume, *storagev1.StorageClass, *storagev1.CSINode, *storagev1.CSIDriver:
 		return ""
 	case *coordinationv1.Lease: // the only ones that decisions read are the heartbeats of nodes
 		return corev1.NamespaceNodeLease
@@ -119,6 +121,15 @@ func (s *State) isComplete(kind client.Object) bool { return s.complete[reflect.
 
 // partial: a PriorityClass that is not here may be there all the same.
 func (s *State) partial() bool { return !s.complete[reflect.TypeFor[*schedulingv1.PriorityClass]()] }
+
+// Objects are those of a kind, by namespace and name. They must not be changed.
+func Objects[T client.Object](s *State) []T {
+	objects := all[T](s)
+	slices.SortFunc(objects, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return objects
+}
 
 // all returns the objects of a kind, which must not be changed.
 func all[T client.Object](s *State) []T {

@@ -1,8 +1,12 @@
 package review
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 const (
@@ -85,5 +89,30 @@ func TestStateWithoutNamespace(t *testing.T) {
 				t.Errorf("%s, not known: %v", r.Message, r.Unknown)
 			}
 		})
+	}
+}
+
+// Who asks for more than decisions read has it: kept in order, and of what is not in a namespace none is made up.
+func TestFurtherKinds(t *testing.T) {
+	s := NewState(&storagev1.StorageClass{}, &policyv1.PodDisruptionBudget{})
+	for _, text := range []string{
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: slow}, provisioner: example.com/slow}`,
+		`{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: fast}, provisioner: example.com/fast}`,
+		`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}}`,
+		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: kept-by-nobody}}`,
+	} {
+		if err := s.Add(document(t, text), "shop"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for _, o := range Objects[*storagev1.StorageClass](s) {
+		names = append(names, o.Namespace+"/"+o.Name)
+	}
+	for _, o := range Objects[*policyv1.PodDisruptionBudget](s) {
+		names = append(names, o.Namespace+"/"+o.Name)
+	}
+	if want := []string{"/fast", "/slow", "shop/web"}; !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
 	}
 }
