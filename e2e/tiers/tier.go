@@ -91,6 +91,10 @@ var tiers = []tier{
 		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
 	},
 	{
+		name: "preview", what: "the scheduler of Kubernetes as previews ask it", dir: "preview",
+		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
+	},
+	{
 		name: "laboratory", what: "what the tiers are run and measured with, and schemas of what is shipped and printed", dir: "e2e",
 		packages: []string{
 			"./cluster/...", "./schema", "./tiers/...", "./bench/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",

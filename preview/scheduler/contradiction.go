@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Contradiction is two hard spread constraints of a pod of which each can be met, and both together cannot, or one that can't be met on the nodes that the pod may have otherwise.
+type Contradiction struct {
+	// Constraints are their indices in the pod's topologySpreadConstraints: two, or one that stands against everything else.
+	Constraints []int `json:"constraints"`
+	// Allows are for each of them the nodes that would take the pod if it were the only constraint.
+	Allows [][]string `json:"allows"`
+	// Ways out of it that were tried, and by which the pod gets a node. There may be none for one constraint alone.
+	Ways []Way `json:"ways,omitempty"`
+}
+
+// Way is one change of one constraint that gets the pod a node.
+type Way struct {
+	Constraint int `json:"constraint"`
+	// MaxSkew is the smallest one that is enough; 0: the constraint is made a wish (ScheduleAnyway).
+	MaxSkew int32 `json:"maxSkew,omitempty"`
+	// Nodes that take it then.
+	Nodes []string `json:"nodes"`
+}
+
+// mostSkew is by how much a maxSkew is raised in search of a way out.
+const mostSkew = 10
+
+// contradictions are why a pod fits nowhere, where its hard spread constraints are to blame alone: without them there are nodes for it. Each answer is the scheduler's own, to the pod with
+// other constraints.
+func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]Contradiction, error) {
+	var hard []int
+	for i, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == corev1.DoNotSchedule {
+			hard = append(hard, i)
+		}
+	}
+	if len(hard) == 0 {
+		return nil, nil
+	}
+	q := &asking{s, ctx, pod, nil}
+	allowed := map[int][]string{}
+	if len(q.fit(q.only())) == 0 {
+		return nil, q.err
+	}
+	var found []Contradiction
+	for _, i := range hard {
+		if allowed[i] = q.fit(q.only(i)); len(allowed[i]) == 0 {
+			found = append(found, Contradiction{Constraints: []int{i}, Allows: [][]string{nil}})
+		}
+	}
+	if len(found) == 0 {
+		for i, a := range hard {
+			for _, b := range hard[i+1:] {
+				if !slices.ContainsFunc(allowed[a], func(n string) bool { return slices.Contains(allowed[b], n) }) {
+					found = append(found, Contradiction{Constraints: []int{a, b}, Allows: [][]string{allowed[a], allowed[b]}})
+				}
+			}
+		}
+	}
+	for i := range found {
+		for _, constraint := range found[i].Constraints {
+			found[i].Ways = append(found[i].Ways, q.ways(constraint)...)
+		}
+	}
+	return found, q.err
+}
+
+// asking asks about variants of a pod, until there is an error.
+type asking struct {
+	*Scheduler
+	ctx context.Context
+	pod *corev1.Pod
+	err error
+}
+
+// only is the pod with these of its constraints, and none of the others that are hard.
+func (q *asking) only(keep ...int) *corev1.Pod {
+	p := q.pod.DeepCopy()
+	p.Spec.TopologySpreadConstraints = nil
+	for i, c := range q.pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || slices.Contains(keep, i) {
+			p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c)
+		}
+	}
+	return p
+}
+
+// fit are the nodes that take a pod, by name.
+func (q *asking) fit(pod *corev1.Pod) []string {
+	if q.err != nil {
+		return nil
+	}
+	c, err := q.cycle(pod)
+	if err == nil {
+		_, err = c.filter(q.ctx)
+	}
+	if err != nil {
+		q.err = err
+		return nil
+	}
+	var names []string
+	for _, n := range c.fit {
+		names = append(names, n.Node().Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ways are those by which one constraint alone, changed, gets the pod a node.
+func (q *asking) ways(i int) []Way {
+	var ways []Way
+	changed := q.pod.DeepCopy()
+	constraint := &changed.Spec.TopologySpreadConstraints[i]
+	for range mostSkew {
+		constraint.MaxSkew++
+		if nodes := q.fit(changed); len(nodes) > 0 {
+			ways = append(ways, Way{Constraint: i, MaxSkew: constraint.MaxSkew, Nodes: nodes})
+			break
+		}
+	}
+	constraint.MaxSkew, constraint.WhenUnsatisfiable, constraint.MinDomains = q.pod.Spec.TopologySpreadConstraints[i].MaxSkew, corev1.ScheduleAnyway, nil // which goes with hard constraints only
+	if nodes := q.fit(changed); len(nodes) > 0 {
+		ways = append(ways, Way{Constraint: i, Nodes: nodes})
+	}
+	return ways
+}

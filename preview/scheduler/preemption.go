@@ -1,0 +1,107 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// Preemption is what it would cost to make room.
+type Preemption struct {
+	// Refused is why the pod may not preempt others at all.
+	Refused string `json:"refused,omitempty"`
+	// Candidates are the nodes that would take the pod without some of their pods: the scheduler's pick first, then the one that it would pick without the first, then
+	// the others by name. The scheduler looks at some of them only where there are many, from a random one on (DefaultPreemptionArgs).
+	Candidates []Candidate `json:"candidates,omitempty"`
+}
+
+// Candidate is a node that would take the pod without its victims.
+type Candidate struct {
+	Node string `json:"node"`
+	// Victims are in descending order of importance.
+	Victims []*corev1.Pod `json:"-"`
+	// Criteria are those by which the scheduler compares candidates, the first one first (pickOneNodeForPreemption in pkg/scheduler/framework/preemption, 1.36.3).
+	Criteria Criteria `json:"criteria"`
+}
+
+// Criteria of a candidate: less is better, but for the start, where later is better.
+type Criteria struct {
+	// Violations of PodDisruptionBudgets.
+	Violations int64 `json:"violations"`
+	// HighestPriority of a victim, and the sum of them all (taken from 0 on, so that a victim of negative priority counts, too).
+	HighestPriority int32 `json:"highestPriority"`
+	SumOfPriorities int64 `json:"sumOfPriorities"`
+	Victims         int   `json:"victims"`
+	// Start is when the first of the victims of the highest priority began, in seconds since 1970.
+	Start int64 `json:"start"`
+}
+
+// preempt is the framework's dry run over all nodes where it could help.
+func (c *cycle) preempt(ctx context.Context) (*Preemption, error) {
+	ev := c.preemption.Evaluator
+	if ok, why := ev.PodEligibleToPreemptOthers(ctx, c.pod, c.refused.Get(c.pod.Status.NominatedNodeName)); !ok {
+		return &Preemption{Refused: why}, nil
+	}
+	nodes, err := c.refused.NodesForStatusCode(c.snapshot.NodeInfos(), fwk.Unschedulable)
+	if err != nil {
+		return nil, fmt.Errorf("find the nodes where preemption could help: %w", err)
+	}
+	if len(nodes) == 0 {
+		return &Preemption{}, nil
+	}
+	var budgets []*policyv1.PodDisruptionBudget
+	if budgets, err = ev.PdbLister.List(labels.Everything()); err != nil {
+		return nil, fmt.Errorf("list the budgets: %w", err)
+	}
+	found, _, err := ev.DryRunPreemption(ctx, c.state, c.pod, nodes, budgets, 0, int32(len(nodes)))
+	if err != nil {
+		return nil, fmt.Errorf("try preemption: %w", err)
+	}
+	slices.SortFunc(found, func(a, b preemption.Candidate) int { return cmp.Compare(a.Name(), b.Name()) })
+	p := &Preemption{}
+	for range min(2, len(found)) { // the pick and the runner-up
+		pick := pick(ctx, ev, found)
+		p.Candidates = append(p.Candidates, candidateOf(pick))
+		found = slices.DeleteFunc(found, func(c preemption.Candidate) bool { return c.Name() == pick.Name() })
+	}
+	for _, f := range found {
+		p.Candidates = append(p.Candidates, candidateOf(f))
+	}
+	return p, nil
+}
+
+// pick is the scheduler's, and of those that are as good the first by name: it takes one of them by chance.
+func pick(ctx context.Context, ev *preemption.Evaluator, from []preemption.Candidate) preemption.Candidate {
+	picked := ev.SelectCandidate(ctx, from)
+	as := criteriaOf(picked.Victims())
+	return from[slices.IndexFunc(from, func(c preemption.Candidate) bool { return criteriaOf(c.Victims()) == as })]
+}
+
+func candidateOf(c preemption.Candidate) Candidate {
+	return Candidate{Node: c.Name(), Victims: c.Victims().Pods, Criteria: criteriaOf(c.Victims())}
+}
+
+func criteriaOf(v *extenderv1.Victims) Criteria {
+	c := Criteria{Violations: v.NumPDBViolations, Victims: len(v.Pods)}
+	for i, p := range v.Pods {
+		priority := corev1helpers.PodPriority(p)
+		if i == 0 || priority > c.HighestPriority {
+			c.HighestPriority = priority
+		}
+		c.SumOfPriorities += int64(priority) + 1<<31
+	}
+	if start := util.GetEarliestPodStartTime(v); start != nil {
+		c.Start = start.Unix()
+	}
+	return c
+}

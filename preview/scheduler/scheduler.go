@@ -1,0 +1,167 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Cluster is what the scheduler's informers would hold. Nothing in it is changed.
+type Cluster struct {
+	Nodes []*corev1.Node
+	// Pods are those of all nodes, and those that wait for one.
+	Pods []*corev1.Pod
+	// Objects are of Kinds.
+	Objects []client.Object
+}
+
+// Scheduler is the scheduler's framework over a cluster. It is for one goroutine.
+type Scheduler struct {
+	framework  framework.Framework
+	preemption *defaultpreemption.DefaultPreemption
+	spread     spreadPlugin
+	cache      cache.Cache
+	snapshot   *cache.Snapshot
+	logger     klog.Logger
+	// weights of the plugins that score (KubeSchedulerProfile).
+	weights map[string]int64
+}
+
+// New makes the framework with the default profile. It ends with the context.
+func New(ctx context.Context, c Cluster) (*Scheduler, error) {
+	metrics.Register() // plugins measure themselves; nobody asks for it
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("make the scheduler's default configuration: %w", err)
+	}
+	s := &Scheduler{snapshot: cache.NewEmptySnapshot(), cache: cache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)), logger: klog.FromContext(ctx)}
+	factory := informers.NewSharedInformerFactory(nil, 0)
+	if err := s.build(ctx, factory, &defaults.Profiles[0], nominatedBy(c.Pods)); err != nil {
+		return nil, err
+	}
+	if err := fill(factory, c.Objects); err != nil {
+		return nil, err
+	}
+	for _, n := range c.Nodes {
+		if err := fill(factory, []client.Object{n}); err != nil {
+			return nil, err
+		}
+		s.cache.AddNode(s.logger, n)
+	}
+	for _, p := range c.Pods {
+		if err := s.add(p); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.look()
+}
+
+// build makes the plugins as scheduler.New does (pkg/scheduler/scheduler.go, 1.36.3), but for what writes.
+func (s *Scheduler) build(ctx context.Context, factory informers.SharedInformerFactory, profile *config.KubeSchedulerProfile, nominated nominator) error {
+	claims := assumecache.NewAssumeCache(s.logger, factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	if err != nil {
+		return fmt.Errorf("make the scheduler's view of devices: %w", err)
+	}
+	registry := plugins.NewInTreeRegistry()
+	preempts := registry[names.DefaultPreemption]
+	registry[names.DefaultPreemption] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		plugin, err := preempts(ctx, args, handle)
+		s.preemption, _ = plugin.(*defaultpreemption.DefaultPreemption)
+		return plugin, err
+	}
+	s.framework, err = frameworkruntime.NewFramework(ctx, registry, profile,
+		frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(s.snapshot),
+		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+		frameworkruntime.WithPodNominator(nominated),
+		frameworkruntime.WithPodGroupManager(s.cache),
+	)
+	if err != nil {
+		return fmt.Errorf("make the scheduler's framework: %w", err)
+	}
+	if s.preemption == nil {
+		return errors.New("make the scheduler's framework: its profile has no " + names.DefaultPreemption)
+	}
+	s.weights = map[string]int64{}
+	for _, p := range s.framework.ListPlugins().Score.Enabled {
+		s.weights[p.Name] = int64(p.Weight)
+	}
+	s.spread, err = newSpread(ctx, registry, profile, s.framework)
+	return err
+}
+
+// nominatedBy are the pods that wait for a node of which the scheduler has said that they will get it.
+func nominatedBy(pods []*corev1.Pod) nominator {
+	n := nominator{}
+	for _, p := range pods {
+		node := p.Status.NominatedNodeName
+		if node == "" || p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+			continue
+		}
+		if info, err := framework.NewPodInfo(identified(p)); err == nil { // else its terms can't be parsed, and the scheduler has none of them either
+			n[node] = append(n[node], info)
+		}
+	}
+	return n
+}
+
+// add has a pod use up what it asks for on its node. What has ended uses up nothing (newPodInformer in pkg/scheduler/scheduler.go, 1.36.3).
+func (s *Scheduler) add(p *corev1.Pod) error {
+	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	if err := s.cache.AddPod(s.logger, identified(p)); err != nil {
+		return fmt.Errorf("put pod %s/%s on node %s: %w", p.Namespace, p.Name, p.Spec.NodeName, err)
+	}
+	return nil
+}
+
+// identified is a pod with a UID, by which the scheduler tells pods apart: that of a manifest has none.
+func identified(p *corev1.Pod) *corev1.Pod {
+	if p.UID == "" {
+		p = p.DeepCopy()
+		p.UID = types.UID(p.Namespace + "/" + p.Name)
+	}
+	return p
+}
+
+// look takes a new snapshot of the cache.
+func (s *Scheduler) look() error {
+	if err := s.cache.UpdateSnapshot(s.logger, s.snapshot); err != nil {
+		return fmt.Errorf("take a snapshot of the nodes: %w", err)
+	}
+	return nil
+}
+
+// Place puts a pod on a node, as if it ran there: the next pod is judged beside it.
+func (s *Scheduler) Place(pod *corev1.Pod, node string) error {
+	placed := pod.DeepCopy()
+	placed.Spec.NodeName = node
+	return cmp.Or(s.add(placed), s.look())
+}

@@ -1,0 +1,141 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// Spread is what the scheduler counts for one of a pod's topology spread constraints.
+type Spread struct {
+	TopologyKey       string                               `json:"topologyKey"`
+	MaxSkew           int32                                `json:"maxSkew"`
+	WhenUnsatisfiable corev1.UnsatisfiableConstraintAction `json:"whenUnsatisfiable"`
+	// MinDomains is 1 where the constraint does not say more.
+	MinDomains int32 `json:"minDomains"`
+	// SelfMatch: the pod itself counts.
+	SelfMatch bool `json:"selfMatch"`
+	// Minimum is the smallest count of a domain, and 0 where there are fewer domains than MinDomains.
+	Minimum int `json:"minimum"`
+	// Domains are those of the nodes that count, by their value.
+	Domains []Domain `json:"domains"`
+}
+
+// Domain is a value of the topology key.
+type Domain struct {
+	Value string `json:"value"`
+	// Count is the pods that the constraint selects there.
+	Count int `json:"count"`
+	// SkewAfter is the skew with the pod there: count + self match - minimum (KEP-895). More than maxSkew is too much.
+	SkewAfter int `json:"skewAfter"`
+}
+
+// spreadPlugin is PodTopologySpread of a framework.
+type spreadPlugin struct {
+	fwk.PreFilterPlugin
+	snapshot interface{ SnapshotSharedLister() fwk.SharedLister }
+}
+
+func newSpread(ctx context.Context, registry frameworkruntime.Registry, profile *config.KubeSchedulerProfile, handle framework.Framework) (spreadPlugin, error) {
+	var args runtime.Object
+	for _, c := range profile.PluginConfig {
+		if c.Name == names.PodTopologySpread {
+			args = c.Args
+		}
+	}
+	made, err := registry[names.PodTopologySpread](ctx, args, handle)
+	if err != nil {
+		return spreadPlugin{}, fmt.Errorf("make the plugin %s: %w", names.PodTopologySpread, err)
+	}
+	plugin, ok := made.(fwk.PreFilterPlugin)
+	if !ok {
+		return spreadPlugin{}, fmt.Errorf("%s filters no pods", names.PodTopologySpread)
+	}
+	return spreadPlugin{plugin, handle}, nil
+}
+
+// counted is what the plugin keeps between PreFilter and Filter: the fields of its preFilterState, which are exported for its own tests
+// (plugins/podtopologyspread/filtering.go, 1.36.3). That they are still these TestSpread shows.
+type counted struct {
+	constraints reflect.Value
+	counts      []map[string]int
+}
+
+// table is what the plugin counts for each constraint of a pod, in their order. Those that are wishes are counted as if they were not.
+func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
+	if len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return nil, nil
+	}
+	strict := pod.DeepCopy()
+	for i := range strict.Spec.TopologySpreadConstraints {
+		strict.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable = corev1.DoNotSchedule
+	}
+	nodes, err := p.snapshot.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes: %w", err)
+	}
+	state := framework.NewCycleState()
+	if _, status := p.PreFilter(ctx, state, strict, nodes); !status.IsSuccess() {
+		return nil, fmt.Errorf("count for the spread constraints: %w", status.AsError())
+	}
+	seen, err := read(state)
+	if err != nil {
+		return nil, err
+	}
+	tables := make([]Spread, 0, len(seen.counts))
+	for i, counts := range seen.counts {
+		tables = append(tables, seen.spread(i, counts, pod))
+	}
+	return tables, nil
+}
+
+func read(state fwk.CycleState) (*counted, error) {
+	data, err := state.Read("PreFilter" + names.PodTopologySpread)
+	if err != nil {
+		return nil, fmt.Errorf("read what %s counted: %w", names.PodTopologySpread, err)
+	}
+	v := reflect.Indirect(reflect.ValueOf(data))
+	counts, ok := reflect.TypeAssert[[]map[string]int](v.FieldByName("TpValueToMatchNum"))
+	if !ok {
+		return nil, fmt.Errorf("read what %s counted: its %T has other fields", names.PodTopologySpread, data)
+	}
+	return &counted{constraints: v.FieldByName("Constraints"), counts: counts}, nil
+}
+
+// spread is the table of the constraint i.
+func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) Spread {
+	constraint := c.constraints.Index(i)
+	s := Spread{
+		TopologyKey: constraint.FieldByName("TopologyKey").String(), MaxSkew: int32(constraint.FieldByName("MaxSkew").Int()), MinDomains: int32(constraint.FieldByName("MinDomains").Int()),
+		WhenUnsatisfiable: pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable,
+	}
+	if selector, ok := reflect.TypeAssert[labels.Selector](constraint.FieldByName("Selector")); ok {
+		s.SelfMatch = selector.Matches(labels.Set(pod.Labels))
+	}
+	self := 0
+	if s.SelfMatch {
+		self = 1
+	}
+	for value, count := range counts {
+		s.Domains = append(s.Domains, Domain{Value: value, Count: count})
+	}
+	slices.SortFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Value, b.Value) })
+	if len(s.Domains) > 0 && len(s.Domains) >= int(s.MinDomains) {
+		s.Minimum = slices.MinFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Count, b.Count) }).Count
+	}
+	for i := range s.Domains {
+		s.Domains[i].SkewAfter = s.Domains[i].Count + self - s.Minimum
+	}
+	return s
+}
