@@ -23,7 +23,7 @@ const pageSize = 500
 func FromCluster(ctx context.Context, reader client.Reader, further ...client.Object) (*State, error) {
 	s := NewState(further...)
 	var errs []error
-	for _, kind := range append(stateKinds(), further...) {
+	for _, kind := range append(Kinds(), further...) {
 		err := s.fetch(ctx, reader, kind)
 		switch kind.(type) {
 		case *v1alpha1.PolicyException, *v1alpha1.NodePolicy:

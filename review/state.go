@@ -37,8 +37,8 @@ type State struct {
 	custom   map[schema.GroupKind]custom
 }
 
-// stateKinds are the kinds that decisions read.
-func stateKinds() []client.Object {
+// Kinds are those that decisions read, and that each state keeps.
+func Kinds() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &schedulingv1.PriorityClass{}, &corev1.Service{}, &corev1.Node{}, &coordinationv1.Lease{}, &corev1.Pod{},
 		&corev1.PersistentVolumeClaim{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{},
@@ -50,7 +50,7 @@ func stateKinds() []client.Object {
 // SystemPriorityClasses, 1.36.3). It also keeps objects of further kinds, which decisions do not read but who asks it does.
 func NewState(further ...client.Object) *State {
 	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown()}
-	for _, kind := range append(stateKinds(), further...) {
+	for _, kind := range append(Kinds(), further...) {
 		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
 		})
@@ -122,7 +122,7 @@ func (s *State) isComplete(kind client.Object) bool { return s.complete[reflect.
 // partial: a PriorityClass that is not here may be there all the same.
 func (s *State) partial() bool { return !s.complete[reflect.TypeFor[*schedulingv1.PriorityClass]()] }
 
-// Objects are those of a kind, by namespace and name. They must not be changed.
+// Objects are those of a kind, by namespace and name; none of a kind that the state does not keep. They must not be changed.
 func Objects[T client.Object](s *State) []T {
 	objects := all[T](s)
 	slices.SortFunc(objects, func(a, b T) int {
@@ -131,10 +131,28 @@ func Objects[T client.Object](s *State) []T {
 	return objects
 }
 
+// ObjectsOf is Objects of a kind that is not known before, in no order.
+func (s *State) ObjectsOf(kind client.Object) []client.Object {
+	indexer := s.kinds[reflect.TypeOf(kind)]
+	if indexer == nil {
+		return nil
+	}
+	stored := indexer.List()
+	objects := make([]client.Object, len(stored))
+	for i, o := range stored {
+		objects[i] = o.(client.Object)
+	}
+	return objects
+}
+
 // all returns the objects of a kind, which must not be changed.
 func all[T client.Object](s *State) []T {
 	var kind T
-	stored := s.kinds[reflect.TypeOf(kind)].List()
+	indexer := s.kinds[reflect.TypeOf(kind)]
+	if indexer == nil {
+		return nil
+	}
+	stored := indexer.List()
 	objects := make([]T, len(stored))
 	for i, o := range stored {
 		objects[i] = o.(T)

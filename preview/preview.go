@@ -1,0 +1,183 @@
+package preview
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/preview/scheduler"
+	"github.com/podgrace/podgrace/review"
+)
+
+// Outcomes beside the scheduler's own.
+const (
+	// Refused: the policies, or the API server by them, do not let the pod be created.
+	Refused scheduler.Outcome = "Refused"
+	// NotKnown: the scheduler that is asked here is not the one that decides, or does not decide alone.
+	NotKnown scheduler.Outcome = "NotKnown"
+)
+
+// Preview is what would become of the pod that an object is or makes.
+type Preview struct {
+	Resource review.Resource   `json:"resource"`
+	Source   review.Source     `json:"source"`
+	Via      string            `json:"via,omitempty"`
+	Outcome  scheduler.Outcome `json:"outcome"`
+	// Why is said of the pod as a whole: why it is refused, gated, not known, or fits nowhere whatever the node.
+	Why string `json:"why,omitempty"`
+	// Policies that hold for the pod, and what they changed.
+	Policies []string          `json:"policies,omitempty"`
+	Changed  map[string]string `json:"changed,omitempty"`
+	// Fit is how many of all Nodes would take it.
+	Fit   int `json:"fit"`
+	Nodes int `json:"nodes"`
+	// Groups are the nodes, alike ones together: those that fit first, the best of them first.
+	Groups         []Group                   `json:"groups,omitempty"`
+	Spread         []scheduler.Spread        `json:"spread,omitempty"`
+	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
+	Preemption     *Preemption               `json:"preemption,omitempty"`
+	// Notes are what may be otherwise, a sentence each.
+	Notes []string `json:"notes,omitempty"`
+
+	// Pod that was judged; nil where none was.
+	Pod *corev1.Pod `json:"-"`
+}
+
+// Previewer judges objects beside a cluster.
+type Previewer struct {
+	engine    *review.Engine
+	scheduler *scheduler.Scheduler
+	cluster   scheduler.Cluster
+	budgets   *budgets
+	pods      map[client.ObjectKey]*corev1.Pod
+}
+
+// New returns one for the state of an engine, which must keep Kinds. It ends with the context.
+func New(ctx context.Context, engine *review.Engine) (*Previewer, error) {
+	p := &Previewer{engine: engine, cluster: clusterOf(engine.State), pods: map[client.ObjectKey]*corev1.Pod{}}
+	for _, pod := range p.cluster.Pods {
+		p.pods[client.ObjectKeyFromObject(pod)] = pod
+	}
+	p.budgets = newBudgets(engine.State)
+	var err error
+	p.scheduler, err = scheduler.New(ctx, p.cluster)
+	return p, err
+}
+
+// Kinds are what a state must keep beside what reviews read (review.NewState).
+func Kinds() []client.Object {
+	kept := map[string]bool{}
+	for _, o := range review.Kinds() {
+		kept[fmt.Sprintf("%T", o)] = true
+	}
+	return slices.DeleteFunc(scheduler.Kinds(), func(o client.Object) bool { return kept[fmt.Sprintf("%T", o)] })
+}
+
+// Of is the preview of a document; nil for one that is no pod and makes none.
+func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *manifest.Error) {
+	result, wrong := p.engine.Review(ctx, d, review.Question{})
+	if result == nil || wrong != nil {
+		return nil, wrong
+	}
+	v := &Preview{Resource: result.Resource, Source: result.Source, Via: result.Via, Policies: result.Policies, Changed: result.Why, Nodes: len(p.cluster.Nodes)}
+	if result.Decision == review.Denied {
+		v.Outcome, v.Why = Refused, result.Message
+		return v, nil
+	}
+	if len(result.After) == 0 {
+		return nil, nil
+	}
+	v.Pod = &corev1.Pod{}
+	if err := json.Unmarshal(result.After, v.Pod); err != nil {
+		return nil, d.Wrong(fmt.Errorf("read the pod as it would be stored: %w", err))
+	}
+	if err := p.judge(ctx, v); err != nil {
+		return nil, d.Wrong(err)
+	}
+	return v, nil
+}
+
+func (p *Previewer) judge(ctx context.Context, v *Preview) error {
+	if v.Why = beyond(v.Pod); v.Why != "" {
+		v.Outcome = NotKnown
+		return nil
+	}
+	s, err := p.without(ctx, v.Pod)
+	if err != nil {
+		return err
+	}
+	v.Pod.Spec.NodeName = "" // of one that is there already: as if it were made anew
+	verdict, err := s.Judge(ctx, v.Pod)
+	if err != nil {
+		return fmt.Errorf("ask the scheduler: %w", err)
+	}
+	v.Outcome, v.Why, v.Spread, v.Contradictions = verdict.Outcome, verdict.Why, verdict.Spread, verdict.Contradictions
+	v.Fit, v.Groups = verdict.Fit(), groups(verdict.Nodes)
+	v.Notes = p.notes(v)
+	if verdict.Preemption != nil {
+		v.Preemption = p.preemption(ctx, verdict.Preemption)
+	}
+	return nil
+}
+
+// without is the scheduler of a cluster in which the pod itself does not run yet.
+func (p *Previewer) without(ctx context.Context, pod *corev1.Pod) (*scheduler.Scheduler, error) {
+	there := p.pods[client.ObjectKeyFromObject(pod)]
+	if there == nil || there.Spec.NodeName == "" {
+		return p.scheduler, nil
+	}
+	cluster := p.cluster
+	cluster.Pods = slices.DeleteFunc(slices.Clone(cluster.Pods), func(other *corev1.Pod) bool { return other == there })
+	return scheduler.New(ctx, cluster)
+}
+
+// beyond is why the scheduler of Kubernetes with its default profile can't be asked.
+func beyond(pod *corev1.Pod) string {
+	switch {
+	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
+		return fmt.Sprintf("the scheduler %q decides, of which nothing is known here", pod.Spec.SchedulerName)
+	case len(pod.Spec.ResourceClaims) > 0:
+		return "it has resource claims (dynamic resource allocation), which are not previewed"
+	case pod.Spec.SchedulingGroup != nil:
+		return "it is scheduled with its group, which is not previewed"
+	}
+	return ""
+}
+
+// notes are what the verdict leaves open.
+func (p *Previewer) notes(v *Preview) []string {
+	var notes []string
+	bare := 0
+	for _, n := range p.cluster.Nodes {
+		if len(n.Status.Allocatable) == 0 {
+			bare++
+		}
+	}
+	if bare > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d nodes have no status.allocatable: nothing fits there.", bare, len(p.cluster.Nodes)))
+	}
+	if n := len(v.Groups); n > 0 && v.Groups[0].Fits && len(v.Groups[0].Nodes) > 1 {
+		notes = append(notes, fmt.Sprintf("The scheduler takes one of the %d best by chance.", len(v.Groups[0].Nodes)))
+	}
+	if len(p.cluster.Nodes) >= sampled && v.Fit > 1 {
+		notes = append(notes, "All nodes were judged. The scheduler stops when it has found enough that fit (percentageOfNodesToScore), and may take one that is not the best.")
+	}
+	return notes
+}
+
+// sampled is from how many nodes on the scheduler does not look at all of them (minFeasibleNodesToFind in pkg/scheduler/schedule_one.go, 1.36.3).
+const sampled = 100
+
+// clusterOf a state is what the scheduler sees of it.
+func clusterOf(s *review.State) scheduler.Cluster {
+	c := scheduler.Cluster{Nodes: review.Objects[*corev1.Node](s), Pods: review.Objects[*corev1.Pod](s)}
+	for _, kind := range scheduler.Kinds() {
+		c.Objects = append(c.Objects, s.ObjectsOf(kind)...)
+	}
+	return c
+}

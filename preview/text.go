@@ -1,0 +1,269 @@
+package preview
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/preview/scheduler"
+)
+
+const (
+	margin = 12
+	// maxGroups, maxDomains, maxNames, maxVictims and maxCandidates are how many are printed; JSON has all.
+	maxGroups     = 8
+	maxDomains    = 8
+	maxNames      = 3
+	maxVictims    = 6
+	maxCandidates = 2
+)
+
+// Text prints previews for a person.
+func Text(w io.Writer, r *Report, style console.Style) error {
+	t := &text{console.New(style, margin)}
+	for i := range r.Previews {
+		if i > 0 {
+			t.Gap()
+		}
+		t.preview(&r.Previews[i])
+	}
+	if len(r.Previews) > 0 {
+		t.Gap()
+	}
+	t.Row("", r.By())
+	if _, err := io.WriteString(w, t.String()); err != nil {
+		return fmt.Errorf("print the preview: %w", err)
+	}
+	return nil
+}
+
+type text struct{ *console.Page }
+
+func (t *text) preview(p *Preview) {
+	what := p.Resource.String()
+	if p.Source.File != "" {
+		what += fmt.Sprintf(" (%s:%d)", p.Source.File, p.Source.Line)
+	}
+	t.Marked(console.Bold, "Pod of", what)
+	if len(p.Policies) > 0 {
+		t.Marked(console.Bold, "Policies", strings.Join(p.Policies, ", ")+changed(p.Changed))
+	}
+	color, says := p.headline()
+	t.Marked(color, string(p.Outcome), says)
+	t.nodes(p.Groups)
+	for i := range p.Spread {
+		t.spread(p, i)
+	}
+	for i := range p.Contradictions {
+		t.contradiction(p, &p.Contradictions[i])
+	}
+	t.preemption(p.Preemption)
+	if len(p.Notes) > 0 {
+		t.Gap()
+		t.Marked(console.Bold, "Notes", p.Notes...)
+	}
+}
+
+// changed is which fields the policies changed.
+func changed(why map[string]string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	fields := make([]string, 0, len(why))
+	for field := range why {
+		fields = append(fields, field)
+	}
+	slices.Sort(fields)
+	return "; they set " + strings.Join(fields, ", ")
+}
+
+// headline is the answer in a sentence.
+func (p *Preview) headline() (color, says string) {
+	nodes := console.Plural(p.Nodes, "node", "nodes")
+	switch p.Outcome {
+	case scheduler.Fits:
+		return console.Green, fmt.Sprintf("on %d of %s", p.Fit, nodes)
+	case scheduler.Preempts:
+		return console.Yellow, fmt.Sprintf("none of %s takes it as it is; %s would if others went", nodes, console.Plural(len(p.Preemption.Candidates), "node", "nodes"))
+	case scheduler.Nowhere:
+		says = fmt.Sprintf("none of %s takes it, and it stays pending", nodes)
+		if p.Preemption != nil && p.Preemption.Refused != "" {
+			says += "; it preempts nobody: " + p.Preemption.Refused
+		}
+		if p.Why != "" {
+			says += ": " + p.Why
+		}
+		return console.Red, says
+	case scheduler.Gated:
+		return console.Yellow, "the scheduler does not look at it yet: " + p.Why
+	}
+	return console.Red, p.Why
+}
+
+func (t *text) nodes(groups []Group) {
+	if len(groups) == 0 {
+		return
+	}
+	t.Gap()
+	var rows [][]string
+	for _, g := range groups[:min(maxGroups, len(groups))] {
+		rows = append(rows, []string{alike(g.Nodes), g.says()})
+	}
+	if more := len(groups) - maxGroups; more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %s more", console.Plural(more, "kind of node", "kinds of nodes"))})
+	}
+	t.Columns(console.Bold, "Nodes", rows)
+}
+
+// alike names nodes of which the same is said.
+func alike(names []string) string {
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d like it", names[0], len(names)-1)
+}
+
+// says is what is said of each of them.
+func (g Group) says() string {
+	if !g.Fits {
+		says := strings.Join(g.Reasons, ", ")
+		if g.Plugin != "" {
+			says = g.Plugin + ": " + says
+		}
+		return says
+	}
+	var scores []string
+	for _, s := range g.Scores {
+		if s.Score == 0 {
+			continue
+		}
+		says := fmt.Sprintf("%s %d", s.Plugin, s.Score)
+		if s.Weight != 1 {
+			says += fmt.Sprintf("x%d", s.Weight)
+		}
+		scores = append(scores, says)
+	}
+	return fmt.Sprintf("score %d: %s", g.Total, strings.Join(scores, ", "))
+}
+
+func (t *text) spread(p *Preview, i int) {
+	s := &p.Spread[i]
+	t.Gap()
+	t.Marked(console.Bold, "Spread", fmt.Sprintf("%s, maxSkew %d, %s", s.TopologyKey, s.MaxSkew, s.WhenUnsatisfiable)+remark(s))
+	rows := [][]string{{"domain", "pods", "skew with it", ""}}
+	for _, d := range shown(s) {
+		rows = append(rows, []string{d.Value, fmt.Sprint(d.Count), fmt.Sprint(d.SkewAfter), judged(s, d)})
+	}
+	if more := len(s.Domains) - maxDomains; more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %d more", more), "", "", ""})
+	}
+	t.Table("", rows)
+}
+
+// remark is what is unusual about a constraint.
+func remark(s *scheduler.Spread) string {
+	var says string
+	if !s.SelfMatch {
+		says += "; the pod itself does not count"
+	}
+	if s.MinDomains > 1 {
+		says += fmt.Sprintf("; %d domains at least", s.MinDomains)
+		if len(s.Domains) < int(s.MinDomains) {
+			says += ", so that the minimum is 0"
+		}
+	}
+	return says
+}
+
+// shown are the domains that are printed: all, or those with the smallest skew.
+func shown(s *scheduler.Spread) []scheduler.Domain {
+	if len(s.Domains) <= maxDomains {
+		return s.Domains
+	}
+	domains := slices.Clone(s.Domains)
+	slices.SortStableFunc(domains, func(a, b scheduler.Domain) int { return a.SkewAfter - b.SkewAfter })
+	return domains[:maxDomains]
+}
+
+func judged(s *scheduler.Spread, d scheduler.Domain) string {
+	if d.SkewAfter <= int(s.MaxSkew) {
+		return ""
+	}
+	if s.WhenUnsatisfiable == corev1.DoNotSchedule {
+		return "too much"
+	}
+	return "more than wished"
+}
+
+func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
+	t.Gap()
+	key := func(i int) string { return p.Pod.Spec.TopologySpreadConstraints[i].TopologyKey }
+	var says string
+	if len(c.Constraints) == 1 {
+		says = fmt.Sprintf("The constraint on %s can't be met: there are nodes for the pod, and none of them is allowed by it.", key(c.Constraints[0]))
+	} else {
+		says = fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: the first allows %s, the second %s.",
+			key(c.Constraints[0]), key(c.Constraints[1]), only(c.Allows[0]), only(c.Allows[1]))
+	}
+	t.Marked(console.Red, "Why", says)
+	rows := make([][]string, 0, len(c.Ways)+1)
+	for _, w := range c.Ways {
+		change := "whenUnsatisfiable: ScheduleAnyway"
+		if w.MaxSkew > 0 {
+			change = fmt.Sprintf("maxSkew: %d", w.MaxSkew)
+		}
+		rows = append(rows, []string{change, "for " + key(w.Constraint), "takes it: " + alike(w.Nodes)})
+	}
+	rows = append(rows, []string{"another topologyKey", "for one of them", "not tried"})
+	t.Columns(console.Bold, "Ways out", rows)
+}
+
+// only are the only nodes that are allowed.
+func only(nodes []string) string {
+	if len(nodes) == 1 {
+		return nodes[0] + " only"
+	}
+	return alike(nodes)
+}
+
+func (t *text) preemption(p *Preemption) {
+	if p == nil || len(p.Candidates) == 0 {
+		return
+	}
+	for i, c := range p.Candidates[:min(maxCandidates, len(p.Candidates))] {
+		t.Gap()
+		label, says := "Preempts", fmt.Sprintf("on %s, the scheduler's pick: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
+		if i > 0 {
+			label, says = "Next best", fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
+			if p.Decided != "" {
+				says += "; the pick is better by " + p.Decided
+			} else {
+				says += "; it is as good as the pick, and the scheduler takes one by chance"
+			}
+		}
+		t.Marked(console.Bold, label, says)
+		t.victims(c.Victims)
+	}
+	if more := len(p.Candidates) - maxCandidates; more > 0 {
+		t.Row("", fmt.Sprintf("and %s more where others would have to go", console.Plural(more, "node", "nodes")))
+	}
+}
+
+func (t *text) victims(victims []Victim) {
+	rows := [][]string{{"victim", "priority", "grace", "budget left", ""}}
+	for _, v := range victims[:min(maxVictims, len(victims))] {
+		left := "no budget"
+		if v.Budget != nil {
+			left = fmt.Sprint(*v.Budget)
+		}
+		rows = append(rows, []string{v.Namespace + "/" + v.Name, fmt.Sprint(v.Priority), fmt.Sprintf("%d s", v.GraceSeconds), left, v.Guard})
+	}
+	if more := len(victims) - maxVictims; more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %d more", more), "", "", "", ""})
+	}
+	t.Columns("", "", rows)
+}

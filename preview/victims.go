@@ -1,0 +1,146 @@
+package preview
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/preview/scheduler"
+	"github.com/podgrace/podgrace/review"
+)
+
+// Preemption is what it would cost to make room for a pod.
+type Preemption struct {
+	// Refused is why the pod may not preempt others.
+	Refused string `json:"refused,omitempty"`
+	// Candidates are nodes that would take the pod without their victims: the scheduler's pick first, then the runner-up, then the others by name.
+	Candidates []Candidate `json:"candidates,omitempty"`
+	// Decided is by which criterion the pick is better than the runner-up; empty: there is none, or they are as good, and the scheduler takes one by chance.
+	Decided string `json:"decided,omitempty"`
+}
+
+// Candidate is a node, and who would have to go.
+type Candidate struct {
+	Node     string             `json:"node"`
+	Criteria scheduler.Criteria `json:"criteria"`
+	Victims  []Victim           `json:"victims"`
+	// GoneWithin is the longest grace period of the victims, in seconds: until then there is no room.
+	GoneWithin int64 `json:"goneWithinSeconds"`
+}
+
+// Victim is a pod that would be deleted, by a plain DELETE of the scheduler's.
+type Victim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Priority  int32  `json:"priority"`
+	// Budget is how many more pods may go of the PodDisruptionBudget that leaves least; nil: none selects the pod. The scheduler prefers to keep to it and does not have to.
+	Budget *int32 `json:"budget,omitempty"`
+	// GraceSeconds that it has to stop; 0: it is removed at once, and nobody knows whether it still runs.
+	GraceSeconds int64 `json:"graceSeconds"`
+	// Guard is why the removal guard would refuse the scheduler; empty: it would not.
+	Guard string `json:"guard,omitempty"`
+}
+
+// preemptor is the user who deletes victims.
+const preemptor = "system:kube-scheduler"
+
+func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption) *Preemption {
+	told := &Preemption{Refused: found.Refused}
+	for _, c := range found.Candidates {
+		candidate := Candidate{Node: c.Node, Criteria: c.Criteria}
+		for _, pod := range c.Victims {
+			v := p.victim(pod)
+			candidate.Victims = append(candidate.Victims, v)
+			candidate.GoneWithin = max(candidate.GoneWithin, v.GraceSeconds)
+		}
+		told.Candidates = append(told.Candidates, candidate)
+	}
+	if len(told.Candidates) > 0 {
+		pick := &told.Candidates[0]
+		for i := range pick.Victims { // of the others nobody asks
+			pick.Victims[i].Guard = p.guard(ctx, found.Candidates[0].Victims[i])
+		}
+	}
+	if len(told.Candidates) > 1 {
+		told.Decided = decided(told.Candidates[0].Criteria, told.Candidates[1].Criteria)
+	}
+	return told
+}
+
+func (p *Previewer) victim(pod *corev1.Pod) Victim {
+	return Victim{
+		Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod),
+		Budget: p.budgets.left(pod), GraceSeconds: graceperiod.Delete(pod, nil, time.Now()).Seconds,
+	}
+}
+
+// guard is what the removal guard says of the scheduler's DELETE.
+func (p *Previewer) guard(ctx context.Context, pod *corev1.Pod) string {
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return ""
+	}
+	d := &manifest.Document{APIVersion: "v1", Kind: "Pod", JSON: text}
+	result, wrong := p.engine.Review(ctx, d, review.Question{Operation: review.OperationDelete, User: authenticationv1.UserInfo{Username: preemptor, Groups: []string{"system:authenticated"}}})
+	if wrong != nil || result == nil || result.Decision != review.Denied {
+		return ""
+	}
+	return result.Message
+}
+
+// decided is the first criterion in which one candidate is better than another.
+func decided(a, b scheduler.Criteria) string {
+	switch {
+	case a.Violations != b.Violations:
+		return fmt.Sprintf("%d violated PodDisruptionBudgets, against %d", a.Violations, b.Violations)
+	case a.HighestPriority != b.HighestPriority:
+		return fmt.Sprintf("%d as the highest priority of a victim, against %d", a.HighestPriority, b.HighestPriority)
+	case a.SumOfPriorities != b.SumOfPriorities && a.Victims == b.Victims:
+		return "a smaller sum of the victims' priorities"
+	case a.SumOfPriorities != b.SumOfPriorities || a.Victims != b.Victims:
+		return fmt.Sprintf("%d victims, against %d", a.Victims, b.Victims)
+	case a.Start != b.Start:
+		return "its victims began later"
+	}
+	return ""
+}
+
+// budgets are the PodDisruptionBudgets by namespace.
+type budgets struct{ of map[string][]budget }
+
+type budget struct {
+	selects labels.Selector
+	left    int32
+}
+
+func newBudgets(s *review.State) *budgets {
+	b := &budgets{map[string][]budget{}}
+	for _, o := range review.Objects[*policyv1.PodDisruptionBudget](s) {
+		if selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector); err == nil { // else it selects nothing
+			b.of[o.Namespace] = append(b.of[o.Namespace], budget{selector, o.Status.DisruptionsAllowed})
+		}
+	}
+	return b
+}
+
+// left is how many more pods may go by the budget that leaves least.
+func (b *budgets) left(pod *corev1.Pod) *int32 {
+	mine := slices.DeleteFunc(slices.Clone(b.of[pod.Namespace]), func(b budget) bool { return !b.selects.Matches(labels.Set(pod.Labels)) })
+	if len(mine) == 0 {
+		return nil
+	}
+	least := slices.MinFunc(mine, func(a, b budget) int { return cmp.Compare(a.left, b.left) })
+	return &least.left
+}
