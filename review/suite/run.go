@@ -68,7 +68,7 @@ func (r *Runner) suite(ctx context.Context, s *Suite, report *Report) error {
 	report.Summary.Suites++
 	newState := r.NewState
 	if newState == nil {
-		newState = review.NewState
+		newState = func() *review.State { return review.NewState() }
 	}
 	w, wrong := s.world(newState)
 	if len(wrong) > 0 {
