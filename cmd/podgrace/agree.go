@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // agreeOptions are those of commands that show what is known, ask a person, and write one thing into the cluster.
@@ -20,8 +23,8 @@ type agreeOptions struct {
 	canBeAsked bool
 }
 
-func newAgreeOptions(t terminal) agreeOptions {
-	return agreeOptions{kube: newConfigFlags(), canBeAsked: t.Asks}
+func newAgreeOptions(t cli.Terminal) agreeOptions {
+	return agreeOptions{kube: cli.NewConfigFlags(version.CommandLine), canBeAsked: t.Asks}
 }
 
 // AddFlags declares the flags.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -34,7 +35,7 @@ Exit codes: 0 printed
 const compileExample = `  # What would the API server judge by itself of these policies?
   %[1]s compile --policy examples/production-web`
 
-func newCompile(t terminal, name string) *cobra.Command {
+func newCompile(t cli.Terminal, name string) *cobra.Command {
 	var paths []string
 	var namespace, globalDefault string
 	cmd := &cobra.Command{
@@ -43,13 +44,13 @@ func newCompile(t terminal, name string) *cobra.Command {
 		Short:                 "Print limits as the API server judges them by itself",
 		Long:                  compileLong,
 		Example:               fmt.Sprintf(compileExample, name),
-		Args:                  noArgs,
+		Args:                  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(paths) == 0 {
-				return usageError{errors.New("which policies? --policy FILE or --policy FOLDER")}
+				return cli.UsageError{Err: errors.New("which policies? --policy FILE or --policy FOLDER")}
 			}
 			if err := noEmptyPath("--policy", paths); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runCompile(t, paths, namespace, globalDefault)
 		},
@@ -61,7 +62,7 @@ func newCompile(t terminal, name string) *cobra.Command {
 	return cmd
 }
 
-func runCompile(t terminal, paths []string, namespace, globalDefault string) error {
+func runCompile(t cli.Terminal, paths []string, namespace, globalDefault string) error {
 	policies, wrong, err := requirePolicies("--policy", paths)
 	if err != nil {
 		return err
@@ -72,18 +73,18 @@ func runCompile(t terminal, paths []string, namespace, globalDefault string) err
 		fmt.Fprintln(t.Err, w)
 	}
 	if len(wrong) > 0 {
-		return errBadInput
+		return cli.ErrBadInput
 	}
 	ready := make([]*policy.Policy, len(policies))
 	for i, p := range policies {
 		if ready[i], err = policy.Compile(p); err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 	}
 	exceptions := make([]*policy.Exception, len(asked))
 	for i, x := range asked {
 		if exceptions[i], err = policy.CompileException(x); err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 	}
 	policy.SortExceptions(exceptions)

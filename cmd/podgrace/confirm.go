@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 )
 
@@ -53,7 +54,7 @@ type confirmOptions struct {
 	carried string // flags that hold for the next command too
 }
 
-func newConfirm(t terminal, name string) *cobra.Command {
+func newConfirm(t cli.Terminal, name string) *cobra.Command {
 	o := &confirmOptions{agreeOptions: newAgreeOptions(t), name: name}
 	cmd := &cobra.Command{
 		Use:                   "confirm [-n NAMESPACE] (POD | node/NODE)",
@@ -64,7 +65,7 @@ func newConfirm(t terminal, name string) *cobra.Command {
 		ValidArgsFunction:     o.completeArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate("confirm")); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runConfirm(cmd.Context(), t, o)
 		},
@@ -138,7 +139,7 @@ func quote(word string) string {
 }
 
 // runConfirm asks and writes.
-func runConfirm(ctx context.Context, t terminal, o *confirmOptions) error {
+func runConfirm(ctx context.Context, t cli.Terminal, o *confirmOptions) error {
 	kube, err := kubernetes.NewForConfig(o.config)
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
@@ -159,7 +160,7 @@ func runConfirm(ctx context.Context, t terminal, o *confirmOptions) error {
 		confirmed, err = s.Pod(ctx, o.namespace, o.object)
 	}
 	if err == nil && !confirmed {
-		return errNo
+		return cli.ErrNo
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/impact"
@@ -66,7 +67,7 @@ const failOnChange = "change"
 // noPolicies is the path that stands for none.
 const noPolicies = "none"
 
-func newDiff(t terminal, name string) *cobra.Command {
+func newDiff(t cli.Terminal, name string) *cobra.Command {
 	o := &diffOptions{inputs: newInputOptions()}
 	cmd := &cobra.Command{
 		Use:                   "diff --from PATH... --to PATH... -f PATH... [--state PATH...]",
@@ -74,17 +75,17 @@ func newDiff(t terminal, name string) *cobra.Command {
 		Short:                 "Show what a change of policies would do",
 		Long:                  diffLong,
 		Example:               fmt.Sprintf(diffExample, name),
-		Args:                  noArgs,
+		Args:                  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(o.inputs.Complete(cmd.Flags()), o.Validate()); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runDiff(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	complete(cmd, "output", impact.Formats()...)
-	complete(cmd, "fail-on", failOnChange, failOnDeny, failOnNever)
+	cli.CompleteFlag(cmd, "output", impact.Formats()...)
+	cli.CompleteFlag(cmd, "fail-on", failOnChange, failOnDeny, failOnNever)
 	return cmd
 }
 
@@ -128,8 +129,8 @@ func (o *diffOptions) Validate() error {
 	return errors.Join(noEmptyPath("--from", o.from), noEmptyPath("--to", o.to), o.inputs.validatePaths())
 }
 
-func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
-	r := &diffReader{diffOptions: o, terminal: t}
+func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
+	r := &diffReader{diffOptions: o, Terminal: t}
 	if err := r.read(ctx); err != nil {
 		return err
 	}
@@ -141,10 +142,10 @@ func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
 	if err != nil {
 		return err
 	}
-	bar := newProgress(t, "comparing", len(r.documents))
-	c := impact.Comparison{From: from, To: to, User: userInfo(o.user, o.groups), Progress: bar.add}
+	bar := cli.NewProgress(t, "comparing", len(r.documents))
+	c := impact.Comparison{From: from, To: to, User: userInfo(o.user, o.groups), Progress: bar.Add}
 	d, err := c.Of(ctx, r.documents)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
@@ -161,9 +162,9 @@ func runDiff(ctx context.Context, t terminal, o *diffOptions) error {
 func (o *diffOptions) verdict(s *impact.Summary) error {
 	switch {
 	case s.Errors > 0:
-		return errBadInput
+		return cli.ErrBadInput
 	case o.failOn == failOnChange && s.Affected > 0, o.failOn == failOnDeny && s.Denying > 0:
-		return errNo
+		return cli.ErrNo
 	}
 	return nil
 }
@@ -171,7 +172,7 @@ func (o *diffOptions) verdict(s *impact.Summary) error {
 // diffReader reads what is to be compared.
 type diffReader struct {
 	*diffOptions
-	terminal
+	cli.Terminal
 	state         *review.State
 	before, after []*v1alpha1.PodPolicy
 	documents     []*manifest.Document
@@ -186,10 +187,10 @@ func (r *diffReader) read(ctx context.Context) error {
 	if err := errors.Join(wrongFrom, wrongTo); err != nil {
 		return err
 	}
-	manifests, further := r.inputs.read(r.terminal)
+	manifests, further := r.inputs.read(r.Terminal)
 	r.documents, r.files = manifests.Documents, manifests.Files
 	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
-	tellLeftOut(r.terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
+	tellLeftOut(r.Terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
 	r.state = review.NewState()
 	if r.inputs.live {
 		if err := r.cluster(ctx); err != nil {
@@ -270,7 +271,7 @@ func (r *diffReader) dump(ctx context.Context, reader client.Client) {
 func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {
 	e, err := review.NewEngine(r.state, policies...)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, cli.UsageError{Err: err}
 	}
 	if r.inputs.namespace != "" {
 		e.Namespace = r.inputs.namespace

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/review/impact"
 )
 
@@ -18,17 +19,17 @@ import (
 func runsDiff(t *testing.T, stdin string, args ...string) (code int, out string) {
 	t.Helper()
 	var text bytes.Buffer
-	cmd := newDiff(terminal{In: strings.NewReader(stdin), Out: &text, Err: &text}, "podgrace")
+	cmd := newDiff(cli.Terminal{In: strings.NewReader(stdin), Out: &text, Err: &text}, "podgrace")
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(args)
 	cmd.SetOut(&text)
 	err := cmd.ExecuteContext(t.Context())
-	var usage usageError
+	var usage cli.UsageError
 	switch {
 	case err == nil:
-	case errors.Is(err, errNo):
+	case errors.Is(err, cli.ErrNo):
 		code = 1
-	case errors.Is(err, errBadInput):
+	case errors.Is(err, cli.ErrBadInput):
 		code = 2
 	case errors.As(err, &usage):
 		code = 2

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
@@ -47,7 +48,7 @@ type explainOptions struct {
 	name string
 }
 
-func newExplain(t terminal, name string) *cobra.Command {
+func newExplain(t cli.Terminal, name string) *cobra.Command {
 	o := &explainOptions{inputs: newInputOptions()}
 	cmd := &cobra.Command{
 		Use:                   "explain POD [-n NAMESPACE] [-f PATH... --policy PATH...]",
@@ -58,13 +59,13 @@ func newExplain(t terminal, name string) *cobra.Command {
 		ValidArgsFunction:     o.completeArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runExplain(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	complete(cmd, "output", "text", "json")
+	cli.CompleteFlag(cmd, "output", "text", "json")
 	return cmd
 }
 
@@ -117,7 +118,7 @@ func (o *explainOptions) Validate() error {
 	return errors.Join(noEmptyPath("--node-policy", o.nodePolicies), o.inputs.validatePaths())
 }
 
-func runExplain(ctx context.Context, t terminal, o *explainOptions) error {
+func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 	var in *explain.Input
 	var err error
 	if len(o.inputs.paths) == 0 {
@@ -141,7 +142,7 @@ func runExplain(ctx context.Context, t terminal, o *explainOptions) error {
 }
 
 // manifest is the one of the input that is asked for.
-func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Input, error) {
+func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain.Input, error) {
 	l, err := o.inputs.load(ctx, t)
 	if err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 		fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
 	}
 	if len(l.errors) > 0 {
-		return nil, errBadInput
+		return nil, cli.ErrBadInput
 	}
 	q := review.Question{}
 	if o.user != "" {
@@ -162,7 +163,7 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 	meant := slices.DeleteFunc(slices.Clone(l.documents), func(d *manifest.Document) bool { return !o.means(d) })
 	if len(meant) == 0 {
 		if meant, err = o.podsOfSets(l.documents); len(meant) == 0 && err != nil {
-			return nil, usageError{err}
+			return nil, cli.UsageError{Err: err}
 		}
 	}
 	var found []*manifest.Document
@@ -177,7 +178,7 @@ func (o *explainOptions) manifest(ctx context.Context, t terminal) (*explain.Inp
 		}
 	}
 	if len(found) != 1 {
-		return nil, usageError{o.choose(found, l.documents)}
+		return nil, cli.UsageError{Err: o.choose(found, l.documents)}
 	}
 	return of, o.nodePolicy(of)
 }
@@ -241,7 +242,7 @@ func (o *explainOptions) nodePolicy(in *explain.Input) error {
 		return wrong
 	}
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
 	if len(policies) > 0 {
 		in.NodePolicy, in.NodePolicyName = heaviest(in.Node, policies)

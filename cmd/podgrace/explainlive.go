@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
@@ -37,7 +38,7 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 		return nil, err
 	}
 	policies, policiesErr := o.podPolicies(ctx, reader)
-	if _, typed := errors.AsType[usageError](policiesErr); typed {
+	if _, typed := errors.AsType[cli.UsageError](policiesErr); typed {
 		return nil, policiesErr // what is wrong in a file is told at once
 	}
 	var pod corev1.Pod
@@ -73,14 +74,14 @@ func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) 
 	if len(o.inputs.policies) > 0 {
 		known, err := gitFiles("--policy", o.inputs.policies)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.UsageError{Err: err}
 		}
 		policies, err := policyfile.RequireWith(known, o.inputs.policies...)
 		if wrong := wrongPath("--policy", err); wrong != nil {
 			return nil, wrong
 		}
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.UsageError{Err: err}
 		}
 		return policies, nil
 	}
@@ -90,7 +91,7 @@ func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) 
 func (o *explainOptions) clientset() (kubernetes.Interface, error) {
 	config, err := o.inputs.kube.ToRESTConfig()
 	if err != nil {
-		return nil, usageError{fmt.Errorf("read the kubeconfig: %w", err)}
+		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {

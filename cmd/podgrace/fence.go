@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
 )
@@ -49,7 +50,7 @@ type fenceOptions struct {
 	node string
 }
 
-func newFence(t terminal, name string) *cobra.Command {
+func newFence(t cli.Terminal, name string) *cobra.Command {
 	o := &fenceOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "fence NODE",
@@ -59,7 +60,7 @@ func newFence(t terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(fenceExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.parse(args), o.Complete(), o.Validate("fence")); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runFence(cmd.Context(), t, o, name)
 		},
@@ -98,7 +99,7 @@ type fenceFacts struct {
 	user     string
 }
 
-func runFence(ctx context.Context, t terminal, o *fenceOptions, name string) error {
+func runFence(ctx context.Context, t cli.Terminal, o *fenceOptions, name string) error {
 	kube, err := client.New(o.config, client.Options{Scheme: fencingScheme()})
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
@@ -111,7 +112,7 @@ func runFence(ctx context.Context, t terminal, o *fenceOptions, name string) err
 	text, possible := fencePage(f, t.Style)
 	fmt.Fprint(t.Out, text)
 	if !possible {
-		return errNo
+		return cli.ErrNo
 	}
 	if o.dryRun {
 		if err := kube.Create(ctx, fence, client.DryRunAll); err != nil {
@@ -125,7 +126,7 @@ func runFence(ctx context.Context, t terminal, o *fenceOptions, name string) err
 		answer, err := bufio.NewReader(t.In).ReadString('\n')
 		if err != nil || strings.TrimSpace(answer) != o.node {
 			fmt.Fprintln(t.Err, "Not asked for.")
-			return errNo
+			return cli.ErrNo
 		}
 	}
 	if err := kube.Create(ctx, fence); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
 )
 
@@ -45,7 +46,7 @@ type grantOptions struct {
 	exception string
 }
 
-func newGrant(t terminal, name string) *cobra.Command {
+func newGrant(t cli.Terminal, name string) *cobra.Command {
 	o := &grantOptions{agreeOptions: newAgreeOptions(t)}
 	cmd := &cobra.Command{
 		Use:                   "grant [-n NAMESPACE] EXCEPTION",
@@ -55,7 +56,7 @@ func newGrant(t terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(grantExample, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(args), o.Validate("grant")); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runGrant(cmd.Context(), t, o)
 		},
@@ -94,7 +95,7 @@ func parseException(args []string) (string, error) {
 }
 
 // runGrant asks and writes.
-func runGrant(ctx context.Context, t terminal, o *grantOptions) error {
+func runGrant(ctx context.Context, t cli.Terminal, o *grantOptions) error {
 	kube, err := kubernetes.NewForConfig(o.config)
 	if err != nil {
 		return fmt.Errorf("configure the client: %w", err)
@@ -107,7 +108,7 @@ func runGrant(ctx context.Context, t terminal, o *grantOptions) error {
 	s := &confirm.Session{In: t.In, Out: t.Out, Err: t.Err, Yes: o.yes, DryRun: o.dryRun, Style: t.Style}
 	granted, err := s.Grant(ctx, client, o.namespace, o.exception)
 	if err == nil && !granted {
-		return errNo
+		return cli.ErrNo
 	}
 	return err
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
@@ -39,16 +39,8 @@ type inputOptions struct {
 	live bool
 }
 
-// newConfigFlags are kubectl's flags that name a cluster, for clients that say who they are.
-func newConfigFlags() *genericclioptions.ConfigFlags {
-	return genericclioptions.NewConfigFlags(true).WithWrapConfigFn(func(config *rest.Config) *rest.Config {
-		config.UserAgent = version.Of(version.CommandLine).UserAgent()
-		return config
-	})
-}
-
 func newInputOptions() inputOptions {
-	kube := newConfigFlags()
+	kube := cli.NewConfigFlags(version.CommandLine)
 	kube.Impersonate, kube.ImpersonateGroup, kube.ImpersonateUID, kube.ImpersonateUserExtra = nil, nil, nil, nil // --as is who is judged, and not who reads
 	return inputOptions{kube: kube}
 }
@@ -139,7 +131,7 @@ type loaded struct {
 }
 
 // load reads all there is. What is wrong with a document or a policy is in the errors; the rest is used.
-func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
+func (o *inputOptions) load(ctx context.Context, t cli.Terminal) (*loaded, error) {
 	policies, wrong, err := requirePolicies("--policy", o.policies)
 	if err != nil {
 		return nil, err
@@ -170,7 +162,7 @@ func (o *inputOptions) load(ctx context.Context, t terminal) (*loaded, error) {
 		}
 	}
 	if l.engine, err = review.NewEngine(state, policies...); err != nil {
-		return nil, usageError{err}
+		return nil, cli.UsageError{Err: err}
 	}
 	if o.namespace != "" {
 		l.engine.Namespace = o.namespace
@@ -206,7 +198,7 @@ func loadNodePolicies(flag string, paths []string) []*v1alpha1.NodePolicy {
 func requirePolicies(flag string, paths []string) ([]*v1alpha1.PodPolicy, []*manifest.Error, error) {
 	known, err := gitFiles(flag, paths)
 	if err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, cli.UsageError{Err: err}
 	}
 	policies, err := policyfile.RequireWith(known, paths...)
 	wrong := manifest.Errors(err)
@@ -227,12 +219,12 @@ func wrongPath(flag string, err error) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return usageError{errors.Join(errs...)}
+	return cli.UsageError{Err: errors.Join(errs...)}
 }
 
 // read returns the documents of -f and of --state. That there are none is an error where it may be that a command before this
 // one in a pipe has failed, and where nothing at all would be judged.
-func (o *inputOptions) read(t terminal) (manifests, further review.Inputs) {
+func (o *inputOptions) read(t cli.Terminal) (manifests, further review.Inputs) {
 	reader := &input.Reader{Stdin: t.In, Exclude: o.exclude, Render: o.render, Namespace: o.namespace}
 	manifests, further = readEach(reader, o.paths), readEach(reader, o.statePaths)
 	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.paths) > 0 && reader.Lists == 0 {
@@ -273,14 +265,14 @@ func absolute(file string) string {
 }
 
 // tellLeftOut says what was found in folders and was not read.
-func tellLeftOut(t terminal, left []input.LeftOut) {
+func tellLeftOut(t cli.Terminal, left []input.LeftOut) {
 	for _, sentence := range input.LeftOutInWords(left) {
 		fmt.Fprintln(t.Err, console.Visible("left out: "+sentence))
 	}
 }
 
 // state is that of the cluster that was named, or what every cluster has.
-func (o *inputOptions) state(ctx context.Context, t terminal) (*review.State, error) {
+func (o *inputOptions) state(ctx context.Context, t cli.Terminal) (*review.State, error) {
 	if !o.live {
 		return review.NewState(), nil
 	}
@@ -311,7 +303,7 @@ func (o *inputOptions) clusterPolicies(ctx context.Context) ([]*v1alpha1.PodPoli
 func (o *inputOptions) reader() (client.Client, error) {
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {
-		return nil, usageError{fmt.Errorf("read the kubeconfig: %w", err)}
+		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 	}
 	config.QPS, config.Burst = 50, 300 // as kubectl's
 	reader, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
@@ -351,7 +343,7 @@ func (t templateFlag) set(s *review.State) error {
 	for _, text := range t {
 		kind, path := t.parts(text)
 		if err := s.SetTemplate(kind, path); err != nil {
-			return usageError{fmt.Errorf("--template %s: %w", text, err)}
+			return cli.UsageError{Err: fmt.Errorf("--template %s: %w", text, err)}
 		}
 	}
 	return nil

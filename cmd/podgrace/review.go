@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
@@ -71,7 +72,7 @@ type reviewOptions struct {
 	details, all bool
 }
 
-func newReview(t terminal, name string) *cobra.Command {
+func newReview(t cli.Terminal, name string) *cobra.Command {
 	o := &reviewOptions{inputs: newInputOptions(), out: newOutputs()}
 	cmd := &cobra.Command{
 		Use:                   "review -f PATH... [--policy PATH...] [--state PATH...]",
@@ -79,18 +80,18 @@ func newReview(t terminal, name string) *cobra.Command {
 		Short:                 "Review manifests: what the policies change, warn about and refuse",
 		Long:                  reviewLong,
 		Example:               fmt.Sprintf(reviewExample, name),
-		Args:                  noArgs,
+		Args:                  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags()), o.Validate()); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runReview(cmd.Context(), t, o)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	complete(cmd, "output", formats()...)
-	complete(cmd, "fail-on", failOnReview...)
-	complete(cmd, "operation", "create", "delete", "evict")
+	cli.CompleteFlag(cmd, "output", formats()...)
+	cli.CompleteFlag(cmd, "fail-on", failOnReview...)
+	cli.CompleteFlag(cmd, "operation", "create", "delete", "evict")
 	return cmd
 }
 
@@ -114,7 +115,7 @@ func (o *reviewOptions) Validate() error {
 	return errors.Join(validateFailOn(o.failOn), o.out.Validate(), o.inputs.Validate())
 }
 
-func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
+func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	loaded, err := o.inputs.load(ctx, t)
 	if err != nil {
 		return err
@@ -125,9 +126,9 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 	}
 	loaded.errors = append(loaded.errors, unknown...)
 	loaded.engine.Lean = !o.out.needPods()
-	bar := newProgress(t, "reviewing", len(loaded.documents))
-	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.add)
-	bar.done()
+	bar := cli.NewProgress(t, "reviewing", len(loaded.documents))
+	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.Add)
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 		}
 	}
 	options := report.Options{
-		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.now(),
+		Style: t.Style, Details: o.details, All: o.all, Dir: workingDirectory(), Version: version.Of(version.CommandLine).Version, Made: t.Now(),
 	}
 	if err := o.out.write(t.Out, r, options); err != nil {
 		return err
@@ -160,9 +161,9 @@ func runReview(ctx context.Context, t terminal, o *reviewOptions) error {
 func (o *reviewOptions) verdict(r *review.Report) error {
 	switch {
 	case r.Summary.Errors > 0:
-		return errBadInput
+		return cli.ErrBadInput
 	case found(&r.Summary, o.failOn):
-		return errNo
+		return cli.ErrNo
 	}
 	return nil
 }

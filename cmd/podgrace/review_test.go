@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/impact"
 	"github.com/podgrace/podgrace/review/report"
@@ -153,7 +154,7 @@ func inTree(t *testing.T) {
 func typed(t *testing.T, stdin, args string) (code int, out, complaints string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = command(t.Context(), terminal{In: strings.NewReader(stdin), Out: &o, Err: &e}, append([]string{"podgrace"}, strings.Fields(args)...))
+	code = command(t.Context(), cli.Terminal{In: strings.NewReader(stdin), Out: &o, Err: &e}, append([]string{"podgrace"}, strings.Fields(args)...))
 	return code, o.String(), e.String()
 }
 
@@ -314,7 +315,7 @@ func TestTheSameObjectTwice(t *testing.T) {
 func TestThePageHasADate(t *testing.T) {
 	inTree(t)
 	var out bytes.Buffer
-	at := terminal{Out: &out, Err: &out, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))}
+	at := cli.Terminal{Out: &out, Err: &out, Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 5, 1, 12, 30, 0, 0, time.UTC))}
 	if code := command(t.Context(), at, strings.Fields("podgrace review -f deploy -o html"+whole)); code != 0 || !strings.Contains(out.String(), "1 May 2026, 12:30 UTC") {
 		t.Errorf("exit %d: %s", code, out.String())
 	}

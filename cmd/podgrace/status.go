@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
 )
@@ -24,19 +26,19 @@ and into Fences. It changes nothing.
 
 Exit codes: 0 no node is partitioned, 1 some are or it could not be read, 2 bad input`
 
-func newStatus(t terminal, name string) *cobra.Command {
-	flags := newConfigFlags()
+func newStatus(t cli.Terminal, name string) *cobra.Command {
+	flags := cli.NewConfigFlags(version.CommandLine)
 	cmd := &cobra.Command{
 		Use:                   "status",
 		DisableFlagsInUseLine: true,
 		Short:                 "Show silent nodes, what waits for them, and what is being done",
 		Long:                  statusLong,
 		Example:               "  " + name + " status",
-		Args:                  noArgs,
+		Args:                  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := flags.ToRESTConfig()
 			if err != nil {
-				return usageError{fmt.Errorf("read the kubeconfig: %w", err)}
+				return cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 			}
 			kube, err := client.New(config, client.Options{Scheme: fencingScheme()})
 			if err != nil {
@@ -57,14 +59,14 @@ type partitioned struct {
 	pods      []string        // protected ones that wait, NAMESPACE/NAME
 }
 
-func runStatus(ctx context.Context, t terminal, kube client.Client, now time.Time) error {
+func runStatus(ctx context.Context, t cli.Terminal, kube client.Client, now time.Time) error {
 	all, err := readStatus(ctx, kube)
 	if err != nil {
 		return err
 	}
 	fmt.Fprint(t.Out, statusPage(all, t.Style, now))
 	if slices.ContainsFunc(all, func(p partitioned) bool { return p.condition.Status != corev1.ConditionFalse }) {
-		return errNo
+		return cli.ErrNo
 	}
 	return nil
 }

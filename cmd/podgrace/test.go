@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/suite"
 )
@@ -50,7 +51,7 @@ type testOptions struct {
 	only *regexp.Regexp
 }
 
-func newTest(t terminal, name string) *cobra.Command {
+func newTest(t cli.Terminal, name string) *cobra.Command {
 	o := &testOptions{}
 	cmd := &cobra.Command{
 		Use:                   "test PATH...",
@@ -60,19 +61,19 @@ func newTest(t terminal, name string) *cobra.Command {
 		Example:               fmt.Sprintf(testExample, name),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
-				return usageError{errors.New("where are the suites? A file or folder, such as . for this one")}
+				return cli.UsageError{Err: errors.New("where are the suites? A file or folder, such as . for this one")}
 			}
 			if slices.Contains(paths, "") {
-				return usageError{errors.New("a PATH is empty; is a variable not set?")}
+				return cli.UsageError{Err: errors.New("a PATH is empty; is a variable not set?")}
 			}
 			if err := o.Complete(); err != nil {
-				return usageError{err}
+				return cli.UsageError{Err: err}
 			}
 			return runTest(cmd.Context(), t, o, paths)
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	complete(cmd, "output", suite.Formats()...)
+	cli.CompleteFlag(cmd, "output", suite.Formats()...)
 	return cmd
 }
 
@@ -108,7 +109,7 @@ func (o *testOptions) newState() *review.State {
 	return state
 }
 
-func runTest(ctx context.Context, t terminal, o *testOptions, paths []string) error {
+func runTest(ctx context.Context, t cli.Terminal, o *testOptions, paths []string) error {
 	suites, wrong := suite.Load(paths...)
 	if err := o.templates.set(review.NewState()); err != nil {
 		return err
@@ -116,12 +117,12 @@ func runTest(ctx context.Context, t terminal, o *testOptions, paths []string) er
 	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update, NewState: o.newState}
 	total := runner.Selected(suites)
 	if total == 0 && len(wrong) == 0 {
-		return usageError{fmt.Errorf("no case matches --run %s", o.run)}
+		return cli.UsageError{Err: fmt.Errorf("no case matches --run %s", o.run)}
 	}
-	bar := newProgress(t, "testing", total)
-	runner.Progress = bar.add
+	bar := cli.NewProgress(t, "testing", total)
+	runner.Progress = bar.Add
 	report, err := runner.Run(ctx, suites)
-	bar.done()
+	bar.Done()
 	if err != nil {
 		return err
 	}
@@ -131,9 +132,9 @@ func runTest(ctx context.Context, t terminal, o *testOptions, paths []string) er
 	}
 	switch {
 	case report.Summary.Errors > 0:
-		return errBadInput
+		return cli.ErrBadInput
 	case report.Summary.Failed > 0:
-		return errNo
+		return cli.ErrNo
 	}
 	return nil
 }

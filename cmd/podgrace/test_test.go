@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 )
 
 // policyFolder has a policy that protects all pods, a pod, and a suite.
@@ -51,7 +53,7 @@ func TestTest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			args := append([]string{"podgrace", "test", policyFolder(t, tc.cases)}, strings.Fields(tc.args)...)
-			if code := command(t.Context(), terminal{Out: &out, Err: &out}, args); code != tc.code || !strings.Contains(out.String(), tc.says) {
+			if code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, args); code != tc.code || !strings.Contains(out.String(), tc.says) {
 				t.Errorf("exit %d, want %d and %q in:\n%s", code, tc.code, tc.says, out.String())
 			}
 		})
@@ -61,7 +63,7 @@ func TestTest(t *testing.T) {
 func TestTestOfNothing(t *testing.T) {
 	for args, says := range map[string]string{"": "where are the suites?", "/nowhere": "error: /nowhere: no such file or directory\n", "--help": "PolicySuite"} {
 		var out bytes.Buffer
-		code := command(t.Context(), terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test"}, strings.Fields(args)...))
+		code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, append([]string{"podgrace", "test"}, strings.Fields(args)...))
 		if want := map[bool]int{true: 0, false: 2}[args == "--help"]; code != want || !strings.Contains(out.String(), says) {
 			t.Errorf("test %s: exit %d, want %d and %q in:\n%s", args, code, want, says, out.String())
 		}
@@ -70,7 +72,7 @@ func TestTestOfNothing(t *testing.T) {
 
 func TestTestOfAnEmptyPath(t *testing.T) {
 	var out bytes.Buffer
-	if code := command(t.Context(), terminal{Out: &out, Err: &out}, []string{"podgrace", "test", ""}); code != 2 || out.String() != "podgrace: a PATH is empty; is a variable not set?\n" {
+	if code := command(t.Context(), cli.Terminal{Out: &out, Err: &out}, []string{"podgrace", "test", ""}); code != 2 || out.String() != "podgrace: a PATH is empty; is a variable not set?\n" {
 		t.Errorf("exit %d: %s", code, out.String())
 	}
 }
@@ -79,7 +81,7 @@ func TestTestOfAnEmptyPath(t *testing.T) {
 func TestHelpKeepsToTheWidth(t *testing.T) {
 	for _, width := range []int{0, 80} {
 		var out bytes.Buffer
-		tty := terminal{Out: &out, Err: &out}
+		tty := cli.Terminal{Out: &out, Err: &out}
 		tty.Style.Width = width
 		if code := command(t.Context(), tty, []string{"podgrace", "review", "--help"}); code != 0 {
 			t.Errorf("exit %d", code)

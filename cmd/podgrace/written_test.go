@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 )
 
 // The command lines of this program that people copy: those of deploy/ci, and those in the code blocks of the pages.
@@ -83,7 +85,7 @@ func commands(text string) (lines []string) {
 
 // parsed says what the program's own parser has against a line; empty: nothing.
 func parsed(line string) string {
-	root := newRoot(terminal{}, "podgrace")
+	root := newRoot(cli.Terminal{}, "podgrace")
 	cmd, rest, err := root.Find(strings.Fields(line)[1:])
 	if err != nil {
 		return err.Error()
@@ -156,7 +158,7 @@ func TestExamplesOfTheHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := 0
-	for _, cmd := range newRoot(terminal{}, "podgrace").Commands() {
+	for _, cmd := range newRoot(cli.Terminal{}, "podgrace").Commands() {
 		for line := range strings.Lines(cmd.Example) {
 			_, args, ok := strings.Cut(byShell.ReplaceAllString(strings.TrimSpace(line), ""), "podgrace ")
 			if piped := strings.LastIndex(line, "| podgrace "); piped >= 0 {
@@ -178,7 +180,7 @@ func TestExamplesOfTheHelp(t *testing.T) {
 func example(t *testing.T, args []string, stdin string) {
 	t.Helper()
 	var out, complaints bytes.Buffer
-	code := command(t.Context(), terminal{In: strings.NewReader(stdin), Out: &out, Err: &complaints, Asks: true}, append([]string{"podgrace"}, args...))
+	code := command(t.Context(), cli.Terminal{In: strings.NewReader(stdin), Out: &out, Err: &complaints, Asks: true}, append([]string{"podgrace"}, args...))
 	if remote.MatchString(strings.Join(args, " ") + " ") {
 		if code != 1 || !strings.Contains(complaints.String(), "connection refused") {
 			t.Errorf("%q: exit %d, want one that reaches for the cluster: %s", args, code, complaints.String())

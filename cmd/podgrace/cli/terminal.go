@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -12,29 +12,31 @@ import (
 	"golang.org/x/term"
 	"k8s.io/utils/clock"
 
-	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/console"
 )
 
-// terminal is where a person sits, if one does.
-type terminal struct {
+// Terminal is where a person sits, if one does.
+type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
 	// Asks: somebody can be asked. Watches: somebody sees Err as it is written.
 	Asks, Watches bool
-	Style         confirm.Style
+	Style         console.Style
 	// Clock is nil for the real one.
 	Clock clock.PassiveClock
 }
 
-func (t terminal) now() time.Time {
+// Now is the time by its clock.
+func (t Terminal) Now() time.Time {
 	if t.Clock == nil {
 		return time.Now()
 	}
 	return t.Clock.Now()
 }
 
-func newTerminal() terminal {
-	t := terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Asks: term.IsTerminal(int(os.Stdin.Fd())), Watches: term.IsTerminal(int(os.Stderr.Fd()))}
+// NewTerminal is that of the process.
+func NewTerminal() Terminal {
+	t := Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Asks: term.IsTerminal(int(os.Stdin.Fd())), Watches: term.IsTerminal(int(os.Stderr.Fd()))}
 	out := int(os.Stdout.Fd())
 	t.Style.Color = colored(os.Getenv, term.IsTerminal(out))
 	if width, _, err := term.GetSize(out); err == nil {
@@ -57,9 +59,9 @@ func colored(env func(string) string, isTerminal bool) bool {
 	return isTerminal && env("TERM") != "dumb"
 }
 
-// progress is a bar on stderr for work that a person would otherwise wait for without a sign. It is not drawn where stderr is no
+// Progress is a bar on stderr for work that a person would otherwise wait for without a sign. It is not drawn where stderr is no
 // terminal, nor before the work takes long enough to be noticed.
-type progress struct {
+type Progress struct {
 	out   io.Writer // nil: nobody looks
 	what  string
 	total int
@@ -77,16 +79,17 @@ const (
 	progressWidth = 30
 )
 
-func newProgress(t terminal, what string, total int) *progress {
-	p := &progress{what: what, total: total, began: time.Now()}
+// NewProgress is a bar for so many of what is done.
+func NewProgress(t Terminal, what string, total int) *Progress {
+	p := &Progress{what: what, total: total, began: time.Now()}
 	if t.Watches {
 		p.out = t.Err
 	}
 	return p
 }
 
-// add counts what was done, from any goroutine.
-func (p *progress) add(n int) {
+// Add counts what was done, from any goroutine.
+func (p *Progress) Add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count += n
@@ -99,8 +102,8 @@ func (p *progress) add(n int) {
 	fmt.Fprintf(p.out, "\r%s [%s%s] %d/%d", p.what, strings.Repeat("=", full), strings.Repeat(" ", progressWidth-full), p.count, p.total)
 }
 
-// done takes the bar away.
-func (p *progress) done() {
+// Done takes the bar away.
+func (p *Progress) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.drawn {
