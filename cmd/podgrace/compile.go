@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -49,7 +50,7 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 			if len(paths) == 0 {
 				return cli.UsageError{Err: errors.New("which policies? --policy FILE or --policy FOLDER")}
 			}
-			if err := noEmptyPath("--policy", paths); err != nil {
+			if err := inputs.NoEmptyPath("--policy", paths); err != nil {
 				return cli.UsageError{Err: err}
 			}
 			return runCompile(t, paths, namespace, globalDefault)
@@ -63,11 +64,11 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 }
 
 func runCompile(t cli.Terminal, paths []string, namespace, globalDefault string) error {
-	policies, wrong, err := requirePolicies("--policy", paths)
+	policies, wrong, err := inputs.RequirePolicies("--policy", paths)
 	if err != nil {
 		return err
 	}
-	asked, wrongToo := loadExceptions("--policy", paths)
+	asked, wrongToo := inputs.LoadExceptions("--policy", paths)
 	wrong = append(wrong, wrongToo...)
 	for _, w := range wrong {
 		fmt.Fprintln(t.Err, w)

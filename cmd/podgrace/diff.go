@@ -13,6 +13,8 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/impact"
@@ -52,7 +54,7 @@ const diffExample = `  # What does this branch do to the manifests?
   %[1]s diff --from none --to examples/stateful -f dump.json`
 
 type diffOptions struct {
-	inputs   inputOptions
+	inputs   *inputs.Options
 	from, to []string
 	user     string
 	groups   []string
@@ -64,11 +66,8 @@ type diffOptions struct {
 // failOnChange is --fail-on of any change, as diff(1) has it.
 const failOnChange = "change"
 
-// noPolicies is the path that stands for none.
-const noPolicies = "none"
-
 func newDiff(t cli.Terminal, name string) *cobra.Command {
-	o := &diffOptions{inputs: newInputOptions()}
+	o := &diffOptions{inputs: inputs.New(version.CommandLine)}
 	cmd := &cobra.Command{
 		Use:                   "diff --from PATH... --to PATH... -f PATH... [--state PATH...]",
 		DisableFlagsInUseLine: true,
@@ -93,11 +92,11 @@ func newDiff(t cli.Terminal, name string) *cobra.Command {
 func (o *diffOptions) AddFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.from, "from", nil, "file or folder with the PodPolicies before, or none, or a branch, tag or commit of this repository, for --to as it was there; may be repeated (default: the cluster's)")
 	f.StringArrayVar(&o.to, "to", nil, "file or folder with the PodPolicies after, or none; may be repeated")
-	f.StringArrayVarP(&o.inputs.paths, "filename", "f", nil, "file, folder or - (stdin) with manifests, or a cluster's dump; may be repeated (default: the cluster's workloads and pods)")
-	o.inputs.addReading(f)
-	f.StringArrayVar(&o.inputs.statePaths, "state", nil, "file or folder with more objects of the cluster; may be repeated")
-	o.inputs.templates.AddFlag(f)
-	o.inputs.kube.AddFlags(f)
+	f.StringArrayVarP(&o.inputs.Paths, "filename", "f", nil, "file, folder or - (stdin) with manifests, or a cluster's dump; may be repeated (default: the cluster's workloads and pods)")
+	o.inputs.AddReadingFlags(f)
+	f.StringArrayVar(&o.inputs.State, "state", nil, "file or folder with more objects of the cluster; may be repeated")
+	o.inputs.Templates.AddFlag(f)
+	o.inputs.Kube.AddFlags(f)
 	f.StringVar(&o.user, "as", "", "user who is supposed to create, delete and evict")
 	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
 	f.StringVarP(&o.format, "output", "o", "text", "one of "+strings.Join(impact.Formats(), ", "))
@@ -110,9 +109,9 @@ func (o *diffOptions) Validate() error {
 	switch {
 	case len(o.to) == 0:
 		return errors.New(`which policies come? --to FILE, --to FOLDER, or --to none`)
-	case len(o.from) == 0 && !o.inputs.live:
+	case len(o.from) == 0 && !o.inputs.Live:
 		return errors.New(`which policies are there now? --from FILE, --from FOLDER, or --from none`)
-	case len(o.inputs.paths) == 0 && !o.inputs.live:
+	case len(o.inputs.Paths) == 0 && !o.inputs.Live:
 		return errors.New("what is to be compared? -f FILE, -f FOLDER or -f - for stdin, or a cluster by --kubeconfig or --context")
 	case len(o.groups) > 0 && o.user == "":
 		return errors.New("--as-group goes with --as")
@@ -122,11 +121,11 @@ func (o *diffOptions) Validate() error {
 		return fmt.Errorf("--fail-on %s: it is change, deny or never", o.failOn)
 	}
 	for flag, paths := range map[string][]string{"--from": o.from, "--to": o.to} {
-		if len(paths) > 1 && slices.Contains(paths, noPolicies) {
+		if len(paths) > 1 && slices.Contains(paths, inputs.NoPolicies) {
 			return fmt.Errorf("%s none stands alone; a file of that name is ./none", flag)
 		}
 	}
-	return errors.Join(noEmptyPath("--from", o.from), noEmptyPath("--to", o.to), o.inputs.validatePaths())
+	return errors.Join(inputs.NoEmptyPath("--from", o.from), inputs.NoEmptyPath("--to", o.to), o.inputs.ValidatePaths())
 }
 
 func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
@@ -134,7 +133,7 @@ func runDiff(ctx context.Context, t cli.Terminal, o *diffOptions) error {
 	if err := r.read(ctx); err != nil {
 		return err
 	}
-	from, err := r.engine("--from", atRef(r.from, r.to), r.before)
+	from, err := r.engine("--from", inputs.AtRef(r.from, r.to), r.before)
 	if err != nil {
 		return err
 	}
@@ -182,27 +181,27 @@ type diffReader struct {
 
 func (r *diffReader) read(ctx context.Context) error {
 	var wrongFrom, wrongTo error
-	r.before, wrongFrom = r.policies("--from", atRef(r.from, r.to))
+	r.before, wrongFrom = r.policies("--from", inputs.AtRef(r.from, r.to))
 	r.after, wrongTo = r.policies("--to", r.to)
 	if err := errors.Join(wrongFrom, wrongTo); err != nil {
 		return err
 	}
-	manifests, further := r.inputs.read(r.Terminal)
+	manifests, further := r.inputs.Read(r.Terminal)
 	r.documents, r.files = manifests.Documents, manifests.Files
 	r.errors = append(append(r.errors, manifests.Errors...), further.Errors...)
-	tellLeftOut(r.Terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
+	inputs.TellLeftOut(r.Terminal, slices.Concat(manifests.LeftOut, further.LeftOut))
 	r.state = review.NewState()
-	if r.inputs.live {
+	if r.inputs.Live {
 		if err := r.cluster(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.inputs.templates.set(r.state); err != nil {
+	if err := r.inputs.Templates.Set(r.state); err != nil {
 		return err
 	}
 	r.state.Listed(manifests.Listed)
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
-		if err := r.state.Add(d, r.inputs.namespace); err != nil {
+		if err := r.state.Add(d, r.inputs.Namespace); err != nil {
 			r.errors = append(r.errors, d.Wrong(err))
 		}
 	}
@@ -211,10 +210,10 @@ func (r *diffReader) read(ctx context.Context) error {
 
 // policies of a flag. What is wrong within a file is among the errors.
 func (r *diffReader) policies(flag string, paths []string) ([]*v1alpha1.PodPolicy, error) {
-	if slices.Equal(paths, []string{noPolicies}) {
+	if slices.Equal(paths, []string{inputs.NoPolicies}) {
 		return nil, nil
 	}
-	policies, wrong, err := requirePolicies(flag, paths)
+	policies, wrong, err := inputs.RequirePolicies(flag, paths)
 	r.add(wrong)
 	return policies, err
 }
@@ -230,7 +229,7 @@ func (r *diffReader) add(wrong []*manifest.Error) {
 
 // cluster reads the state, and what no flag names.
 func (r *diffReader) cluster(ctx context.Context) error {
-	reader, err := r.inputs.reader()
+	reader, err := r.inputs.Client()
 	if err != nil {
 		return err
 	}
@@ -242,7 +241,7 @@ func (r *diffReader) cluster(ctx context.Context) error {
 	if r.state, err = review.FromCluster(ctx, reader); err != nil {
 		fmt.Fprintf(r.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
 	}
-	if len(r.inputs.paths) == 0 {
+	if len(r.inputs.Paths) == 0 {
 		r.dump(ctx, reader)
 	}
 	return nil
@@ -251,7 +250,7 @@ func (r *diffReader) cluster(ctx context.Context) error {
 // dump makes documents of the cluster's own objects. A kind that can't be read is among the errors: it was not compared.
 func (r *diffReader) dump(ctx context.Context, reader client.Client) {
 	var kinds []dumpKind
-	for _, custom := range r.inputs.templates.kinds() {
+	for _, custom := range r.inputs.Templates.Kinds() {
 		kind, err := customKind(reader.RESTMapper(), custom)
 		if err != nil {
 			r.errors = append(r.errors, &manifest.Error{File: clusterFile, Message: err.Error()})
@@ -273,11 +272,11 @@ func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.Po
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
-	if r.inputs.namespace != "" {
-		e.Namespace = r.inputs.namespace
+	if r.inputs.Namespace != "" {
+		e.Namespace = r.inputs.Namespace
 	}
 	if len(policies) > 0 {
-		exceptions, wrong := loadExceptions(flag, paths)
+		exceptions, wrong := inputs.LoadExceptions(flag, paths)
 		e.Exceptions = exceptions
 		r.add(wrong)
 	}

@@ -12,6 +12,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
@@ -39,7 +41,7 @@ const explainExample = `  # Why is this pod as it is, and what would a stop take
   %[1]s explain Deployment/frontend -f examples/production-web`
 
 type explainOptions struct {
-	inputs       inputOptions
+	inputs       *inputs.Options
 	nodePolicies []string
 	format       string
 	user         string
@@ -49,7 +51,7 @@ type explainOptions struct {
 }
 
 func newExplain(t cli.Terminal, name string) *cobra.Command {
-	o := &explainOptions{inputs: newInputOptions()}
+	o := &explainOptions{inputs: inputs.New(version.CommandLine)}
 	cmd := &cobra.Command{
 		Use:                   "explain POD [-n NAMESPACE] [-f PATH... --policy PATH...]",
 		DisableFlagsInUseLine: true,
@@ -81,7 +83,7 @@ func (o *explainOptions) AddFlags(f *pflag.FlagSet) {
 // Complete reads the argument and what the flags name.
 func (o *explainOptions) Complete(f *pflag.FlagSet, args []string) error {
 	o.name = strings.Join(args, "/")
-	if len(o.inputs.paths) == 0 && len(args) > 0 {
+	if len(o.inputs.Paths) == 0 && len(args) > 0 {
 		kind, name, err := parseObject(args)
 		if err != nil {
 			return err
@@ -94,14 +96,14 @@ func (o *explainOptions) Complete(f *pflag.FlagSet, args []string) error {
 	if err := o.inputs.Complete(f); err != nil {
 		return err
 	}
-	if len(o.inputs.paths) > 0 {
+	if len(o.inputs.Paths) > 0 {
 		return nil
 	}
-	namespace, _, err := o.inputs.kube.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := o.inputs.Kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	o.inputs.namespace = namespace
+	o.inputs.Namespace = namespace
 	return nil
 }
 
@@ -112,16 +114,16 @@ func (o *explainOptions) Validate() error {
 		return fmt.Errorf("-o %s: it is text or json", o.format)
 	case len(o.groups) > 0 && o.user == "":
 		return errors.New("--as-group goes with --as")
-	case len(o.inputs.paths) == 0 && o.name == "":
+	case len(o.inputs.Paths) == 0 && o.name == "":
 		return errors.New("which pod? explain POD, or with -f one of the manifests")
 	}
-	return errors.Join(noEmptyPath("--node-policy", o.nodePolicies), o.inputs.validatePaths())
+	return errors.Join(inputs.NoEmptyPath("--node-policy", o.nodePolicies), o.inputs.ValidatePaths())
 }
 
 func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 	var in *explain.Input
 	var err error
-	if len(o.inputs.paths) == 0 {
+	if len(o.inputs.Paths) == 0 {
 		in, err = o.livePod(ctx)
 	} else {
 		in, err = o.manifest(ctx, t)
@@ -143,33 +145,33 @@ func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 
 // manifest is the one of the input that is asked for.
 func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain.Input, error) {
-	l, err := o.inputs.load(ctx, t)
+	l, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	for _, wrong := range l.errors {
+	for _, wrong := range l.Errors {
 		if wrong.File == "-" {
 			wrong.File = "stdin"
 		}
 		fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
 	}
-	if len(l.errors) > 0 {
+	if len(l.Errors) > 0 {
 		return nil, cli.ErrBadInput
 	}
 	q := review.Question{}
 	if o.user != "" {
 		q.User = userInfo(o.user, o.groups)
 	}
-	meant := slices.DeleteFunc(slices.Clone(l.documents), func(d *manifest.Document) bool { return !o.means(d) })
+	meant := slices.DeleteFunc(slices.Clone(l.Documents), func(d *manifest.Document) bool { return !o.means(d) })
 	if len(meant) == 0 {
-		if meant, err = o.podsOfSets(l.documents); len(meant) == 0 && err != nil {
+		if meant, err = o.podsOfSets(l.Documents); len(meant) == 0 && err != nil {
 			return nil, cli.UsageError{Err: err}
 		}
 	}
 	var found []*manifest.Document
 	var of *explain.Input
 	for _, d := range meant {
-		in, err := l.engine.Situation(ctx, d, q)
+		in, err := l.Engine.Situation(ctx, d, q)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", d.File, d.Line, err)
 		}
@@ -178,7 +180,7 @@ func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain
 		}
 	}
 	if len(found) != 1 {
-		return nil, cli.UsageError{Err: o.choose(found, l.documents)}
+		return nil, cli.UsageError{Err: o.choose(found, l.Documents)}
 	}
 	return of, o.nodePolicy(of)
 }
@@ -197,7 +199,7 @@ func (o *explainOptions) means(d *manifest.Document) bool {
 
 // inNamespace says whether a document may be in the namespace that is asked for.
 func (o *explainOptions) inNamespace(d *manifest.Document) bool {
-	return o.inputs.namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.namespace
+	return o.inputs.Namespace == "" || d.Namespace == "" || d.Namespace == o.inputs.Namespace
 }
 
 // shortKinds are kubectl's names for kinds that make pods.
@@ -238,7 +240,7 @@ func (o *explainOptions) choose(found, all []*manifest.Document) error {
 // nodePolicy takes the one of the files, which stands for the pod's node, whatever that is.
 func (o *explainOptions) nodePolicy(in *explain.Input) error {
 	policies, err := policyfile.RequireNodePolicies(o.nodePolicies...)
-	if wrong := wrongPath("--node-policy", err); wrong != nil {
+	if wrong := inputs.WrongPath("--node-policy", err); wrong != nil {
 		return wrong
 	}
 	if err != nil {

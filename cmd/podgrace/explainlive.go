@@ -19,9 +19,10 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/confirm"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy"
-	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/explain"
 	"github.com/podgrace/podgrace/webhook"
@@ -33,7 +34,7 @@ const ownNamespace = "podgrace-system"
 
 // livePod is a pod of the cluster, and what the cluster knows around it.
 func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
-	reader, err := o.inputs.reader()
+	reader, err := o.inputs.Client()
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +43,8 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 		return nil, policiesErr // what is wrong in a file is told at once
 	}
 	var pod corev1.Pod
-	if err := reader.Get(ctx, types.NamespacedName{Namespace: o.inputs.namespace, Name: o.name}, &pod); err != nil {
-		return nil, fmt.Errorf("read pod %s/%s: %w", o.inputs.namespace, o.name, err)
+	if err := reader.Get(ctx, types.NamespacedName{Namespace: o.inputs.Namespace, Name: o.name}, &pod); err != nil {
+		return nil, fmt.Errorf("read pod %s/%s: %w", o.inputs.Namespace, o.name, err)
 	}
 	kube, err := o.clientset()
 	if err != nil {
@@ -71,25 +72,18 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 
 // podPolicies are those of the files, or of the cluster.
 func (o *explainOptions) podPolicies(ctx context.Context, reader client.Reader) ([]*v1alpha1.PodPolicy, error) {
-	if len(o.inputs.policies) > 0 {
-		known, err := gitFiles("--policy", o.inputs.policies)
-		if err != nil {
-			return nil, cli.UsageError{Err: err}
+	if len(o.inputs.Policies) > 0 {
+		policies, wrong, err := inputs.RequirePolicies("--policy", o.inputs.Policies)
+		if err == nil && len(wrong) > 0 {
+			err = cli.UsageError{Err: manifest.Join(wrong)}
 		}
-		policies, err := policyfile.RequireWith(known, o.inputs.policies...)
-		if wrong := wrongPath("--policy", err); wrong != nil {
-			return nil, wrong
-		}
-		if err != nil {
-			return nil, cli.UsageError{Err: err}
-		}
-		return policies, nil
+		return policies, err
 	}
 	return review.PoliciesOf(ctx, reader)
 }
 
 func (o *explainOptions) clientset() (kubernetes.Interface, error) {
-	config, err := o.inputs.kube.ToRESTConfig()
+	config, err := o.inputs.Kube.ToRESTConfig()
 	if err != nil {
 		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
 	}
@@ -173,10 +167,10 @@ func (r rights) Create(ctx context.Context, o client.Object, _ ...client.CreateO
 // completeArgs offers the pods of the namespace to a shell.
 func (o *explainOptions) completeArgs(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
-	if len(args) > 0 || len(o.inputs.paths) > 0 {
+	if len(args) > 0 || len(o.inputs.Paths) > 0 {
 		return nil, none
 	}
-	namespace, _, err := o.inputs.kube.ToRawKubeConfigLoader().Namespace()
+	namespace, _, err := o.inputs.Kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, none
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
@@ -64,7 +65,7 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
 
 type reviewOptions struct {
-	inputs inputOptions
+	inputs *inputs.Options
 	ask    askOptions
 	out    outputs
 	failOn []string
@@ -73,7 +74,7 @@ type reviewOptions struct {
 }
 
 func newReview(t cli.Terminal, name string) *cobra.Command {
-	o := &reviewOptions{inputs: newInputOptions(), out: newOutputs()}
+	o := &reviewOptions{inputs: inputs.New(version.CommandLine), out: newOutputs()}
 	cmd := &cobra.Command{
 		Use:                   "review -f PATH... [--policy PATH...] [--state PATH...]",
 		DisableFlagsInUseLine: true,
@@ -116,30 +117,30 @@ func (o *reviewOptions) Validate() error {
 }
 
 func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
-	loaded, err := o.inputs.load(ctx, t)
+	loaded, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return err
 	}
-	unknown, err := loaded.engine.State.UnknownFields(ctx, loaded.documents)
+	unknown, err := loaded.Engine.State.UnknownFields(ctx, loaded.Documents)
 	if err != nil {
 		return err
 	}
-	loaded.errors = append(loaded.errors, unknown...)
-	loaded.engine.Lean = !o.out.needPods()
-	bar := cli.NewProgress(t, "reviewing", len(loaded.documents))
-	results, other, wrong, err := loaded.engine.All(ctx, loaded.documents, o.ask.question(), bar.Add)
+	loaded.Errors = append(loaded.Errors, unknown...)
+	loaded.Engine.Lean = !o.out.needPods()
+	bar := cli.NewProgress(t, "reviewing", len(loaded.Documents))
+	results, other, wrong, err := loaded.Engine.All(ctx, loaded.Documents, o.ask.question(), bar.Add)
 	bar.Done()
 	if err != nil {
 		return err
 	}
-	r := review.NewReport(loaded.files, other, results, manifest.Locate(append(loaded.errors, wrong...)))
-	r.Summary.NoPolicies, r.LeftOut = loaded.noPolicies, loaded.leftOut
-	r.Summary.NotKnown = loaded.engine.State.Count(loaded.documents)
-	if !loaded.ofCluster {
-		r.Remarks = loaded.engine.Remarks(results)
+	r := review.NewReport(loaded.Files, other, results, manifest.Locate(append(loaded.Errors, wrong...)))
+	r.Summary.NoPolicies, r.LeftOut = loaded.NoPolicies, loaded.LeftOut
+	r.Summary.NotKnown = loaded.Engine.State.Count(loaded.Documents)
+	if !loaded.OfCluster {
+		r.Remarks = loaded.Engine.Remarks(results)
 	}
-	r.Remarks = append(r.Remarks, loaded.engine.RemarkGrants(loaded.documents)...)
-	r.Repeated = review.RepeatedIn(results, loaded.documents)
+	r.Remarks = append(r.Remarks, loaded.Engine.RemarkGrants(loaded.Documents)...)
+	r.Repeated = review.RepeatedIn(results, loaded.Documents)
 	if !o.out.has(report.FormatJSON) {
 		for _, remark := range report.Remarks(r) {
 			fmt.Fprintln(t.Err, remark)
@@ -152,7 +153,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 		return err
 	}
 	if !o.out.has(report.FormatText, report.FormatMarkdown, report.FormatHTML, report.FormatJSON) { // the others have no place for it
-		tellLeftOut(t, r.LeftOut)
+		inputs.TellLeftOut(t, r.LeftOut)
 	}
 	return o.verdict(r)
 }

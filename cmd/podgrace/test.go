@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/suite"
 )
@@ -46,7 +47,7 @@ type testOptions struct {
 	update  bool
 	verbose bool
 
-	templates templateFlag
+	templates inputs.TemplateFlag
 
 	only *regexp.Regexp
 }
@@ -103,7 +104,7 @@ func (o *testOptions) Complete() (err error) {
 // newState knows what the flags say. What is wrong with them was said before.
 func (o *testOptions) newState() *review.State {
 	state := review.NewState()
-	if err := o.templates.set(state); err != nil {
+	if err := o.templates.Set(state); err != nil {
 		panic(err)
 	}
 	return state
@@ -111,7 +112,7 @@ func (o *testOptions) newState() *review.State {
 
 func runTest(ctx context.Context, t cli.Terminal, o *testOptions, paths []string) error {
 	suites, wrong := suite.Load(paths...)
-	if err := o.templates.set(review.NewState()); err != nil {
+	if err := o.templates.Set(review.NewState()); err != nil {
 		return err
 	}
 	runner := &suite.Runner{Only: o.only, User: userInfo, Update: o.update, NewState: o.newState}

@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"bytes"
@@ -15,6 +15,9 @@ import (
 
 	"github.com/podgrace/podgrace/policy/policyfile"
 )
+
+// NoPolicies is the path that stands for none.
+const NoPolicies = "none"
 
 // gitPrefix makes a path one of a commit: git::REPOSITORY//FOLDER@REF.
 const gitPrefix = "git::"
@@ -165,13 +168,13 @@ func gitFiles(flag string, paths []string) (map[string][]policyfile.File, error)
 	return known, errors.Join(errs...)
 }
 
-// atRef replaces what is no path, but a branch, tag or commit of the repository at hand: it stands for the other side's
+// AtRef replaces what is no path, but a branch, tag or commit of the repository at hand: it stands for the other side's
 // paths as they were there. What is neither is a path that is not there.
-func atRef(from, to []string) []string {
+func AtRef(from, to []string) []string {
 	var all []string
 	for _, ref := range from {
 		_, err := os.Lstat(ref)
-		if !errors.Is(err, os.ErrNotExist) || ref == noPolicies || !isRef(ref) {
+		if !errors.Is(err, os.ErrNotExist) || ref == NoPolicies || !isRef(ref) {
 			all = append(all, ref)
 			continue
 		}
@@ -180,7 +183,7 @@ func atRef(from, to []string) []string {
 			continue
 		}
 		for _, p := range to {
-			if p != noPolicies && !strings.HasPrefix(p, gitPrefix) {
+			if p != NoPolicies && !strings.HasPrefix(p, gitPrefix) {
 				all = append(all, gitPrefix+".//"+filepath.ToSlash(p)+"@"+ref)
 			}
 		}

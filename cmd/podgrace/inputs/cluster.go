@@ -1,0 +1,56 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/webhook"
+)
+
+// state is that of the cluster that was named, or what every cluster has.
+func (o *Options) state(ctx context.Context, t cli.Terminal) (*review.State, error) {
+	if !o.Live {
+		return review.NewState(), nil
+	}
+	reader, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
+	state, err := review.FromCluster(ctx, reader)
+	if err != nil {
+		fmt.Fprintf(t.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
+	}
+	return state, nil
+}
+
+// clusterPolicies hold where no others are given.
+func (o *Options) clusterPolicies(ctx context.Context) ([]*v1alpha1.PodPolicy, error) {
+	reader, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
+	policies, err := review.PoliciesOf(ctx, reader)
+	if err != nil {
+		return nil, fmt.Errorf("no --policy was given, and the cluster's can't be read: %w", err)
+	}
+	return policies, nil
+}
+
+// Client reaches the cluster that was named.
+func (o *Options) Client() (client.Client, error) {
+	config, err := o.Kube.ToRESTConfig()
+	if err != nil {
+		return nil, cli.UsageError{Err: fmt.Errorf("read the kubeconfig: %w", err)}
+	}
+	config.QPS, config.Burst = 50, 300 // as kubectl's
+	reader, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster: %w", err)
+	}
+	return reader, nil
+}

@@ -1,0 +1,48 @@
+package inputs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/review"
+)
+
+// TemplateFlag says of custom workloads where the template of their pods is.
+type TemplateFlag []string
+
+// AddFlag declares the flag.
+func (t *TemplateFlag) AddFlag(f *pflag.FlagSet) {
+	f.StringArrayVar((*[]string)(t), "template", nil,
+		"pod template of a custom workload, as KIND.GROUP=spec.template; may be repeated")
+}
+
+// parts of one value.
+func (t TemplateFlag) parts(text string) (kind schema.GroupKind, path string) {
+	name, path, _ := strings.Cut(text, "=")
+	return schema.ParseGroupKind(name), path
+}
+
+// Kinds are those of the custom workloads.
+func (t TemplateFlag) Kinds() []schema.GroupKind {
+	var kinds []schema.GroupKind
+	for _, text := range t {
+		kind, _ := t.parts(text)
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// Set tells a state.
+func (t TemplateFlag) Set(s *review.State) error {
+	for _, text := range t {
+		kind, path := t.parts(text)
+		if err := s.SetTemplate(kind, path); err != nil {
+			return cli.UsageError{Err: fmt.Errorf("--template %s: %w", text, err)}
+		}
+	}
+	return nil
+}
