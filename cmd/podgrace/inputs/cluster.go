@@ -15,13 +15,13 @@ import (
 // state is that of the cluster that was named, or what every cluster has.
 func (o *Options) state(ctx context.Context, t cli.Terminal) (*review.State, error) {
 	if !o.Live {
-		return review.NewState(), nil
+		return review.NewState(o.Further...), nil
 	}
 	reader, err := o.Client()
 	if err != nil {
 		return nil, err
 	}
-	state, err := review.FromCluster(ctx, reader)
+	state, err := review.FromCluster(ctx, reader, o.Further...)
 	if err != nil {
 		fmt.Fprintf(t.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
 	}

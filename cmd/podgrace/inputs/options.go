@@ -3,11 +3,14 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"slices"
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/review/input"
@@ -21,6 +24,11 @@ type Options struct {
 	Paths, Policies, State, Exclude, Render []string
 	// Templates are where custom workloads have the template of their pods.
 	Templates TemplateFlag
+	// Further are kinds that the state has, and that are read of a cluster, beside those that decisions read (review.NewState).
+	Further []client.Object
+	// ReadOnly: clients that are made of Kube send nothing but GET to the API server. Reviews that ask it, as SelfSubjectAccessReview, are
+	// POST, and are not sent either.
+	ReadOnly bool
 
 	// Namespace is that of objects that name none. Complete sets it, and Live: a cluster was named.
 	Namespace string
@@ -31,7 +39,15 @@ type Options struct {
 func New(program string) *Options {
 	kube := cli.NewConfigFlags(program)
 	kube.Impersonate, kube.ImpersonateGroup, kube.ImpersonateUID, kube.ImpersonateUserExtra = nil, nil, nil, nil // --as is who is judged, and not who reads
-	return &Options{Kube: kube}
+	o := &Options{Kube: kube}
+	named := kube.WrapConfigFn
+	kube.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
+		if o.ReadOnly {
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+		}
+		return named(config)
+	})
+	return o
 }
 
 // AddFlags declares the flags.
