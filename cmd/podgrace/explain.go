@@ -149,14 +149,8 @@ func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain
 	if err != nil {
 		return nil, err
 	}
-	for _, wrong := range l.Errors {
-		if wrong.File == "-" {
-			wrong.File = "stdin"
-		}
-		fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
-	}
-	if len(l.Errors) > 0 {
-		return nil, cli.ErrBadInput
+	if err := l.Wrong(t); err != nil {
+		return nil, err
 	}
 	q := review.Question{}
 	if o.user != "" {

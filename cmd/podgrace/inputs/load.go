@@ -74,6 +74,20 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	return l, nil
 }
 
+// Wrong says what is wrong with documents and policies, for a command that answers nothing then.
+func (l *Loaded) Wrong(t cli.Terminal) error {
+	for _, wrong := range l.Errors {
+		if wrong.File == "-" {
+			wrong.File = "stdin"
+		}
+		fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
+	}
+	if len(l.Errors) > 0 {
+		return cli.ErrBadInput
+	}
+	return nil
+}
+
 // Read returns the documents of -f and of --state. That there are none is an error where it may be that a command before this
 // one in a pipe has failed, and where nothing at all would be judged.
 func (o *Options) Read(t cli.Terminal) (manifests, further review.Inputs) {
