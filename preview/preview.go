@@ -102,6 +102,15 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 	return v, nil
 }
 
+// Document is a pod that is known, as one of the input.
+func Document(pod *corev1.Pod) (*manifest.Document, error) {
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return nil, fmt.Errorf("write pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return &manifest.Document{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, JSON: text}, nil
+}
+
 func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	if v.Why = beyond(v.Pod); v.Why != "" {
 		v.Outcome = NotKnown

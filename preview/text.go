@@ -44,11 +44,14 @@ func Text(w io.Writer, r *Report, style console.Style) error {
 type text struct{ *console.Page }
 
 func (t *text) preview(p *Preview) {
-	what := p.Resource.String()
+	label, what := "Pod of", p.Resource.String()
+	if p.Via == "" {
+		label, what = "Pod", p.Resource.Namespace+"/"+p.Resource.Name
+	}
 	if p.Source.File != "" {
 		what += fmt.Sprintf(" (%s:%d)", p.Source.File, p.Source.Line)
 	}
-	t.Marked(console.Bold, "Pod of", what)
+	t.Marked(console.Bold, label, what)
 	if len(p.Policies) > 0 {
 		t.Marked(console.Bold, "Policies", strings.Join(p.Policies, ", ")+changed(p.Changed))
 	}
@@ -210,16 +213,15 @@ func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 			key(c.Constraints[0]), key(c.Constraints[1]), only(c.Allows[0]), only(c.Allows[1]))
 	}
 	t.Marked(console.Red, "Why", says)
-	rows := make([][]string, 0, len(c.Ways)+1)
+	ways := make([]string, 0, len(c.Ways)+1)
 	for _, w := range c.Ways {
-		change := "whenUnsatisfiable: ScheduleAnyway"
+		change := "ScheduleAnyway"
 		if w.MaxSkew > 0 {
-			change = fmt.Sprintf("maxSkew: %d", w.MaxSkew)
+			change = fmt.Sprintf("maxSkew %d", w.MaxSkew)
 		}
-		rows = append(rows, []string{change, "for " + key(w.Constraint), "takes it: " + alike(w.Nodes)})
+		ways = append(ways, fmt.Sprintf("%s for %s: %s", change, key(w.Constraint), alike(w.Nodes)))
 	}
-	rows = append(rows, []string{"another topologyKey", "for one of them", "not tried"})
-	t.Columns(console.Bold, "Ways out", rows)
+	t.Marked(console.Bold, "Ways out", append(ways, "another topologyKey for one of them: not tried")...)
 }
 
 // only are the only nodes that are allowed.
@@ -236,7 +238,7 @@ func (t *text) preemption(p *Preemption) {
 	}
 	for i, c := range p.Candidates[:min(maxCandidates, len(p.Candidates))] {
 		t.Gap()
-		label, says := "Preempts", fmt.Sprintf("on %s, the scheduler's pick: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
+		label, says := "Pick", fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
 		if i > 0 {
 			label, says = "Next best", fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
 			if p.Decided != "" {
@@ -260,10 +262,23 @@ func (t *text) victims(victims []Victim) {
 		if v.Budget != nil {
 			left = fmt.Sprint(*v.Budget)
 		}
-		rows = append(rows, []string{v.Namespace + "/" + v.Name, fmt.Sprint(v.Priority), fmt.Sprintf("%d s", v.GraceSeconds), left, v.Guard})
+		rows = append(rows, []string{v.Namespace + "/" + v.Name, fmt.Sprint(v.Priority), fmt.Sprintf("%d s", v.GraceSeconds), left, v.remark()})
 	}
 	if more := len(victims) - maxVictims; more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("and %d more", more), "", "", "", ""})
 	}
 	t.Columns("", "", rows)
+	for _, v := range victims {
+		if v.Guard != "" {
+			t.Marked(console.Yellow, "Guard", fmt.Sprintf("The removal guard refuses the scheduler's delete of %s/%s: %s", v.Namespace, v.Name, v.Guard))
+		}
+	}
+}
+
+// remark is what is to be known of a victim before anything else.
+func (v Victim) remark() string {
+	if v.GraceSeconds == 0 {
+		return "removed at once: nobody knows whether it still runs"
+	}
+	return ""
 }

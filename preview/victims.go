@@ -3,7 +3,6 @@ package preview
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +15,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/podgrace/podgrace/graceperiod"
-	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/review"
 )
@@ -88,11 +86,10 @@ func (p *Previewer) victim(pod *corev1.Pod) Victim {
 
 // guard is what the removal guard says of the scheduler's DELETE.
 func (p *Previewer) guard(ctx context.Context, pod *corev1.Pod) string {
-	text, err := json.Marshal(pod)
+	d, err := Document(pod)
 	if err != nil {
 		return ""
 	}
-	d := &manifest.Document{APIVersion: "v1", Kind: "Pod", JSON: text}
 	result, wrong := p.engine.Review(ctx, d, review.Question{Operation: review.OperationDelete, User: authenticationv1.UserInfo{Username: preemptor, Groups: []string{"system:authenticated"}}})
 	if wrong != nil || result == nil || result.Decision != review.Denied {
 		return ""

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/console"
+)
+
+var update = flag.Bool("update", false, "write what the command prints into testdata")
+
+// typed runs the command, and returns what a person sees and the exit code.
+func typed(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	terminal := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &errs, Style: console.Style{Width: 80}}
+	root := newCommand(terminal)
+	cli.Declare(root, terminal, "podgrace preview", version.Of("podgrace-preview"))
+	root.SetArgs(args)
+	code = cli.Execute(t.Context(), terminal, root)
+	return out.String(), errs.String(), code
+}
+
+// Each archive of testdata has the arguments in its first line, files, and what is printed, with the exit code at its end.
+func TestGolden(t *testing.T) {
+	archives, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(archives) == 0 {
+		t.Fatal(archives, err)
+	}
+	for _, path := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			absolute, err := filepath.Abs(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(t.TempDir())
+			printed := -1
+			for i, f := range archive.Files {
+				if f.Name == "printed" {
+					printed = i
+				} else if err := os.WriteFile(f.Name, f.Data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args, _, _ := strings.Cut(string(archive.Comment), "\n")
+			out, errs, code := typed(t, strings.Fields(args)...)
+			got := fmt.Sprintf("%s%sexit code %d\n", out, errs, code)
+			if *update {
+				archive.Files[printed].Data = []byte(got)
+				if err := os.WriteFile(absolute, txtar.Format(archive), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(archive.Files[printed].Data), got); diff != "" {
+				t.Errorf("printed otherwise (-want +got; -update writes it):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	none := filepath.Join(t.TempDir(), "none.yaml")
+	if err := os.WriteFile(none, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodes := filepath.Join(t.TempDir(), "nodes.yaml")
+	if err := os.WriteFile(nodes, []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ args, says string }{
+		"nothing":         {"", "which pod? -f FILE, or POD"},
+		"both":            {"db-0 -f " + none, "either POD, of the cluster or the state, or the manifests of -f"},
+		"no such format":  {"db-0 -o yaml", "-o yaml: it is text or json"},
+		"no name":         {"a%b --state " + nodes, `"a%b" is no pod's name`},
+		"no nodes":        {"-f " + none + " --state " + none, "not one node is known"},
+		"no pod":          {"-f " + none + " --state " + nodes, "nothing of what was given is a pod, or makes one"},
+		"no such pod":     {"db-0 -n shop --state " + nodes, "there is no pod db-0 in namespace shop"},
+		"no cluster":      {"db-0", "which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none"},
+		"no such file":    {"-f nowhere.yaml --state " + nodes, "nowhere.yaml"},
+		"an unknown flag": {"--nodes 3", "unknown flag: --nodes; see podgrace preview --help"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := typed(t, strings.Fields(test.args)...)
+			if code != 2 || !strings.Contains(errs, test.says) || out != "" {
+				t.Errorf("%d, want 2 and %q: %s%s", code, test.says, out, errs)
+			}
+		})
+	}
+}

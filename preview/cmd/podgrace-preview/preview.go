@@ -1,0 +1,194 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/preview"
+	"github.com/podgrace/podgrace/review"
+)
+
+const long = `Preview where a pod would be scheduled: on which nodes it fits, which plugin
+of the scheduler refuses the others, how topology spread constraints count, how
+nodes are scored, and which pods would have to go where none has room.
+
+The pods are those of the manifests (-f), or that their controllers would create;
+or POD, one of the cluster, as if it were scheduled now. The policies come first.
+The cluster is that of the kubeconfig, which is only read (GET), or with --state
+that of files: what is not in them is not there.
+
+The scheduler is Kubernetes' own, 1.36.3, with its default profile. All nodes are
+judged, and nothing is left to chance.
+
+Exit codes: 0 each pod fits
+            1 it can't be told: the cluster can't be read
+            2 bad input, or another scheduler decides
+            3 a pod fits only where others go (preemption)
+            4 a pod fits nowhere, or is refused by the policies`
+
+const example = `  # Why is this pod pending?
+  podgrace preview -n shop db-0
+
+  # Where would the pods of this Deployment go, on nodes and pods from files?
+  podgrace preview -f deployment.yaml --policy policies/ --state cluster.yaml`
+
+type options struct {
+	inputs *inputs.Options
+	format string
+	pod    string
+}
+
+func newCommand(t cli.Terminal) *cobra.Command {
+	o := &options{inputs: inputs.New("podgrace-preview")}
+	o.inputs.ReadOnly, o.inputs.Further = true, preview.Kinds()
+	cmd := &cobra.Command{
+		Use:                   "podgrace-preview [POD] [-f PATH...] [--policy PATH...] [--state PATH...]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Preview where a pod would be scheduled, why not elsewhere, and whom it would cost",
+		Long:                  long,
+		Example:               example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
+				return cli.UsageError{Err: err}
+			}
+			return o.run(cmd.Context(), t)
+		},
+	}
+	o.AddFlags(cmd.Flags())
+	cli.CompleteFlag(cmd, "output", "text", "json")
+	return cmd
+}
+
+// AddFlags declares the flags.
+func (o *options) AddFlags(f *pflag.FlagSet) {
+	o.inputs.AddFlags(f)
+	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+}
+
+// Complete reads the argument and what the flags name. Where no state is given the cluster of the kubeconfig is meant.
+func (o *options) Complete(f *pflag.FlagSet, args []string) error {
+	o.pod = strings.TrimPrefix(strings.Join(args, "/"), "pod/")
+	if err := o.inputs.Complete(f); err != nil || o.inputs.Live || len(o.inputs.State) > 0 {
+		return err
+	}
+	loader := o.inputs.Kube.ToRawKubeConfigLoader()
+	if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 {
+		if _, err := rest.InClusterConfig(); err != nil {
+			return errors.New("which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none")
+		}
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	o.inputs.Live, o.inputs.Namespace = true, namespace
+	return nil
+}
+
+// Validate says what is wrong with the options.
+func (o *options) Validate() error {
+	var errs []error
+	if !slices.Contains([]string{"text", "json"}, o.format) {
+		errs = append(errs, fmt.Errorf("-o %s: it is text or json", o.format))
+	}
+	switch {
+	case o.pod != "" && len(o.inputs.Paths) > 0:
+		errs = append(errs, errors.New("either POD, of the cluster or the state, or the manifests of -f"))
+	case o.pod == "" && len(o.inputs.Paths) == 0:
+		errs = append(errs, errors.New("which pod? -f FILE, or POD"))
+	case o.pod != "":
+		if wrong := content.IsPathSegmentName(o.pod); len(wrong) > 0 {
+			errs = append(errs, fmt.Errorf("%q is no pod's name: it %s", o.pod, strings.Join(wrong, ", ")))
+		}
+	}
+	return errors.Join(append(errs, o.inputs.ValidatePaths())...)
+}
+
+func (o *options) run(ctx context.Context, t cli.Terminal) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l, err := o.inputs.Load(ctx, t)
+	if err != nil {
+		return err
+	}
+	inputs.TellLeftOut(t, l.LeftOut)
+	if err := l.Wrong(t); err != nil {
+		return err
+	}
+	if len(review.Objects[*corev1.Node](l.Engine.State)) == 0 {
+		return cli.UsageError{Err: errors.New("not one node is known: give them with --state, or name a cluster whose nodes you may list")}
+	}
+	documents := l.Documents
+	if o.pod != "" {
+		if documents, err = o.known(l.Engine.State); err != nil {
+			return err
+		}
+	}
+	report, err := ask(ctx, t, l.Engine, documents)
+	if err != nil {
+		return err
+	}
+	if o.format == "json" {
+		err = preview.JSON(t.Out, report)
+	} else {
+		err = preview.Text(t.Out, report, t.Style)
+	}
+	if err != nil {
+		return err
+	}
+	if code := report.ExitCode(); code != preview.ExitFits {
+		return cli.ExitCode(code)
+	}
+	return nil
+}
+
+// known is the pod that was named.
+func (o *options) known(s *review.State) ([]*manifest.Document, error) {
+	namespace := cmp.Or(o.inputs.Namespace, corev1.NamespaceDefault)
+	for _, p := range review.Objects[*corev1.Pod](s) {
+		if p.Namespace == namespace && p.Name == o.pod {
+			d, err := preview.Document(p)
+			return []*manifest.Document{d}, err
+		}
+	}
+	return nil, cli.UsageError{Err: fmt.Errorf("there is no pod %s in namespace %s", o.pod, namespace)}
+}
+
+func ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) (*preview.Report, error) {
+	p, err := preview.New(ctx, engine)
+	if err != nil {
+		return nil, err
+	}
+	var all []preview.Preview
+	bad := false
+	for _, d := range documents {
+		v, wrong := p.Of(ctx, d)
+		switch {
+		case wrong != nil:
+			fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
+			bad = true
+		case v != nil:
+			all = append(all, *v)
+		}
+	}
+	switch {
+	case bad:
+		return nil, cli.ErrBadInput
+	case len(all) == 0:
+		return nil, cli.UsageError{Err: errors.New("nothing of what was given is a pod, or makes one")}
+	}
+	return preview.NewReport(all), nil
+}
