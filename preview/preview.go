@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/manifest"
@@ -41,11 +43,15 @@ type Preview struct {
 	Spread         []scheduler.Spread        `json:"spread,omitempty"`
 	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
 	Preemption     *Preemption               `json:"preemption,omitempty"`
+	// Rollout is where so many pods of it would end up, if that was asked.
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// Notes are what may be otherwise, a sentence each.
 	Notes []string `json:"notes,omitempty"`
 
 	// Pod that was judged; nil where none was.
 	Pod *corev1.Pod `json:"-"`
+
+	strategy *appsv1.DeploymentStrategy // of a Deployment
 }
 
 // Previewer judges objects beside a cluster.
@@ -92,6 +98,13 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 	if len(result.After) == 0 {
 		return nil, nil
 	}
+	if v.Resource.Kind == "Deployment" && v.Resource.APIVersion == appsv1.SchemeGroupVersion.String() {
+		var read appsv1.Deployment
+		if err := json.Unmarshal(d.JSON, &read); err != nil {
+			return nil, d.Wrong(fmt.Errorf("read the Deployment: %w", err))
+		}
+		v.strategy = &read.Spec.Strategy
+	}
 	v.Pod = &corev1.Pod{}
 	if err := json.Unmarshal(result.After, v.Pod); err != nil {
 		return nil, d.Wrong(fmt.Errorf("read the pod as it would be stored: %w", err))
@@ -121,13 +134,20 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 		return err
 	}
 	v.Pod.Spec.NodeName = "" // of one that is there already: as if it were made anew
-	verdict, err := s.Judge(ctx, v.Pod)
+	if v.Pod.UID == "" {
+		v.Pod.UID = types.UID(v.Pod.Namespace + "/" + v.Pod.Name)
+	}
+	judged, made, notes := claims(p.engine.State, v.Pod)
+	if err := s.Know(made...); err != nil {
+		return err
+	}
+	verdict, err := s.Judge(ctx, judged)
 	if err != nil {
 		return fmt.Errorf("ask the scheduler: %w", err)
 	}
 	v.Outcome, v.Why, v.Spread, v.Contradictions = verdict.Outcome, verdict.Why, verdict.Spread, verdict.Contradictions
 	v.Fit, v.Groups = verdict.Fit(), groups(verdict.Nodes)
-	v.Notes = p.notes(v)
+	v.Notes = append(p.notes(v), notes...)
 	if verdict.Preemption != nil {
 		v.Preemption = p.preemption(ctx, verdict.Preemption)
 	}

@@ -51,6 +51,9 @@ func (r *Report) ExitCode() int {
 	code := ExitFits
 	for _, p := range r.Previews {
 		code = max(code, exitCodes[p.Outcome])
+		if r := p.Rollout; r != nil && (r.First.Pending > 0 || r.Second != nil && r.Second.Pending > 0) {
+			code = ExitNowhere
+		}
 	}
 	if code != ExitNowhere && slices.ContainsFunc(r.Previews, func(p Preview) bool { return p.Outcome == NotKnown }) {
 		return ExitBadInput

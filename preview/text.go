@@ -65,6 +65,7 @@ func (t *text) preview(p *Preview) {
 		t.contradiction(p, &p.Contradictions[i])
 	}
 	t.preemption(p.Preemption)
+	t.rollout(p.Rollout)
 	if len(p.Notes) > 0 {
 		t.Gap()
 		t.Marked(console.Bold, "Notes", p.Notes...)
@@ -281,4 +282,50 @@ func (v Victim) remark() string {
 		return "removed at once: nobody knows whether it still runs"
 	}
 	return ""
+}
+
+func (t *text) rollout(r *Rollout) {
+	if r == nil {
+		return
+	}
+	t.Gap()
+	t.placement("Rollout", fmt.Sprintf("%s, one after the other: ", console.Plural(r.Replicas, "pod", "pods")), &r.First)
+	if r.Second != nil {
+		t.Gap()
+		how := "the next revision, with the strategy Recreate: "
+		if r.MaxSurge+r.MaxUnavailable > 0 {
+			how = fmt.Sprintf("the next revision, with maxSurge %d and maxUnavailable %d: ", r.MaxSurge, r.MaxUnavailable)
+		}
+		t.placement("Update", how, r.Second)
+		if r.Left > 0 {
+			t.Row("", fmt.Sprintf("The update goes no further: %s of the first revision still run.", console.Plural(r.Left, "pod", "pods")))
+		}
+	}
+}
+
+func (t *text) placement(label, when string, p *Placement) {
+	says := fmt.Sprintf("%s%d on %s", when, p.Placed, console.Plural(len(p.Nodes), "node", "nodes"))
+	if p.Pending > 0 {
+		says += fmt.Sprintf(", %d pending: %s", p.Pending, p.Why)
+	}
+	t.Marked(console.Bold, label, says)
+	for i := range p.Spread {
+		s := &p.Spread[i]
+		domains := make([]string, 0, len(s.Domains))
+		for _, d := range s.Domains {
+			domains = append(domains, fmt.Sprintf("%s %d", d.Value, d.Count))
+		}
+		says := fmt.Sprintf("%s: %s; skew %d", s.TopologyKey, console.Some(domains, maxDomains, ", "), s.Skew())
+		if s.Skew() > int(s.MaxSkew) {
+			says += fmt.Sprintf(", more than maxSkew %d", s.MaxSkew)
+		}
+		t.Row("", says)
+	}
+	if len(p.Spread) == 0 && len(p.Nodes) > 0 {
+		nodes := make([]string, 0, len(p.Nodes))
+		for _, n := range p.Nodes {
+			nodes = append(nodes, fmt.Sprintf("%s %d", n.Value, n.Pods))
+		}
+		t.Row("", console.Some(nodes, maxDomains, ", "))
+	}
 }

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// claimOf is the claim that a StatefulSet's controller makes for one of its pods, TEMPLATE-SET-ORDINAL
+// ClaimOf is the claim that a StatefulSet's controller makes for one of its pods, TEMPLATE-SET-ORDINAL
 // (pkg/controller/statefulset/stateful_set_utils.go getPersistentVolumeClaimName, 1.36.3). It is nil where no StatefulSet that is known would
 // make one of that name, or two would make different ones: a name may be taken apart in several ways.
-func (s *State) claimOf(key client.ObjectKey) *corev1.PersistentVolumeClaim {
+func (s *State) ClaimOf(key client.ObjectKey) *corev1.PersistentVolumeClaim {
 	cut := strings.LastIndexByte(key.Name, '-')
 	if cut < 0 {
 		return nil

@@ -214,7 +214,7 @@ func (v *view) Get(_ context.Context, key client.ObjectKey, into client.Object, 
 		return v.notFound(into, key.Name)
 	}
 	if _, ok := into.(*corev1.PersistentVolumeClaim); ok {
-		if made := v.claimOf(key); made != nil {
+		if made := v.ClaimOf(key); made != nil {
 			return assign(into, made)
 		}
 	}

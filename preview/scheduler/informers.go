@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,20 +16,6 @@ func Kinds() []client.Object {
 		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{},
 	}
-}
-
-// fill puts objects where the plugins' listers find them. The informers never run: there is nothing to list or to watch.
-func fill(factory informers.SharedInformerFactory, objects []client.Object) error {
-	for _, o := range objects {
-		informer := informerOf(factory, o)
-		if informer == nil {
-			return fmt.Errorf("no plugin of the scheduler looks up a %T", o)
-		}
-		if err := informer.GetIndexer().Add(o); err != nil {
-			return fmt.Errorf("keep %T %s/%s: %w", o, o.GetNamespace(), o.GetName(), err)
-		}
-	}
-	return nil
 }
 
 func informerOf(f informers.SharedInformerFactory, o client.Object) cache.SharedIndexInformer {

@@ -50,6 +50,7 @@ type Scheduler struct {
 	cache      cache.Cache
 	snapshot   *cache.Snapshot
 	logger     klog.Logger
+	factory    informers.SharedInformerFactory
 	// weights of the plugins that score (KubeSchedulerProfile).
 	weights map[string]int64
 }
@@ -61,16 +62,15 @@ func New(ctx context.Context, c Cluster) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the scheduler's default configuration: %w", err)
 	}
-	s := &Scheduler{snapshot: cache.NewEmptySnapshot(), cache: cache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)), logger: klog.FromContext(ctx)}
-	factory := informers.NewSharedInformerFactory(nil, 0)
-	if err := s.build(ctx, factory, &defaults.Profiles[0], nominatedBy(c.Pods)); err != nil {
+	s := &Scheduler{snapshot: cache.NewEmptySnapshot(), cache: cache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)), logger: klog.FromContext(ctx), factory: informers.NewSharedInformerFactory(nil, 0)}
+	if err := s.build(ctx, &defaults.Profiles[0], nominatedBy(c.Pods)); err != nil {
 		return nil, err
 	}
-	if err := fill(factory, c.Objects); err != nil {
+	if err := s.Know(c.Objects...); err != nil {
 		return nil, err
 	}
 	for _, n := range c.Nodes {
-		if err := fill(factory, []client.Object{n}); err != nil {
+		if err := s.Know(n); err != nil {
 			return nil, err
 		}
 		s.cache.AddNode(s.logger, n)
@@ -83,8 +83,23 @@ func New(ctx context.Context, c Cluster) (*Scheduler, error) {
 	return s, s.look()
 }
 
+// Know has the plugins find objects of Kinds. The informers never run: there is nothing to list or to watch.
+func (s *Scheduler) Know(objects ...client.Object) error {
+	for _, o := range objects {
+		informer := informerOf(s.factory, o)
+		if informer == nil {
+			return fmt.Errorf("no plugin of the scheduler looks up a %T", o)
+		}
+		if err := informer.GetIndexer().Add(o); err != nil {
+			return fmt.Errorf("keep %T %s/%s: %w", o, o.GetNamespace(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
 // build makes the plugins as scheduler.New does (pkg/scheduler/scheduler.go, 1.36.3), but for what writes.
-func (s *Scheduler) build(ctx context.Context, factory informers.SharedInformerFactory, profile *config.KubeSchedulerProfile, nominated nominator) error {
+func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProfile, nominated nominator) error {
+	factory := s.factory
 	claims := assumecache.NewAssumeCache(s.logger, factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
 	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
 	if err != nil {
@@ -167,4 +182,19 @@ func (s *Scheduler) Place(pod *corev1.Pod, node string) error {
 	placed := pod.DeepCopy()
 	placed.Spec.NodeName = node
 	return cmp.Or(s.add(placed), s.look())
+}
+
+// Remove takes a pod away that Place put on a node.
+func (s *Scheduler) Remove(pod *corev1.Pod, node string) error {
+	placed := identified(pod).DeepCopy()
+	placed.Spec.NodeName = node
+	if err := s.cache.RemovePod(s.logger, placed); err != nil {
+		return fmt.Errorf("take pod %s/%s from node %s: %w", pod.Namespace, pod.Name, node, err)
+	}
+	return s.look()
+}
+
+// Count is what is counted for each of a pod's spread constraints now.
+func (s *Scheduler) Count(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
+	return s.spread.table(ctx, pod)
 }

@@ -32,6 +32,14 @@ type Spread struct {
 	Domains []Domain `json:"domains"`
 }
 
+// Skew is by how much the domain with most pods has more than the minimum.
+func (s *Spread) Skew() int {
+	if len(s.Domains) == 0 {
+		return 0
+	}
+	return slices.MaxFunc(s.Domains, func(a, b Domain) int { return cmp.Compare(a.Count, b.Count) }).Count - s.Minimum
+}
+
 // Domain is a value of the topology key.
 type Domain struct {
 	Value string `json:"value"`

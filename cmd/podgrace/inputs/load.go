@@ -57,9 +57,12 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	}
 	state.Listed(manifests.Listed)
 	l.NoPolicies = len(policies) == 0
-	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
+	for i, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := state.Add(d, o.Namespace); err != nil {
 			l.Errors = append(l.Errors, d.Wrong(err))
+		}
+		if i < len(further.Documents) {
+			d.JSON = nil // nobody reads it again, and a state may be of 150,000 pods
 		}
 	}
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {

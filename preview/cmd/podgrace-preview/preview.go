@@ -49,6 +49,8 @@ type options struct {
 	inputs *inputs.Options
 	format string
 	pod    string
+	// replicas that are placed one after the other; 0: none.
+	replicas int
 }
 
 func newCommand(t cli.Terminal) *cobra.Command {
@@ -76,7 +78,11 @@ func newCommand(t cli.Terminal) *cobra.Command {
 func (o *options) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
 }
+
+// maxReplicas are as many as anybody waits for.
+const maxReplicas = 1000
 
 // Complete reads the argument and what the flags name. Where no state is given the cluster of the kubeconfig is meant.
 func (o *options) Complete(f *pflag.FlagSet, args []string) error {
@@ -103,6 +109,9 @@ func (o *options) Validate() error {
 	var errs []error
 	if !slices.Contains([]string{"text", "json"}, o.format) {
 		errs = append(errs, fmt.Errorf("-o %s: it is text or json", o.format))
+	}
+	if o.replicas < 0 || o.replicas > maxReplicas {
+		errs = append(errs, fmt.Errorf("--replicas %d: it is 0 to %d", o.replicas, maxReplicas))
 	}
 	switch {
 	case o.pod != "" && len(o.inputs.Paths) > 0:
@@ -137,7 +146,7 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 			return err
 		}
 	}
-	report, err := ask(ctx, t, l.Engine, documents)
+	report, err := o.ask(ctx, t, l.Engine, documents)
 	if err != nil {
 		return err
 	}
@@ -167,7 +176,7 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 	return nil, cli.UsageError{Err: fmt.Errorf("there is no pod %s in namespace %s", o.pod, namespace)}
 }
 
-func ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) (*preview.Report, error) {
+func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) (*preview.Report, error) {
 	p, err := preview.New(ctx, engine)
 	if err != nil {
 		return nil, err
@@ -176,6 +185,11 @@ func ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents [
 	bad := false
 	for _, d := range documents {
 		v, wrong := p.Of(ctx, d)
+		if v != nil && o.replicas > 0 {
+			if err := p.Rollout(ctx, v, o.replicas); err != nil {
+				return nil, err
+			}
+		}
 		switch {
 		case wrong != nil:
 			fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)

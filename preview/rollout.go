@@ -1,0 +1,313 @@
+package preview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/controller"
+	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
+
+	"github.com/podgrace/podgrace/preview/scheduler"
+	"github.com/podgrace/podgrace/review"
+)
+
+// Rollout is where a workload's pods end up that are scheduled one after the other, each on the first by name of the best nodes.
+type Rollout struct {
+	Replicas int       `json:"replicas"`
+	First    Placement `json:"first"`
+	// Second is the same for the next revision of a Deployment, after its update by its own strategy. nil: the workload is none.
+	Second *Placement `json:"second,omitempty"`
+	// MaxSurge and MaxUnavailable are the pods that the update may have more, and less. Both are 0 for the strategy Recreate.
+	MaxSurge       int `json:"maxSurge,omitempty"`
+	MaxUnavailable int `json:"maxUnavailable,omitempty"`
+	// Left are pods of the first revision that an update which goes no further leaves running.
+	Left int `json:"left,omitempty"`
+}
+
+// Placement is where pods are.
+type Placement struct {
+	// Placed pods, and those that fit nowhere; Why is said of the first of these.
+	Placed  int    `json:"placed"`
+	Pending int    `json:"pending"`
+	Why     string `json:"why,omitempty"`
+	// Nodes that have some of them, by name.
+	Nodes []Count `json:"nodes"`
+	// Spread is what is counted for each constraint then.
+	Spread []scheduler.Spread `json:"spread,omitempty"`
+}
+
+// Count is how many pods are somewhere.
+type Count struct {
+	Value string `json:"value"`
+	Pods  int    `json:"pods"`
+}
+
+// Rollout places so many pods of a preview.
+func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error {
+	if v.Pod == nil || v.Outcome == NotKnown {
+		return nil
+	}
+	s, err := scheduler.New(ctx, p.cluster)
+	if err != nil {
+		return err
+	}
+	r := &rollout{Scheduler: s, ctx: ctx, state: p.engine.State}
+	v.Rollout = &Rollout{Replicas: replicas}
+	first := &revision{pod: of(v.Pod, "first")}
+	if err := r.scale(first, replicas); err != nil {
+		return err
+	}
+	if v.Rollout.First, err = r.end(first); err != nil || v.Pod.Labels[hashLabel] == "" {
+		return err
+	}
+	if v.Rollout.MaxSurge, v.Rollout.MaxUnavailable, err = fenceposts(v.strategy, replicas); err != nil {
+		return err
+	}
+	second := &revision{pod: of(v.Pod, "second")}
+	if err := r.update(first, second, v.Rollout); err != nil {
+		return err
+	}
+	end, err := r.end(second)
+	v.Rollout.Second, v.Rollout.Left = &end, len(first.placed)
+	return err
+}
+
+// fenceposts are how many pods an update may have more, and less.
+func fenceposts(s *appsv1.DeploymentStrategy, replicas int) (surge, unavailable int, err error) {
+	if s != nil && s.Type == appsv1.RecreateDeploymentStrategyType {
+		return 0, 0, nil
+	}
+	by := &appsv1.RollingUpdateDeployment{}
+	if s != nil && s.RollingUpdate != nil {
+		by = s.RollingUpdate
+	}
+	quarter := intstr.FromString("25%") // the default of both (pkg/apis/apps/v1/defaults.go, 1.36.3)
+	more, less, err := deploymentutil.ResolveFenceposts(cmp.Or(by.MaxSurge, &quarter), cmp.Or(by.MaxUnavailable, &quarter), int32(replicas))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the strategy of the Deployment: %w", err)
+	}
+	return int(more), int(less), nil
+}
+
+// rollout goes on in one cluster.
+type rollout struct {
+	*scheduler.Scheduler
+	ctx   context.Context
+	state *review.State
+}
+
+// hashLabel tells a Deployment's revisions apart.
+const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
+
+// revision is a workload's pods of one template.
+type revision struct {
+	pod *corev1.Pod
+	// made is how many pods there were, for their names.
+	made    int
+	placed  []*corev1.Pod
+	pending []*corev1.Pod
+	why     string // of the first that was pending, as it was last
+}
+
+func (r *revision) pods() int { return len(r.placed) + len(r.pending) }
+
+// of is a pod's template in one of its revisions: the placeholder of the hash is in a label, and in selectors where matchLabelKeys put it.
+func of(pod *corev1.Pod, revision string) *corev1.Pod {
+	made := pod.DeepCopy()
+	placeholder, ok := made.Labels[hashLabel]
+	if !ok {
+		return made
+	}
+	made.Labels[hashLabel] = revision
+	spec := &made.Spec
+	for _, c := range spec.TopologySpreadConstraints {
+		exchange(c.LabelSelector, placeholder, revision)
+	}
+	if a := spec.Affinity; a != nil && a.PodAffinity != nil {
+		exchangeIn(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, placeholder, revision)
+	}
+	if a := spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		exchangeIn(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, placeholder, revision)
+	}
+	return made
+}
+
+func exchangeIn(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, old, revision string) {
+	for _, t := range required {
+		exchange(t.LabelSelector, old, revision)
+	}
+	for _, t := range preferred {
+		exchange(t.PodAffinityTerm.LabelSelector, old, revision)
+	}
+}
+
+func exchange(selector *metav1.LabelSelector, old, revision string) {
+	if selector == nil {
+		return
+	}
+	for _, e := range selector.MatchExpressions {
+		for i := range e.Values {
+			if e.Key == hashLabel && e.Values[i] == old {
+				e.Values[i] = revision
+			}
+		}
+	}
+}
+
+// scale makes so many more pods.
+func (r *rollout) scale(rev *revision, more int) error {
+	for range more {
+		pod := numbered(rev.pod, rev.made)
+		rev.made++
+		rev.pending = append(rev.pending, pod)
+	}
+	return r.schedule(rev)
+}
+
+// schedule tries all pods that wait, as the scheduler does when others have gone.
+func (r *rollout) schedule(rev *revision) error {
+	waiting := rev.pending
+	rev.pending, rev.why = nil, ""
+	for _, pod := range waiting {
+		judged, made, _ := claims(r.state, pod)
+		if err := r.Know(made...); err != nil {
+			return err
+		}
+		verdict, err := r.Judge(r.ctx, judged)
+		if err != nil {
+			return fmt.Errorf("ask the scheduler: %w", err)
+		}
+		if verdict.Outcome != scheduler.Fits {
+			rev.pending, rev.why = append(rev.pending, pod), cmp.Or(rev.why, said(verdict))
+			continue
+		}
+		judged.Spec.NodeName = verdict.Best()[0].Name
+		rev.placed = append(rev.placed, judged)
+		if err := r.Place(judged, judged.Spec.NodeName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbered is a pod of its own. That of a StatefulSet has claims of its own, by its number.
+func numbered(pod *corev1.Pod, n int) *corev1.Pod {
+	made := pod.DeepCopy()
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "StatefulSet" {
+		made.Name = fmt.Sprintf("%s-%d", owner.Name, n)
+		for _, v := range made.Spec.Volumes {
+			if c := v.PersistentVolumeClaim; c != nil {
+				if template, ok := strings.CutSuffix(c.ClaimName, "-"+pod.Name); ok {
+					c.ClaimName = template + "-" + made.Name
+				}
+			}
+		}
+	} else {
+		made.Name = fmt.Sprintf("%s-%d", pod.Name, n)
+	}
+	made.UID = types.UID(fmt.Sprintf("%s/%s/%s", made.Namespace, made.Name, made.Labels[hashLabel]))
+	return made
+}
+
+// said is why a pod was not placed, as short as the Event of the scheduler.
+func said(v *scheduler.Verdict) string {
+	if v.Why != "" {
+		return v.Why
+	}
+	counts := map[string]int{}
+	for _, n := range v.Nodes {
+		for _, reason := range n.Reasons {
+			counts[reason]++
+		}
+	}
+	text := fmt.Sprintf("0/%d nodes are available:", len(v.Nodes))
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		text += fmt.Sprintf(" %d %s,", counts[reason], reason)
+	}
+	text = text[:len(text)-1]
+	if v.Outcome == scheduler.Preempts {
+		text += "; others could be preempted"
+	}
+	return text
+}
+
+// update goes on as the Deployment's controller does, until all is new or nothing moves any more (pkg/controller/deployment/rolling.go and recreate.go, 1.36.3). Pods that were placed are taken
+// for available at once.
+func (r *rollout) update(old, young *revision, o *Rollout) error {
+	if o.MaxSurge == 0 && o.MaxUnavailable == 0 { // Recreate
+		if err := r.shrink(old, young, old.pods()); err != nil {
+			return err
+		}
+		return r.scale(young, o.Replicas)
+	}
+	for moved := true; moved; {
+		moved = false
+		if more := min(o.Replicas+o.MaxSurge-old.pods()-young.pods(), o.Replicas-young.pods()); more > 0 {
+			moved = true
+			if err := r.scale(young, more); err != nil {
+				return err
+			}
+		}
+		if less := min(old.pods()+young.pods()-(o.Replicas-o.MaxUnavailable)-len(young.pending), old.pods()); less > 0 {
+			moved = true
+			if err := r.shrink(old, young, less); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// shrink takes pods away, those that wait first, and has the others' scheduled that waited for their room.
+func (r *rollout) shrink(old, young *revision, less int) error {
+	waiting := min(less, len(old.pending))
+	old.pending = old.pending[waiting:]
+	for range less - waiting {
+		goes := leaves(old.placed, young.placed)
+		old.placed = slices.DeleteFunc(old.placed, func(p *corev1.Pod) bool { return p == goes })
+		if err := r.Remove(goes, goes.Spec.NodeName); err != nil {
+			return err
+		}
+	}
+	return r.schedule(young)
+}
+
+// leaves is which of the pods a ReplicaSet's controller takes away first: of those on a node with more pods of the Deployment (getPodsRankedByRelatedPodsOnSameNode in
+// pkg/controller/replicaset/replica_set.go, 1.36.3).
+func leaves(old, young []*corev1.Pod) *corev1.Pod {
+	on := map[string]int{}
+	for _, p := range slices.Concat(old, young) {
+		on[p.Spec.NodeName]++
+	}
+	ranked := controller.ActivePodsWithRanks{Pods: slices.Clone(old)}
+	for _, p := range old {
+		ranked.Rank = append(ranked.Rank, on[p.Spec.NodeName])
+	}
+	sort.Stable(ranked)
+	return ranked.Pods[0]
+}
+
+// end is where the pods of a revision are.
+func (r *rollout) end(rev *revision) (Placement, error) {
+	p := Placement{Placed: len(rev.placed), Pending: len(rev.pending), Why: rev.why, Nodes: []Count{}}
+	on := map[string]int{}
+	for _, pod := range rev.placed {
+		on[pod.Spec.NodeName]++
+	}
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		p.Nodes = append(p.Nodes, Count{node, on[node]})
+	}
+	var err error
+	p.Spread, err = r.Count(r.ctx, rev.pod)
+	return p, err
+}
