@@ -147,7 +147,11 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	}
 	v.Outcome, v.Why, v.Spread, v.Contradictions = verdict.Outcome, verdict.Why, verdict.Spread, verdict.Contradictions
 	v.Fit, v.Groups = verdict.Fit(), groups(verdict.Nodes)
-	v.Notes = append(p.notes(v), notes...)
+	lints, err := p.lints(ctx, judged, verdict)
+	if err != nil {
+		return fmt.Errorf("ask the scheduler: %w", err)
+	}
+	v.Notes = slices.Concat(p.notes(v), notes, lints)
 	if verdict.Preemption != nil {
 		v.Preemption = p.preemption(ctx, verdict.Preemption)
 	}
@@ -160,9 +164,7 @@ func (p *Previewer) without(ctx context.Context, pod *corev1.Pod) (*scheduler.Sc
 	if there == nil || there.Spec.NodeName == "" {
 		return p.scheduler, nil
 	}
-	cluster := p.cluster
-	cluster.Pods = slices.DeleteFunc(slices.Clone(cluster.Pods), func(other *corev1.Pod) bool { return other == there })
-	return scheduler.New(ctx, cluster)
+	return scheduler.New(ctx, p.cluster.Without(there))
 }
 
 // beyond is why the scheduler of Kubernetes with its default profile can't be asked.
