@@ -10,10 +10,15 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // TestMain lets the test program stand for podgrace itself, where a script calls it by that name or a test runs it in a process of its own.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == version.Preview {
+		fakePreview()
+	}
 	if filepath.Base(os.Args[0]) == "podgrace" || os.Getenv(asProgram) != "" {
 		main()
 	}

@@ -14,14 +14,15 @@ const (
 	Webhook      = "podgrace-webhook"
 	NodeEnforcer = enforcement.NodeEnforcer
 	CommandLine  = "podgrace"
+	Preview      = "podgrace-preview"
 	Fencer       = "podgrace-fencer"
 )
 
 // linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3".
 var linked string
 
-// unknown is the version of a program that was built without one: by go run, or with -buildvcs=false.
-const unknown = "unknown"
+// Unknown is the version of a program that was built without one: by go run, or with -buildvcs=false.
+const Unknown = "unknown"
 
 // Info is what a program says of itself.
 type Info struct {
@@ -42,7 +43,7 @@ func Of(program string) Info {
 // choose takes the version that was linked, else that of the module, which Go makes of the tag or the commit, else the commit.
 func choose(linked string, build *debug.BuildInfo) string {
 	if linked != "" || build == nil {
-		return cmp.Or(linked, unknown)
+		return cmp.Or(linked, Unknown)
 	}
 	if v := build.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -56,7 +57,7 @@ func choose(linked string, build *debug.BuildInfo) string {
 	if commit != "" && settings["vcs.modified"] == "true" {
 		commit += "-dirty"
 	}
-	return cmp.Or(commit, unknown)
+	return cmp.Or(commit, Unknown)
 }
 
 // String is the line that --version prints.
