@@ -1,10 +1,11 @@
-# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, fencer-agents (the fencer with ClusterLabs' fence agents), podgrace (the command line).
+# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, fencer-agents (the fencer with ClusterLabs' fence agents), podgrace (the command line),
+# preview (the command line with podgrace-preview, which has the scheduler of Kubernetes in it).
 #
 #   docker build --target webhook --tag podgrace/webhook --build-arg VERSION=v1.2.3 .
 #
 # For other architectures: docker buildx build --platform linux/amd64,linux/arm64 ... ; Go cross-compiles, nothing is
 # emulated. Where no registry and no module proxy can be reached, name other base images and put a vendor folder
-# (go mod vendor) beside go.mod.
+# (go mod vendor) beside go.mod, and for preview beside its own.
 ARG GO_IMAGE=golang:1.26
 ARG BASE_IMAGE=scratch
 # Where the programs come from: the stage that compiles them, or an image that has them in /out, with the authorities below.
@@ -13,16 +14,23 @@ ARG PROGRAMS=build
 ARG AGENTS=agents
 ARG VERSION=dev
 
-FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS source
 WORKDIR /src
 COPY . .
 ARG TARGETOS
 ARG TARGETARCH
 ENV CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH GOTOOLCHAIN=local
+
+FROM source AS build
 # The last thing before it is used: of another version nothing but the linking is done again.
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/podgrace
+
+FROM source AS build-preview
+ARG VERSION
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go build -C preview -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/podgrace-preview
 
 FROM ${PROGRAMS} AS programs
 
@@ -38,6 +46,9 @@ FROM base AS podgrace
 COPY --from=programs /out/podgrace /usr/local/bin/podgrace
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/podgrace"]
+
+FROM podgrace AS preview
+COPY --from=build-preview /out/podgrace-preview /usr/local/bin/podgrace-preview
 
 # The owner of a node's cgroup files is root; the DaemonSet takes away what root has beyond that.
 FROM base AS nodeenforcer

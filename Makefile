@@ -37,10 +37,12 @@ e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e te
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind
 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
-	for target in webhook nodeenforcer fencer fencer-agents podgrace; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
+	for target in webhook nodeenforcer fencer fencer-agents podgrace preview; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
+LDFLAGS = -X github.com/podgrace/podgrace/cmd/version.linked=$(VERSION)
 build: ## The programs, into bin/
-	go build -ldflags='-X github.com/podgrace/podgrace/cmd/version.linked=$(VERSION)' -o bin/ ./cmd/...
+	go build -ldflags='$(LDFLAGS)' -o bin/ ./cmd/...
+	go build -C preview -ldflags='$(LDFLAGS)' -o ../bin/ ./cmd/podgrace-preview
 
 lint: ## golangci-lint on all modules
 	$(TOOL) golangci-lint run ./...

@@ -21,7 +21,8 @@ It is a program of its own, podgrace-preview, since the scheduler is nothing tha
 podgrace needs otherwise. It is looked for beside podgrace, then on the PATH, and has
 the rest of this help: %[1]s preview --help
 
-It is not there yet? "make build" in a clone of Podgrace makes both programs, in bin/.`
+It is not there yet? "make build" in a clone of Podgrace makes both programs, in bin/,
+and the image podgrace/preview has both.`
 
 func newPreview(name string) *cobra.Command {
 	return &cobra.Command{

@@ -83,10 +83,12 @@ func TestLinked(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := set.FindAllStringSubmatch(string(text), -1)
-		if len(found) != 1 {
-			t.Fatalf("%s sets %q", file, found)
+		if len(found) == 0 {
+			t.Fatalf("%s gives no version", file)
 		}
-		variables[found[0][1]] = true
+		for _, f := range found {
+			variables[f[1]] = true
+		}
 	}
 	for variable := range variables {
 		out, err := exec.CommandContext(t.Context(), "go", "run", "-ldflags=-X "+variable+"=v1.2.3", "./testdata/tell").CombinedOutput()
