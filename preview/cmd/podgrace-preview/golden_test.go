@@ -24,8 +24,8 @@ func typed(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	terminal := cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &errs, Style: console.Style{Width: 80}}
-	root := newCommand(terminal)
-	cli.Declare(root, terminal, "podgrace preview", version.Of("podgrace-preview"))
+	root := newCommand(terminal, "podgrace preview")
+	cli.Declare(root, terminal, "podgrace preview", version.Of(version.Preview))
 	root.SetArgs(args)
 	code = cli.Execute(t.Context(), terminal, root)
 	return out.String(), errs.String(), code

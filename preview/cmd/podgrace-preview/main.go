@@ -3,16 +3,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/podgrace/launch"
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
 func main() {
-	t := cli.NewTerminal()
-	root := newCommand(t)
-	cli.Declare(root, t, "podgrace preview", version.Of("podgrace-preview"))
+	t, own, by := cli.NewTerminal(), version.Of(version.Preview), launch.By(os.Getenv)
+	if remark := by.Remark(own); remark != "" {
+		fmt.Fprintln(t.Err, remark)
+	}
+	name := cmp.Or(by.Command, own.Program)
+	root := newCommand(t, name)
+	cli.Declare(root, t, name, own)
 	os.Exit(cli.Execute(context.Background(), t, root))
 }

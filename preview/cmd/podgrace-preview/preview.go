@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
+	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/preview"
 	"github.com/podgrace/podgrace/review"
@@ -37,13 +38,17 @@ Exit codes: 0 each pod fits
             1 it can't be told: the cluster can't be read
             2 bad input, or another scheduler decides
             3 a pod fits only where others go (preemption)
-            4 a pod fits nowhere, or is refused by the policies`
+            4 a pod fits nowhere, is refused by the policies, or with --replicas one
+              of its pods stays pending`
 
 const example = `  # Why is this pod pending?
-  podgrace preview -n shop db-0
+  %[1]s -n shop db-0
 
   # Where would the pods of this Deployment go, on nodes and pods from files?
-  podgrace preview -f deployment.yaml --policy policies/ --state cluster.yaml`
+  %[1]s -f deployment.yaml --policy policies/ --state cluster.yaml
+
+  # Does an update of it come to its end?
+  %[1]s -f deployment.yaml --state cluster.yaml --replicas 6`
 
 type options struct {
 	inputs *inputs.Options
@@ -53,15 +58,15 @@ type options struct {
 	replicas int
 }
 
-func newCommand(t cli.Terminal) *cobra.Command {
-	o := &options{inputs: inputs.New("podgrace-preview")}
+func newCommand(t cli.Terminal, name string) *cobra.Command {
+	o := &options{inputs: inputs.New(version.Preview)}
 	o.inputs.ReadOnly, o.inputs.Further = true, preview.Kinds()
 	cmd := &cobra.Command{
 		Use:                   "podgrace-preview [POD] [-f PATH...] [--policy PATH...] [--state PATH...]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Preview where a pod would be scheduled, why not elsewhere, and whom it would cost",
 		Long:                  long,
-		Example:               example,
+		Example:               fmt.Sprintf(example, name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := errors.Join(o.Complete(cmd.Flags(), args), o.Validate()); err != nil {
 				return cli.UsageError{Err: err}
