@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
@@ -86,14 +89,30 @@ func runSelfFence(ctx context.Context, o *selfFenceOptions, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	clients, err := state.NewClients(config)
+	feeder, err := newFeeder(o, boot, config)
 	if err != nil {
 		return err
 	}
-	feeder := &selffence.Feeder{
-		Node: o.NodeName, BootID: boot, Patience: o.patience, Pausable: selffence.Pausable(o.Machine.ProcRoot), Leases: clients, Nodes: clients,
+	return feeder.Run(ctx)
+}
+
+func newFeeder(o *selfFenceOptions, boot string, config *rest.Config) (*selffence.Feeder, error) {
+	hangUp := closable(config)
+	clients, err := state.NewClients(config)
+	if err != nil {
+		return nil, err
+	}
+	return &selffence.Feeder{
+		Node: o.NodeName, BootID: boot, Patience: o.patience, Pausable: selffence.Pausable(o.Machine.ProcRoot), Leases: clients, Nodes: clients, HangUp: hangUp,
 		Open:  func() (selffence.Watchdog, error) { return selffence.Open(o.device, o.sysRoot, o.timeout) },
 		Clock: clock.RealClock{}, Now: selffence.Now, Log: o.Log,
-	}
-	return feeder.Run(ctx)
+	}, nil
+}
+
+// closable has the clients of a configuration make connections that can all be closed, as kubelets do (cmd/kubelet/app/server.go updateDialer, 1.36.3). http.Transport's CloseIdleConnections
+// leaves a connection of HTTP/2 be over which something is still asked.
+func closable(config *rest.Config) (closeAll func()) {
+	dialer := connrotation.NewDialer((&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext) // as client-go's own (transport/cache.go, 0.36.3)
+	config.Dial = dialer.DialContext
+	return dialer.CloseAll
 }

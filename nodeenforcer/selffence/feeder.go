@@ -60,6 +60,8 @@ type Feeder struct {
 	Pausable bool
 	Leases   Leases
 	Nodes    status.Nodes
+	// HangUp closes all connections to the API server, so that what is asked next goes over a new one.
+	HangUp func()
 	// Clock is for waiting, Now for how old the evidence is (Now).
 	Clock clock.WithTicker
 	Now   func() time.Duration
@@ -129,6 +131,12 @@ func (f *Feeder) learn(ctx context.Context) {
 	defer cancel()
 	asked := f.Now()
 	renewal, err := f.Leases.Renewal(ctx, f.Node)
+	// Nobody tells of a connection that takes what is written and brings nothing: HTTP/2 finds it out after 45 s (k8s.io/apimachinery pkg/util/net/http.go readIdleTimeoutSeconds and
+	// pingTimeoutSeconds, 0.36.3), and never where a proxy answers its pings. Who is not cut off is not to be reset for that. Kubelets do the same (pkg/kubelet/kubelet.go
+	// onRepeatedHeartbeatFailure, 1.36.3). What did answer is let be, whatever it said.
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f.HangUp()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refused = apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err)
@@ -359,6 +367,7 @@ func (f *Feeder) leave() error {
 		select {
 		case <-ctx.Done():
 		case <-f.Clock.After(time.Second):
+			f.HangUp() // which may be what is broken
 			err = f.disarm(ctx)
 		}
 	}

@@ -37,7 +37,9 @@ type world struct {
 	began time.Time
 	// api says how the API server answers: fine, cut (nothing gets through), proxy (what stands before it answers instead), lost (done, and no answer), late (done much later, and
 	// no answer), forbidden.
-	api     string
+	api string
+	// broken: the connection brings no answer, until it is closed.
+	broken  bool
 	node    corev1.Node
 	version int
 	// renewed is when the Lease was renewed for the last time, by the kubelet.
@@ -70,9 +72,14 @@ func (w *world) call(ctx context.Context, do func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.expire()
-	switch w.api {
+	api := w.api
+	if w.broken {
+		api = "broken"
+	}
+	switch api {
 	case "cut":
 		return errCut
+	case "broken":
 	case "proxy":
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{Resource: "nodes"}, "n", "no such backend", 0, true)
 	case "lost":
@@ -224,7 +231,7 @@ func (w *world) crash() {
 func (w *world) feeder() *selffence.Feeder {
 	return &selffence.Feeder{
 		Node: "n", BootID: boot, Patience: patience, Open: w.open, Leases: w, Nodes: w, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Now: func() time.Duration { return time.Since(w.began) },
+		Now: func() time.Duration { return time.Since(w.began) }, HangUp: func() { w.set(func() { w.broken = false }) },
 	}
 }
 
@@ -249,6 +256,7 @@ func (w *world) pass(d time.Duration) {
 
 // start runs a feeder. stop ends it in order, kill as SIGKILL does.
 func (w *world) start() (stop, kill func()) {
+	w.set(func() { w.broken = false }) // a new process has a connection of its own
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -279,11 +287,13 @@ func TestReckoning(t *testing.T) {
 			stop, kill := w.start()
 			defer func() { kill() }()
 			for range rapid.IntRange(1, 25).Draw(rt, "events") {
-				switch rapid.SampledFrom([]string{"api", "api", "kubelet", "stall", "stop", "kill", "nothing"}).Draw(rt, "event") {
+				switch rapid.SampledFrom([]string{"api", "api", "connection", "kubelet", "stall", "stop", "kill", "nothing"}).Draw(rt, "event") {
 				case "api":
 					w.set(func() {
 						w.api = rapid.SampledFrom([]string{"fine", "fine", "cut", "proxy", "lost", "late", "forbidden"}).Draw(rt, "API server")
 					})
+				case "connection":
+					w.set(func() { w.broken = true })
 				case "kubelet":
 					w.set(func() { w.kubelet = !w.kubelet })
 				case "stall":
@@ -469,6 +479,23 @@ func TestFeeder(t *testing.T) {
 			w.pass(time.Minute)
 			w.set(func() { w.api = "cut" })
 			time.AfterFunc(5*time.Second, func() { w.set(func() { w.api = "fine" }) })
+			stop()
+			if w.now().armed || w.said() != "off" {
+				t.Errorf("armed %v, says %s", w.now().armed, w.said())
+			}
+		},
+		"a connection that brings nothing is not the API server's being away": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() { w.broken = true })
+			w.pass(10 * time.Minute)
+			if now := w.now(); !now.dead.IsZero() || !now.armed || w.said() != announced {
+				t.Errorf("dead %v, armed %v, says %s", now.dead, now.armed, w.said())
+			}
+			stop()
+		},
+		"one that ends over a connection that brings nothing says so over another": func(t *testing.T, w *world, stop, _ func()) {
+			w.pass(time.Minute)
+			w.set(func() { w.broken = true })
 			stop()
 			if w.now().armed || w.said() != "off" {
 				t.Errorf("armed %v, says %s", w.now().armed, w.said())
