@@ -228,8 +228,8 @@ const (
 	retiredAtOnce = 10
 )
 
-// Retire returns the Fences and receipts that can be deleted, the oldest first: all of them are read in each round. Kept are Fences for a silence that goes on, which would be fenced anew;
-// receipts of a boot that a Node still has, and of single pods; and those that are void, with what voids them: they keep an agent that said what was not so from being used again.
+// Retire returns the Fences and receipts that can be deleted, the oldest first: all of them are read in each round. Kept are Fences for a silence that goes on, which would be fenced anew, and
+// those of which a NetworkFence may be there: where their agent is gone it is looked for by them alone; receipts of a boot that a Node still has, and of single pods; and those that are void, with what voids them: they keep an agent that said what was not so from being used again.
 func Retire(facts Facts) (fences []*v1alpha1.Fence, receipts []*v1alpha1.FenceReceipt) {
 	if !facts.Known.all() {
 		return nil, nil
@@ -248,7 +248,7 @@ func Retire(facts Facts) (fences []*v1alpha1.Fence, receipts []*v1alpha1.FenceRe
 				ended = t.Time.Time
 			}
 		}
-		if n := facts.node(f.Spec.Node.Name); old(ended) && (n == nil || FenceName(n) != f.Name) {
+		if n := facts.node(f.Spec.Node.Name); old(ended) && (n == nil || FenceName(n) != f.Name) && !facts.mayHoldStorage(f) {
 			fences = append(fences, f)
 		}
 	}

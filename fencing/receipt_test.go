@@ -62,6 +62,26 @@ func TestRetire(t *testing.T) {
 	if all := got(unknown); len(all) > 0 {
 		t.Errorf("%q go, and the nodes are not known", all)
 	}
+	// Of a NetworkFence whose agent is gone only its Fence tells that it is to be looked for.
+	for i := range facts.Fences {
+		facts.Fences[i].Status.Target = &v1alpha1.FenceTarget{Agents: []v1alpha1.FenceTargetAgent{{Storage: &v1alpha1.FenceTargetStorage{}}}}
+	}
+	for _, tt := range []struct {
+		name   string
+		listed bool
+		of     *v1alpha1.BootReference
+		want   []string
+	}{
+		{"a NetworkFence that is there", true, &facts.Fences[0].Spec.Node, []string{"old"}},
+		{"NetworkFences that are not known", false, nil, []string{"old"}},
+		{"a NetworkFence of another boot", true, &v1alpha1.BootReference{Name: "n1", UID: "u1", BootID: "b0"}, []string{"oldest", "newer", "old"}},
+		{"somebody else's NetworkFence", true, nil, []string{"oldest", "newer", "old"}},
+	} {
+		facts.Known.Storage, facts.StorageFences = tt.listed, []fencing.StorageFence{{Name: "nf", Boot: tt.of, Fenced: true}}
+		if all := got(facts); !slices.Equal(all, tt.want) {
+			t.Errorf("%s: %q go, not %q", tt.name, all, tt.want)
+		}
+	}
 	facts.Fences = nil
 	for i := range 100 {
 		facts.Fences = append(facts.Fences, fence(fmt.Sprintf("f-%03d", i), v1alpha1.FenceOver, 3*week, 3*week))

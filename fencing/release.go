@@ -144,8 +144,7 @@ func (s *step) releaseOfStorage(r *v1alpha1.FenceReceipt) {
 // before the node is back, by which the incident is over.
 func (s *step) forgotten() string {
 	i := slices.IndexFunc(s.facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Name == s.fence.Status.Receipt })
-	if i < 0 || !revoked(&s.facts.Receipts[i], s.fence) || !s.facts.Known.Storage ||
-		slices.ContainsFunc(s.facts.StorageFences, func(x StorageFence) bool { return x.Boot != nil && *x.Boot == s.fence.Spec.Node }) {
+	if i < 0 || !revoked(&s.facts.Receipts[i], s.fence) || !s.facts.Known.Storage || s.facts.networkFenceOf(s.fence.Spec.Node) {
 		return ""
 	}
 	return fmt.Sprintf(". Its NetworkFence was deleted, by which nothing is given back: once the machine has booted anew, apply one that says Unfenced for %s", strings.Join(s.facts.revokedFrom(&s.facts.Receipts[i]), ", "))

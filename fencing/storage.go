@@ -221,6 +221,21 @@ func withVolumes(t *v1alpha1.FenceTarget, n *Node) (problems []problem) {
 	return problems
 }
 
+// TakesStorage says whether an agent of a target takes storage away; of nil none does.
+func TakesStorage(t *v1alpha1.FenceTarget) bool {
+	return t != nil && slices.ContainsFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool { return a.Storage != nil })
+}
+
+// networkFenceOf says whether there is a NetworkFence that a fencer made for this boot.
+func (f *Facts) networkFenceOf(boot v1alpha1.BootReference) bool {
+	return slices.ContainsFunc(f.StorageFences, func(x StorageFence) bool { return x.Boot != nil && *x.Boot == boot })
+}
+
+// mayHoldStorage says whether a NetworkFence of a Fence is there, as far as it is known.
+func (f *Facts) mayHoldStorage(x *v1alpha1.Fence) bool {
+	return TakesStorage(x.Status.Target) && (!f.Known.Storage || f.networkFenceOf(x.Spec.Node))
+}
+
 // revoked says whether a receipt is that the storage of this Fence's boot was taken away by an agent from which its policy accepted that.
 func revoked(r *v1alpha1.FenceReceipt, fence *v1alpha1.Fence) bool {
 	t := fence.Status.Target

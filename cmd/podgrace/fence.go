@@ -231,7 +231,7 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 		p.Marked(console.Yellow, "WAITS", v.Message)
 	}
 	p.Row("Then", "its power is ordered off and read back twice; then there is a receipt, and by that its pods are released ("+string(own.Spec.Release)+"). Nothing is powered on again.")
-	if v.Target != nil && slices.ContainsFunc(v.Target.Agents, func(a v1alpha1.FenceTargetAgent) bool { return a.Storage != nil }) {
+	if fencing.TakesStorage(v.Target) {
 		p.Row("", "An agent of the type NetworkFence takes its storage away instead, if it is not heard of and the fencer knows its addresses: by that only pods are released that are protected for their volumes alone.")
 	}
 	return p.String(), true

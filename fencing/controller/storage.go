@@ -122,10 +122,7 @@ func listNodes(ctx context.Context, cache client.Reader) ([]fencing.Node, error)
 // taken says whether storage was taken away, or may have been: also by an agent that is there no more, whose NetworkFences are.
 func taken(facts *fencing.Facts) bool {
 	return slices.ContainsFunc(facts.Receipts, func(r v1alpha1.FenceReceipt) bool { return r.Spec.Class == v1alpha1.EvidenceStorageRevoked }) ||
-		slices.ContainsFunc(facts.Fences, func(x v1alpha1.Fence) bool {
-			t := x.Status.Target
-			return t != nil && slices.ContainsFunc(t.Agents, func(a v1alpha1.FenceTargetAgent) bool { return a.Storage != nil })
-		})
+		slices.ContainsFunc(facts.Fences, func(x v1alpha1.Fence) bool { return fencing.TakesStorage(x.Status.Target) })
 }
 
 // storage reads the NetworkFences and their classes, where an agent is of that type, or was when storage was taken away. What can't be read is unknown.
