@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -110,6 +111,7 @@ type StorageFence struct {
 	// Fenced is what it asks for; else it asks for the contrary. Lifted: that was done.
 	Fenced, Lifted bool
 	Deleting       bool
+	Created        time.Time
 	// Boot that it was made for by a fencer, and the UUID of its machine; nil: somebody else made it.
 	Boot       *v1alpha1.BootReference
 	SystemUUID string
@@ -362,6 +364,44 @@ func Lifts(facts Facts) (lifts []Action, waiting []string) {
 		}
 	}
 	return lifts, waiting
+}
+
+// StillFenced is how many NetworkFences of fencers still keep addresses from a storage.
+type StillFenced struct {
+	NetworkFences int
+	// Since is when the oldest of them was made; zero: there is none.
+	Since time.Time
+}
+
+func (s *StillFenced) add(x *StorageFence) {
+	s.NetworkFences++
+	if s.Since.IsZero() || x.Created.Before(s.Since) {
+		s.Since = x.Created
+	}
+}
+
+// Unlifted counts the NetworkFences of fencers of which csi-addons does not say that they are lifted: those of incidents that go on, and those of incidents that are over, or whose Fence is
+// gone, which wait for a reboot, for csi-addons, or for a person. known: they could be listed.
+func Unlifted(facts Facts) (open, over StillFenced, known bool) {
+	if !facts.Known.Storage || !facts.Known.Fences {
+		return open, over, false
+	}
+	goesOn := map[v1alpha1.BootReference]bool{}
+	for i := range facts.Fences {
+		if x := &facts.Fences[i]; x.Status.Phase != v1alpha1.FenceOver {
+			goesOn[x.Spec.Node] = true
+		}
+	}
+	for i := range facts.StorageFences {
+		switch x := &facts.StorageFences[i]; {
+		case x.Boot == nil || x.Lifted:
+		case goesOn[*x.Boot]:
+			open.add(x)
+		default:
+			over.add(x)
+		}
+	}
+	return open, over, true
 }
 
 // stays says of a NetworkFence that can't be lifted, or not yet, who is kept from the storage by it, or what somebody has to do; empty: it is only waited for.

@@ -671,3 +671,49 @@ func TestLifts(t *testing.T) {
 		}
 	}
 }
+
+// What a fencer has had fenced counts until csi-addons says that it is lifted, whatever became of its incident.
+func TestUnlifted(t *testing.T) {
+	t.Parallel()
+	boot := func(id string) *v1alpha1.BootReference {
+		return &v1alpha1.BootReference{Name: "n1", UID: "u", BootID: id}
+	}
+	fence := func(id string, phase v1alpha1.FencePhase) v1alpha1.Fence {
+		return v1alpha1.Fence{Spec: v1alpha1.FenceSpec{Node: *boot(id)}, Status: v1alpha1.FenceStatus{Phase: phase}}
+	}
+	facts := fencing.Facts{
+		Known:  fencing.Known{Fences: true, Storage: true},
+		Fences: []v1alpha1.Fence{fence("goes on", v1alpha1.FenceReleased), fence("over", v1alpha1.FenceOver), fence("again", v1alpha1.FenceOver), fence("again", v1alpha1.FenceWaiting)},
+	}
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	type counted struct{ open, over fencing.StillFenced }
+	for _, tt := range []struct {
+		name   string
+		fences []fencing.StorageFence
+		want   counted
+	}{
+		{"none", nil, counted{}},
+		{"of an incident that goes on", []fencing.StorageFence{{Boot: boot("goes on"), Fenced: true, Created: at(3)}}, counted{open: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"of one that is over", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"of a boot that fell silent again", []fencing.StorageFence{{Boot: boot("again"), Fenced: true, Created: at(3)}}, counted{open: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"whose Fence was deleted", []fencing.StorageFence{{Boot: boot("deleted"), Fenced: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"being deleted", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Deleting: true, Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"which csi-addons has not lifted", []fencing.StorageFence{{Boot: boot("over"), Created: at(3)}}, counted{over: fencing.StillFenced{NetworkFences: 1, Since: at(3)}}},
+		{"lifted", []fencing.StorageFence{{Boot: boot("over"), Lifted: true, Created: at(3)}}, counted{}},
+		{"somebody else's", []fencing.StorageFence{{Fenced: true, Created: at(3)}}, counted{}},
+		{"several", []fencing.StorageFence{{Boot: boot("over"), Fenced: true, Created: at(3)}, {Boot: boot("gone"), Fenced: true, Created: at(1)}, {Boot: boot("over"), Fenced: true, Created: at(2)}},
+			counted{over: fencing.StillFenced{NetworkFences: 3, Since: at(1)}}},
+	} {
+		facts.StorageFences = tt.fences
+		open, over, known := fencing.Unlifted(facts)
+		if got := (counted{open, over}); got != tt.want || !known {
+			t.Errorf("%s: %+v, known: %v", tt.name, got, known)
+		}
+	}
+	for _, unread := range []fencing.Known{{Fences: true}, {Storage: true}} {
+		facts.Known = unread
+		if _, _, known := fencing.Unlifted(facts); known {
+			t.Errorf("known by %+v", unread)
+		}
+	}
+}

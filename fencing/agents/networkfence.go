@@ -130,7 +130,10 @@ func ListStorage(ctx context.Context, live client.Reader) (map[string]fencing.Cl
 	}
 	all := make([]fencing.StorageFence, len(fences))
 	for i, x := range fences {
-		s := fencing.StorageFence{Name: x.Name, UID: x.UID, CIDRs: x.Spec.CIDRs, Fenced: x.Spec.State != stateUnfenced, Deleting: x.DeletionTimestamp != nil, SystemUUID: x.Annotations[annotationSystemUUID]}
+		s := fencing.StorageFence{
+			Name: x.Name, UID: x.UID, CIDRs: x.Spec.CIDRs, Fenced: x.Spec.State != stateUnfenced, Deleting: x.DeletionTimestamp != nil, Created: x.CreationTimestamp.Time,
+			SystemUUID: x.Annotations[annotationSystemUUID],
+		}
 		s.Lifted = !s.Fenced && x.Status.Result == succeeded && x.Status.Message == lifted
 		if boot := x.boot(); x.Labels[labelFence] != "" && boot.Name != "" && boot.UID != "" && boot.BootID != "" {
 			s.Boot = &boot

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -175,7 +176,9 @@ func TestListStorage(t *testing.T) {
 	class.SetGroupVersionKind(csiAddons.WithKind("NetworkFenceClass"))
 	class.SetName("ceph")
 	class.SetUID("class-1")
-	for _, o := range []client.Object{class, another("rook", "Fenced", "10.0.0.9/32")} {
+	rook, made := another("rook", "Fenced", "10.0.0.9/32"), metav1.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	rook.SetCreationTimestamp(made)
+	for _, o := range []client.Object{class, rook} {
 		if err := b.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +192,7 @@ func TestListStorage(t *testing.T) {
 		if err != nil || len(all) != 2 || len(classes) != 1 || classes["ceph"].Driver != "rbd" || len(classes["ceph"].Parameters) != 1 || classes["ceph"].Parameters["clusterID"] != "a" || classes["ceph"].UID != class.GetUID() {
 			t.Fatalf("%+v, %+v, %v", classes, all, err)
 		}
-		if all[1].Boot != nil {
+		if all[1].Boot != nil || !all[1].Created.Equal(made.Time) {
 			t.Errorf("somebody else's: %+v", all[1])
 		}
 		return all[0]

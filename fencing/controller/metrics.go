@@ -12,6 +12,8 @@ import (
 type Metrics struct {
 	silent   prometheus.Gauge
 	fences   *prometheus.GaugeVec
+	unlifted *prometheus.GaugeVec
+	since    *prometheus.GaugeVec
 	rounds   *prometheus.CounterVec
 	receipts *prometheus.CounterVec
 	calls    *prometheus.CounterVec
@@ -27,6 +29,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		fences: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_fencer_fences", Help: "Fences that are not over, by phase, as the leader has it; 0 on other replicas.",
 		}, []string{"phase"}),
+		unlifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_fencer_network_fences", Help: "NetworkFences of the fencer that csi-addons does not say are lifted, as the leader could list them last; 0 on other replicas. incident: open, or over (also where its Fence was deleted).",
+		}, []string{"incident"}),
+		since: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_fencer_oldest_network_fence_timestamp_seconds", Help: "When the oldest NetworkFence was made that podgrace_fencer_network_fences counts; 0: there is none.",
+		}, []string{"incident"}),
 		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_fencer_rounds_total", Help: "Rounds of the leader, by result: ok, or failed where something could not be read or written.",
 		}, []string{"result"}),
@@ -43,15 +51,26 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, phase := range phases {
 		m.fences.WithLabelValues(string(phase))
 	}
+	for _, incident := range incidents {
+		m.still(incident, fencing.StillFenced{})
+	}
 	m.alarms.WithLabelValues("FenceReceiptVoid")
 	for _, result := range []string{"ok", "failed"} {
 		m.rounds.WithLabelValues(result)
 	}
-	registry.MustRegister(m.silent, m.fences, m.rounds, m.receipts, m.calls, m.alarms)
+	registry.MustRegister(m.silent, m.fences, m.unlifted, m.since, m.rounds, m.receipts, m.calls, m.alarms)
 	return m
 }
 
 var phases = []v1alpha1.FencePhase{v1alpha1.FenceWaiting, v1alpha1.FenceDecided, v1alpha1.FenceActing, v1alpha1.FenceVerified, v1alpha1.FenceReleased}
+
+// The values of the label incident.
+const (
+	incidentOpen = "open"
+	incidentOver = "over"
+)
+
+var incidents = []string{incidentOpen, incidentOver}
 
 func (m *Metrics) round(facts fencing.Facts) {
 	if m == nil {
@@ -71,6 +90,19 @@ func (m *Metrics) round(facts fencing.Facts) {
 	for _, phase := range phases {
 		m.fences.WithLabelValues(string(phase)).Set(float64(count[phase]))
 	}
+	if open, over, known := fencing.Unlifted(facts); known {
+		m.still(incidentOpen, open)
+		m.still(incidentOver, over)
+	}
+}
+
+func (m *Metrics) still(incident string, fenced fencing.StillFenced) {
+	m.unlifted.WithLabelValues(incident).Set(float64(fenced.NetworkFences))
+	since := 0.
+	if !fenced.Since.IsZero() {
+		since = float64(fenced.Since.Unix())
+	}
+	m.since.WithLabelValues(incident).Set(since)
 }
 
 // reset says that this replica leads no more.
@@ -81,6 +113,9 @@ func (m *Metrics) reset() {
 	m.silent.Set(0)
 	for _, phase := range phases {
 		m.fences.WithLabelValues(string(phase)).Set(0)
+	}
+	for _, incident := range incidents {
+		m.still(incident, fencing.StillFenced{})
 	}
 }
 
