@@ -140,7 +140,10 @@ func freezeStorage(a *v1alpha1.FencePolicyAgent, x *v1alpha1.NetworkFenceAgent, 
 		return nil, fmt.Sprintf("names NetworkFenceClass %s, which does not exist", x.NetworkFenceClassName)
 	}
 	storage.NetworkFenceClassUID, storage.Driver = class.UID, class.Driver
-	if storage.CIDRs, why = cidrsOf(n, f); why != "" {
+	if storage.CIDRs, why = cidrsOf(n, f); why == "" {
+		why = NotAllowed(x, storage.CIDRs)
+	}
+	if why != "" {
 		return nil, why
 	}
 	for i := range n.Volumes {
@@ -171,6 +174,26 @@ func cidrsOf(n *Node, f *Facts) (cidrs []string, why string) {
 		return nil, fmt.Sprintf("can't fence a node of %d addresses, which is more than %d", len(cidrs), maxCIDRs)
 	}
 	return cidrs, sharedAddress(cidrs, n.Name, f)
+}
+
+// NotAllowed says which address an agent may not fence, because it lies in none of the blocks that the agent names; empty: it may fence all of them.
+func NotAllowed(x *v1alpha1.NetworkFenceAgent, cidrs []string) string {
+	if len(x.AllowedCIDRs) == 0 {
+		return ""
+	}
+	var allowed []netip.Prefix
+	for _, text := range x.AllowedCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil { // what can't be read allows nothing
+			allowed = append(allowed, unmapped(p))
+		}
+	}
+	for _, cidr := range cidrs {
+		fenced, ok := parseBlock(cidr)
+		if !ok || !slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Bits() <= fenced.Bits() && p.Contains(fenced.Addr()) }) {
+			return fmt.Sprintf("may not fence %s, which lies in none of its allowedCIDRs (%s)", cidr, console.Some(x.AllowedCIDRs, 8, ", "))
+		}
+	}
+	return ""
 }
 
 // sharedAddress says which other node has one of the addresses, or had it while it was healthy; empty: none.
@@ -466,10 +489,15 @@ const mappedBits = 96
 // parseBlock reads a block. One of IPv4 addresses that are written as IPv6 is that of the IPv4 addresses: drivers read blocks by package net, for which these are the same.
 func parseBlock(text string) (p netip.Prefix, ok bool) {
 	p, err := netip.ParsePrefix(text)
-	if err == nil && p.Addr().Is4In6() && p.Bits() >= mappedBits {
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
-	}
+	p = unmapped(p)
 	// A block that has all of IPv4 among its addresses is not told apart from anything.
 	mapped := p.Addr().Is6() && p.Contains(netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff}))
 	return p, err == nil && !mapped
+}
+
+func unmapped(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= mappedBits {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
+	}
+	return p
 }

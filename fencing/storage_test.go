@@ -510,6 +510,54 @@ func TestNetworkFencesThatAreReplaced(t *testing.T) {
 	}
 }
 
+// Of a node one of whose addresses may not be fenced no incident begins, and its policy says why.
+func TestStorageWhoseAddressMayNotBeFenced(t *testing.T) {
+	t.Parallel()
+	for says, allowed := range map[string][]string{
+		"may not fence 10.0.0.2/32, which lies in none of its allowedCIDRs (10.0.1.0/24, fd00::/64)": {"10.0.1.0/24", "fd00::/64"},
+		"may not fence fd00:0:0:1::2/128, which lies in none of its allowedCIDRs (10.0.0.0/24)":      {"10.0.0.0/24"},
+	} {
+		w := storageWorld(func(w *world) {
+			w.machines[1].InternalIPs = append(w.machines[1].InternalIPs, "fd00:0:0:1::2")
+			w.agents[1].Spec.NetworkFence.AllowedCIDRs = allowed
+		})
+		told := func() bool {
+			return slices.ContainsFunc(w.verdicts, func(v fencing.Verdict) bool { return strings.Contains(v.Message, says) })
+		}
+		if !w.until(40, told) || w.until(20, func() bool { return len(w.fences) > 0 || len(w.san.fences) > 0 }) {
+			t.Errorf("%d Fences, %d NetworkFences, %+v", len(w.fences), len(w.san.fences), w.verdicts)
+		}
+	}
+}
+
+// What may be fenced is looked up again before each call: nothing is created outside of it, and nothing comes of what was. What lies in it is fenced as ever.
+func TestStorageWhoseAddressMayNotBeFencedAnyMore(t *testing.T) {
+	t.Parallel()
+	allow := func(w *world, block string) { w.agents[1].Spec.NetworkFence.AllowedCIDRs = []string{block} }
+	for _, begun := range []bool{false, true} {
+		w := storageWorld(func(w *world) { w.san.answer = nothing; allow(w, "10.0.0.0/24") })
+		if !w.until(40, func() bool {
+			return len(w.fences) > 0 && fence1(w).Status.Target != nil && (!begun || len(w.san.fences) > 0)
+		}) {
+			t.Fatalf("%+v", w.verdicts)
+		}
+		made := len(w.san.fences)
+		if !begun && made > 0 {
+			t.Fatal("the NetworkFence was made before it was looked whether it may be")
+		}
+		allow(w, "10.0.0.0/31")
+		w.san.answer = does
+		w.until(40, func() bool { return false })
+		if said := fence1(w).Status.Message; len(w.receipts) > 0 || len(w.san.fences) != made || !strings.Contains(said, "FenceAgent san may not fence 10.0.0.2/32, which lies in none of its allowedCIDRs (10.0.0.0/31)") {
+			t.Errorf("begun %v: %q, %+v, %d NetworkFences", begun, said, w.receipts, len(w.san.fences))
+		}
+		allow(w, "10.0.0.2/32")
+		if !w.until(40, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) {
+			t.Errorf("begun %v, and allowed again: %+v", begun, fence1(w).Status)
+		}
+	}
+}
+
 // Where another machine has got the address since it was decided, nothing comes of it.
 func TestStorageWhoseAddressMoves(t *testing.T) {
 	t.Parallel()
@@ -623,6 +671,42 @@ func TestOverlap(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("%s and %s: %v", tt.a, tt.b, got)
 			}
+		}
+	}
+}
+
+func TestNotAllowed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		allowed, fenced []string
+		outside         string // the first
+	}{
+		{nil, []string{"10.0.0.1/32", "fd00::1/128"}, ""},
+		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1/32", "10.0.0.255/32"}, ""},
+		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1/32", "10.0.1.0/32"}, "10.0.1.0/32"},
+		{[]string{"10.0.0.0/24"}, []string{"fd00::1/128"}, "fd00::1/128"},
+		{[]string{"10.0.0.0/24", "fd00::/64"}, []string{"10.0.0.1/32", "fd00::1/128"}, ""},
+		{[]string{"10.0.0.0/25", "10.0.0.0/24", "10.0.0.128/25"}, []string{"10.0.0.1/32", "10.0.0.200/32"}, ""}, // overlapping
+		{[]string{"0.0.0.0/0"}, []string{"10.0.0.1/32"}, ""},
+		{[]string{"0.0.0.0/0"}, []string{"fd00::1/128"}, "fd00::1/128"},
+		{[]string{"::/0"}, []string{"fd00::1/128"}, ""},
+		{[]string{"::/0"}, []string{"10.0.0.1/32"}, "10.0.0.1/32"},
+		{[]string{"::ffff:10.0.0.0/120"}, []string{"10.0.0.1/32"}, ""},
+		{[]string{"::ffff:10.0.0.0/120"}, []string{"10.0.1.1/32"}, "10.0.1.1/32"},
+		{[]string{"::ffff:0.0.0.0/95"}, []string{"10.0.0.1/32"}, "10.0.0.1/32"},
+		{[]string{"10.0.0.0/24"}, []string{"::ffff:10.0.0.1/128"}, ""},
+		{[]string{"10.0.0.0/24"}, []string{"::ffff:10.0.1.1/128"}, "::ffff:10.0.1.1/128"},
+		{[]string{"10.0.0.1/32"}, []string{"10.0.0.0/24"}, "10.0.0.0/24"}, // more than the block
+		{[]string{"10.0.0.0/24"}, []string{"10.0.0.1"}, "10.0.0.1"},
+		{[]string{"10.0.0.1", "everything", ""}, []string{"10.0.0.1/32"}, "10.0.0.1/32"}, // what can't be read allows nothing
+		{[]string{"everything", "10.0.0.0/24"}, []string{"10.0.0.1/32"}, ""},
+	} {
+		got, want := fencing.NotAllowed(&v1alpha1.NetworkFenceAgent{AllowedCIDRs: tt.allowed}, tt.fenced), ""
+		if tt.outside != "" {
+			want = "may not fence " + tt.outside + ", which lies in none of its allowedCIDRs (" + strings.Join(tt.allowed, ", ") + ")"
+		}
+		if got != want {
+			t.Errorf("%q by %q: %q, want %q", tt.fenced, tt.allowed, got, want)
 		}
 	}
 }

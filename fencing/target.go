@@ -154,7 +154,11 @@ func stillThat(a *v1alpha1.FenceTargetAgent, node string, f *Facts) string {
 	case f.Known.Storage && f.Classes[a.Storage.NetworkFenceClassName].UID != a.Storage.NetworkFenceClassUID: // what a class says can't be changed (csi-addons v0.14.0)
 		return fmt.Sprintf("NetworkFenceClass %s of FenceAgent %s was deleted, or made anew, since this was decided: it may be of another storage", a.Storage.NetworkFenceClassName, a.Name)
 	}
-	if why := sharedAddress(a.Storage.CIDRs, node, f); why != "" { // an address that another machine has got since
+	why := sharedAddress(a.Storage.CIDRs, node, f) // an address that another machine has got since
+	if x := f.Agents[i].Spec.NetworkFence; why == "" && x != nil {
+		why = NotAllowed(x, a.Storage.CIDRs) // by what it says now
+	}
+	if why != "" {
 		return "FenceAgent " + a.Name + " " + why
 	}
 	return ""

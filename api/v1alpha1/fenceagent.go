@@ -180,7 +180,7 @@ type WatchdogAgent struct {
 }
 
 // NetworkFenceAgent has csi-addons (kubernetes-csi-addons v0.14) fence a node's addresses at a storage. Which addresses, nobody lists: those that the Node had as InternalIPs
-// while the fencer saw it healthy.
+// while the fencer saw it healthy, by its kubelet's word. AllowedCIDRs bounds what it can say.
 type NetworkFenceAgent struct {
 	// NetworkFenceClassName is the NetworkFenceClass by which csi-addons knows the CSI driver, the storage and its credentials.
 	// +required
@@ -188,4 +188,14 @@ type NetworkFenceAgent struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	NetworkFenceClassName string `json:"networkFenceClassName"`
+	// AllowedCIDRs are the blocks in which all addresses of a node must lie that is fenced: those of the machines that are nodes. A node of which one lies in none of them is not fenced by this agent. Absent: any
+	// address may be fenced that no other node has. IPv4 and IPv6 blocks may stand beside each other, and overlap.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="isCIDR(self)",message="it must be a CIDR, such as 10.0.0.0/24 or fd00::/64, and one of IPv4 addresses written as such"
+	// +kubebuilder:validation:items:XValidation:rule="!isCIDR(self) || cidr(self) == cidr(self).masked()",message="the address goes beyond the prefix length: 10.0.0.0/24, and not 10.0.0.7/24"
+	AllowedCIDRs []string `json:"allowedCIDRs,omitempty"`
 }

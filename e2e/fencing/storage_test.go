@@ -173,6 +173,9 @@ func (l *lab) web(t *testing.T, namespace string, i int) *corev1.Pod {
 	return pod
 }
 
+// storagesOwn is an address that is no node's, whatever a kubelet says.
+const storagesOwn = "10.9.0.77"
+
 func address(i int) string { return fmt.Sprintf("10.9.0.%d", i) }
 
 func said(fence *v1alpha1.Fence) string {
@@ -182,8 +185,8 @@ func said(fence *v1alpha1.Fence) string {
 	return fence.Status.Message
 }
 
-// Of four nodes that fall silent the storage of one is revoked, that of the second can't be, of the third nothing is heard until late, and the fourth has another node's address. What
-// only its volume binds is released, and nothing else.
+// Of five nodes that fall silent the storage of one is revoked, that of the second can't be, of the third nothing is heard until late, the fourth has another node's address, and the fifth one
+// that may not be fenced. What only its volume binds is released, and nothing else.
 func TestNetworkFence(t *testing.T) {
 	own := &suite.Shared{Tier: shared.Tier, Options: shared.Options} // the others leave nodes that are fenced, and no webhook
 	t.Cleanup(func() {
@@ -213,7 +216,7 @@ func TestNetworkFence(t *testing.T) {
 	storage.run(t)
 	namespace := l.Namespace(t)
 	l.Policy(t, namespace, v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})
-	const revoked, fails, late, shared, sharer = 5, 6, 8, 9, 10
+	const revoked, fails, outside, late, shared, sharer = 5, 6, 7, 8, 9, 10
 	storage.answer(address(fails)+"/32", "rados: permission denied")
 	storage.answer(address(late)+"/32", nothing)
 	agent := &v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "san"}, Spec: v1alpha1.FenceAgentSpec{
@@ -223,11 +226,20 @@ func TestNetworkFence(t *testing.T) {
 		t.Errorf("an agent that would verify: %v", err)
 	}
 	agent.Spec.Identity = v1alpha1.IdentityConfigured
+	agent.Spec.NetworkFence.AllowedCIDRs = []string{"fd00::/64", "10.9.0.1/28"}
+	if err := l.Client.Create(ctx, agent.DeepCopy()); err == nil || !strings.Contains(err.Error(), "allowedCIDRs[1]") || !strings.Contains(err.Error(), "the address goes beyond the prefix length") {
+		t.Errorf("an agent whose block is none: %v", err)
+	}
+	agent.Spec.NetworkFence.AllowedCIDRs[1] = "10.9.0.0/28"
 	l.Create(t, agent)
 	patchStatus(t, l.Suite, nodeName(sharer), fmt.Sprintf(`{"status":{"addresses":[{"type":"ExternalIP","address":%q}]}}`, address(shared)))
 	web, db := map[int]*corev1.Pod{}, l.database(t, namespace, revoked)
-	for _, i := range []int{revoked, fails, late, shared} {
-		patchStatus(t, l.Suite, nodeName(i), fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q},{"type":"Hostname","address":%q}]}}`, address(i), nodeName(i)))
+	for _, i := range []int{revoked, fails, outside, late, shared} {
+		ip := address(i)
+		if i == outside {
+			ip = storagesOwn
+		}
+		patchStatus(t, l.Suite, nodeName(i), fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q},{"type":"Hostname","address":%q}]}}`, ip, nodeName(i)))
 		web[i] = l.web(t, namespace, i)
 		p := policyOf(nodeName(i), v1alpha1.FenceModeFence, 4, nodeName(i))
 		p.Spec.Agents = []v1alpha1.FencePolicyAgent{{Name: "san", Timeout: metav1.Duration{Duration: 10 * time.Second}, Attempts: 2, Evidence: []v1alpha1.EvidenceClass{v1alpha1.EvidenceStorageRevoked}}}
@@ -254,6 +266,7 @@ func TestNetworkFence(t *testing.T) {
 		ready(i, true, "")
 	}
 	ready(shared, false, "10.9.0.9/32, which is an address of node n10 as well")
+	ready(outside, false, "may not fence 10.9.0.77/32, which lies in none of its allowedCIDRs (fd00::/64, 10.9.0.0/28)")
 	for i := range web {
 		l.StopHeartbeat(nodeName(i))
 	}
@@ -304,7 +317,7 @@ func TestNetworkFence(t *testing.T) {
 	}
 	says(fails, "failed: rados: permission denied")
 	says(late, `within 10s: it says "no result yet"`)
-	for _, i := range []int{fails, late, shared} {
+	for _, i := range []int{fails, outside, late, shared} {
 		var now corev1.Pod
 		if err := l.Client.Get(ctx, client.ObjectKeyFromObject(web[i]), &now); err != nil || now.DeletionTimestamp != nil {
 			t.Errorf("the pod of node %s: %v", nodeName(i), err)
@@ -312,6 +325,9 @@ func TestNetworkFence(t *testing.T) {
 	}
 	if of, err := l.fencedBy(ctx, address(shared)+"/32"); len(of) > 0 || err != nil {
 		t.Errorf("an address of two nodes is fenced: %v, %v", of, err)
+	}
+	if of, err := l.fencedBy(ctx, storagesOwn+"/32"); len(of) > 0 || err != nil {
+		t.Errorf("an address is fenced that may not be: %v, %v", of, err)
 	}
 
 	// An answer that comes late counts, in whichever attempt.

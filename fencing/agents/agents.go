@@ -38,7 +38,7 @@ func New(agent *v1alpha1.FenceAgent, options Options) (fencing.Agent, error) {
 	case spec.Type == v1alpha1.AgentWebhook && spec.Webhook != nil:
 		made, err = newWebhook(*spec.Webhook, spec.Identity, options.Credentials)
 	case spec.Type == v1alpha1.AgentNetworkFence && spec.NetworkFence != nil:
-		made, err = newNetworkFence(options.Storage)
+		made, err = newNetworkFence(spec.NetworkFence, options.Storage)
 	case spec.Type == v1alpha1.AgentManual, spec.Type == v1alpha1.AgentWatchdog:
 		made = manual{}
 	default:

@@ -158,12 +158,15 @@ type Storage struct {
 // storage has csi-addons take a node's storage away, by a NetworkFence that says what was frozen when the fence was decided.
 type storage struct{ Storage }
 
-func newNetworkFence(s Storage) (*storage, error) {
+func newNetworkFence(x *v1alpha1.NetworkFenceAgent, s Storage) (*storage, error) {
 	switch {
 	case s.Fence == nil || s.Fence.Status.Target == nil || s.Target.Storage == nil || s.Live == nil || s.Client == nil:
 		return nil, errors.New("it is called without an incident, of which alone it knows the addresses")
 	case len(s.Target.Storage.CIDRs) == 0:
 		return nil, errors.New("the incident has no addresses")
+	}
+	if why := fencing.NotAllowed(x, s.Target.Storage.CIDRs); why != "" { // edited since the round began
+		return nil, errors.New(why)
 	}
 	return &storage{s}, nil
 }

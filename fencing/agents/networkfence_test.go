@@ -27,6 +27,15 @@ type storageBench struct {
 
 func newStorageBench(t *testing.T) *storageBench {
 	t.Helper()
+	b, err := storageBenchOf(&v1alpha1.NetworkFenceAgent{NetworkFenceClassName: "edited-since"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// storageBenchOf has a FenceAgent that says this now.
+func storageBenchOf(section *v1alpha1.NetworkFenceAgent) (*storageBench, error) {
 	scheme := runtime.NewScheme()
 	for _, kind := range []string{"NetworkFence", "NetworkFenceClass"} {
 		scheme.AddKnownTypeWithName(csiAddons.WithKind(kind), &unstructured.Unstructured{})
@@ -40,12 +49,23 @@ func newStorageBench(t *testing.T) *storageBench {
 	target := v1alpha1.FenceTargetAgent{UID: "agent-1", Storage: &v1alpha1.FenceTargetStorage{NetworkFenceClassName: "ceph", Driver: "rbd", CIDRs: []string{"10.0.0.1/32", "fd00::1/128"}}}
 	var err error
 	b.agent, err = agents.New(&v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "san"}, Spec: v1alpha1.FenceAgentSpec{
-		Type: v1alpha1.AgentNetworkFence, NetworkFence: &v1alpha1.NetworkFenceAgent{NetworkFenceClassName: "edited-since"},
+		Type: v1alpha1.AgentNetworkFence, NetworkFence: section,
 	}}, agents.Options{Storage: agents.Storage{Live: b.Client, Client: b.Client, Fence: fence, Target: target}})
-	if err != nil {
-		t.Fatal(err)
+	return b, err
+}
+
+// An agent that was edited since the round began fences nothing outside of what it says now.
+func TestNetworkFenceOfAnAddressThatMayNotBeFenced(t *testing.T) {
+	for says, allowed := range map[string][]string{
+		"": {"10.0.0.0/24", "fd00::/64"},
+		"may not fence 10.0.0.1/32, which lies in none of its allowedCIDRs (10.0.1.0/24, fd00::/64)": {"10.0.1.0/24", "fd00::/64"},
+		"may not fence fd00::1/128, which lies in none of its allowedCIDRs (10.0.0.0/24)":            {"10.0.0.0/24"},
+	} {
+		_, err := storageBenchOf(&v1alpha1.NetworkFenceAgent{NetworkFenceClassName: "ceph", AllowedCIDRs: allowed})
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", allowed, err)
+		}
 	}
-	return b
 }
 
 func (b *storageBench) only(t *testing.T) *unstructured.Unstructured {

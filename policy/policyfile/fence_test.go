@@ -12,6 +12,9 @@ import (
 // What the API server would refuse of the kinds of fencing is said before they are applied.
 func TestKindsOfFencing(t *testing.T) {
 	const redfish = "kind: FenceAgent\nmetadata: {name: rack-1}\nspec:\n  type: Redfish\n"
+	allowed := func(blocks string) string {
+		return "kind: FenceAgent\nmetadata: {name: san}\nspec:\n  type: NetworkFence\n  identity: Configured\n  networkFence: {networkFenceClassName: ceph, allowedCIDRs: [" + blocks + "]}\n"
+	}
 	for name, tc := range map[string]struct{ text, want string }{
 		"a policy that shows":        {"kind: FencePolicy\nmetadata: {name: workers}\nspec: {mode: Show}\n", ""},
 		"a typo":                     {"kind: FencePolicy\nmetadata: {name: workers}\nspec:\n  budget: {maxConcurent: 1}\n", `unknown field "spec.budget.maxConcurent"`},
@@ -21,6 +24,13 @@ func TestKindsOfFencing(t *testing.T) {
 		"an agent":                   {redfish + "  redfish: {secret: rack-1}\n  machines: [{systemUUID: 4c4c4544-0044-4a10-8052-b7c04f4b3233, address: 'https://192.0.2.11'}]\n", ""},
 		"an agent without its part":  {redfish + "  machines: [{systemUUID: 4c4c4544-0044-4a10-8052-b7c04f4b3233, address: 'https://192.0.2.11'}]\n", "spec"},
 		"a machine that is not told": {redfish + "  redfish: {secret: rack-1}\n  machines: [{address: 'https://192.0.2.11'}]\n", "spec.machines[0]"},
+		"blocks of addresses":        {allowed("10.0.0.0/24, 10.0.0.0/16, 'fd00::/64', 10.9.0.1/32"), ""},
+		"no block":                   {allowed(""), "spec.networkFence.allowedCIDRs"},
+		"a block that is none":       {allowed("10.0.0.0/24, 10.0.0.0/33"), `spec.networkFence.allowedCIDRs[1]: Invalid value: "10.0.0.0/33": it must be a CIDR, such as`},
+		"an address":                 {allowed("10.0.0.1"), `spec.networkFence.allowedCIDRs[0]: Invalid value: "10.0.0.1": it must be a CIDR`},
+		"IPv4 written as IPv6":       {allowed("'::ffff:10.0.0.0/120'"), `spec.networkFence.allowedCIDRs[0]: Invalid value: "::ffff:10.0.0.0/120": it must be a CIDR`},
+		"an address and its prefix":  {allowed("10.0.0.7/24"), "the address goes beyond the prefix length"},
+		"a block that is said twice": {allowed("10.0.0.0/24, 10.0.0.0/24"), "spec.networkFence.allowedCIDRs[1]: Duplicate value"},
 		"a request":                  {"kind: Fence\nmetadata: {name: a}\nspec: {node: {name: n1, uid: u, bootID: b}, reason: Requested, requestedBy: ann}\n", ""},
 		"a request of nobody":        {"kind: Fence\nmetadata: {name: a}\nspec: {node: {name: n1, uid: u, bootID: b}, reason: Requested}\n", "spec"},
 		"a receipt of nothing":       {"kind: FenceReceipt\nmetadata: {name: a}\nspec: {class: PoweredOff}\n", "spec"},
