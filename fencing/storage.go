@@ -380,7 +380,7 @@ func Lifts(facts Facts) (lifts []Action, waiting []string) {
 		case x.Lifted:
 			lifts = append(lifts, DeleteLifted{Name: x.Name, UID: x.UID})
 		default:
-			why = fmt.Sprintf("says Unfenced, and csi-addons does not say that this was done (kubectl describe networkfence %s): until it is, pods of node %s can't write", x.Name, x.Boot.Name)
+			why = x.undone()
 		}
 		if why != "" {
 			waiting = append(waiting, "NetworkFence "+x.Name+" "+why)
@@ -433,8 +433,12 @@ func (f *Facts) stays(x *StorageFence) string {
 	cidr, other := f.otherNode(x.CIDRs, x.Boot.Name)
 	n := f.bootSeen(x.Boot.BootID)
 	switch {
-	case !x.Fenced:
+	case x.Deleting && !x.Fenced:
 		return ""
+	case x.Lifted: // by somebody else, who knows what the fencer does not
+		return fmt.Sprintf("was lifted by hand, and is still there: as long as it is, no other NetworkFence for the same address is evidence (kubectl delete networkfence %s)", x.Name)
+	case !x.Fenced:
+		return x.undone()
 	case x.Deleting:
 		return fmt.Sprintf("is being deleted, by which csi-addons forgets it and gives nothing back: once the machine of node %s has booted anew, or is known to be off, apply one that says Unfenced for the same addresses", x.Boot.Name)
 	case other != nil:
@@ -445,6 +449,11 @@ func (f *Facts) stays(x *StorageFence) string {
 		return fmt.Sprintf("is for the boot by which node %s is heard of: its pods can't write until it has booted anew. Reboot it", n.Name)
 	}
 	return ""
+}
+
+// undone says that csi-addons has not lifted what is to be lifted.
+func (x *StorageFence) undone() string {
+	return fmt.Sprintf("says Unfenced, and csi-addons does not say that this was done (kubectl describe networkfence %s): until it is, pods of node %s can't write", x.Name, x.Boot.Name)
 }
 
 // bootedAnew says whether another boot of the machine that a NetworkFence is for has been seen, and is ready. A Node that has the name, or the very Node, is not enough: another

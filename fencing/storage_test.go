@@ -741,6 +741,8 @@ func TestLifts(t *testing.T) {
 		{"somebody else fences it, too", []fencing.Node{anew}, []fencing.StorageFence{ours, {Name: "rook", Fenced: true, CIDRs: []string{"10.0.0.0/24"}}}, "[]", "NetworkFence rook fences the same address"},
 		{"lifted, which is not done", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
 		{"being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Fenced: true, Deleting: true}}, "[]", "csi-addons forgets it and gives nothing back"},
+		{"lifted by hand, which is not done", nil, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid}}, "[]", "csi-addons does not say that this was done"},
+		{"lifted by hand", nil, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true}}, "[]", "was lifted by hand, and is still there"},
 		{"lifted, and being deleted", []fencing.Node{anew}, []fencing.StorageFence{{Name: "ours", UID: "1", Boot: &boot, SystemUUID: uuid, Lifted: true, Deleting: true}}, "[]", ""},
 		{"silent", silent, []fencing.StorageFence{ours}, "[]", ""},
 		{"silent, and another node has got its address", append(silent, fencing.Node{Name: "n9", UID: "v", BootID: "d", Ready: true, Addresses: []string{"10.0.0.1"}}), []fencing.StorageFence{ours}, "[]", "keeps node n9 from the storage, which has got the address 10.0.0.1/32 of node n1 since"},
