@@ -58,9 +58,14 @@ func TestIncidentsEnd(t *testing.T) {
 			w.san.answer = does
 			w.pass(step)
 			w.round()
-			// A person deletes what the messages ask for: Fences whose agents were made anew, and what agents said that lied.
+			// A person deletes what the messages ask for: Fences whose agents were made anew, NetworkFences that somebody lifted, and what agents said that lied.
 			w.fences = slices.DeleteFunc(w.fences, func(x *v1alpha1.Fence) bool {
 				return strings.Contains(x.Status.Message, "no agent can be used any more")
+			})
+			w.san.fences = slices.DeleteFunc(w.san.fences, func(n *networkFence) bool {
+				return slices.ContainsFunc(w.fences, func(x *v1alpha1.Fence) bool {
+					return x.Status.Phase != v1alpha1.FenceOver && strings.Contains(x.Status.Message, "NetworkFence "+n.Name+" is no proof")
+				})
 			})
 			standing := fencing.Standing(w.receipts)
 			w.receipts = nil
