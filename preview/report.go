@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -16,18 +17,20 @@ type Report struct {
 	Kind       string `json:"kind"`
 	// Scheduler is who was asked.
 	Scheduler string `json:"scheduler"`
+	// Remark is how much the cluster's scheduler may differ from it; empty: it is of the same release.
+	Remark string `json:"remark,omitempty"`
 	// Previews in the order of the input.
 	Previews []Preview `json:"previews"`
 }
 
-// NewReport tells previews.
-func NewReport(previews []Preview) *Report {
-	return &Report{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingPreview", Scheduler: scheduler.Version, Previews: previews}
+// NewReport tells previews of a cluster of this release.
+func NewReport(of scheduler.Release, previews []Preview) *Report {
+	return &Report{APIVersion: v1alpha1.GroupVersion.String(), Kind: "SchedulingPreview", Scheduler: scheduler.Version, Remark: of.Remark(), Previews: previews}
 }
 
 // By is who was asked, in a sentence.
 func (r *Report) By() string {
-	return fmt.Sprintf("Judged by %s with its default profile. Nothing was written.", r.Scheduler)
+	return strings.TrimRight(fmt.Sprintf("Judged by %s with its default profile. Nothing was written. %s", r.Scheduler, r.Remark), " ")
 }
 
 // JSON prints the report for programs.

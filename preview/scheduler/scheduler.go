@@ -30,9 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Version is that of the scheduler whose code this is.
-const Version = "kube-scheduler 1.36.3"
-
 // Cluster is what the scheduler's informers would hold. Nothing in it is changed.
 type Cluster struct {
 	Nodes []*corev1.Node

@@ -93,6 +93,7 @@ func TestBadInput(t *testing.T) {
 		"no such pod":     {"db-0 -n shop --state " + nodes, "there is no pod db-0 in namespace shop"},
 		"no cluster":      {"db-0", "which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none"},
 		"no such file":    {"-f nowhere.yaml --state " + nodes, "nowhere.yaml"},
+		"too old":         {"-f " + none + " --kubernetes-version 1.20 --state " + nodes, "kubernetes 1.20 is too old: kube-scheduler 1.36.3 knows the feature gates of 1.33 to 1.36"},
 		"an unknown flag": {"--nodes 3", "unknown flag: --nodes; see podgrace preview --help"},
 	} {
 		t.Run(name, func(t *testing.T) {

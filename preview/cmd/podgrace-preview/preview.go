@@ -19,6 +19,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/preview"
+	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/review"
 )
 
@@ -56,6 +57,8 @@ type options struct {
 	pod    string
 	// replicas that are placed one after the other; 0: none.
 	replicas int
+	// version of the cluster; empty: as it tells.
+	version string
 }
 
 func newCommand(t cli.Terminal, name string) *cobra.Command {
@@ -83,6 +86,7 @@ func newCommand(t cli.Terminal, name string) *cobra.Command {
 func (o *options) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, as 1.34, by whose feature gates is judged (default: that of the cluster that is read, else the scheduler's own)")
 	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
 }
 
@@ -134,6 +138,13 @@ func (o *options) Validate() error {
 func (o *options) run(ctx context.Context, t cli.Terminal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	release, err := o.release()
+	if err != nil {
+		return err
+	}
+	if err := release.Emulate(); err != nil {
+		return err
+	}
 	l, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return err
@@ -151,10 +162,11 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 			return err
 		}
 	}
-	report, err := o.ask(ctx, t, l.Engine, documents)
+	previews, err := o.ask(ctx, t, l.Engine, documents)
 	if err != nil {
 		return err
 	}
+	report := preview.NewReport(release, previews)
 	if o.format == "json" {
 		err = preview.JSON(t.Out, report)
 	} else {
@@ -169,6 +181,30 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 	return nil
 }
 
+// release is that of the cluster: as is said, or as it says itself.
+func (o *options) release() (scheduler.Release, error) {
+	text := o.version
+	if text == "" && o.inputs.Live {
+		discovery, err := o.inputs.Kube.ToDiscoveryClient()
+		if err != nil {
+			return scheduler.Release{}, fmt.Errorf("reach the cluster: %w", err)
+		}
+		info, err := discovery.ServerVersion()
+		if err != nil {
+			return scheduler.Release{}, fmt.Errorf("read the version of the cluster: %w", err)
+		}
+		text = info.GitVersion
+	}
+	if text == "" {
+		return scheduler.Current, nil
+	}
+	release, err := scheduler.ReleaseOf(text)
+	if err != nil {
+		return scheduler.Release{}, cli.UsageError{Err: err}
+	}
+	return release, nil
+}
+
 // known is the pod that was named.
 func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 	namespace := cmp.Or(o.inputs.Namespace, corev1.NamespaceDefault)
@@ -181,7 +217,7 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 	return nil, cli.UsageError{Err: fmt.Errorf("there is no pod %s in namespace %s", o.pod, namespace)}
 }
 
-func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) (*preview.Report, error) {
+func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) ([]preview.Preview, error) {
 	p, err := preview.New(ctx, engine)
 	if err != nil {
 		return nil, err
@@ -209,5 +245,5 @@ func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine
 	case len(all) == 0:
 		return nil, cli.UsageError{Err: errors.New("nothing of what was given is a pod, or makes one")}
 	}
-	return preview.NewReport(all), nil
+	return all, nil
 }
