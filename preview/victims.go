@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/review"
@@ -101,13 +102,13 @@ func (p *Previewer) guard(ctx context.Context, pod *corev1.Pod) string {
 func decided(a, b scheduler.Criteria) string {
 	switch {
 	case a.Violations != b.Violations:
-		return fmt.Sprintf("%d violated PodDisruptionBudgets, against %d", a.Violations, b.Violations)
+		return fmt.Sprintf("%s, against %d", console.Plural(int(a.Violations), "violated PodDisruptionBudget", "violated PodDisruptionBudgets"), b.Violations)
 	case a.HighestPriority != b.HighestPriority:
 		return fmt.Sprintf("%d as the highest priority of a victim, against %d", a.HighestPriority, b.HighestPriority)
 	case a.SumOfPriorities != b.SumOfPriorities && a.Victims == b.Victims:
 		return "a smaller sum of the victims' priorities"
 	case a.SumOfPriorities != b.SumOfPriorities || a.Victims != b.Victims:
-		return fmt.Sprintf("%d victims, against %d", a.Victims, b.Victims)
+		return fmt.Sprintf("%s, against %d", console.Plural(a.Victims, "victim", "victims"), b.Victims)
 	case a.Start != b.Start:
 		return "its victims began later"
 	}

@@ -1,0 +1,74 @@
+package preview
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/podgrace/podgrace/preview/scheduler"
+)
+
+// The exit code is that of the pod that is worst off; what is not known is no answer, but for a pod that surely fits nowhere.
+func TestExitCode(t *testing.T) {
+	of := func(outcomes ...scheduler.Outcome) *Report {
+		r := &Report{}
+		for _, o := range outcomes {
+			r.Previews = append(r.Previews, Preview{Outcome: o})
+		}
+		return r
+	}
+	stuck := of(scheduler.Fits)
+	stuck.Previews[0].Rollout = &Rollout{Second: &Placement{Pending: 1}}
+	short := of(scheduler.Fits)
+	short.Previews[0].Rollout = &Rollout{First: Placement{Pending: 1}}
+	for name, test := range map[string]struct {
+		report *Report
+		want   int
+	}{
+		"fits":                 {of(scheduler.Fits, scheduler.Fits), 0},
+		"preempts":             {of(scheduler.Preempts, scheduler.Fits), 3},
+		"nowhere":              {of(scheduler.Fits, scheduler.Nowhere, scheduler.Preempts), 4},
+		"gated":                {of(scheduler.Gated), 4},
+		"refused":              {of(Refused), 4},
+		"not known":            {of(scheduler.Preempts, NotKnown), 2},
+		"not known or nowhere": {of(NotKnown, scheduler.Nowhere), 4},
+		"too many":             {short, 4},
+		"a stuck update":       {stuck, 4},
+	} {
+		if got := test.report.ExitCode(); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
+
+func TestGroups(t *testing.T) {
+	scores := []scheduler.Score{{Plugin: "A", Score: 1, Weight: 2}}
+	got := groups([]scheduler.Node{
+		{Name: "n1", Fits: true, Total: 2, Scores: scores}, {Name: "n3", Fits: true, Total: 2, Scores: scores}, {Name: "n4", Plugin: "B", Reasons: []string{"full"}},
+		{Name: "n5", Plugin: "B", Reasons: []string{"tainted"}}, {Name: "n6", Plugin: "B", Reasons: []string{"full"}},
+	})
+	want := []Group{
+		{Fits: true, Total: 2, Scores: scores, Nodes: []string{"n1", "n3"}}, {Plugin: "B", Reasons: []string{"full"}, Nodes: []string{"n4", "n6"}}, {Plugin: "B", Reasons: []string{"tainted"}, Nodes: []string{"n5"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDecided(t *testing.T) {
+	as := scheduler.Criteria{Violations: 1, HighestPriority: 5, SumOfPriorities: 1<<31 + 5, Victims: 1, Start: 100}
+	for want, change := range map[string]func(*scheduler.Criteria){
+		"1 violated PodDisruptionBudget, against 2":        func(c *scheduler.Criteria) { c.Violations = 2 },
+		"5 as the highest priority of a victim, against 7": func(c *scheduler.Criteria) { c.HighestPriority = 7 },
+		"a smaller sum of the victims' priorities":         func(c *scheduler.Criteria) { c.SumOfPriorities++ },
+		"1 victim, against 2":                              func(c *scheduler.Criteria) { c.SumOfPriorities *= 2; c.Victims = 2 },
+		"its victims began later":                          func(c *scheduler.Criteria) { c.Start = 50 },
+		"":                                                 func(*scheduler.Criteria) {},
+	} {
+		other := as
+		change(&other)
+		if got := decided(as, other); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
