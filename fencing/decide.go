@@ -95,11 +95,16 @@ func (c *candidate) say(do Do, reason policy.Reason, format string, args ...any)
 		why = fmt.Sprintf(format, args...)
 	}
 	v.Message = fmt.Sprintf(phrases[do], c.boot.Name, why)
-	if reason.Help != "" {
-		v.Message += ". " + strings.ReplaceAll(reason.Help, "NAME", c.boot.Name)
-	}
-	v.Message = message(v.Message)
+	v.Message = message(withHelp(v.Message, reason, c.boot.Name))
 	return v
+}
+
+// withHelp is what is said of a node, and what to do about it.
+func withHelp(said string, reason policy.Reason, node string) string {
+	if reason.Help == "" {
+		return said
+	}
+	return said + ". " + strings.ReplaceAll(reason.Help, "NAME", node)
 }
 
 func (c *candidate) wait(reason policy.Reason, format string, args ...any) *Verdict {

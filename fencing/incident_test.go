@@ -344,3 +344,19 @@ func TestConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionSaysWhatToDo: a node that is only shown has no Fence whose message would say so, and whoever looks at 3 a.m. has nothing but its condition.
+func TestConditionSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := silentWorld(func(p *v1alpha1.FencePolicySpec) { p.Agents = []v1alpha1.FencePolicyAgent{{Name: "gone"}} })
+	f := w.facts()
+	for _, c := range fencing.Conditions(w.policies, f, fencing.Decide(w.policies, f)) {
+		for _, says := range []string{"no agent of its policy can power the machine off. ", "kubectl get fencepolicies -o wide", "kubectl podgrace confirm node/n1"} {
+			if !strings.Contains(c.Message, says) {
+				t.Errorf("%q lacks %q", c.Message, says)
+			}
+		}
+		return
+	}
+	t.Error("no condition")
+}

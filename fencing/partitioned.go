@@ -43,7 +43,9 @@ func Conditions(policies Policies, facts Facts, verdicts []Verdict) []Condition 
 	doubt := doubted(&facts)
 	said := map[string]string{}
 	for i := range verdicts {
-		said[verdicts[i].Node.Name] = verdicts[i].Reason.Short
+		// Not the verdict's own message, whose numbers and names change with other nodes: each change would be a write for each silent node.
+		v := &verdicts[i]
+		said[v.Node.Name] = withHelp(v.Reason.Short, v.Reason, v.Node.Name)
 	}
 	var all []Condition
 	for i := range facts.Nodes {

@@ -27,13 +27,13 @@ var (
 	stillReady = policy.Reason{Code: "StillReady", Short: "the API server still has it as Ready",
 		Help: "The node lifecycle controller marks a silent node after 50 s: check kube-controller-manager."}
 	nothingAtStake = policy.Reason{Code: "NothingAtStake", Short: "no protected pod waits for it",
-		Help: "A FencePolicy says in justifiedBy which pods are worth a fence; only pods that a PodPolicy's removal section protects count."}
+		Help: "Only pods that a PodPolicy's removal section protects count (kubectl podgrace explain POD says whether one does), and of these, those that justifiedBy of the FencePolicy lets count."}
 	stillPatient = policy.Reason{Code: "StillPatient", Short: "the pods that wait for it tolerate an unreachable node for longer",
 		Help: "Shorten their toleration of node.kubernetes.io/unreachable, or set justifiedBy.patience in the FencePolicy; or kubectl podgrace fence NAME."}
 	paused = policy.Reason{Code: "Paused", Short: "a FencePolicy that selects the node is paused",
 		Help: "Set paused: false in it."}
 	noAgent = policy.Reason{Code: "NoAgent", Short: "no agent of its policy can power the machine off",
-		Help: "Check the policy's agents, and the machines that each FenceAgent lists."}
+		Help: "kubectl get fencepolicies -o wide says which agent lacks what; if the machine is known to be off: kubectl podgrace confirm node/NAME."}
 	anotherFence = policy.Reason{Code: "AnotherFence", Short: "another Fence is for the same boot of the node",
 		Help: "Look at that one: kubectl get fences."}
 	tooManyFences = policy.Reason{Code: "TooManyFences", Short: "as many nodes are being fenced as the budget allows",
