@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -53,9 +54,15 @@ func (s *step) act() {
 	default:
 		a.proceed()
 	}
-	if now := s.next.Status.Attempt; !s.progress.Calling && s.next.Status.Phase == v1alpha1.FenceActing && now.Number == at.Number && at.Message != "" {
+	if now := s.next.Status.Attempt; !s.progress.Calling && s.next.Status.Phase == v1alpha1.FenceActing && now.Number == at.Number && at.Message != "" && !s.repeats(at.Message) {
 		s.wait("%s. Before: %s", s.next.Status.Message, at.Message)
 	}
+}
+
+// repeats says whether the message already says why the attempt before failed.
+func (s *step) repeats(before string) bool {
+	_, why, found := strings.Cut(before, " failed: ")
+	return found && strings.Contains(s.next.Status.Message, " failed: "+why)
 }
 
 func (s *step) agent(name string) *v1alpha1.FenceTargetAgent {
@@ -327,6 +334,16 @@ func (a *attempt) read(why string, after time.Duration) {
 	a.do(text, ReadPower{a.call()})
 }
 
+// changed tells whoever has corrected a FenceAgent that the target was frozen before that; empty: it was not changed.
+func (a *attempt) changed() string {
+	for i := range a.facts.Agents {
+		if x := &a.facts.Agents[i]; x.Name == a.agent.Name && x.Generation != a.agent.Generation {
+			return fmt.Sprintf("%s was changed since this was decided, and this Fence goes on by what it said then: kubectl delete fence %s has it decided anew. ", a.who(), a.fence.Name)
+		}
+	}
+	return ""
+}
+
 // fail ends the attempt and begins another one, of this agent or, if there is no use, of the next; not at once, so that a broken BMC is not flooded.
 func (a *attempt) fail(why string, noUse bool) {
 	every := attemptEvery
@@ -339,7 +356,7 @@ func (a *attempt) fail(why string, noUse bool) {
 		every = max(every, a.timeout)
 	}
 	if left := every - a.elapsed(); left > 0 {
-		a.wait("attempt %d for node %s failed: %s", a.number, a.fence.Spec.Node.Name, why)
+		a.wait("attempt %d for node %s failed: %s. %sIf its machine is known to be off: kubectl podgrace confirm node/%[2]s", a.number, a.fence.Spec.Node.Name, why, a.changed())
 		a.next.After = left
 		return
 	}

@@ -185,6 +185,27 @@ func TestAgentsInTheirOrder(t *testing.T) {
 	}
 }
 
+// TestFailedAttemptSaysWhatToDo: whoever corrects a FenceAgent while its Fence fails would wait for ever, since the target is frozen.
+func TestFailedAttemptSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	w := silentWorld()
+	w.machines[1].bmc = mute
+	says := func(text string) bool {
+		return w.until(40, func() bool { return fence1(w) != nil && strings.Contains(fence1(w).Status.Message, text) })
+	}
+	const off, anew = "If its machine is known to be off: kubectl podgrace confirm node/n1", "FenceAgent bmc was changed since this was decided"
+	if !says(off) || strings.Contains(fence1(w).Status.Message, anew) {
+		t.Fatalf("%q", fence1(w).Status.Message)
+	}
+	w.agents[0].Generation++
+	if !says(anew) || !says("kubectl delete fence "+fence1(w).Name) {
+		t.Errorf("%q", fence1(w).Status.Message)
+	}
+	if !says("attempt 3 for node n1 failed") || strings.Contains(fence1(w).Status.Message, "Before: ") {
+		t.Errorf("the same twice: %q", fence1(w).Status.Message)
+	}
+}
+
 // TestANodeThatCantBeConfirmed: a kubelet that has filled the annotations of its Node before its power went keeps nobody's pods.
 func TestANodeThatCantBeConfirmed(t *testing.T) {
 	t.Parallel()
