@@ -163,6 +163,8 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: %s %s: %q", tt.name, got.Do, got.Reason, got.Message)
 		case (got.Target != nil) != (got.Do == fencing.DoFence) || strings.Contains(got.Message, "NAME") || !strings.HasPrefix(got.Message, "node n1 "):
 			t.Errorf("%s: %+v", tt.name, got)
+		case tt.reason == "TooManyFences" && strings.Contains(got.Message, "confirm node/n1"):
+			t.Errorf("%s: it is other nodes that may be known to be off: %q", tt.name, got.Message)
 		}
 	}
 }

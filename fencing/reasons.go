@@ -9,7 +9,7 @@ var (
 	fencerCutOff = policy.Reason{Code: "FencerCutOff", Short: "the fencer itself may be the one that is cut off",
 		Help: "Compare with kubectl get leases -n kube-node-lease from elsewhere; if the nodes are really away, look for what they share (network, power, control plane)."}
 	zoneDisrupted = policy.Reason{Code: "ZoneDisrupted", Short: "most nodes of a zone are not ready, as when the zone is cut off",
-		Help: "Look for what the zone's nodes share. Nothing is fenced until most of them are ready again; if machines are known to be off: kubectl podgrace confirm node/NAME."}
+		Help: "Look for what the zone's nodes share. Nothing is fenced until most of them are ready again; if its machine is known to be off: kubectl podgrace confirm node/NAME."}
 	ownNode = policy.Reason{Code: "OwnNode", Short: "the fencer runs on this node",
 		Help: "Another replica of the fencer, on another node, can fence it once it leads."}
 	noPolicy = policy.Reason{Code: "NoPolicy", Short: "no FencePolicy selects the node",
@@ -37,7 +37,7 @@ var (
 	anotherFence = policy.Reason{Code: "AnotherFence", Short: "another Fence is for the same boot of the node",
 		Help: "Look at that one: kubectl get fences."}
 	tooManyFences = policy.Reason{Code: "TooManyFences", Short: "as many nodes are being fenced as the budget allows",
-		Help: "Look at these first: kubectl get fences. If their machines are known to be off: kubectl podgrace confirm node/NAME."}
+		Help: "Look at these first: kubectl get fences. If a machine of theirs is known to be off: kubectl podgrace confirm node/ with the name of its node."}
 	tooManyUnhealthy = policy.Reason{Code: "TooManyUnhealthy", Short: "more nodes are unhealthy than the budget allows",
 		Help: "Something larger may be wrong. Bring nodes back, delete Nodes that will not return, or raise maxUnhealthy of the FencePolicy."}
 	coolingDown = policy.Reason{Code: "CoolingDown", Short: "too many nodes were unhealthy a short time ago",
