@@ -126,7 +126,8 @@ func TestIncidents(t *testing.T) {
 			w.receipts = append(w.receipts, v1alpha1.FenceReceipt{Spec: v1alpha1.FenceReceiptSpec{Node: &boot, Class: v1alpha1.EvidenceStorageRevoked, Volumes: []string{"pv"}}})
 		}, v1alpha1.FenceActing, "", true},
 		{"its evidence is not accepted", func(w *world) {
-			w.policies[0].Spec.Agents[0].Evidence = []v1alpha1.EvidenceClass{v1alpha1.EvidenceConfirmed}
+			w.agents[0].Spec.Type = v1alpha1.AgentWebhook
+			w.policies[0].Spec.Agents[0].Evidence = []v1alpha1.EvidenceClass{v1alpha1.EvidenceInstanceTerminated}
 		}, nil, nil, v1alpha1.FenceActing, "which the policy did not accept", false},
 		{"a person does the release", func(w *world) { w.policies[0].Spec.Release = v1alpha1.ReleaseNothing }, nil, nil, v1alpha1.FenceReleased, "leaves it to a person", false},
 		{"the receipt is deleted", nil, reaches(v1alpha1.FenceReleased), func(w *world) { w.receipts = nil }, v1alpha1.FenceOver, "was deleted", false},

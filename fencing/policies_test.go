@@ -44,6 +44,9 @@ func TestReadiness(t *testing.T) {
 		{"paused", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Paused = true })}, []fencing.Node{known}, false, true, "Ready", "paused: it begins no fence of 1 node"},
 		{"a machine that no agent lists", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{known, unlisted}, false, false, "NoAgent", "1 of its 2 nodes (n2): FenceAgent rack does not list this machine"},
 		{"an agent that is not there", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Agents[0].Name = "gone" })}, []fencing.Node{known}, false, false, "NoAgent", "FenceAgent gone does not exist"},
+		{"evidence that the agent never gives", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) {
+			s.Agents[0].Evidence = []v1alpha1.EvidenceClass{v1alpha1.EvidenceConfirmed}
+		})}, []fencing.Node{known}, false, false, "NoAgent", "FenceAgent rack of the type Redfish never gives evidence that the policy accepts from it: say evidence: [PoweredOff]"},
 		{"one agent of two", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) {
 			s.Agents = append(s.Agents, v1alpha1.FencePolicyAgent{Name: "gone"})
 		})}, []fencing.Node{known}, false, true, "AgentsMissing", "FenceAgent gone does not exist"},

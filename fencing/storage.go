@@ -126,12 +126,10 @@ const (
 )
 
 // freezeStorage is what a NetworkFence is to say, and what it revokes. Of a node that is not read live the volumes are not known: none.
-func freezeStorage(a *v1alpha1.FencePolicyAgent, x *v1alpha1.NetworkFenceAgent, n *Node, f *Facts) (storage *v1alpha1.FenceTargetStorage, why string) {
+func freezeStorage(x *v1alpha1.NetworkFenceAgent, n *Node, f *Facts) (storage *v1alpha1.FenceTargetStorage, why string) {
 	storage = &v1alpha1.FenceTargetStorage{NetworkFenceClassName: x.NetworkFenceClassName}
 	class, known := f.Classes[x.NetworkFenceClassName]
 	switch {
-	case !accepts(a, v1alpha1.EvidenceStorageRevoked):
-		return nil, "gives StorageRevoked alone, which the policy does not accept: say evidence: [StorageRevoked]"
 	case f.foreseen: // what only the fencer knows is left to it
 		return storage, ""
 	case !f.Known.Storage:

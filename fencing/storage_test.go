@@ -439,7 +439,7 @@ func TestStorageThatIsNotRevoked(t *testing.T) {
 	}{
 		{"csi-addons fails", func(w *world) { w.san.answer = fails }, nil, "NetworkFence nf-1 failed: permission denied"},
 		{"csi-addons says nothing", func(w *world) { w.san.answer = nothing }, nil, `within 30s: it says "no result yet"`},
-		{"the policy does not accept it", func(w *world) { w.policies[0].Spec.Agents[0].Evidence = nil }, nil, "which the policy does not accept: say evidence: [StorageRevoked]"},
+		{"the policy does not accept it", func(w *world) { w.policies[0].Spec.Agents[0].Evidence = nil }, nil, "never gives evidence that the policy accepts from it: say evidence: [StorageRevoked]"},
 		{"never seen healthy", nil, func(w *world) { w.unnoted = true; w.book = fencing.Addresses{} }, "did not see it healthy by this boot"},
 		{"another node has the address", func(w *world) { w.machines[2].Addresses = append(w.machines[2].Addresses, "10.0.0.2") }, nil, "10.0.0.2/32, which is an address of node n2 as well"},
 		{"another node has it since", nil, func(w *world) { w.machines[3].Addresses = []string{"10.0.0.2"} }, "10.0.0.2/32, which is an address of node n3 as well"},

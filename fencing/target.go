@@ -53,8 +53,8 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 	switch {
 	case why != "":
 		return nil, why
-	case x.Spec.Type == v1alpha1.AgentWatchdog && !accepts(&a, v1alpha1.EvidenceWatchdogExpired):
-		return nil, "is of the type Watchdog, and the policy does not accept the evidence WatchdogExpired from it"
+	case !acceptsAny(&a, evidenceOf(x.Spec.Type)): // it would power the machine off, and no receipt would come of it
+		return nil, fmt.Sprintf("of the type %s never gives evidence that the policy accepts from it: say evidence: [%s]", x.Spec.Type, evidenceOf(x.Spec.Type)[0])
 	case x.Spec.Type == v1alpha1.AgentWatchdog && unfit(n, &x.Spec) != "":
 		return nil, "can't reckon with its watchdog: " + unfit(n, &x.Spec)
 	case x.Spec.Type != v1alpha1.AgentManual && x.Spec.Type != v1alpha1.AgentWatchdog && x.Spec.Identity != v1alpha1.IdentityConfigured && MachineKey(n.SystemUUID) == "":
@@ -65,9 +65,29 @@ func freezeAgent(a v1alpha1.FencePolicyAgent, n *Node, f *Facts) (agent *v1alpha
 	}
 	agent = &v1alpha1.FenceTargetAgent{FencePolicyAgent: a, UID: x.UID, Generation: x.Generation, Type: x.Spec.Type, Identity: x.Spec.Identity, Machine: m}
 	if x.Spec.NetworkFence != nil {
-		agent.Storage, why = freezeStorage(&a, x.Spec.NetworkFence, n, f)
+		agent.Storage, why = freezeStorage(x.Spec.NetworkFence, n, f)
 	}
 	return agent, why
+}
+
+// evidenceOf are the classes of evidence that an agent of a type can give. None for a person's word, which counts whatever a policy accepts.
+func evidenceOf(t v1alpha1.FenceAgentType) []v1alpha1.EvidenceClass {
+	switch t {
+	case v1alpha1.AgentManual:
+		return nil
+	case v1alpha1.AgentWatchdog:
+		return []v1alpha1.EvidenceClass{v1alpha1.EvidenceWatchdogExpired}
+	case v1alpha1.AgentNetworkFence:
+		return []v1alpha1.EvidenceClass{v1alpha1.EvidenceStorageRevoked}
+	case v1alpha1.AgentWebhook:
+		return []v1alpha1.EvidenceClass{v1alpha1.EvidencePoweredOff, v1alpha1.EvidenceInstanceTerminated}
+	case v1alpha1.AgentRedfish, v1alpha1.AgentExec:
+	}
+	return []v1alpha1.EvidenceClass{v1alpha1.EvidencePoweredOff}
+}
+
+func acceptsAny(a *v1alpha1.FencePolicyAgent, classes []v1alpha1.EvidenceClass) bool {
+	return len(classes) == 0 || slices.ContainsFunc(classes, func(c v1alpha1.EvidenceClass) bool { return accepts(a, c) })
 }
 
 // notListed begins what is said of an agent that has no such machine.
