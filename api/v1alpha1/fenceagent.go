@@ -41,6 +41,7 @@ type FenceAgentList struct {
 // +kubebuilder:validation:XValidation:rule="self.type != 'Exec' || self.identity == 'Configured'",message="a fence agent of ClusterLabs does not tell which machine it has powered off: say identity: Configured if the list of machines is to be trusted",fieldPath=".identity"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Watchdog' || !has(self.watchdog)",message="type Watchdog may have a section watchdog, and no other type has",fieldPath=".watchdog"
 // +kubebuilder:validation:XValidation:rule="self.type in ['Webhook', 'Manual', 'Watchdog', 'NetworkFence'] || (has(self.machines) && self.machines.size() > 0)",message="machines are needed: which address belongs to which machine",fieldPath=".machines"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Redfish' || !has(self.machines) || self.machines.all(m, has(m.address) && m.address.matches('^https://[^/?#@]+/?$'))",message="each machine of type Redfish has the address of its BMC, such as https://192.0.2.7: without a path, and without user and password, which belong in the Secret",fieldPath=".machines"
 type FenceAgentSpec struct {
 	// Type: Redfish speaks to BMCs, Exec runs a fence agent of ClusterLabs (fence_ipmilan and its like), Webhook asks a service of yours, Manual waits for a person,
 	// Watchdog reckons when the machine's own watchdog must have reset it (docs/fencing.md, self-fence). NetworkFence powers nothing off: by csi-addons it has a CSI driver's storage take no more writes from the node's addresses.
