@@ -98,9 +98,9 @@ func readinessOf(p *Policy, policies Policies, f *Facts) Readiness {
 	}
 	switch {
 	case nodes == 0:
-		return Readiness{Reason: "NoNodes", Message: "it is the policy of no node: none matches its nodeSelector that a heavier policy does not have, or all are of the control plane"}
+		return Readiness{Reason: "NoNodes", Message: "it is the policy of no node: " + nobody(p, policies, f)}
 	case p.Spec.Mode != v1alpha1.FenceModeFence && len(p.Spec.Agents) == 0:
-		return Readiness{Ready: true, Reason: "Shows", Message: text + ": conditions and Events only; without agents nobody can ask for a fence"}
+		return Readiness{Ready: true, Reason: "Shows", Message: text + ": conditions only; without agents nobody can ask for a fence"}
 	case len(without) > 0:
 		return Readiness{Reason: "NoAgent", Message: fmt.Sprintf("no agent can power off %d of its %s (%s): %s", len(without), console.Plural(nodes, "node", "nodes"), console.Some(without, 3, ", "), console.Some(why, 2, "; "))}
 	case len(why) > 0:
@@ -135,6 +135,30 @@ func reach(p *Policy, policies Policies, f *Facts) (nodes int, without []string,
 		}
 	}
 	return nodes, without, others, why
+}
+
+// nobody says why a policy is that of no node.
+func nobody(p *Policy, policies Policies, f *Facts) string {
+	control, taken, by := 0, 0, map[string]bool{}
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		switch own, _ := policies.Of(n); {
+		case !p.nodes.Matches(labels.Set(n.Labels)):
+		case n.ControlPlane:
+			control++
+		default:
+			taken++
+			by[own.Name] = true
+		}
+	}
+	switch {
+	case taken > 0:
+		return fmt.Sprintf("%s of FencePolicy %s, which is heavier, or of the same weight and before it by name",
+			console.Plural(taken, "node that its nodeSelector matches is", "nodes that its nodeSelector matches are"), console.Some(slices.Sorted(maps.Keys(by)), 3, ", "))
+	case control > 0:
+		return "its nodeSelector matches nodes of the control plane alone, which are never fenced"
+	}
+	return "its nodeSelector matches none: compare it with kubectl get nodes --show-labels"
 }
 
 func doing(spec *v1alpha1.FencePolicySpec) string {

@@ -53,9 +53,12 @@ func TestReadiness(t *testing.T) {
 		{"two agents with machines of their own", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) {
 			s.Agents = append(s.Agents, v1alpha1.FencePolicyAgent{Name: "rack-2"})
 		})}, []fencing.Node{known, unlisted}, false, true, "Ready", "fences of 2 nodes"},
-		{"only shows", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Mode, s.Agents = v1alpha1.FenceModeShow, nil })}, []fencing.Node{known}, false, true, "Shows", "conditions and Events only"},
-		{"no node", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{control}, false, false, "NoNodes", "it is the policy of no node"},
-		{"a heavier one has its nodes", []v1alpha1.FencePolicy{fence("p"), fence("q", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 })}, []fencing.Node{known}, false, false, "NoNodes", "a heavier policy"},
+		{"only shows", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Mode, s.Agents = v1alpha1.FenceModeShow, nil })}, []fencing.Node{known}, false, true, "Shows", "conditions only"},
+		{"no node", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{control}, false, false, "NoNodes", "it is the policy of no node: its nodeSelector matches nodes of the control plane alone"},
+		{"a selector that matches none", []v1alpha1.FencePolicy{fence("p")}, nil, false, false, "NoNodes", "its nodeSelector matches none"},
+		{"one of the same weight has its nodes", []v1alpha1.FencePolicy{fence("p"), fence("a")}, []fencing.Node{known}, false, false, "NoNodes",
+			"1 node that its nodeSelector matches is of FencePolicy a, which is heavier, or of the same weight and before it by name"},
+		{"a heavier one has its nodes", []v1alpha1.FencePolicy{fence("p"), fence("q", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 })}, []fencing.Node{known}, false, false, "NoNodes", "is of FencePolicy q, which is heavier"},
 		{"budgets that overlap", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 }), fence("q")}, []fencing.Node{known}, false, true, "Ready", "the budgets of q hold for them as well"},
 		{"unknown", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{known}, true, false, "Unknown", "can't be listed"},
 	} {

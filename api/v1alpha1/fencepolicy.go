@@ -51,7 +51,7 @@ type FencePolicySpec struct {
 	// +optional
 	// +kubebuilder:default=0
 	Weight int32 `json:"weight"`
-	// Mode is how far the fencer goes by itself: Show writes conditions and Events, Fence powers off as well. What a person asks for
+	// Mode is how far the fencer goes by itself: Show writes conditions, Fence powers off as well, and writes Events. What a person asks for
 	// (kubectl podgrace fence) is done in both, by the same budget.
 	// +optional
 	// +kubebuilder:default=Show
