@@ -65,6 +65,9 @@ func (ps Policies) Of(n *Node) (own *Policy, bounding []*Policy) {
 	return own, bounding
 }
 
+// ConditionReady of a FencePolicy says whether its nodes can be fenced.
+const ConditionReady = "Ready"
+
 // Readiness is whether the nodes of a policy can be fenced by it, and what stands in the way.
 type Readiness struct {
 	Ready           bool

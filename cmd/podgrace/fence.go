@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,6 +98,8 @@ type fenceFacts struct {
 	policies fencing.Policies
 	node     *fencing.Node
 	user     string
+	// ready is what the fencer says of each policy, by its name. It alone reads the storage and counts silences.
+	ready map[string]string
 }
 
 func runFence(ctx context.Context, t cli.Terminal, o *fenceOptions, name string) error {
@@ -175,8 +178,24 @@ func readFenceFacts(ctx context.Context, kube client.Client, name string) (f fen
 		Known: fencing.Known{Nodes: true, Fences: true, Receipts: true, Agents: true}, Nodes: append(nodes, fencing.NodeOf(&node, lease)), Agents: agents.Items, Fences: fences.Items, Receipts: receipts.Items,
 		Storms: fencing.CoolingDown(policies.Items),
 	}
+	f.ready = make(map[string]string, len(policies.Items))
+	for i := range policies.Items {
+		f.ready[policies.Items[i].Name] = readyOf(&policies.Items[i])
+	}
 	f.node, f.policies, f.user = &f.facts.Nodes[len(nodes)], fencing.CompilePolicies(policies.Items), review.Status.UserInfo.Username
 	return f, nil
+}
+
+// readyOf is what the fencer says of a policy.
+func readyOf(p *v1alpha1.FencePolicy) string {
+	c := meta.FindStatusCondition(p.Status.Conditions, fencing.ConditionReady)
+	switch {
+	case c == nil || c.ObservedGeneration != p.Generation:
+		return "of which no fencer has said anything yet: is one running? Nobody else carries a fence out (docs/fencing.md)"
+	case c.Status == metav1.ConditionTrue:
+		return "Ready: " + c.Message
+	}
+	return "not Ready: " + c.Message
 }
 
 // nodesAPage is how many Nodes are read at once.
@@ -213,8 +232,7 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 		p.Marked(console.Red, "REFUSED", f.verdict().Message)
 		return p.String(), false
 	}
-	ready = fencing.ReadinessOf(f.policies, f.facts)[own.Name].Message
-	p.Row("Policy", own.Name+": "+ready)
+	p.Row("Policy", own.Name+", "+f.ready[own.Name])
 	v := f.verdict()
 	var agents []string
 	for _, a := range own.Spec.Agents {

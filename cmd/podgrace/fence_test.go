@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
@@ -31,7 +37,7 @@ func TestFencePage(t *testing.T) {
 		possible bool
 		says     []string
 	}{
-		{"as it should be", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, nil, true, []string{"worker-3, boot b, not Ready", "rack-1, 3 attempts of 1m0s", "its pods are released (Pods)"}},
+		{"as it should be", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, nil, true, []string{"worker-3, boot b, not Ready", "Policy workers, Ready: fences of 4 nodes", "rack-1, 3 attempts of 1m0s", "its pods are released (Pods)"}},
 		{"another one is being fenced", func(*fencing.Node) {}, []v1alpha1.FencePolicy{policy}, []v1alpha1.Fence{other}, true,
 			[]string{"WAITS node worker-3 is not fenced yet: FencePolicy workers has at most 1 fenced at once: it waits for Fence worker-1-a"}},
 		{"a node that is Ready", func(n *fencing.Node) { n.Ready = true }, []v1alpha1.FencePolicy{policy}, nil, true, []string{"Ready: its pods run, and end with its power, without a grace period"}},
@@ -44,7 +50,7 @@ func TestFencePage(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			n := node
 			tc.change(&n)
-			f := fenceFacts{policies: fencing.CompilePolicies(tc.policies), facts: fencing.Facts{
+			f := fenceFacts{policies: fencing.CompilePolicies(tc.policies), ready: map[string]string{"workers": "Ready: fences of 4 nodes"}, facts: fencing.Facts{
 				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Agents: []v1alpha1.FenceAgent{agent}, Fences: tc.fences,
 				Nodes: []fencing.Node{n, {Name: "worker-1", UID: "other", BootID: "c"}, {Name: "worker-7", UID: "7", BootID: "7", Ready: true}, {Name: "worker-8", UID: "8", BootID: "8", Ready: true}, {Name: "worker-9", UID: "9", BootID: "9", Ready: true, ProviderID: "twin"}},
 			}}
@@ -74,7 +80,61 @@ func TestStatusPage(t *testing.T) {
 			t.Errorf("it lacks %q: %s", says, text)
 		}
 	}
+	dead := partitioned{node: "worker-5", unsaid: now.Add(-time.Hour)}
+	unread := partitioned{node: "worker-6", unread: true, condition: silent.condition}
+	text = strings.Join(strings.Fields(statusPage([]partitioned{dead, unread}, console.Style{}, now)), " ")
+	for _, says := range []string{"worker-5, not ready for 60m", "or no fencer runs", "kubectl podgrace confirm node/worker-5", "Waiting unknown: you may not list pods"} {
+		if !strings.Contains(text, says) {
+			t.Errorf("it lacks %q: %s", says, text)
+		}
+	}
 	if text := statusPage(nil, console.Style{}, now); !strings.Contains(text, "No node is partitioned") {
 		t.Error(text)
+	}
+}
+
+// Who may have nodes fenced, and no more (ClusterRole podgrace-fence), sees how far that is; and a cluster without a fencer does not look like one in which all is well.
+func TestStatusOfWhatIsNotSaid(t *testing.T) {
+	node := func(name string, conditions ...corev1.NodeCondition) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: conditions}}
+	}
+	unknown := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}
+	kube := fake.NewClientBuilder().WithScheme(fencingScheme()).WithObjects(
+		node("well", corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue}), node("dead", unknown),
+		node("silent", unknown, corev1.NodeCondition{Type: fencing.ConditionPartitioned, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(900, 0))}),
+	).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, ok := list.(*corev1.PodList); ok {
+			return apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
+		}
+		return c.List(ctx, list, opts...)
+	}}).Build()
+	all, err := readStatus(t.Context(), kube)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || all[0].node != "silent" || !all[0].unread || all[1].node != "dead" || all[1].unsaid.IsZero() {
+		t.Errorf("%+v", all)
+	}
+}
+
+// What the fencer says of the policy is shown, and not what can be reckoned without its knowledge.
+func TestWhatIsSaidOfThePolicy(t *testing.T) {
+	p := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	for _, tc := range []struct {
+		condition *metav1.Condition
+		says      string
+	}{
+		{nil, "no fencer has said anything yet"},
+		{&metav1.Condition{Type: fencing.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1, Message: "fences of 1 node"}, "no fencer has said anything yet"},
+		{&metav1.Condition{Type: fencing.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 2, Message: "fences of 1 node"}, "Ready: fences of 1 node"},
+		{&metav1.Condition{Type: fencing.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 2, Message: "no agent"}, "not Ready: no agent"},
+	} {
+		p.Status.Conditions = nil
+		if tc.condition != nil {
+			p.Status.Conditions = []metav1.Condition{*tc.condition}
+		}
+		if got := readyOf(&p); !strings.Contains(got, tc.says) {
+			t.Errorf("%q lacks %q", got, tc.says)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +23,8 @@ import (
 
 const statusLong = `Show which nodes are silent, which protected pods wait for them, what is being done
 and why not more: what the fencer has written into the conditions of nodes and pods,
-and into Fences. It changes nothing.
+and into Fences. A node that is not ready though no fencer has said anything of it is
+shown as well. It changes nothing.
 
 Exit codes: 0 no node is partitioned, 1 some are or it could not be read, 2 bad input`
 
@@ -57,6 +59,18 @@ type partitioned struct {
 	condition corev1.NodeCondition
 	fence     *v1alpha1.Fence // nil: none
 	pods      []string        // protected ones that wait, NAMESPACE/NAME
+	// unread: its pods may not be listed, as with no more than the ClusterRole podgrace-fence.
+	unread bool
+	// unsaid is since when its kubelet reports nothing, and no fencer has said a word of it; zero: that is not so.
+	unsaid time.Time
+}
+
+// since is when it was silent first, as far as that is said.
+func (p *partitioned) since() time.Time {
+	if !p.unsaid.IsZero() {
+		return p.unsaid
+	}
+	return p.condition.LastTransitionTime.Time
 }
 
 func runStatus(ctx context.Context, t cli.Terminal, kube client.Client, now time.Time) error {
@@ -65,7 +79,7 @@ func runStatus(ctx context.Context, t cli.Terminal, kube client.Client, now time
 		return err
 	}
 	fmt.Fprint(t.Out, statusPage(all, t.Style, now))
-	if slices.ContainsFunc(all, func(p partitioned) bool { return p.condition.Status != corev1.ConditionFalse }) {
+	if slices.ContainsFunc(all, func(p partitioned) bool { return p.unsaid.IsZero() && p.condition.Status != corev1.ConditionFalse }) {
 		return cli.ErrNo
 	}
 	return nil
@@ -92,18 +106,32 @@ func readStatus(ctx context.Context, kube client.Client) ([]partitioned, error) 
 			one.condition = n.Status.Conditions[j]
 		}
 		if one.fence == nil && (one.condition.Type == "" || one.condition.Status == corev1.ConditionFalse) {
+			if one.unsaid = unknownSince(n); !one.unsaid.IsZero() {
+				all = append(all, one)
+			}
 			continue
 		}
 		var err error
-		if one.pods, err = waiting(ctx, kube, n.Name); err != nil {
+		one.pods, err = waiting(ctx, kube, n.Name)
+		if one.unread = apierrors.IsForbidden(err); err != nil && !one.unread {
 			return nil, err
 		}
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b partitioned) int {
-		return cmp.Or(a.condition.LastTransitionTime.Compare(b.condition.LastTransitionTime.Time), strings.Compare(a.node, b.node))
+		return cmp.Or(a.since().Compare(b.since()), strings.Compare(a.node, b.node))
 	})
 	return all, nil
+}
+
+// unknownSince is since when the API server has the node's readiness as unknown, which is how a kubelet that reports nothing looks; zero: it has not.
+func unknownSince(n *corev1.Node) (since time.Time) {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
 }
 
 // waiting are the protected pods of a node that wait for it.
@@ -135,6 +163,11 @@ func statusPage(all []partitioned, style console.Style, now time.Time) string {
 		if i > 0 {
 			p.Gap()
 		}
+		if !one.unsaid.IsZero() {
+			p.Marked(console.Yellow, "Node", one.node+", not ready for "+duration.HumanDuration(now.Sub(one.unsaid)))
+			p.Row("", "No fencer has said anything of it: it has not been silent for as long as its FencePolicy's silentFor, or no fencer runs (docs/fencing.md). If its machine is known to be off: kubectl podgrace confirm node/"+one.node)
+			continue
+		}
 		head := one.node
 		if c := one.condition; c.Type != "" {
 			head += fmt.Sprintf(", %s for %s", c.Reason, duration.HumanDuration(now.Sub(c.LastTransitionTime.Time)))
@@ -144,7 +177,9 @@ func statusPage(all []partitioned, style console.Style, now time.Time) string {
 			p.Row("", one.condition.Message)
 		}
 		waits := "no protected pod"
-		if len(one.pods) > 0 {
+		if one.unread {
+			waits = "unknown: you may not list pods"
+		} else if len(one.pods) > 0 {
 			waits = fmt.Sprintf("%s: %s", console.Plural(len(one.pods), "protected pod", "protected pods"), console.Some(one.pods, 5, ", "))
 		}
 		p.Row("Waiting", waits)

@@ -16,9 +16,6 @@ import (
 	"github.com/podgrace/podgrace/fencing"
 )
 
-// conditionReady of a FencePolicy says whether its nodes can be fenced.
-const conditionReady = "Ready"
-
 // policies are the FencePolicies, made ready and as they are stored.
 func (f *Fencer) policies(ctx context.Context) (fencing.Policies, []v1alpha1.FencePolicy, error) {
 	var list v1alpha1.FencePolicyList
@@ -44,7 +41,7 @@ func (f *Fencer) policyStatus(ctx context.Context, policies fencing.Policies, st
 			meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: p.Generation})
 		}
 		r := ready[p.Name]
-		set(conditionReady, r.Ready, r.Reason, r.Message)
+		set(fencing.ConditionReady, r.Ready, r.Reason, r.Message)
 		last, stormed := facts.Storms[p.Name]
 		if cooling := stormed && facts.Now.Led-last < p.Spec.Budget.Cooldown.Duration; cooling {
 			set(fencing.ConditionCoolingDown, true, "TooManyUnhealthy", "more nodes were unhealthy than its budget allows: it begins no fence until they were not for "+p.Spec.Budget.Cooldown.Duration.String())
