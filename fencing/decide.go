@@ -108,7 +108,15 @@ func withHelp(said string, reason policy.Reason, node string) string {
 }
 
 func (c *candidate) wait(reason policy.Reason, format string, args ...any) *Verdict {
+	if c.shows() && c.fence == nil { // whatever passes, it is not fenced
+		return c.say(DoShow, reason, format, args...)
+	}
 	return c.say(DoWait, reason, format, args...)
+}
+
+// shows says whether the node is only shown: that is all that its policy has the fencer do by itself.
+func (c *candidate) shows() bool {
+	return !c.byPerson() && c.own != nil && c.own.Spec.Mode != v1alpha1.FenceModeFence
 }
 
 // message makes a text fit for a status or an Event. Others wrote parts of it.

@@ -62,6 +62,15 @@ func TestDecide(t *testing.T) {
 		{"its pods are not known", func(w *world) { w.machines[1].PodsKnown = false }, nil, fencing.DoWait, "Unknown", "its pods could not be listed"},
 		{"no policy", func(w *world) { w.policies = nil }, nil, fencing.DoShow, "NoPolicy", "no FencePolicy selects the node"},
 		{"a policy that only shows", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow }, nil, fencing.DoShow, "ShowOnly", "kubectl podgrace fence n1"},
+		{"a policy that only shows says what would be fenced", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow }, nil, fencing.DoShow, "ShowOnly", "else it would be fenced within the budget: protected pod "},
+		{"a policy that only shows, without agents", func(w *world) { spec(w).Mode, spec(w).Agents = v1alpha1.FenceModeShow, nil }, nil, fencing.DoShow, "ShowOnly", "kubectl podgrace fence n1"},
+		{"a policy that only shows, by an agent that is not there", func(w *world) { spec(w).Mode, w.agents = v1alpha1.FenceModeShow, nil }, nil, fencing.DoShow, "NoAgent", "only shown: FencePolicy all has no agent"},
+		{"a policy that only shows, of pods that are patient", func(w *world) { spec(w).Mode, pod(w).Tolerates = v1alpha1.FenceModeShow, new(time.Hour) }, nil, fencing.DoShow, "StillPatient", "only shown: "},
+		{"a policy that only shows since the Fence was made", func(w *world) {
+			spec(w).Mode = v1alpha1.FenceModeShow
+			n := w.facts().Nodes[1]
+			w.fences = append(w.fences, &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: fencing.FenceName(&n)}, Spec: v1alpha1.FenceSpec{Node: n.Boot(), Reason: v1alpha1.FenceSilent}})
+		}, nil, fencing.DoWait, "ShowOnly", "is not fenced yet"},
 		{"a policy that only shows, and a person asks", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow; asks(w) }, nil, fencing.DoFence, "Requested", "alice"},
 		{"paused", func(w *world) { spec(w).Paused = true; asks(w) }, nil, fencing.DoWait, "Paused", "FencePolicy all is paused"},
 		{"of the control plane", func(w *world) { w.machines[1].ControlPlane = true }, nil, fencing.DoShow, "ControlPlane", "never fenced"},

@@ -75,7 +75,7 @@ func conditionOf(n *Node, silent bool, f *Facts, doubt *doubt, said string) (c C
 	case r != nil && !n.Ready && f.contradicts(r) == nil:
 		return Condition{Status: corev1.ConditionTrue, Reason: PartitionedFenced, Message: fmt.Sprintf("the boot %s is known to be off: FenceReceipt %s (%s)", n.BootID, r.Name, r.Spec.Class)}, true
 	case silent && doubt != nil && doubt.reason == fencerCutOff:
-		return Condition{Status: corev1.ConditionUnknown, Reason: PartitionedCutOff, Message: "it is not known whether the node or the fencer is cut off: " + doubt.message}, true
+		return Condition{Status: corev1.ConditionUnknown, Reason: PartitionedCutOff, Message: withHelp("it is not known whether the node or the fencer is cut off: "+doubt.message, doubt.reason, n.Name)}, true
 	case silent && doubt != nil && doubt.zone == n.Zone:
 		return Condition{Status: corev1.ConditionTrue, Reason: PartitionedZone, Message: doubt.message + "; " + since}, true
 	case silent:

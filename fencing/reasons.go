@@ -14,7 +14,7 @@ var (
 		Help: "Another replica of the fencer, on another node, can fence it once it leads."}
 	noPolicy = policy.Reason{Code: "NoPolicy", Short: "no FencePolicy selects the node",
 		Help: "Make a FencePolicy whose nodeSelector selects it."}
-	showOnly = policy.Reason{Code: "ShowOnly", Short: "its FencePolicy only shows silent nodes (mode: Show)",
+	showOnly = policy.Reason{Code: "ShowOnly", Short: "its FencePolicy only shows silent nodes (mode: Show), and else it would be fenced within the budget",
 		Help: "To have it fenced now: kubectl podgrace fence NAME. To have it done by itself: mode: Fence in the policy."}
 	controlPlaneNode = policy.Reason{Code: "ControlPlane", Short: "it is a node of the control plane, and these are never fenced",
 		Help: "Whether etcd keeps its quorum without it only you can know: power it off yourself, then kubectl podgrace confirm node/NAME."}

@@ -13,8 +13,8 @@ import (
 
 // rules in their order: the first that has an answer decides, and none means that it may be fenced if the budget allows.
 var rules = []func(*round, *candidate) *Verdict{
-	(*round).lists, (*round).rightTarget, (*round).duplicate, (*round).heardOf, (*round).ofControlPlane, (*round).policyOf, (*round).identified, (*round).mode,
-	(*round).notItself, (*round).sure, (*round).unpaused, (*round).unexpected, (*round).worth, (*round).agents,
+	(*round).lists, (*round).rightTarget, (*round).duplicate, (*round).heardOf, (*round).ofControlPlane, (*round).policyOf, (*round).identified,
+	(*round).notItself, (*round).sure, (*round).unpaused, (*round).unexpected, (*round).worth, (*round).agents, (*round).mode,
 }
 
 func (r *round) judge(c *candidate) *Verdict {
@@ -124,13 +124,6 @@ func (r *round) identified(c *candidate) *Verdict {
 	return nil
 }
 
-func (r *round) mode(c *candidate) *Verdict {
-	if c.own.Spec.Mode != v1alpha1.FenceModeFence && !c.byPerson() {
-		return c.byItself(DoWait, showOnly, "FencePolicy %s only shows silent nodes (mode: Show)", c.own.Name)
-	}
-	return nil
-}
-
 func (r *round) notItself(c *candidate) *Verdict {
 	if c.boot.Name == r.facts.Self.Node {
 		return c.wait(ownNode, "")
@@ -191,6 +184,9 @@ func (r *round) worth(c *candidate) *Verdict {
 }
 
 func (r *round) agents(c *candidate) *Verdict {
+	if c.shows() && len(c.own.Spec.Agents) == 0 { // which a policy that only shows need not have
+		return nil
+	}
 	target, problems := freeze(c.own, c.node, r.facts)
 	if target != nil && c.fence != nil && !r.facts.foreseen {
 		problems = append(problems, withVolumes(target, c.node)...)
@@ -203,6 +199,14 @@ func (r *round) agents(c *candidate) *Verdict {
 		return c.wait(noAgent, "FencePolicy %s has no agent that can power it off: %s", c.own.Name, cmp.Or(strings.Join(texts, "; "), "it names none"))
 	}
 	c.target = target
+	return nil
+}
+
+// mode comes last, so that a policy that only shows says of a node what would stand in the way of its fence, or that nothing would but the budget.
+func (r *round) mode(c *candidate) *Verdict {
+	if c.shows() {
+		return c.byItself(DoWait, showOnly, "FencePolicy %s only shows silent nodes (mode: Show), and else it would be fenced within the budget: %s", c.own.Name, c.stake.why)
+	}
 	return nil
 }
 
