@@ -248,11 +248,23 @@ func fencePage(f fenceFacts, style console.Style) (text string, possible bool) {
 	case v.Do == fencing.DoWait:
 		p.Marked(console.Yellow, "WAITS", v.Message)
 	}
-	p.Row("Then", "its power is ordered off and read back twice; then there is a receipt, and by that its pods are released ("+string(own.Spec.Release)+"). Nothing is powered on again.")
+	first := "its power is ordered off and read back twice; then"
+	if !powersOff(own.Spec.Agents, f.facts.Agents) {
+		first = "no agent of its policy powers it off: only once there is evidence"
+	}
+	p.Row("Then", first+" there is a receipt, and by that its pods are released ("+string(own.Spec.Release)+"). Nothing is powered on again.")
 	if fencing.TakesStorage(v.Target) {
-		p.Row("", "An agent of the type NetworkFence takes its storage away instead, if it is not heard of and the fencer knows its addresses: by that only pods are released that are protected for their volumes alone.")
+		p.Row("", "An agent of the type NetworkFence takes its storage away, if it is not heard of and the fencer knows its addresses: by that only pods are released that are protected for their volumes alone.")
 	}
 	return p.String(), true
+}
+
+// powersOff says whether one of a policy's agents has machines powered off: others wait for a person or a watchdog, or take storage away.
+func powersOff(of []v1alpha1.FencePolicyAgent, agents []v1alpha1.FenceAgent) bool {
+	return slices.ContainsFunc(agents, func(a v1alpha1.FenceAgent) bool {
+		return !slices.Contains([]v1alpha1.FenceAgentType{v1alpha1.AgentManual, v1alpha1.AgentWatchdog, v1alpha1.AgentNetworkFence}, a.Spec.Type) &&
+			slices.ContainsFunc(of, func(o v1alpha1.FencePolicyAgent) bool { return o.Name == a.Name })
+	})
 }
 
 // fence is what is asked for.

@@ -28,6 +28,9 @@ func TestFencePage(t *testing.T) {
 	policy := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.FencePolicySpec{
 		Agents: []v1alpha1.FencePolicyAgent{{Name: "rack-1", Attempts: 3, Timeout: metav1.Duration{Duration: time.Minute}}}, Budget: v1alpha1.FenceBudget{MaxConcurrent: 1}, Release: v1alpha1.ReleasePods,
 	}}
+	byPerson := *policy.DeepCopy()
+	byPerson.Spec.Agents[0].Name = "oncall"
+	oncall := v1alpha1.FenceAgent{ObjectMeta: metav1.ObjectMeta{Name: "oncall"}, Spec: v1alpha1.FenceAgentSpec{Type: v1alpha1.AgentManual}}
 	other := v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "worker-1-a"}, Spec: v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: "worker-1", UID: "other", BootID: "c"}}, Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing}}
 	for _, tc := range []struct {
 		name     string
@@ -45,13 +48,14 @@ func TestFencePage(t *testing.T) {
 		{"without a boot", func(n *fencing.Node) { n.BootID = "" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "does not say which boot it is"}},
 		{"a machine that no agent lists", func(n *fencing.Node) { n.SystemUUID = "4c4c4544-0000-1000-8000-000000000009" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "does not list this machine"}},
 		{"two nodes on one machine", func(n *fencing.Node) { n.ProviderID = "twin" }, []v1alpha1.FencePolicy{policy}, nil, false, []string{"REFUSED", "worker-9 says that it is the same machine"}},
+		{"a person alone can say that it is off", func(*fencing.Node) {}, []v1alpha1.FencePolicy{byPerson}, nil, true, []string{"no agent of its policy powers it off: only once there is evidence there is a receipt"}},
 		{"without a policy", func(*fencing.Node) {}, nil, nil, false, []string{"REFUSED", "no FencePolicy selects the node"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := node
 			tc.change(&n)
 			f := fenceFacts{policies: fencing.CompilePolicies(tc.policies), ready: map[string]string{"workers": "Ready: fences of 4 nodes"}, facts: fencing.Facts{
-				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Agents: []v1alpha1.FenceAgent{agent}, Fences: tc.fences,
+				Known: fencing.Known{Nodes: true, Agents: true, Fences: true, Receipts: true}, Agents: []v1alpha1.FenceAgent{agent, oncall}, Fences: tc.fences,
 				Nodes: []fencing.Node{n, {Name: "worker-1", UID: "other", BootID: "c"}, {Name: "worker-7", UID: "7", BootID: "7", Ready: true}, {Name: "worker-8", UID: "8", BootID: "8", Ready: true}, {Name: "worker-9", UID: "9", BootID: "9", Ready: true, ProviderID: "twin"}},
 			}}
 			f.node = &f.facts.Nodes[0]
