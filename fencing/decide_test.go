@@ -78,6 +78,11 @@ func TestDecide(t *testing.T) {
 		{"two nodes claim one machine", func(w *world) { w.machines[2].SystemUUID = "78563412-3412-3412-1234-000000000001" }, nil, fencing.DoShow, "SharedIdentity", "n2 says that it is the same machine"},
 		{"two nodes have one boot", func(w *world) { w.machines[2].BootID = w.machines[1].BootID; w.machines[2].power = false }, nil, fencing.DoShow, "SharedIdentity", "n2"},
 		{"the wrong UID", func(w *world) { b := w.machines[1].Boot(); b.UID = "other"; ask(w, "asked", b) }, nil, fencing.DoRefuse, "WrongTarget", "UID other, and Node n1 has node-1"},
+		{"the boot before, of the fencer's own Fence", func(w *world) {
+			b := w.machines[1].Boot()
+			b.BootID = "before"
+			w.fences = append(w.fences, &v1alpha1.Fence{ObjectMeta: metav1.ObjectMeta{Name: "n1-before"}, Spec: v1alpha1.FenceSpec{Node: b, Reason: v1alpha1.FenceSilent}})
+		}, nil, fencing.DoRefuse, "Returned", "it is back by another boot"},
 		{"the boot before", func(w *world) { b := w.machines[1].Boot(); b.BootID = "before"; ask(w, "asked", b) }, nil, fencing.DoRefuse, "WrongTarget", "the boot before, and Node n1 runs the boot boot-1-0"},
 		{"no such node", func(w *world) {
 			w.machines[1].there, w.gone["n1"] = false, true

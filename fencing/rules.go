@@ -46,6 +46,8 @@ func (r *round) rightTarget(c *candidate) *Verdict {
 		return c.wait(factsUnknown, "Node %s could not be read", name)
 	case n.UID != c.boot.UID:
 		return c.say(DoRefuse, wrongTarget, "Fence %s is for a Node with the UID %s, and Node %s has %s", c.fence.Name, c.boot.UID, name, n.UID)
+	case n.BootID != c.boot.BootID && n.BootID != "" && !c.byPerson():
+		return c.say(DoRefuse, returned, "it is back by another boot, and nothing was done")
 	case n.BootID != c.boot.BootID:
 		return c.say(DoRefuse, wrongTarget, "Fence %s is for the boot %s, and Node %s runs the boot %s", c.fence.Name, c.boot.BootID, name, cmp.Or(n.BootID, "(none)"))
 	}
