@@ -215,6 +215,8 @@ func TestBadValues(t *testing.T) {
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
+		// Nothing would come of these, and who says them relies on it.
+		"fencer.networkFence=true", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
 	} {
 		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: got %v", value, err)
