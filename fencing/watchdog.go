@@ -97,11 +97,11 @@ func (a *attempt) reckon() {
 	case heard && silent < leaseLasts && a.elapsed() >= a.timeout && a.other() == 0: // a person asked for it
 		a.over("FenceRefused", "node %s is heard of, and its watchdog resets it only where it is not: no agent of its policy can power it off. Power it off by hand: kubectl podgrace confirm node/%s", name, name)
 	case silent < after:
-		a.await(fmt.Sprintf("%s waits until the fencer itself has not heard of node %s for %s: by then its watchdog (%s) has reset it", a.who(), name, after, n.SelfFence.Watchdog), after-silent,
+		a.await(fmt.Sprintf("%s waits until the fencer itself has not heard of node %s for %s: by then its watchdog (%s) has reset it", a.who(), name, after.Round(time.Second), n.SelfFence.Watchdog), after-silent,
 			fmt.Sprintf("the watchdog of node %s resets it later than %s after this attempt began", name, a.timeout))
 	default:
 		text := fmt.Sprintf("FenceAgent %s reckons that the watchdog of node %s (%s, %s) has reset it: it feeds it for %s after the last renewal of its Lease, of which the fencer has not heard for %s",
-			a.agent.Name, name, n.SelfFence.Watchdog, n.SelfFence.Timeout.Duration, n.SelfFence.Patience.Duration, after)
+			a.agent.Name, name, n.SelfFence.Watchdog, n.SelfFence.Timeout.Duration, n.SelfFence.Patience.Duration, after.Round(time.Second))
 		a.do("the watchdog of node "+name+" has expired; its FenceReceipt is being written", CreateReceipt{newReceipt(a.fence, a.agent, n.Sign, v1alpha1.EvidenceWatchdogExpired, text)})
 		a.next.After = readBackGap
 	}
