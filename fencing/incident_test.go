@@ -367,6 +367,26 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestConditionByWatchdog: a node whose watchdog has reset it, by evidence that its policy took, is fenced as one whose power was read.
+func TestConditionByWatchdog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(7)
+	w.withWatchdogs(func() bool { return true }, true)
+	w.passAll(2)
+	w.machines[1].linked = false
+	if !w.until(60, func() bool { return reaches(v1alpha1.FenceReleased)(w) }) {
+		t.Fatalf("%+v", w.fences)
+	}
+	f := w.facts()
+	for _, c := range fencing.Conditions(w.policies, f, fencing.Decide(w.policies, f)) {
+		if c.Reason != fencing.PartitionedFenced || !strings.Contains(c.Message, "(WatchdogExpired)") {
+			t.Errorf("%+v", c)
+		}
+		return
+	}
+	t.Error("no condition")
+}
+
 // TestConditionSaysWhatToDo: a node that is only shown has no Fence whose message would say so, and whoever looks at 3 a.m. has nothing but its condition.
 func TestConditionSaysWhatToDo(t *testing.T) {
 	t.Parallel()

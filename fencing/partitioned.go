@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
 )
 
 // ConditionPartitioned is the condition of nodes that are silent, and of their protected pods.
@@ -70,7 +72,7 @@ func Conditions(policies Policies, facts Facts, verdicts []Verdict) []Condition 
 
 func conditionOf(n *Node, silent bool, f *Facts, doubt *doubt, said string) (c Condition, ok bool) {
 	since := sinceWhen(n, said)
-	r := receiptFor(n.Boot(), nil, f)
+	r := receiptFor(n.Boot(), f.targetOf(n.Boot()), f)
 	switch {
 	case r != nil && !n.Ready && f.contradicts(r) == nil:
 		return Condition{Status: corev1.ConditionTrue, Reason: PartitionedFenced, Message: fmt.Sprintf("the boot %s is known to be off: FenceReceipt %s (%s)", n.BootID, r.Name, r.Spec.Class)}, true
@@ -84,6 +86,19 @@ func conditionOf(n *Node, silent bool, f *Facts, doubt *doubt, said string) (c C
 		return Condition{Status: corev1.ConditionFalse, Reason: PartitionedReturned, Message: "the node is heard of"}, true
 	}
 	return c, false
+}
+
+// targetOf is that of the Fence that goes by a receipt of this boot: what a watchdog must have done is evidence only where its policy took it. nil: none does.
+func (f *Facts) targetOf(boot v1alpha1.BootReference) *v1alpha1.FenceTarget {
+	if len(f.look().standing[boot.BootID]) == 0 { // as of most nodes
+		return nil
+	}
+	for i := range f.Fences {
+		if x := &f.Fences[i]; x.Spec.Node == boot && x.Status.Receipt != "" && open(x) {
+			return x.Status.Target
+		}
+	}
+	return nil
 }
 
 // sinceWhen says when the node was heard of last, and what becomes of it.
