@@ -85,7 +85,31 @@ func (c *Client) Node(ctx context.Context, name string) (NodeState, error) {
 	if err != nil {
 		return NodeState{}, fmt.Errorf("read node %s: %w", name, err)
 	}
-	return c.withLease(ctx, node), nil
+	s := c.withLease(ctx, node)
+	s.Fence = c.fence(ctx, node)
+	return s, nil
+}
+
+// fence is the Fence that is at work for this boot of a node, and goes on by its confirmation. It is not asked for what the confirmation takes: an error is as none.
+func (c *Client) fence(ctx context.Context, node *corev1.Node) string {
+	if c.Dynamic == nil {
+		return ""
+	}
+	list, err := c.Dynamic.Resource(fences).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return ""
+	}
+	for i := range list.Items {
+		var f v1alpha1.Fence
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &f); err != nil {
+			continue
+		}
+		goesOn := f.Status.Phase == v1alpha1.FenceDecided || f.Status.Phase == v1alpha1.FenceActing || f.Status.Phase == v1alpha1.FenceVerified || f.Status.Phase == v1alpha1.FenceReleased
+		if n := f.Spec.Node; goesOn && n.UID == node.UID && n.BootID == node.Status.NodeInfo.BootID && f.Status.Target != nil && f.Status.Target.Release != v1alpha1.ReleaseNothing {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 func (c *Client) withLease(ctx context.Context, node *corev1.Node) NodeState {

@@ -247,6 +247,38 @@ func TestConfirmNode(t *testing.T) {
 	}
 }
 
+// A Fence that is at work for this boot releases its pods by the confirmation, so that nobody need taint the node by hand; others do nothing of it.
+func TestReadNodeThatIsFenced(t *testing.T) {
+	n := silentNode()[0].(*corev1.Node)
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.Fence)
+		want   string
+	}{
+		"at work":           {func(*v1alpha1.Fence) {}, "worker-3-1"},
+		"over":              {func(f *v1alpha1.Fence) { f.Status.Phase = v1alpha1.FenceOver }, ""},
+		"not decided":       {func(f *v1alpha1.Fence) { f.Status.Phase = v1alpha1.FenceWaiting }, ""},
+		"of another boot":   {func(f *v1alpha1.Fence) { f.Spec.Node.BootID = "before" }, ""},
+		"releases nothing":  {func(f *v1alpha1.Fence) { f.Status.Target.Release = v1alpha1.ReleaseNothing }, ""},
+		"of an edited kind": {func(f *v1alpha1.Fence) { f.Status.Target = nil }, ""},
+	} {
+		f := &v1alpha1.Fence{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Fence"}, ObjectMeta: metav1.ObjectMeta{Name: "worker-3-1"},
+			Spec:   v1alpha1.FenceSpec{Node: v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: n.Status.NodeInfo.BootID}},
+			Status: v1alpha1.FenceStatus{Phase: v1alpha1.FenceActing, Target: &v1alpha1.FenceTarget{Release: v1alpha1.ReleasePodsAndTaint}},
+		}
+		tc.change(f)
+		c, _ := client(n)
+		c.Dynamic = dynamicfake.NewSimpleDynamicClient(scheme, f)
+		if got, err := c.Node(t.Context(), n.Name); err != nil || got.Fence != tc.want {
+			t.Errorf("%s: %q, %v", name, got.Fence, err)
+		}
+	}
+}
+
 // Where fencing is installed, a Fence that waits for a person finds a receipt in that person's name, for the boot as it was last heard of; elsewhere the annotation is all.
 func TestConfirmNodeWritesAReceipt(t *testing.T) {
 	n := silentNode()[0].(*corev1.Node)

@@ -25,6 +25,7 @@ var (
 	exceptions = v1alpha1.GroupVersion.WithResource("policyexceptions")
 	policies   = v1alpha1.GroupVersion.WithResource("podpolicies")
 	receipts   = v1alpha1.GroupVersion.WithResource("fencereceipts")
+	fences     = v1alpha1.GroupVersion.WithResource("fences")
 )
 
 // Exception is of Granter. Who may grant need not be allowed to read policies.

@@ -44,6 +44,8 @@ type NodeState struct {
 	// Lease is nil where there is none. LeaseUnknown says why it could not be read.
 	Lease        *coordinationv1.Lease
 	LeaseUnknown string
+	// Fence of this boot that releases its pods once it is confirmed; empty: none does, or it could not be read.
+	Fence string
 }
 
 // Burden is what a node carries.

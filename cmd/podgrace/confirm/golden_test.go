@@ -159,11 +159,12 @@ func TestNodeText(t *testing.T) {
 		"node-void": nodeFacts(confirmOff, func(f *confirm.NodeFacts) {
 			f.Lease.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-11 * time.Minute)}
 		}),
-		"node-no-boot":  nodeFacts(func(f *confirm.NodeFacts) { f.Node.Status.NodeInfo.BootID = "" }),
-		"node-ready":    nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionTrue, 3*time.Second) }),
-		"node-recent":   nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, 31*time.Second) }),
-		"node-future":   nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, -5*time.Minute) }),
-		"node-no-lease": nodeFacts(func(f *confirm.NodeFacts) { f.Lease, f.LeaseUnknown = nil, "you may not read it" }),
+		"node-being-fenced": nodeFacts(func(f *confirm.NodeFacts) { f.Fence = "worker-3-8a2f" }),
+		"node-no-boot":      nodeFacts(func(f *confirm.NodeFacts) { f.Node.Status.NodeInfo.BootID = "" }),
+		"node-ready":        nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionTrue, 3*time.Second) }),
+		"node-recent":       nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, 31*time.Second) }),
+		"node-future":       nodeFacts(func(f *confirm.NodeFacts) { f.NodeState = node(corev1.ConditionFalse, -5*time.Minute) }),
+		"node-no-lease":     nodeFacts(func(f *confirm.NodeFacts) { f.Lease, f.LeaseUnknown = nil, "you may not read it" }),
 		"node-little-known": nodeFacts(func(f *confirm.NodeFacts) {
 			f.Lease, f.Node.Status.Conditions = nil, nil
 			f.Burden = confirm.Burden{PodsUnknown: "you may not read it", AttachmentsUnknown: "you may not read it"}

@@ -222,6 +222,12 @@ func NextForNode(f NodeFacts, j Judgement, style Style, commands Commands) strin
 	case Ask, Unneeded:
 		p.Marked(console.Green, "CONFIRMED", fmt.Sprintf("node %s is off. Nothing was deleted yet.", f.Node.Name), void)
 	}
+	if f.Fence != "" { // a taint that a person sets besides would stay when the node is back
+		p.Row("Next", "nothing, while the fencer runs: Fence "+f.Fence+" goes on by this, and releases the protected pods. How far it is:")
+		p.Gap()
+		p.Command(commands.Self+" status"+commands.Flags, "")
+		return p.String()
+	}
 	p.Row("Next", "one of:")
 	p.Gap()
 	name := f.Node.Name
