@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -41,7 +42,7 @@ func fakePreview() {
 	switch does := os.Getenv(fakeDoes); does {
 	case "wait for a signal":
 		fmt.Println("waiting")
-		select {}
+		time.Sleep(time.Hour) // select {} would be a deadlock to the runtime
 	case "catch a signal":
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGTERM)
