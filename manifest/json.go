@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -19,8 +20,12 @@ var errTooLarge = errors.New("too large")
 func (s *splitter) json() {
 	line := s.line
 	d := jsonDocument{splitter: s}
-	d.decoder = json.NewDecoder(&d)
-	d.decoder.UseNumber()
+	if end, ok := d.skim(nil, 0); ok {
+		d.drop(end)
+		s.afterJSON = true
+		return
+	}
+	d.decode("")
 	err := d.value()
 	switch {
 	case s.sink.stopped:
@@ -55,6 +60,14 @@ type jsonDocument struct {
 	top   head
 	// current object with a head, which has the blame.
 	current *head
+	// keys are memory for a skimmer.
+	keys [][]byte
+}
+
+// decode has a decoder read what was not given yet, after a text.
+func (d *jsonDocument) decode(before string) {
+	d.decoder = json.NewDecoder(io.MultiReader(strings.NewReader(before), d))
+	d.decoder.UseNumber()
 }
 
 // Read gives the decoder what is in buf, which keeps it until the document is read.
@@ -185,7 +198,18 @@ func (d *jsonDocument) itemsOf(h *head) error {
 	if d.depth > maxDepth {
 		return fmt.Errorf("nested deeper than %d", maxDepth)
 	}
-	for d.decoder.More() {
+	for any := false; ; any = true {
+		if d.depth == 2 {
+			if err := d.skimItems(h, any); err != nil {
+				return err
+			}
+		}
+		if d.sink.stopped {
+			return errStopped
+		}
+		if !d.decoder.More() {
+			break
+		}
 		token, err := d.decoder.Token()
 		if err != nil {
 			return err
@@ -202,9 +226,7 @@ func (d *jsonDocument) itemsOf(h *head) error {
 		if err != nil {
 			return err
 		}
-		if d.items++; d.sink.stopped {
-			return errStopped
-		}
+		d.items++
 	}
 	_, err := d.decoder.Token()
 	return err

@@ -135,6 +135,8 @@ type Reader struct {
 
 	// limit in bytes instead of maxDocument, for tests.
 	limit int
+	// decoded: nothing is skimmed, for tests.
+	decoded bool
 
 	yield   func(*Document, *Error) bool
 	errors  int
