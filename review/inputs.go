@@ -28,13 +28,21 @@ type Inputs struct {
 
 // Read reads all documents of the paths.
 func Read(r *input.Reader, paths ...string) Inputs {
+	var documents []*manifest.Document
+	in := ReadEach(r, func(d *manifest.Document) { documents = append(documents, d) }, paths...)
+	in.Documents = documents
+	return in
+}
+
+// ReadEach is Read for who takes the documents one by one: the inputs have none.
+func ReadEach(r *input.Reader, each func(*manifest.Document), paths ...string) Inputs {
 	var in Inputs
 	before, left := r.Files, len(r.LeftOut)
 	for d, err := range r.Read(paths...) {
 		if err != nil {
 			in.Errors = append(in.Errors, err)
 		} else {
-			in.Documents = append(in.Documents, d)
+			each(d)
 		}
 	}
 	in.Files, in.LeftOut = r.Files-before, r.LeftOut[left:]

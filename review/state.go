@@ -71,28 +71,36 @@ func (s *State) Set(o client.Object) {
 // Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.
 func (s *State) Complete(kind client.Object) { s.complete[reflect.TypeOf(kind)] = true }
 
-// Add puts a document into the state if it is of a kind that decisions read, with the defaults that the API server would have set. A
-// namespaced object that names no namespace is put into the given one, or else into default, where a workload that names none goes. The
-// error says what is wrong with the document, or that there is no such kind.
+// Add puts a document into the state, as Object makes it.
 func (s *State) Add(d *manifest.Document, namespace string) error {
+	o, err := s.Object(d, namespace)
+	if o != nil {
+		s.Set(o)
+	}
+	return err
+}
+
+// Object is that of a document if it is of a kind that the state keeps, with the defaults that the API server would have set; else nil. A
+// namespaced object that names no namespace is put into the given one, or else into default, where a workload that names none goes. The
+// error says what is wrong with the document, or that there is no such kind. It does not depend on what is in the state.
+func (s *State) Object(d *manifest.Document, namespace string) (client.Object, error) {
 	o, err := s.empty(d.APIVersion, d.Kind)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case o == nil:
-		return s.misnamed(d)
+		return nil, s.misnamed(d)
 	case s.kinds[reflect.TypeOf(o)] == nil:
-		return nil
+		return nil, nil
 	}
 	if o, err = s.decode(d.APIVersion, d.Kind, d.JSON); err != nil {
-		return err
+		return nil, err
 	}
 	if o.GetNamespace() == "" {
 		o.SetNamespace(namespaceOf(o, namespace))
 	}
 	apiserver.Default(o)
-	s.Set(o)
-	return nil
+	return o, nil
 }
 
 // namespaceOf an object that names none.

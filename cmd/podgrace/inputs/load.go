@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -37,9 +40,10 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifests, further := o.Read(t)
+	of := &objects{state: review.NewState(o.Further...), namespace: o.Namespace}
+	manifests, further := o.read(t, of.take)
 	l := &Loaded{Documents: manifests.Documents, Files: manifests.Files, LeftOut: append(manifests.LeftOut, further.LeftOut...), Errors: append(manifests.Errors, further.Errors...)}
-	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, further.Documents))
+	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, of.policies))
 	wrong = append(wrong, among...)
 	l.Errors = append(l.Errors, wrong...)
 	if o.Live && len(policies) == 0 && len(wrong) == 0 {
@@ -57,12 +61,13 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	}
 	state.Listed(manifests.Listed)
 	l.NoPolicies = len(policies) == 0
-	for i, d := range slices.Concat(further.Documents, manifests.Documents) {
+	for _, object := range of.all {
+		state.Set(object)
+	}
+	l.Errors = append(l.Errors, of.errors...)
+	for _, d := range manifests.Documents {
 		if err := state.Add(d, o.Namespace); err != nil {
 			l.Errors = append(l.Errors, d.Wrong(err))
-		}
-		if i < len(further.Documents) {
-			d.JSON = nil // nobody reads it again, and a state may be of 150,000 pods
 		}
 	}
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {
@@ -75,6 +80,30 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	l.Engine.Exceptions, l.Errors = exceptions, append(l.Errors, unread...)
 	l.Engine.NodePolicies = loadNodePolicies("--policy", o.Policies)
 	return l, nil
+}
+
+// objects are those of --state, of which no text is kept: they may be 150,000 pods.
+type objects struct {
+	// state of the kinds that are kept; nothing is put into it.
+	state     *review.State
+	namespace string
+	all       []client.Object
+	// policies are the documents that policies are read of.
+	policies []*manifest.Document
+	errors   []*manifest.Error
+}
+
+func (o *objects) take(d *manifest.Document) {
+	object, err := o.state.Object(d, o.namespace)
+	switch {
+	case err != nil:
+		o.errors = append(o.errors, d.Wrong(err))
+	case object != nil:
+		o.all = append(o.all, object)
+	}
+	if policyfile.IsPolicy(d) {
+		o.policies = append(o.policies, d)
+	}
 }
 
 // Wrong says what is wrong with documents and policies, for a command that answers nothing then.
@@ -94,8 +123,19 @@ func (l *Loaded) Wrong(t cli.Terminal) error {
 // Read returns the documents of -f and of --state. That there are none is an error where it may be that a command before this
 // one in a pipe has failed, and where nothing at all would be judged.
 func (o *Options) Read(t cli.Terminal) (manifests, further review.Inputs) {
+	var documents []*manifest.Document
+	manifests, further = o.read(t, func(d *manifest.Document) { documents = append(documents, d) })
+	further.Documents = documents
+	return manifests, further
+}
+
+// read is Read that gives the documents of --state away one by one.
+func (o *Options) read(t cli.Terminal, each func(*manifest.Document)) (manifests, further review.Inputs) {
 	reader := &input.Reader{Stdin: t.In, Exclude: o.Exclude, Render: o.Render, Namespace: o.Namespace}
-	manifests, further = readEach(reader, o.Paths), readEach(reader, o.State)
+	var documents []*manifest.Document
+	manifests = readEach(reader, o.Paths, func(d *manifest.Document) { documents = append(documents, d) })
+	manifests.Documents = documents
+	further = readEach(reader, o.State, each)
 	if len(manifests.Documents) == 0 && len(manifests.Errors) == 0 && len(o.Paths) > 0 && reader.Lists == 0 {
 		for _, path := range o.Paths {
 			manifests.Errors = append(manifests.Errors, &manifest.Error{File: path, Message: strings.Join(append([]string{"there is no document in it"}, input.LeftOutInWords(manifests.LeftOut)...), "; ")})
@@ -105,22 +145,30 @@ func (o *Options) Read(t cli.Terminal) (manifests, further review.Inputs) {
 	return manifests, further
 }
 
-func readEach(reader *input.Reader, paths []string) review.Inputs {
+func readEach(reader *input.Reader, paths []string, each func(*manifest.Document)) review.Inputs {
 	var all review.Inputs
 	known := map[string]bool{} // files of the paths before: who names one twice, or with its folder, means it once
 	for _, path := range paths {
 		lists := reader.Lists
-		in := review.Read(reader, path)
-		there := len(in.Documents) > 0
-		in.Documents = slices.DeleteFunc(in.Documents, func(d *manifest.Document) bool { return known[absolute(d.File)] })
-		for _, d := range in.Documents {
-			known[absolute(d.File)] = true
+		files := map[string]bool{} // of this path, and whether they are new
+		in := review.ReadEach(reader, func(d *manifest.Document) {
+			isNew, seen := files[d.File]
+			if !seen {
+				isNew = !known[absolute(d.File)]
+				files[d.File] = isNew
+			}
+			if isNew {
+				each(d)
+			}
+		}, path)
+		for file := range files {
+			known[absolute(file)] = true
 		}
-		if path == "-" && !there && len(in.Errors) == 0 && reader.Lists == lists {
+		if path == "-" && len(files) == 0 && len(in.Errors) == 0 && reader.Lists == lists {
 			in.Errors = append(in.Errors, &manifest.Error{File: path, Message: "there is no document in it; has the command before it failed?"})
 		}
 		all.Files += in.Files
-		all.Documents, all.LeftOut, all.Errors = append(all.Documents, in.Documents...), append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...)
+		all.LeftOut, all.Errors = append(all.LeftOut, in.LeftOut...), append(all.Errors, in.Errors...)
 	}
 	return all
 }
