@@ -10,6 +10,9 @@ import (
 const (
 	// maxSkim in bytes: an object that has no end by then is the decoder's, which keeps its place when more is read.
 	maxSkim = 1 << 20
+	// manyItems of a list, after which they are given as they lie in buf, which is only added to: one that is kept then keeps some of its neighbours. Of
+	// a short file, each would keep a whole step.
+	manyItems = 100
 	// skimDepth of nested objects and lists.
 	skimDepth = 100
 	// skimKeys of one object, each of which is compared with those before.
@@ -41,7 +44,10 @@ func (d *jsonDocument) skim(list *head, from int) (int, bool) {
 	if !utf8.Valid(raw) {
 		return 0, false
 	}
-	s.head.give(d.sink, d.lineAt(from), s.head.inherit(list, bytes.Clone(raw)))
+	if raw = slices.Clip(raw); d.items < manyItems {
+		raw = bytes.Clone(raw)
+	}
+	s.head.give(d.sink, d.lineAt(from), s.head.inherit(list, raw))
 	return s.at, true
 }
 
