@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-partition bench-node bench-review screenshots fidelity limits build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-partition: ## A database whose node is cut off: by Kubernetes alone, by a 
 
 bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, what one manifest costs
 	@go run -C e2e ./benchreview
+
+bench-preview: ## podgrace preview over a state of 5,000 nodes and 150,000 pods: time, memory, the scheduler's pass alone, size of the program
+	@go run -C e2e ./benchpreview
 
 screenshots: build ## The pictures of the README: review, its page, diff (needs Chromium)
 	@go run -C e2e ./screenshot/readme

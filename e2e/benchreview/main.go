@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/measure"
 	"github.com/podgrace/podgrace/e2e/program"
 )
 
@@ -58,7 +58,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	var rows []row
 	for _, size := range o.sizes {
-		r, err := measure(ctx, podgrace, filepath.Join(dir, strconv.Itoa(size)), size, o.rounds)
+		r, err := measureOne(ctx, podgrace, filepath.Join(dir, strconv.Itoa(size)), size, o.rounds)
 		if err != nil {
 			return err
 		}
@@ -76,8 +76,8 @@ type row struct {
 	rss       int64         // largest, in bytes
 }
 
-// measure reviews so many manifests, round after round.
-func measure(ctx context.Context, podgrace, dir string, size, rounds int) (row, error) {
+// measureOne reviews so many manifests, round after round.
+func measureOne(ctx context.Context, podgrace, dir string, size, rounds int) (row, error) {
 	r := row{manifests: size}
 	var err error
 	if r.bytes, err = write(dir, size); err != nil {
@@ -90,19 +90,16 @@ func measure(ctx context.Context, podgrace, dir string, size, rounds int) (row, 
 		cmd.Stderr = &complaint
 		var printed counter
 		cmd.Stdout = &printed
-		began := time.Now()
-		if err := cmd.Run(); err != nil {
+		used, err := measure.Run(cmd)
+		if err != nil {
 			return r, fmt.Errorf("review %d manifests: %w\n%s", size, err, complaint.String())
 		}
-		took := time.Since(began)
 		if printed.results != size {
 			return r, fmt.Errorf("%d manifests gave %d results", size, printed.results)
 		}
-		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			r.rss = max(r.rss, usage.Maxrss<<10)
-		}
-		if r.took == 0 || took < r.took {
-			r.took, r.processor = took, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+		r.rss = max(r.rss, used.Peak)
+		if r.took == 0 || used.Took < r.took {
+			r.took, r.processor = used.Took, used.Processor
 		}
 	}
 	return r, nil

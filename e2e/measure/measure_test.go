@@ -1,7 +1,9 @@
 package measure
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,19 @@ func TestOwnProcess(t *testing.T) {
 	}
 	if m, err := MemoryOf(os.Getpid()); err != nil || m.Resident <= 0 || m.Peak < m.Resident {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestRun(t *testing.T) {
+	u, err := Run(exec.CommandContext(t.Context(), "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3"))
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 {
+		t.Errorf("got %v, want exit code 3", err)
+	}
+	if u.Processor <= 0 || u.Took <= 0 || u.Peak < 100<<10 {
+		t.Errorf("%+v", u)
+	}
+	if u, err := Run(exec.CommandContext(t.Context(), "./none")); err == nil || u.Peak != 0 {
+		t.Errorf("%+v, %v", u, err)
 	}
 }
 

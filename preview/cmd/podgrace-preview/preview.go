@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,6 +60,8 @@ type options struct {
 	replicas int
 	// version of the cluster; empty: as it tells.
 	version string
+	// timing: say how long each part took.
+	timing bool
 }
 
 func newCommand(t cli.Terminal, name string) *cobra.Command {
@@ -88,6 +91,20 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.format, "output", "o", "text", "text or json")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, as 1.34, by whose feature gates is judged (default: that of the cluster that is read, else the scheduler's own)")
 	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
+	f.BoolVar(&o.timing, timingFlag, false, "say on stderr how long each part took")
+	_ = f.MarkHidden(timingFlag) // fails only for a flag that is not there
+}
+
+// timingFlag is for make bench-preview, and no promise to anybody.
+const timingFlag = "timing"
+
+// timed says on stderr how long a part has taken, if that is asked for, and when the next one begins.
+func (o *options) timed(t cli.Terminal, part string, since time.Time) time.Time {
+	now := time.Now()
+	if o.timing {
+		fmt.Fprintf(t.Err, "%s: %d ms\n", part, now.Sub(since).Milliseconds())
+	}
+	return now
 }
 
 // maxReplicas are as many as anybody waits for.
@@ -145,10 +162,12 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 	if err := release.Emulate(); err != nil {
 		return err
 	}
+	began := time.Now()
 	l, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return err
 	}
+	o.timed(t, "read", began)
 	inputs.TellLeftOut(t, l.LeftOut)
 	if err := l.Wrong(t); err != nil {
 		return err
@@ -218,10 +237,12 @@ func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 }
 
 func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) ([]preview.Preview, error) {
+	began := time.Now()
 	p, err := preview.New(ctx, engine)
 	if err != nil {
 		return nil, err
 	}
+	began = o.timed(t, "cache", began)
 	var all []preview.Preview
 	bad := false
 	for _, d := range documents {
@@ -239,6 +260,7 @@ func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine
 			all = append(all, *v)
 		}
 	}
+	o.timed(t, "pass", began)
 	switch {
 	case bad:
 		return nil, cli.ErrBadInput
