@@ -7,13 +7,20 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/launch"
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
+// gcPercent instead of Go's 100 (GOGC): nearly all that is read is needed to the end, so that collecting finds little, and took a fifth of the time.
+const gcPercent = 200
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	t, own, by := cli.NewTerminal(), version.Of(version.Preview), launch.By(os.Getenv)
 	if remark := by.Remark(own); remark != "" {
 		fmt.Fprintln(t.Err, remark)
