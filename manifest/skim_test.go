@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -90,6 +91,48 @@ func TestSkimmedIsAsDecoded(t *testing.T) {
 			t.Fatalf("of %q: %+v, want %+v", text, skimmer, decoder)
 		}
 	})
+}
+
+// The items of a long list lie in the memory that the file is read into. None changes while the rest is read.
+func TestItemsOfALongListStay(t *testing.T) {
+	var list strings.Builder
+	var want []string
+	list.WriteString(`{"apiVersion":"v1","kind":"PodList","items":[`)
+	for i := range 3 * manyItems {
+		filling := strings.Repeat("x", i*i%4000)
+		item := fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a%d"},"data":%q}`, i, filling)
+		given := item
+		switch i % 7 {
+		case 3: // for the decoder
+			item = fmt.Sprintf(`{"apiVersion":"v1","k\u0069nd":"A","metadata":{"name":"a%d"},"data":%q}`, i, filling)
+			given = item
+		case 5:
+			item = fmt.Sprintf(`{"metadata":{"name":"a%d"},"data":%q}`, i, filling)
+			given = `{"apiVersion":"v1","kind":"Pod",` + item[1:]
+		}
+		if i > 0 {
+			list.WriteString(",\n")
+		}
+		list.WriteString(item)
+		want = append(want, given)
+	}
+	list.WriteString("]}")
+	var all []*Document
+	for d, err := range Read(Stdin, iotest.HalfReader(strings.NewReader(list.String()))) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.JSON = append(d.JSON, ' ')[:len(d.JSON)] // which must not be the neighbour's
+		all = append(all, d)
+	}
+	if len(all) != len(want) {
+		t.Fatalf("%d documents, want %d", len(all), len(want))
+	}
+	for i, d := range all {
+		if string(d.JSON) != want[i] || d.Line != i+1 || d.Name != fmt.Sprintf("a%d", i) {
+			t.Fatalf("%d: line %d, %s: %.200s", i, d.Line, d.Name, d.JSON)
+		}
+	}
 }
 
 func TestSkims(t *testing.T) {
