@@ -23,6 +23,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // apiServer does to a pod at creation what the API server does, with its own code and in its order: decode, the in-tree
@@ -93,11 +94,11 @@ func patched(t *rapid.T, pod *corev1.Pod, changes []defaulting.Change) *corev1.P
 	}
 	after, err := patch.Apply(before)
 	if err != nil {
-		t.Fatalf("applying the patch: %v\n%s", err, show(pod, changes))
+		t.Fatalf("applying the patch: %v\n%s", err, draw.Show(pod, changes))
 	}
 	result := &corev1.Pod{}
 	if strict, err := kjson.UnmarshalStrict(after, result); err != nil || len(strict) > 0 {
-		t.Fatalf("decoding the patched pod: %v %v\n%s", err, strict, show(pod, changes))
+		t.Fatalf("decoding the patched pod: %v %v\n%s", err, strict, draw.Show(pod, changes))
 	}
 	return result
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // crd judges an object as the API server does with the CRD: schema, list types and CEL rules.
@@ -67,11 +68,11 @@ func (c *crd) validate(t *testing.T, policy *v1alpha1.PodPolicy) field.ErrorList
 func TestPoliciesAreValid(t *testing.T) {
 	t.Parallel()
 	definition := loadCRD(t)
-	generator := drawn(func(s source) *v1alpha1.PodPolicy { return drawPolicy(s, "p", allSections) })
+	generator := draw.Of(func(s draw.Source) *v1alpha1.PodPolicy { return drawPolicy(s, "p", allSections) })
 	for seed := range 1000 {
 		policy := generator.Example(seed)
 		if errs := definition.validate(t, policy); len(errs) > 0 {
-			t.Fatalf("the CRD refuses a drawn policy (seed %d): %v\n%s", seed, errs.ToAggregate(), show(policy))
+			t.Fatalf("the CRD refuses a drawn policy (seed %d): %v\n%s", seed, errs.ToAggregate(), draw.Show(policy))
 		}
 	}
 	bad := generator.Example(0)

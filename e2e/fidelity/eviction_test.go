@@ -22,6 +22,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // kubeletNode is a kubelet's eviction manager on a node that is short of something. Each turn of its loop evicts one pod, so
@@ -120,41 +121,41 @@ type evictionCase struct {
 	Used   map[string]uint64
 }
 
-func (c *evictionCase) GoString() string { return show(c) }
+func (c *evictionCase) GoString() string { return draw.Show(c) }
 
-var evictionCases = drawn(func(s source) *evictionCase {
+var evictionCases = draw.Of(func(s draw.Source) *evictionCase {
 	c := &evictionCase{
-		Signal: pick(s, v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable, v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalNodeFsInodesFree),
-		Soft:   s.chance(6), Most: pick[int64](s, 30, 1, 10, 600), Used: map[string]uint64{},
+		Signal: draw.Pick(s, v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable, v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalNodeFsInodesFree),
+		Soft:   s.Chance(6), Most: draw.Pick[int64](s, 30, 1, 10, 600), Used: map[string]uint64{},
 	}
-	for i := range s.below(7) {
+	for i := range s.Below(7) {
 		p := drawCandidate(s, fmt.Sprint("p", i))
 		c.Pods = append(c.Pods, p)
-		if !s.chance(1) {
-			c.Used[p.Name] = uint64(s.below(10))
+		if !s.Chance(1) {
+			c.Used[p.Name] = uint64(s.Below(10))
 		}
 	}
 	return c
 })
 
-func drawCandidate(s source, name string) *corev1.Pod {
-	quantity := func() resource.Quantity { return resource.MustParse(pick(s, "0", "1", "2", "3500m", "5", "900m")) }
+func drawCandidate(s draw.Source, name string) *corev1.Pod {
+	quantity := func() resource.Quantity { return resource.MustParse(draw.Pick(s, "0", "1", "2", "3500m", "5", "900m")) }
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID(name)}}
-	p.Spec.TerminationGracePeriodSeconds = new(pick[int64](s, 30, 0, 1, 5, 3600)) // the API server leaves none without
-	for i := range 1 + s.below(2) {
+	p.Spec.TerminationGracePeriodSeconds = new(draw.Pick[int64](s, 30, 0, 1, 5, 3600)) // the API server leaves none without
+	for i := range 1 + s.Below(2) {
 		r := corev1.ResourceList{}
-		for _, resource := range some(s, 8, corev1.ResourceMemory, corev1.ResourceEphemeralStorage) {
+		for _, resource := range draw.Some(s, 8, corev1.ResourceMemory, corev1.ResourceEphemeralStorage) {
 			r[resource] = quantity()
 		}
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Resources: corev1.ResourceRequirements{Requests: r}})
 	}
-	if s.chance(4) {
+	if s.Chance(4) {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: quantity()}}
 	}
-	if s.chance(4) {
+	if s.Chance(4) {
 		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2"), corev1.ResourceEphemeralStorage: resource.MustParse("1")}
 	}
-	p.Spec.Priority = maybe[int32](s, 8, 0, -1, 1, 1_999_999_999, 2_000_000_000)
+	p.Spec.Priority = draw.Maybe[int32](s, 8, 0, -1, 1, 1_999_999_999, 2_000_000_000)
 	annotate(s, 1, p, corev1.MirrorPodAnnotationKey, "")
 	return p
 }
@@ -196,11 +197,11 @@ func (c *evictionCase) knownFirst(victims []victim) []victim {
 // pods without statistics have another place, knowingly.
 func TestFidelityEviction(t *testing.T) {
 	t.Parallel()
-	wanted := []share{
-		{"memory.available", 15}, {"pid.available", 15}, {"nodefs.available", 15}, {"nodefs.inodesFree", 15}, {"soft", 20}, {"some exempt", 20}, {"some unknown", 10},
-		{"decided by the request", 15}, {"decided by priority", 15}, {"decided by usage", 15}, {"grace of the pod's own", 5},
+	wanted := draw.Shares{
+		"memory.available": 15, "pid.available": 15, "nodefs.available": 15, "nodefs.inodesFree": 15, "soft": 20, "some exempt": 20, "some unknown": 10,
+		"decided by the request": 15, "decided by priority": 15, "decided by usage": 15, "grace of the pod's own": 5,
 	}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := evictionCases.Draw(t, "case")
 		want, got := c.knownFirst(c.kubelet().run()), c.ranked()
 		if len(got) != len(want) {
@@ -229,7 +230,7 @@ func TestFidelityEviction(t *testing.T) {
 	})
 }
 
-func (c *evictionCase) count(ranked []eviction.Ranked, counts *tally) {
+func (c *evictionCase) count(ranked []eviction.Ranked, counts *draw.Tally) {
 	kinds := map[string]bool{string(c.Signal): true, "soft": c.Soft, "some exempt": len(ranked) < len(c.Pods)}
 	for i, r := range ranked {
 		kinds["some unknown"] = kinds["some unknown"] || !r.Known && ranked[0].Known
@@ -248,7 +249,7 @@ func (c *evictionCase) count(ranked []eviction.Ranked, counts *tally) {
 	}
 	for kind, is := range kinds {
 		if is {
-			counts.add(kind)
+			counts.Add(kind)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 type feasibilityCase struct {
@@ -36,36 +37,36 @@ type feasibilityCase struct {
 }
 
 func (c *feasibilityCase) GoString() string {
-	return show(c.Pod, c.Spread, c.Service, c.Nodes, c.Neighbours)
+	return draw.Show(c.Pod, c.Spread, c.Service, c.Nodes, c.Neighbours)
 }
 
 // feasibilityCases have so many hard constraints, and sometimes soft ones. The selector comes from a Service, or from a
 // StatefulSet that does not select the pod: then the pod does not count itself.
 func feasibilityCases(most int) *rapid.Generator[*feasibilityCase] {
-	return drawn(func(s source) *feasibilityCase {
+	return draw.Of(func(s draw.Source) *feasibilityCase {
 		c := &feasibilityCase{Spread: &v1alpha1.TopologySpreadSection{}, Service: map[string]string{"app": "a"}}
-		c.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: map[string]string{"app": "a", "tier": pick(s, "a", "b")}}}
+		c.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: map[string]string{"app": "a", "tier": draw.Pick(s, "a", "b")}}}
 		c.Pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "example/app"}}
-		if s.chance(9) {
-			addNodeAffinity(s, &c.Pod.Spec)
+		if s.Chance(9) {
+			draw.AddNodeAffinity(s, &c.Pod.Spec)
 		}
-		c.Pod.Spec.Tolerations = drawTolerations(s)
-		for _, key := range topologyKeys[:most] {
-			if s.chance(2) {
+		c.Pod.Spec.Tolerations = draw.Tolerations(s)
+		for _, key := range draw.TopologyKeys[:most] {
+			if s.Chance(2) {
 				c.Spread.Constraints = append(c.Spread.Constraints, drawConstraint(s, key, corev1.ScheduleAnyway))
 			}
 		}
-		hard := 1 + s.below(most)
-		from := s.below(len(topologyKeys))
+		hard := 1 + s.Below(most)
+		from := s.Below(len(draw.TopologyKeys))
 		for i := range hard {
-			c.Spread.Constraints = append(c.Spread.Constraints, drawConstraint(s, topologyKeys[(from+i)%len(topologyKeys)], corev1.DoNotSchedule))
+			c.Spread.Constraints = append(c.Spread.Constraints, drawConstraint(s, draw.TopologyKeys[(from+i)%len(draw.TopologyKeys)], corev1.DoNotSchedule))
 		}
-		c.Nodes = drawNodes(s)
+		c.Nodes = draw.Nodes(s, 5)
 		c.Neighbours = drawNeighbours(s, c.Nodes, c.Pod.Labels)
-		if s.chance(2) {
+		if s.Chance(2) {
 			c.Pod.OwnerReferences = []metav1.OwnerReference{ownerReference(ownerKinds[1], "owner", new(true))}
 		}
-		if most > 1 && s.chance(3) {
+		if most > 1 && s.Chance(3) {
 			c.unhindered()
 		}
 		return c
@@ -81,7 +82,7 @@ func (c *feasibilityCase) unhindered() {
 	}
 	for i, n := range c.Nodes {
 		n.Labels[corev1.LabelHostname] = n.Name
-		for _, key := range topologyKeys {
+		for _, key := range draw.TopologyKeys {
 			if _, ok := n.Labels[key]; !ok {
 				n.Labels[key] = "abc"[i%3 : i%3+1]
 			}
@@ -137,7 +138,7 @@ func (s *scheduler) fits(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, neig
 	}
 	ctx, state := context.Background(), framework.NewCycleState()
 	if _, status := s.plugin.PreFilter(ctx, state, pod, infos); !status.IsSuccess() {
-		t.Fatalf("PreFilter: %v\n%s", status, show(pod.Spec.TopologySpreadConstraints))
+		t.Fatalf("PreFilter: %v\n%s", status, draw.Show(pod.Spec.TopologySpreadConstraints))
 	}
 	fits := map[string]bool{}
 	for _, info := range infos {
@@ -185,7 +186,7 @@ func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
 		}
 	}
 	if said != len(j.infeasible) || (len(denied.Denials) > 0) != (said > 0) {
-		t.Fatalf("Warn, Soften and Deny do not agree\n%s", show(warned, softened, denied))
+		t.Fatalf("Warn, Soften and Deny do not agree\n%s", draw.Show(warned, softened, denied))
 	}
 	return j
 }
@@ -225,8 +226,8 @@ func outOfReach(k corev1.TopologySpreadConstraint, usable []*corev1.Node) bool {
 func TestFidelityFeasibility(t *testing.T) {
 	t.Parallel()
 	plugin, cases := newScheduler(t), feasibilityCases(1)
-	wanted := []share{{"infeasible", 10}, {"infeasible by minDomains", 4}, {"feasible", 30}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"infeasible": 10, "infeasible by minDomains": 4, "feasible": 30}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := cases.Draw(t, "case")
 		arrived := sent(t, received(t, c.Pod))
 		j := judge(t, c, arrived)
@@ -239,27 +240,27 @@ func TestFidelityFeasibility(t *testing.T) {
 		open := slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return fits[n.Name] })
 		switch {
 		case len(j.infeasible) > 0 && open:
-			t.Fatalf("Podgrace calls it infeasible, the scheduler has a node for it: %v\n%s", fits, show(final.Spec))
+			t.Fatalf("Podgrace calls it infeasible, the scheduler has a node for it: %v\n%s", fits, draw.Show(final.Spec))
 		case len(j.infeasible) == 0 && len(nodes) > 0 && !open && outOfReach(hard, nodes):
-			counts.add("known: nodeAffinityPolicy Ignore, only domains out of reach fit")
+			counts.Add("known: nodeAffinityPolicy Ignore, only domains out of reach fit")
 			return
 		case len(j.infeasible) == 0 && len(nodes) > 0 && !open:
-			t.Fatalf("Podgrace calls it feasible, the scheduler finds none of %d nodes: %v\n%s", len(nodes), fits, show(final.Spec))
+			t.Fatalf("Podgrace calls it feasible, the scheduler finds none of %d nodes: %v\n%s", len(nodes), fits, draw.Show(final.Spec))
 		}
 		countFeasibility(counts, j, len(nodes))
 	})
 }
 
-func countFeasibility(counts *tally, j judgement, nodes int) {
+func countFeasibility(counts *draw.Tally, j judgement, nodes int) {
 	switch {
 	case len(j.infeasible) == 0 && nodes == 0:
-		counts.add("feasible, but no node is usable")
+		counts.Add("feasible, but no node is usable")
 	case len(j.infeasible) == 0:
-		counts.add("feasible")
+		counts.Add("feasible")
 	default:
-		counts.add("infeasible")
+		counts.Add("infeasible")
 		if k := j.infeasible[0]; nodes > 0 && k.MinDomains != nil && *k.MinDomains > 1 {
-			counts.add("infeasible by minDomains")
+			counts.Add("infeasible by minDomains")
 		}
 	}
 }
@@ -273,11 +274,11 @@ func countFeasibility(counts *tally, j judgement, nodes int) {
 func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 	t.Parallel()
 	plugin, cases := newScheduler(t), feasibilityCases(3)
-	wanted := []share{
-		{"infeasible", 10}, {"feasible", 10}, {"some of several infeasible", 5}, {"by minDomains among several", 1},
-		{"by the keys of several", 0.5}, {"silent: each can be met, not together", 0.2},
+	wanted := draw.Shares{
+		"infeasible": 10, "feasible": 10, "some of several infeasible": 5, "by minDomains among several": 1,
+		"by the keys of several": 0.5, "silent: each can be met, not together": 0.2,
 	}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := cases.Draw(t, "case")
 		arrived := sent(t, received(t, c.Pod))
 		j := judge(t, c, arrived)
@@ -287,7 +288,7 @@ func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 		together := plugin.fits(t, final, c.Nodes, c.Neighbours)
 		for _, n := range usableNodes(final, j.infeasible, c.Nodes) {
 			if len(j.infeasible) > 0 && together[n.Name] {
-				t.Fatalf("Podgrace calls %d constraints infeasible, but the scheduler takes node %s: %v\n%s", len(j.infeasible), n.Name, together, show(j.infeasible, final.Spec))
+				t.Fatalf("Podgrace calls %d constraints infeasible, but the scheduler takes node %s: %v\n%s", len(j.infeasible), n.Name, together, draw.Show(j.infeasible, final.Spec))
 			}
 		}
 		inCompany := plugin.inCompany(t, final, c)
@@ -355,7 +356,7 @@ func (s *scheduler) inCompany(t *rapid.T, pod *corev1.Pod, c *feasibilityCase) c
 }
 
 // checkEach: what is called infeasible is what no node can meet, of those with the keys of the rest.
-func (c *company) checkEach(t *rapid.T, j judgement, pod *corev1.Pod, counts *tally) {
+func (c *company) checkEach(t *rapid.T, j judgement, pod *corev1.Pod, counts *draw.Tally) {
 	for i, k := range c.hard {
 		called := slices.ContainsFunc(j.infeasible, func(o corev1.TopologySpreadConstraint) bool { return o.TopologyKey == k.TopologyKey })
 		impossible := c.alone[i] || !c.open[i]
@@ -363,43 +364,43 @@ func (c *company) checkEach(t *rapid.T, j judgement, pod *corev1.Pod, counts *ta
 			continue
 		}
 		if !called && !c.alone[i] && c.outOfReach[i] {
-			counts.add("known: nodeAffinityPolicy Ignore, only domains out of reach fit")
+			counts.Add("known: nodeAffinityPolicy Ignore, only domains out of reach fit")
 			continue
 		}
-		t.Fatalf("of the constraint over %s Podgrace says infeasible: %v, the scheduler, asked about it alone: %v (on its own nodes: %v)\n%s", k.TopologyKey, called, impossible, c.alone[i], show(pod.Spec))
+		t.Fatalf("of the constraint over %s Podgrace says infeasible: %v, the scheduler, asked about it alone: %v (on its own nodes: %v)\n%s", k.TopologyKey, called, impossible, c.alone[i], draw.Show(pod.Spec))
 	}
 	c.count(j, counts)
 }
 
-func (c *company) count(j judgement, counts *tally) {
+func (c *company) count(j judgement, counts *draw.Tally) {
 	if len(c.hard) < 2 || len(j.infeasible) == 0 {
 		return
 	}
 	if len(j.infeasible) < len(c.hard) {
-		counts.add("some of several infeasible")
+		counts.Add("some of several infeasible")
 	}
 	for i, k := range c.hard {
 		if c.alone[i] || c.open[i] {
 			continue
 		}
 		if len(c.nodes) == 0 {
-			counts.add("by the keys of several")
+			counts.Add("by the keys of several")
 			return
 		}
 		if k.MinDomains != nil && *k.MinDomains > 1 {
-			counts.add("by minDomains among several")
+			counts.Add("by minDomains among several")
 			return
 		}
 	}
 }
 
 // checkSilence: where nothing was called infeasible, a node fits that each constraint takes, and only such a one.
-func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, together map[string]bool, counts *tally) {
+func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, together map[string]bool, counts *draw.Tally) {
 	common := false
 	for _, n := range nodes {
 		each := slices.Contains(c.nodes, n) && !slices.ContainsFunc(c.takes, func(takes map[string]bool) bool { return !takes[n.Name] })
 		if each != together[n.Name] {
-			t.Fatalf("node %s is taken for each constraint alone: %v, for all: %v\n%s", n.Name, each, together[n.Name], show(pod.Spec))
+			t.Fatalf("node %s is taken for each constraint alone: %v, for all: %v\n%s", n.Name, each, together[n.Name], draw.Show(pod.Spec))
 		}
 		common = common || each && len(usableNodes(pod, c.hard, []*corev1.Node{n})) > 0
 	}
@@ -407,7 +408,7 @@ func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node
 		return
 	}
 	if len(c.hard) < 2 || slices.Contains(c.open, false) {
-		t.Fatalf("Podgrace calls nothing infeasible, the scheduler finds no node, and it is no contradiction of several: %v\n%s", together, show(pod.Spec))
+		t.Fatalf("Podgrace calls nothing infeasible, the scheduler finds no node, and it is no contradiction of several: %v\n%s", together, draw.Show(pod.Spec))
 	}
-	counts.add("silent: each can be met, not together")
+	counts.Add("silent: each can be met, not together")
 }

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // graceCase is a DELETE of a stored pod. Times are relative, since BeforeDelete reads the clock itself.
@@ -28,30 +29,30 @@ type graceCase struct {
 	Requested   *int64
 }
 
-func (c *graceCase) GoString() string { return show(c) }
+func (c *graceCase) GoString() string { return draw.Show(c) }
 
-var gracePeriodCases = drawn(func(s source) *graceCase {
+var gracePeriodCases = draw.Of(func(s draw.Source) *graceCase {
 	c := &graceCase{
-		Scheduled:   !s.chance(2),
-		Phase:       pick(s, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodPending, corev1.PodUnknown, corev1.PodFailed, corev1.PodSucceeded, ""),
-		Spec:        maybe(s, 14, graceSeconds(s)...),
-		Terminating: s.chance(8),
-		Requested:   maybe(s, 12, graceSeconds(s)...),
+		Scheduled:   !s.Chance(2),
+		Phase:       draw.Pick(s, corev1.PodRunning, corev1.PodRunning, corev1.PodRunning, corev1.PodPending, corev1.PodUnknown, corev1.PodFailed, corev1.PodSucceeded, ""),
+		Spec:        draw.Maybe(s, 14, graceSeconds(s)...),
+		Terminating: s.Chance(8),
+		Requested:   draw.Maybe(s, 12, graceSeconds(s)...),
 	}
 	if c.Terminating {
-		c.Stored = maybe(s, 15, graceSeconds(s)...)
+		c.Stored = draw.Maybe(s, 15, graceSeconds(s)...)
 		// Half a second off, so that the clock's advance between the two answers crosses no border.
-		c.Deadline = time.Duration(s.below(161)-80)*time.Second + time.Second/2
+		c.Deadline = time.Duration(s.Below(161)-80)*time.Second + time.Second/2
 	}
-	if near := c.Stored; near != nil && s.chance(6) {
-		c.Requested = new(*near + pick[int64](s, 0, -1, 1))
+	if near := c.Stored; near != nil && s.Chance(6) {
+		c.Requested = new(*near + draw.Pick[int64](s, 0, -1, 1))
 	}
 	return c
 })
 
 // graceSeconds are what users and earlier deletes leave, and sometimes the ends of the type.
-func graceSeconds(s source) []int64 {
-	if s.rarely() {
+func graceSeconds(s draw.Source) []int64 {
+	if s.Rarely() {
 		return []int64{math.MaxInt64, math.MinInt64, 1 << 40, 1 << 34, -1 << 34}
 	}
 	return []int64{30, 0, 1, -1, 10, 29, 31, 60, -30, 2, 45, 3600}
@@ -118,18 +119,18 @@ func positive(g *int64) int64 {
 // at once, changes nothing, or gives it time, and how much.
 func TestFidelityGracePeriod(t *testing.T) {
 	t.Parallel()
-	wanted := []share{{"force", 15}, {"force, by a stored 0", 1}, {"pending", 8}, {"graceful", 20}, {"shortened", 3}, {"shortened to what is left of it: 1", 0.5}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"force": 15, "force, by a stored 0": 1, "pending": 8, "graceful": 20, "shortened": 3, "shortened to what is left of it: 1": 0.5}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := gracePeriodCases.Draw(t, "case")
 		now := time.Now()
 		internal, external := c.pod(now)
 		untouched := external.DeepCopy()
 		got := graceperiod.Delete(external, c.Requested, now)
 		if want := serverDelete(t, internal, clone(c.Requested)); got != want {
-			t.Fatalf("got %+v, the API server %+v\n%s", got, want, show(c))
+			t.Fatalf("got %+v, the API server %+v\n%s", got, want, draw.Show(c))
 		}
-		if show(untouched) != show(external) {
-			t.Fatalf("the pod was changed\n%s", show(external))
+		if draw.Show(untouched) != draw.Show(external) {
+			t.Fatalf("the pod was changed\n%s", draw.Show(external))
 		}
 		c.count(got, counts)
 	})
@@ -142,21 +143,21 @@ func clone(n *int64) *int64 {
 	return new(*n)
 }
 
-func (c *graceCase) count(d graceperiod.Deletion, counts *tally) {
+func (c *graceCase) count(d graceperiod.Deletion, counts *draw.Tally) {
 	switch {
 	case d.Force:
-		counts.add("force")
+		counts.Add("force")
 		if c.Terminating && c.Stored != nil && *c.Stored == 0 {
-			counts.add("force, by a stored 0")
+			counts.Add("force, by a stored 0")
 		}
 	case d.Pending:
-		counts.add("pending")
+		counts.Add("pending")
 	case c.Terminating:
-		counts.add("shortened")
+		counts.Add("shortened")
 		if d.Seconds == 1 && c.Requested != nil && *c.Requested > 1 {
-			counts.add("shortened to what is left of it: 1")
+			counts.Add("shortened to what is left of it: 1")
 		}
 	default:
-		counts.add("graceful")
+		counts.Add("graceful")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // resizeCase is a pod as the kubelet admitted it, and what its spec says now. A resize changes amounts.
@@ -18,14 +19,14 @@ type resizeCase struct {
 	Pending  bool
 }
 
-func (c *resizeCase) GoString() string { return show(c) }
+func (c *resizeCase) GoString() string { return draw.Show(c) }
 
-var resizeCases = drawn(func(s source) *resizeCase {
-	c := &resizeCase{Old: drawNodePod(s, 0), Pending: s.chance(10)}
+var resizeCases = draw.Of(func(s draw.Source) *resizeCase {
+	c := &resizeCase{Old: drawNodePod(s, 0), Pending: s.Chance(10)}
 	c.New = c.Old.DeepCopy()
 	change := func(list corev1.ResourceList) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			if q, ok := list[name]; ok && s.chance(8) {
+			if q, ok := list[name]; ok && s.Chance(8) {
 				q.Add(q)
 				list[name] = q
 			}
@@ -67,7 +68,7 @@ func (c *resizeCase) told(allocated *corev1.Pod) *corev1.Pod {
 func TestFidelityNodeAllocation(t *testing.T) {
 	t.Parallel()
 	manager := allocation.NewInMemoryManager(nil, nil, nil, nil, nil, nil)
-	check(t, []share{{"replaced", 30}, {"accepted", 20}}, func(t *rapid.T, counts *tally) {
+	draw.Check(t, draw.Shares{"replaced": 30, "accepted": 20}, func(t *rapid.T, counts *draw.Tally) {
 		c := resizeCases.Draw(t, "case")
 		allocated := c.Old
 		if !c.Pending {
@@ -83,13 +84,13 @@ func TestFidelityNodeAllocation(t *testing.T) {
 		if diff := cmp.Diff(before, told); diff != "" {
 			t.Fatalf("the pod was changed: %s", diff)
 		}
-		if show(want.Spec) != show(got.Spec) {
-			t.Fatalf("-kubelet +plan:\n%s\n%s", cmp.Diff(show(want.Spec), show(got.Spec)), show(c))
+		if draw.Show(want.Spec) != draw.Show(got.Spec) {
+			t.Fatalf("-kubelet +plan:\n%s\n%s", cmp.Diff(draw.Show(want.Spec), draw.Show(got.Spec)), draw.Show(c))
 		}
 		if replaced {
-			counts.add("replaced")
+			counts.Add("replaced")
 		} else {
-			counts.add("accepted")
+			counts.Add("accepted")
 		}
 	})
 }

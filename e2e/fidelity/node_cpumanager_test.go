@@ -14,24 +14,25 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // checkpoints are such as the kubelet writes.
-var checkpoints = drawn(func(s source) *state.CPUManagerCheckpointV2 {
+var checkpoints = draw.Of(func(s draw.Source) *state.CPUManagerCheckpointV2 {
 	set := func() string {
 		var list []int
 		for i := range 12 {
-			if s.chance(7) {
-				list = append(list, i*pick(s, 1, 1, 1, 13))
+			if s.Chance(7) {
+				list = append(list, i*draw.Pick(s, 1, 1, 1, 13))
 			}
 		}
 		return cpuset.New(list...).String()
 	}
-	c := &state.CPUManagerCheckpointV2{PolicyName: pick(s, "static", "none"), DefaultCPUSet: set(), Entries: map[string]map[string]string{}}
-	for i := range s.below(4) {
+	c := &state.CPUManagerCheckpointV2{PolicyName: draw.Pick(s, "static", "none"), DefaultCPUSet: set(), Entries: map[string]map[string]string{}}
+	for i := range s.Below(4) {
 		containers := map[string]string{}
-		for n := range s.below(3) {
-			containers[pick(s, "app", "plan.app", `"quoted"`, "Checksum:(plan.checkpointSum)0}")+fmt.Sprint(n)] = set()
+		for n := range s.Below(3) {
+			containers[draw.Pick(s, "app", "plan.app", `"quoted"`, "Checksum:(plan.checkpointSum)0}")+fmt.Sprint(n)] = set()
 		}
 		c.Entries[fmt.Sprintf("uid-%d", i)] = containers
 	}
@@ -43,7 +44,7 @@ var checkpoints = drawn(func(s source) *state.CPUManagerCheckpointV2 {
 // what it would not have written itself is refused, knowingly.
 func TestFidelityNodeCPUManager(t *testing.T) {
 	t.Parallel()
-	check(t, []share{{"with entries", 30}, {"changed and refused", 30}, {"without a checksum", 30}}, func(t *rapid.T, counts *tally) {
+	draw.Check(t, draw.Shares{"with entries": 30, "changed and refused": 30, "without a checksum": 30}, func(t *rapid.T, counts *draw.Tally) {
 		c := checkpoints.Draw(t, "checkpoint")
 		text, err := c.MarshalCheckpoint()
 		if err != nil {
@@ -57,7 +58,7 @@ func TestFidelityNodeCPUManager(t *testing.T) {
 		if len(c.Entries) == 0 {
 			want.Entries = got.Entries // absent or empty
 		} else {
-			counts.add("with entries")
+			counts.Add("with entries")
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%s: -kubelet +plan:\n%s", text, diff)
@@ -68,7 +69,7 @@ func TestFidelityNodeCPUManager(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Contains(indented.Bytes(), []byte(`"checksum": 0`)) {
-			counts.add("without a checksum")
+			counts.Add("without a checksum")
 		}
 		accepted := &state.CPUManagerCheckpointV2{Entries: map[string]map[string]string{}}
 		if err := errors.Join(accepted.UnmarshalCheckpoint(indented.Bytes()), accepted.VerifyChecksum()); err != nil {
@@ -85,7 +86,7 @@ func TestFidelityNodeCPUManager(t *testing.T) {
 		if err := again.UnmarshalCheckpoint([]byte(changed)); err == nil && again.VerifyChecksum() == nil {
 			return
 		}
-		counts.add("changed and refused")
+		counts.Add("changed and refused")
 		if s, err := plan.ParseCPUManagerState([]byte(changed)); err == nil {
 			t.Fatalf("the kubelet refuses %s, read as %+v", changed, s)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 const (
@@ -32,20 +33,20 @@ type nodeCase struct {
 	Pods            []*corev1.Pod
 }
 
-func (c *nodeCase) GoString() string { return show(c) }
+func (c *nodeCase) GoString() string { return draw.Show(c) }
 
-var nodeCases = drawn(func(s source) *nodeCase {
+var nodeCases = draw.Of(func(s draw.Source) *nodeCase {
 	c := &nodeCase{
-		Root:            pick(s, "/", "", "/podgrace", "/a/b-c", "x-y_z"),
-		Systemd:         s.chance(8),
-		Tiered:          s.chance(8),
-		MemoryQoS:       s.chance(6),
-		Quota:           !s.chance(2),
-		PeriodMillis:    pick[int64](s, 100, 100, 10, 5, 1000),
-		PodPIDs:         pick[int64](s, -1, 0, 1024),
-		ReservedPercent: int64(s.below(101)),
+		Root:            draw.Pick(s, "/", "", "/podgrace", "/a/b-c", "x-y_z"),
+		Systemd:         s.Chance(8),
+		Tiered:          s.Chance(8),
+		MemoryQoS:       s.Chance(6),
+		Quota:           !s.Chance(2),
+		PeriodMillis:    draw.Pick[int64](s, 100, 100, 10, 5, 1000),
+		PodPIDs:         draw.Pick[int64](s, -1, 0, 1024),
+		ReservedPercent: int64(s.Below(101)),
 	}
-	for i := range 1 + s.below(3) {
+	for i := range 1 + s.Below(3) {
 		c.Pods = append(c.Pods, drawNodePod(s, i))
 	}
 	return c
@@ -68,26 +69,26 @@ func (c *nodeCase) node(v cgroupfile.Version) plan.Node {
 }
 
 // drawNodePod makes a pod as the API server lets through, whose containers all run.
-func drawNodePod(s source, i int) *corev1.Pod {
+func drawNodePod(s draw.Source, i int) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("pod-%d", i), UID: types.UID(fmt.Sprintf("11111111-1111-4111-8111-11111111111%d", i))},
-		Spec:       corev1.PodSpec{NodeName: nodeName, PriorityClassName: pick(s, "", "", "system-node-critical", "high"), Priority: maybe[int32](s, 8, 0, 1000, 2000001000)},
+		Spec:       corev1.PodSpec{NodeName: nodeName, PriorityClassName: draw.Pick(s, "", "", "system-node-critical", "high"), Priority: draw.Maybe[int32](s, 8, 0, 1000, 2000001000)},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	// Guaranteed pods would be rare by chance: requests and limits drawn once, for both.
-	whole := s.chance(5)
-	for n := range 1 + s.below(3) {
+	whole := s.Chance(5)
+	for n := range 1 + s.Below(3) {
 		p.Spec.Containers = append(p.Spec.Containers, drawResources(s, fmt.Sprintf("c%d", n), whole))
 	}
-	for n := range s.below(3) * s.bits(1) {
+	for n := range s.Below(3) * s.Bits(1) {
 		c := drawResources(s, fmt.Sprintf("i%d", n), whole)
-		if s.chance(8) {
+		if s.Chance(8) {
 			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}
 		p.Spec.InitContainers = append(p.Spec.InitContainers, c)
 	}
-	if s.chance(4) {
-		r := drawResources(s, "", s.chance(5)).Resources
+	if s.Chance(4) {
+		r := drawResources(s, "", s.Chance(5)).Resources
 		p.Spec.Resources = &r
 		// Less than its containers request together no pod may.
 		claimed := resourcehelper.AggregateContainerRequests(p, resourcehelper.PodResourcesOptions{})
@@ -95,11 +96,11 @@ func drawNodePod(s source, i int) *corev1.Pod {
 			r.Requests[corev1.ResourceMemory] = *claimed.Memory()
 		}
 	}
-	if s.chance(3) {
+	if s.Chance(3) {
 		p.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 	}
-	if s.chance(2) {
-		p.Status.QOSClass = pick(s, corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort)
+	if s.Chance(2) {
+		p.Status.QOSClass = draw.Pick(s, corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort)
 	}
 	addNodeStatus(p)
 	return p
@@ -117,10 +118,10 @@ func addNodeStatus(p *corev1.Pod) {
 	}
 }
 
-func drawResources(s source, name string, whole bool) corev1.Container {
+func drawResources(s draw.Source, name string, whole bool) corev1.Container {
 	c := corev1.Container{Name: name}
 	if whole {
-		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(pick(s, cpus...)), corev1.ResourceMemory: resource.MustParse(pick(s, memories...))}
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(draw.Pick(s, cpus...)), corev1.ResourceMemory: resource.MustParse(draw.Pick(s, memories...))}
 		c.Resources = corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
 		return c
 	}
@@ -133,18 +134,18 @@ var (
 	memories = []string{"64Mi", "1", "4095", "4097", "100M", "1Gi", "1500Mi", "3Gi", "8Gi", "12Gi", "0"}
 )
 
-func drawAmounts(s source) corev1.ResourceList {
+func drawAmounts(s draw.Source) corev1.ResourceList {
 	list := corev1.ResourceList{}
-	if s.chance(8) {
-		list[corev1.ResourceCPU] = resource.MustParse(pick(s, cpus...))
+	if s.Chance(8) {
+		list[corev1.ResourceCPU] = resource.MustParse(draw.Pick(s, cpus...))
 	}
-	if s.chance(8) {
-		list[corev1.ResourceMemory] = resource.MustParse(pick(s, memories...))
+	if s.Chance(8) {
+		list[corev1.ResourceMemory] = resource.MustParse(draw.Pick(s, memories...))
 	}
-	if s.chance(2) {
-		list[corev1.ResourceName(pick(s, "hugepages-2Mi", "hugepages-1Gi", "hugepages-2048Ki", "hugepages-64Ki"))] = resource.MustParse(pick(s, "2Gi", "4Mi", "0"))
+	if s.Chance(2) {
+		list[corev1.ResourceName(draw.Pick(s, "hugepages-2Mi", "hugepages-1Gi", "hugepages-2048Ki", "hugepages-64Ki"))] = resource.MustParse(draw.Pick(s, "2Gi", "4Mi", "0"))
 	}
-	if len(list) == 0 && s.chance(8) {
+	if len(list) == 0 && s.Chance(8) {
 		return nil
 	}
 	return list

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -27,8 +28,8 @@ func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond 
 // kubelet's: there quotas are left out.
 func TestFidelityNodePod(t *testing.T) {
 	t.Parallel()
-	wanted := []share{{"Guaranteed", 10}, {"Burstable", 30}, {"BestEffort", 3}, {"quota", 10}, {"memory limit", 10}, {"huge pages", 10}, {"protection", 5}, {"pod level", 10}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"Guaranteed": 10, "Burstable": 30, "BestEffort": 3, "quota": 10, "memory limit": 10, "huge pages": 10, "protection": 5, "pod level": 10}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := nodeCases.Draw(t, "case")
 		v := rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(t, "version")
 		groups := map[string]plan.Group{}
@@ -41,7 +42,7 @@ func TestFidelityNodePod(t *testing.T) {
 		for _, p := range c.Pods {
 			got, class := groups[p.Name], qos.GetPodQOS(p)
 			if got.QOS != class || plan.QOSClass(p, true) != class {
-				t.Fatalf("class %s, the kubelet's %s\n%s", got.QOS, class, show(p))
+				t.Fatalf("class %s, the kubelet's %s\n%s", got.QOS, class, draw.Show(p))
 			}
 			if want := c.kubeletPath(class, p); got.Path != want {
 				t.Fatalf("path %s, the kubelet's %s", got.Path, want)
@@ -54,14 +55,14 @@ func TestFidelityNodePod(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(want, files); diff != "" {
-				t.Fatalf("-kubelet +plan:\n%s\n%s", diff, show(c, p))
+				t.Fatalf("-kubelet +plan:\n%s\n%s", diff, draw.Show(c, p))
 			}
 			countPod(counts, class, want, p)
 		}
 	})
 }
 
-func countPod(counts *tally, class corev1.PodQOSClass, files map[string]string, p *corev1.Pod) {
+func countPod(counts *draw.Tally, class corev1.PodQOSClass, files map[string]string, p *corev1.Pod) {
 	kinds := map[string]bool{string(class): true, "pod level": p.Spec.Resources != nil}
 	for file := range files {
 		kinds["quota"] = kinds["quota"] || file == "cpu.max" || file == "cpu.cfs_quota_us"
@@ -71,7 +72,7 @@ func countPod(counts *tally, class corev1.PodQOSClass, files map[string]string, 
 	}
 	for kind, is := range kinds {
 		if is {
-			counts.add(kind)
+			counts.Add(kind)
 		}
 	}
 }
@@ -155,8 +156,8 @@ func wholePages(bytes int64) string { return strconv.FormatInt(bytes/nodePage*no
 // TestFidelityNodeOOMScore: the oom_score_adj of each container is the kubelet's.
 func TestFidelityNodeOOMScore(t *testing.T) {
 	t.Parallel()
-	wanted := []share{{"-997", 10}, {"1000", 5}, {"between", 20}, {"sidecar", 5}, {"pod level", 5}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"-997": 10, "1000": 5, "between": 20, "sidecar": 5, "pod level": 5}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := nodeCases.Draw(t, "case")
 		got := map[string]int{}
 		for _, p := range plan.Build(c.node(cgroupfile.V2), nil, c.Pods).Processes {
@@ -167,7 +168,7 @@ func TestFidelityNodeOOMScore(t *testing.T) {
 				for i := range containers {
 					want, key := kubeletqos.GetContainerOOMScoreAdjust(p, &containers[i], nodeMemory), p.Name+"/"+containers[i].Name
 					if score, ok := got[key]; !ok || score != want {
-						t.Fatalf("%s has %d (%v), the kubelet's %d\n%s", key, score, ok, want, show(p))
+						t.Fatalf("%s has %d (%v), the kubelet's %d\n%s", key, score, ok, want, draw.Show(p))
 					}
 					countScore(counts, want, &containers[i], p)
 				}
@@ -176,25 +177,25 @@ func TestFidelityNodeOOMScore(t *testing.T) {
 	})
 }
 
-func countScore(counts *tally, score int, c *corev1.Container, p *corev1.Pod) {
+func countScore(counts *draw.Tally, score int, c *corev1.Container, p *corev1.Pod) {
 	switch score {
 	case -997, 1000:
-		counts.add(strconv.Itoa(score))
+		counts.Add(strconv.Itoa(score))
 		return
 	}
-	counts.add("between")
+	counts.Add("between")
 	if c.RestartPolicy != nil {
-		counts.add("sidecar")
+		counts.Add("sidecar")
 	}
 	if p.Spec.Resources != nil {
-		counts.add("pod level")
+		counts.Add("pod level")
 	}
 }
 
 // TestFidelityNodeNames: kubepods is where the kubelet's own function says, whatever its root.
 func TestFidelityNodeNames(t *testing.T) {
 	t.Parallel()
-	check(t, nil, func(t *rapid.T, _ *tally) {
+	draw.Check(t, nil, func(t *rapid.T, _ *draw.Tally) {
 		// An empty component, which systemd can't have, makes the kubelet panic: there nothing is planned, which unit tests show.
 		parts := rapid.SliceOfN(rapid.StringMatching(`[a-z_-][a-z0-9_-]{0,8}`), 0, 4).Draw(t, "parts")
 		for _, systemd := range []bool{false, true} {

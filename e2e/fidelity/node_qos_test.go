@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // recorder is a CgroupManager that only remembers what the kubelet's QoS manager would write.
@@ -73,8 +74,8 @@ func TestFidelityNodeQOS(t *testing.T) {
 	if err := manager.Start(context.Background(), func() corev1.ResourceList { return allocatable }, r.active); err != nil {
 		t.Fatal(err)
 	}
-	wanted := []share{{"shares above the least", 30}, {"limited", 10}, {"not limited", 1}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"shares above the least": 30, "limited": 10, "not limited": 1}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := nodeCases.Draw(t, "case")
 		c.Root, c.Systemd, c.MemoryQoS, c.ReservedPercent = "/", false, false, 0
 		r.set(c.Pods)
@@ -92,24 +93,24 @@ func TestFidelityNodeQOS(t *testing.T) {
 			}
 			want := r.get(g.Path)
 			if got := g.Files["cpu.shares"].Want; got != strconv.FormatUint(*want.CPUShares, 10) {
-				t.Fatalf("%s has shares %s, the kubelet's %d\n%s", g.Path, got, *want.CPUShares, show(c))
+				t.Fatalf("%s has shares %s, the kubelet's %d\n%s", g.Path, got, *want.CPUShares, draw.Show(c))
 			}
 			if weight, got := strconv.FormatUint(getCPUWeight(want.CPUShares), 10), unified[g.Path]; got != weight {
-				t.Fatalf("%s has weight %s, the kubelet's %s\n%s", g.Path, got, weight, show(c))
+				t.Fatalf("%s has weight %s, the kubelet's %s\n%s", g.Path, got, weight, draw.Show(c))
 			}
 			if *want.CPUShares > 2 {
-				counts.add("shares above the least")
+				counts.Add("shares above the least")
 			}
 			// What is not positive the kernel refuses, or libcontainer does not write.
 			limit := ""
 			if *want.Memory >= nodePage {
 				limit = wholePages(*want.Memory)
-				counts.add("limited")
+				counts.Add("limited")
 			} else {
-				counts.add("not limited")
+				counts.Add("not limited")
 			}
 			if got := g.Files["memory.limit_in_bytes"].Want; got != limit {
-				t.Fatalf("%s has a limit of %q, the kubelet's %q\n%s", g.Path, got, limit, show(c))
+				t.Fatalf("%s has a limit of %q, the kubelet's %q\n%s", g.Path, got, limit, draw.Show(c))
 			}
 		}
 	})

@@ -32,6 +32,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/pressure"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // containerManager begins as the kubelet's containerManagerImpl does (pkg/kubelet/cm/container_manager_linux.go, 1.36.3), up to the last field that its work on what is allocatable reads. It
@@ -76,49 +77,49 @@ type reservedCase struct {
 	MemoryQoS, Systemd    bool
 }
 
-func (c *reservedCase) GoString() string { return show(c) }
+func (c *reservedCase) GoString() string { return draw.Show(c) }
 
-var reservedCases = drawn(func(s source) *reservedCase {
+var reservedCases = draw.Of(func(s draw.Source) *reservedCase {
 	huge := []string{"hugepages-2Mi", "hugepages-1Gi"}
 	amounts := func() map[string]string {
 		m := map[string]string{}
-		if s.chance(10) {
-			m["cpu"] = pick(s, append([]string{"4", "5"}, cpus...)...)
+		if s.Chance(10) {
+			m["cpu"] = draw.Pick(s, append([]string{"4", "5"}, cpus...)...)
 		}
-		if s.chance(10) {
-			m["memory"] = pick(s, append([]string{"1.5Gi", "5e8", "123456789m"}, memories...)...)
+		if s.Chance(10) {
+			m["memory"] = draw.Pick(s, append([]string{"1.5Gi", "5e8", "123456789m"}, memories...)...)
 		}
-		if s.chance(5) {
-			m["pid"] = pick(s, "1000", "0", "1", "40000")
+		if s.Chance(5) {
+			m["pid"] = draw.Pick(s, "1000", "0", "1", "40000")
 		}
-		if s.chance(4) {
-			m["ephemeral-storage"] = pick(s, "1Gi", "200Gi")
+		if s.Chance(4) {
+			m["ephemeral-storage"] = draw.Pick(s, "1Gi", "200Gi")
 		}
-		for _, name := range some(s, 3, huge...) {
-			m[name] = pick(s, "0", "2Mi", "1Gi", "3Gi")
+		for _, name := range draw.Some(s, 3, huge...) {
+			m[name] = draw.Pick(s, "0", "2Mi", "1Gi", "3Gi")
 		}
 		return m
 	}
 	c := &reservedCase{
 		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(pick(s, "8", "4", "300", "1")), corev1.ResourceMemory: resource.MustParse(pick(s, "8Gi", "8052312Ki", "16371233792", "512Mi")),
+			corev1.ResourceCPU: resource.MustParse(draw.Pick(s, "8", "4", "300", "1")), corev1.ResourceMemory: resource.MustParse(draw.Pick(s, "8Gi", "8052312Ki", "16371233792", "512Mi")),
 			corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 		},
-		PIDs: pick[int64](s, 32768, 0, 4194304), Kube: amounts(), System: amounts(), KubeGroup: pick(s, "/runtime", "/a/kube"), SystemName: pick(s, "/system", "/runtime"),
-		Enforced: some(s, 6, "pods", "kube-reserved", "system-reserved", "kube-reserved-compressible", "system-reserved-compressible"),
-		Unset:    s.chance(2), Hard: map[string]string{}, MemoryQoS: s.chance(4), Systemd: s.chance(8),
+		PIDs: draw.Pick[int64](s, 32768, 0, 4194304), Kube: amounts(), System: amounts(), KubeGroup: draw.Pick(s, "/runtime", "/a/kube"), SystemName: draw.Pick(s, "/system", "/runtime"),
+		Enforced: draw.Some(s, 6, "pods", "kube-reserved", "system-reserved", "kube-reserved-compressible", "system-reserved-compressible"),
+		Unset:    s.Chance(2), Hard: map[string]string{}, MemoryQoS: s.Chance(4), Systemd: s.Chance(8),
 	}
 	if c.Systemd {
-		c.KubeGroup, c.SystemName = pick(s, "/runtime.slice", "/a.slice/a-kube.slice"), pick(s, "/system.slice", "/runtime.slice")
+		c.KubeGroup, c.SystemName = draw.Pick(s, "/runtime.slice", "/a.slice/a-kube.slice"), draw.Pick(s, "/system.slice", "/runtime.slice")
 	}
-	for _, name := range some(s, 5, huge...) {
-		c.Capacity[corev1.ResourceName(name)] = resource.MustParse(pick(s, "2Gi", "0"))
+	for _, name := range draw.Some(s, 5, huge...) {
+		c.Capacity[corev1.ResourceName(name)] = resource.MustParse(draw.Pick(s, "2Gi", "0"))
 	}
-	if s.chance(3) {
-		c.ReservedCPUs = pick(s, "0", "0-1", "0,2")
+	if s.Chance(3) {
+		c.ReservedCPUs = draw.Pick(s, "0", "0-1", "0,2")
 	}
-	for _, signal := range some(s, 8, "memory.available", "nodefs.available") {
-		c.Hard[signal] = pick(s, "100Mi", "5%", "0.3%", "99.9%", "7.77%", "0%", "100%", "1Gi", "4097", "20Gi")
+	for _, signal := range draw.Some(s, 8, "memory.available", "nodefs.available") {
+		c.Hard[signal] = draw.Pick(s, "100Mi", "5%", "0.3%", "99.9%", "7.77%", "0%", "100%", "1Gi", "4097", "20Gi")
 	}
 	return c
 })
@@ -244,8 +245,8 @@ func TestFidelityNodeReserved(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	wanted := []share{{"a reservation is held", 40}, {"what can be throttled", 20}, {"both in one cgroup", 5}, {"protected", 5}, {"pods are not enforced", 20}, {"a threshold takes memory", 20}, {"a share", 10}, {"all is reserved", 3}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"a reservation is held": 40, "what can be throttled": 20, "both in one cgroup": 5, "protected": 5, "pods are not enforced": 20, "a threshold takes memory": 20, "a share": 10, "all is reserved": 3}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := reservedCases.Draw(t, "case")
 		v := rapid.SampledFrom([]cgroupfile.Version{cgroupfile.V1, cgroupfile.V2}).Draw(t, "version")
 		setGate(t, c.MemoryQoS)
@@ -262,7 +263,7 @@ func TestFidelityNodeReserved(t *testing.T) {
 			if want[at] == nil {
 				want[at] = map[string]string{}
 			} else {
-				counts.add("both in one cgroup")
+				counts.Add("both in one cgroup")
 			}
 			maps.Copy(want[at], c.files(v, g.ResourceParameters))
 		}
@@ -284,12 +285,12 @@ func TestFidelityNodeReserved(t *testing.T) {
 					})
 				}
 				if diff := cmp.Diff(pods, files); diff != "" {
-					t.Fatalf("kubepods: -kubelet +plan:\n%s\n%s", diff, show(c))
+					t.Fatalf("kubepods: -kubelet +plan:\n%s\n%s", diff, draw.Show(c))
 				}
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("-kubelet +plan:\n%s\n%s", diff, show(c))
+			t.Fatalf("-kubelet +plan:\n%s\n%s", diff, draw.Show(c))
 		}
 		c.thresholds(t, m, counts)
 		c.count(counts, m, w)
@@ -304,7 +305,7 @@ func setGate(t *rapid.T, on bool) {
 }
 
 // thresholds compares what hard thresholds come to. The scheduler may give what is left without them and the reservations; kubepods may have the rest of the capacity without the reservations.
-func (c *reservedCase) thresholds(t *rapid.T, m *containerManager, counts *tally) {
+func (c *reservedCase) thresholds(t *rapid.T, m *containerManager, counts *draw.Tally) {
 	for name, signal := range map[corev1.ResourceName]v1alpha1.EvictionSignal{corev1.ResourceMemory: v1alpha1.SignalMemoryAvailable, corev1.ResourceEphemeralStorage: v1alpha1.SignalNodeFsAvailable} {
 		value, ok := c.Hard[string(signal)]
 		if !ok {
@@ -328,15 +329,15 @@ func (c *reservedCase) thresholds(t *rapid.T, m *containerManager, counts *tally
 			t.Fatalf("%s of %s are kept from the scheduler, not %s", all.String(), name, reserved.String())
 		}
 		if !want.IsZero() && name == corev1.ResourceMemory {
-			counts.add("a threshold takes memory")
+			counts.Add("a threshold takes memory")
 			if strings.HasSuffix(value, "%") {
-				counts.add("a share")
+				counts.Add("a share")
 			}
 		}
 	}
 }
 
-func (c *reservedCase) count(counts *tally, m *containerManager, w *writer) {
+func (c *reservedCase) count(counts *draw.Tally, m *containerManager, w *writer) {
 	kinds := map[string]bool{
 		"a reservation is held": len(w.held) > 0, "what can be throttled": slices.ContainsFunc(c.enforced(), func(s string) bool { return strings.HasSuffix(s, "-compressible") }),
 		"pods are not enforced": !slices.Contains(c.enforced(), "pods"),
@@ -350,7 +351,7 @@ func (c *reservedCase) count(counts *tally, m *containerManager, w *writer) {
 	kinds["all is reserved"] = left.Sign() <= 0
 	for kind, is := range kinds {
 		if is {
-			counts.add(kind)
+			counts.Add(kind)
 		}
 	}
 }

@@ -11,16 +11,17 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 // drawPod makes a plain pod as a user or a controller sends it: names, labels, annotations, owners and one container.
-func drawPod(s source) *corev1.Pod {
+func drawPod(s draw.Source) *corev1.Pod {
 	pod := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: drawLabels(s, 9), OwnerReferences: drawOwners(s)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: draw.Labels(s, 9), OwnerReferences: drawOwners(s)},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example/app"}}},
 	}
-	if s.chance(6) {
+	if s.Chance(6) {
 		pod.Name, pod.GenerateName = "", "pod-"
 	}
 	annotate(s, 3, pod, v1alpha1.AnnotationSkip, "priority", "topologySpread", "gracePeriod", "priority, topologySpread,gracePeriod", "nothing", "", ",")
@@ -29,46 +30,46 @@ func drawPod(s source) *corev1.Pod {
 	return pod
 }
 
-func annotate(s source, of16 int, pod *corev1.Pod, key string, values ...string) {
-	if !s.chance(of16) {
+func annotate(s draw.Source, of16 int, pod *corev1.Pod, key string, values ...string) {
+	if !s.Chance(of16) {
 		return
 	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[key] = pick(s, values...)
+	pod.Annotations[key] = draw.Pick(s, values...)
 }
 
 // addPriority writes the triple as users do, sometimes against the rules.
-func addPriority(s source, pod *corev1.Pod, bold int) {
-	if s.chance(5) {
-		pod.Spec.PriorityClassName = pick(s, classNames...)
-		if s.rarely() {
+func addPriority(s draw.Source, pod *corev1.Pod, bold int) {
+	if s.Chance(5) {
+		pod.Spec.PriorityClassName = draw.Pick(s, classNames...)
+		if s.Rarely() {
 			pod.Spec.PriorityClassName = absentClass
 		}
 	}
-	pod.Spec.Priority = maybe[int32](s, bold, 0, 1000)
-	pod.Spec.PreemptionPolicy = maybe(s, bold, corev1.PreemptLowerPriority, corev1.PreemptNever)
+	pod.Spec.Priority = draw.Maybe[int32](s, bold, 0, 1000)
+	pod.Spec.PreemptionPolicy = draw.Maybe(s, bold, corev1.PreemptLowerPriority, corev1.PreemptNever)
 }
 
 // enrich gives the pod everything that touches what Podgrace changes, and what the API server's validation compares with
 // that. Most of it is valid.
-func enrich(s source, pod *corev1.Pod) {
+func enrich(s draw.Source, pod *corev1.Pod) {
 	spec := &pod.Spec
-	spec.TerminationGracePeriodSeconds = maybe[int64](s, 11, 30, 30, 0, 1, 5, 20, 29, 31, 60, 120, 3600, 604800, 700000, -7)
+	spec.TerminationGracePeriodSeconds = draw.Maybe[int64](s, 11, 30, 30, 0, 1, 5, 20, 29, 31, 60, 120, 3600, 604800, 700000, -7)
 	grace := int64(30)
 	if g := spec.TerminationGracePeriodSeconds; g != nil {
 		grace = max(*g, 0)
 	}
-	spec.RestartPolicy = pick(s, "", corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
+	spec.RestartPolicy = draw.Pick(s, "", corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
 	addContainer(s, &spec.Containers[0], grace, true)
-	if s.chance(4) {
+	if s.Chance(4) {
 		spec.Containers = append(spec.Containers, corev1.Container{Name: "proxy", Image: "example/proxy"})
 		addContainer(s, &spec.Containers[1], grace, true)
 	}
-	for i := range s.below(3) * s.bits(1) {
+	for i := range s.Below(3) * s.Bits(1) {
 		c := corev1.Container{Name: fmt.Sprintf("init%d", i), Image: "example/init"}
-		sidecar := s.chance(9)
+		sidecar := s.Chance(9)
 		if sidecar {
 			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		}
@@ -77,53 +78,53 @@ func enrich(s source, pod *corev1.Pod) {
 	}
 	addVolumes(s, spec)
 	addPlacement(s, spec)
-	if s.chance(2) {
+	if s.Chance(2) {
 		addOwnSpread(s, spec)
 	}
 	addPriority(s, pod, 1)
-	if s.chance(1) {
+	if s.Chance(1) {
 		annotate(s, 16, pod, corev1.MirrorPodAnnotationKey, "8f0c")
 	}
 }
 
 // addContainer adds hooks and probes; an init container that is no sidecar may have none.
-func addContainer(s source, c *corev1.Container, grace int64, longRunning bool) {
-	if s.chance(5) {
+func addContainer(s draw.Source, c *corev1.Container, grace int64, longRunning bool) {
+	if s.Chance(5) {
 		quantities := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
 		c.Resources.Requests = quantities
-		if s.chance(8) {
+		if s.Chance(8) {
 			c.Resources.Limits = quantities
 		}
 	}
-	if !longRunning && !s.rarely() {
+	if !longRunning && !s.Rarely() {
 		return
 	}
-	if s.chance(7) {
+	if s.Chance(7) {
 		c.Lifecycle = &corev1.Lifecycle{PreStop: drawHook(s, grace)}
 	}
-	if s.chance(2) {
+	if s.Chance(2) {
 		if c.Lifecycle == nil {
 			c.Lifecycle = &corev1.Lifecycle{}
 		}
 		c.Lifecycle.PostStart = drawHook(s, grace)
 	}
-	if s.chance(3) {
+	if s.Chance(3) {
 		c.LivenessProbe = drawProbe(s, true)
 	}
-	if s.chance(2) {
+	if s.Chance(2) {
 		c.StartupProbe = drawProbe(s, true)
 	}
-	if s.chance(2) {
-		c.ReadinessProbe = drawProbe(s, s.rarely())
+	if s.Chance(2) {
+		c.ReadinessProbe = drawProbe(s, s.Rarely())
 	}
 }
 
-func drawHook(s source, grace int64) *corev1.LifecycleHandler {
-	seconds := pick[int64](s, 5, 1, 10, 20, 25, 30, 60, 0, 604800, 604801)
-	if s.chance(12) {
+func drawHook(s draw.Source, grace int64) *corev1.LifecycleHandler {
+	seconds := draw.Pick[int64](s, 5, 1, 10, 20, 25, 30, 60, 0, 604800, 604801)
+	if s.Chance(12) {
 		seconds = min(seconds, grace) // as the API server wants it
 	}
-	switch s.below(8) {
+	switch s.Below(8) {
 	case 0:
 		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sleep", fmt.Sprint(seconds)}}}
 	case 1:
@@ -136,13 +137,13 @@ func drawHook(s source, grace int64) *corev1.LifecycleHandler {
 	return &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}}
 }
 
-func drawProbe(s source, withGrace bool) *corev1.Probe {
-	p := &corev1.Probe{ProbeHandler: pick(s,
+func drawProbe(s draw.Source, withGrace bool) *corev1.Probe {
+	p := &corev1.Probe{ProbeHandler: draw.Pick(s,
 		corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(8080)}},
 		corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080)}},
 		corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}})}
 	if withGrace {
-		p.TerminationGracePeriodSeconds = maybe[int64](s, 7, 60, 5, 30, 3600)
+		p.TerminationGracePeriodSeconds = draw.Maybe[int64](s, 7, 60, 5, 30, 3600)
 	}
 	return p
 }
@@ -153,46 +154,46 @@ var claims = policy.Claims{
 	"empty": {},
 }
 
-func addVolumes(s source, spec *corev1.PodSpec) {
-	for _, name := range some(s, 2, "once", "many", "unknown") {
+func addVolumes(s draw.Source, spec *corev1.PodSpec) {
+	for _, name := range draw.Some(s, 2, "once", "many", "unknown") {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}})
 	}
-	if s.chance(1) {
+	if s.Chance(1) {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
 			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 		}}}})
 	}
 }
 
-func addPlacement(s source, spec *corev1.PodSpec) {
-	if s.chance(4) {
-		addNodeAffinity(s, spec)
+func addPlacement(s draw.Source, spec *corev1.PodSpec) {
+	if s.Chance(4) {
+		draw.AddNodeAffinity(s, spec)
 	}
-	spec.Tolerations = drawTolerations(s)
-	if s.chance(2) {
-		term := corev1.PodAffinityTerm{TopologyKey: pick(s, topologyKeys...), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}, MatchLabelKeys: some(s, 6, revisionKey)}
+	spec.Tolerations = draw.Tolerations(s)
+	if s.Chance(2) {
+		term := corev1.PodAffinityTerm{TopologyKey: draw.Pick(s, draw.TopologyKeys...), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}, MatchLabelKeys: draw.Some(s, 6, draw.RevisionKey)}
 		if spec.Affinity == nil {
 			spec.Affinity = &corev1.Affinity{}
 		}
 		spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}
 	}
-	switch s.below(16) {
+	switch s.Below(16) {
 	case 15:
 		spec.NodeName = "n0"
 	case 14:
 		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.org/wait"}}
 	case 13:
-		spec.OS = &corev1.PodOS{Name: pick(s, corev1.Linux, corev1.Windows)}
+		spec.OS = &corev1.PodOS{Name: draw.Pick(s, corev1.Linux, corev1.Windows)}
 	case 12:
 		spec.HostNetwork = true
 	}
 }
 
-func addOwnSpread(s source, spec *corev1.PodSpec) {
-	c := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: pick(s, topologyKeys...), WhenUnsatisfiable: pick(s, corev1.ScheduleAnyway, corev1.DoNotSchedule)}
-	if s.chance(12) {
+func addOwnSpread(s draw.Source, spec *corev1.PodSpec) {
+	c := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: draw.Pick(s, draw.TopologyKeys...), WhenUnsatisfiable: draw.Pick(s, corev1.ScheduleAnyway, corev1.DoNotSchedule)}
+	if s.Chance(12) {
 		c.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
-		c.MatchLabelKeys = some(s, 6, revisionKey)
+		c.MatchLabelKeys = draw.Some(s, 6, draw.RevisionKey)
 	}
 	spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, c)
 }

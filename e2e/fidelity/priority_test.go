@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 type priorityCase struct {
@@ -25,9 +26,9 @@ type priorityCase struct {
 	Classes  map[string]*schedulingv1.PriorityClass
 }
 
-func (c *priorityCase) GoString() string { return show(c.Pod, c.Policies, c.Classes) }
+func (c *priorityCase) GoString() string { return draw.Show(c.Pod, c.Policies, c.Classes) }
 
-var priorityCases = drawn(func(s source) *priorityCase {
+var priorityCases = draw.Of(func(s draw.Source) *priorityCase {
 	c := &priorityCase{Pod: drawPod(s), Policies: drawPolicies(s, sections{match: 1, priority: 15, grace: 4, node: 4}), Classes: drawClasses(s)}
 	addPriority(s, c.Pod, 2)
 	return c
@@ -49,13 +50,13 @@ func tripleOf(pod *core.Pod) triple {
 func TestFidelityPriority(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"class given", 10}, {"class given over a globalDefault", 3}, {"preemptionPolicy removed", 0.5}, {"left alone", 15}, {"decision foreseen", 3}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"class given": 10, "class given over a globalDefault": 3, "preemptionPolicy removed": 0.5, "left alone": 15, "decision foreseen": 3}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := priorityCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)
 		first := received(t, c.Pod)
 		if err := server.admit(first); err != nil {
-			counts.add("refused before Podgrace")
+			counts.Add("refused before Podgrace")
 			return
 		}
 		policies := compiled(t, c.Policies)
@@ -63,15 +64,15 @@ func TestFidelityPriority(t *testing.T) {
 		arrived := sent(t, first)
 		result := defaulting.For(policies, request(arrived, authenticationv1.UserInfo{}), "").Apply(request(arrived, authenticationv1.UserInfo{}), facts)
 		if len(result.Denials) > 0 {
-			t.Fatalf("denied: %v\n%s", result.Denials, show(c))
+			t.Fatalf("denied: %v\n%s", result.Denials, draw.Show(c))
 		}
 		checkDecision(t, server, c, givesClass(result.Changes), counts)
 		second := received(t, patched(t, arrived, result.Changes))
 		if err := server.admit(second); err != nil {
-			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, show(result.Changes))
+			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, draw.Show(result.Changes))
 		}
 		if want := wantedTriple(t, server, c.Pod, first, result.Changes, counts); !equality.Semantic.DeepEqual(tripleOf(second), want) {
-			t.Fatalf("the triple is not the one of a pod that names the class\n%s", show(tripleOf(second), want, result.Changes))
+			t.Fatalf("the triple is not the one of a pod that names the class\n%s", draw.Show(tripleOf(second), want, result.Changes))
 		}
 		checkPriorityValidated(t, policies, facts, second, givesClass(result.Changes))
 	})
@@ -87,20 +88,20 @@ func givesClass(changes []defaulting.Change) string {
 }
 
 // wantedTriple is what the plugin alone says: for the class that Podgrace gave, or, where it gave none, what it said before.
-func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Pod, changes []defaulting.Change, counts *tally) triple {
+func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Pod, changes []defaulting.Change, counts *draw.Tally) triple {
 	class := givesClass(changes)
 	if class == "" {
-		counts.add("left alone")
+		counts.Add("left alone")
 		return tripleOf(first)
 	}
-	counts.add("class given")
+	counts.Add("class given")
 	if first.Spec.PriorityClassName != "" {
-		counts.add("class given over a globalDefault")
+		counts.Add("class given over a globalDefault")
 	}
 	if slices.ContainsFunc(changes, func(c defaulting.Change) bool {
 		return c.Operation == defaulting.OperationRemove && strings.HasPrefix(c.Path, "/spec/")
 	}) {
-		counts.add("preemptionPolicy removed")
+		counts.Add("preemptionPolicy removed")
 	}
 	fresh := pod.DeepCopy()
 	fresh.Spec.PriorityClassName, fresh.Spec.Priority, fresh.Spec.PreemptionPolicy = class, nil, nil
@@ -113,7 +114,7 @@ func wantedTriple(t *rapid.T, server *apiServer, pod *corev1.Pod, first *core.Po
 
 // checkDecision asks whether the class should have been given at all, where that is plain: the only policy is for every
 // pod, its class exists, and the pod does not decline. The plugin says which class a pod that names none gets.
-func checkDecision(t *rapid.T, server *apiServer, c *priorityCase, given string, counts *tally) {
+func checkDecision(t *rapid.T, server *apiServer, c *priorityCase, given string, counts *draw.Tally) {
 	if class := c.Classes[given]; class != nil && class.Value > scheduling.HighestUserDefinablePriority {
 		t.Fatalf("a class reserved for the system was given: %s", given)
 	}
@@ -134,7 +135,7 @@ func checkDecision(t *rapid.T, server *apiServer, c *priorityCase, given string,
 	if (named == "" || named == usual) && wanted.Name != usual {
 		expected = wanted.Name
 	}
-	counts.add("decision foreseen")
+	counts.Add("decision foreseen")
 	if given != expected {
 		t.Fatalf("given %q, want %q: the pod names %q, one that names none gets %q", given, expected, named, usual)
 	}
@@ -164,6 +165,6 @@ func checkPriorityValidated(t *rapid.T, policies policy.Policies, facts defaulti
 		}
 	}
 	if again := effective.Apply(final, facts); len(again.Changes) > 0 {
-		t.Fatalf("a second call changes the pod again\n%s", show(again.Changes))
+		t.Fatalf("a second call changes the pod again\n%s", draw.Show(again.Changes))
 	}
 }

@@ -16,22 +16,23 @@ import (
 	podregistry "k8s.io/kubernetes/pkg/registry/core/pod"
 	"pgregory.net/rapid"
 
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
 // decodedCase prints well.
 type decodedCase struct{ Object runtime.Object }
 
-func (c *decodedCase) GoString() string { return show(c.Object) }
+func (c *decodedCase) GoString() string { return draw.Show(c.Object) }
 
-var decodedCases = drawn(func(s source) *decodedCase { return &decodedCase{drawDecoded(s)} })
+var decodedCases = draw.Of(func(s draw.Source) *decodedCase { return &decodedCase{drawDecoded(s)} })
 
 // TestFidelityReviewDefault: what the review sets in pods, workloads and what they are judged by is what the API server's scheme sets, and doing it
 // twice changes nothing.
 func TestFidelityReviewDefault(t *testing.T) {
 	t.Parallel()
-	wanted := []share{{"workload", 15}, {"changed", 90}, {"pulled always", 5}, {"pulled if not present", 10}, {"emptyDir", 3}, {"requests from limits", 5}, {"requests of the pod", 1}, {"host ports", 0.1}, {"probe", 3}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"workload": 15, "changed": 90, "pulled always": 5, "pulled if not present": 10, "emptyDir": 3, "requests from limits": 5, "requests of the pod": 1, "host ports": 0.1, "probe": 3}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := decodedCases.Draw(t, "case")
 		want, got := c.Object.DeepCopyObject(), c.Object.DeepCopyObject()
 		legacyscheme.Scheme.Default(want)
@@ -56,14 +57,14 @@ func encoded(t *rapid.T, o any) string {
 	return string(text)
 }
 
-func countDefaults(t *rapid.T, before, after runtime.Object, counts *tally) {
+func countDefaults(t *rapid.T, before, after runtime.Object, counts *draw.Tally) {
 	if encoded(t, before) != encoded(t, after) {
-		counts.add("changed")
+		counts.Add("changed")
 	}
 	pod, ok := after.(*corev1.Pod)
 	if !ok {
 		if podSpecOf(after) != nil {
-			counts.add("workload")
+			counts.Add("workload")
 		}
 		return
 	}
@@ -71,7 +72,7 @@ func countDefaults(t *rapid.T, before, after runtime.Object, counts *tally) {
 	some := func(what string, are func(int, corev1.Container) bool) {
 		for i, c := range pod.Spec.Containers {
 			if are(i, c) {
-				counts.add(what)
+				counts.Add(what)
 				return
 			}
 		}
@@ -91,20 +92,20 @@ func countDefaults(t *rapid.T, before, after runtime.Object, counts *tally) {
 		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return pod.Spec.HostNetwork && p.HostPort != 0 })
 	})
 	if r := pod.Spec.Resources; r != nil && len(r.Requests) > len(had.Spec.Resources.Requests) {
-		counts.add("requests of the pod")
+		counts.Add("requests of the pod")
 	}
 	for i, v := range pod.Spec.Volumes {
 		if v.EmptyDir != nil && had.Spec.Volumes[i].EmptyDir == nil {
-			counts.add("emptyDir")
+			counts.Add("emptyDir")
 			return
 		}
 	}
 }
 
-var selectorKeyCases = drawn(func(s source) *corev1.Pod {
+var selectorKeyCases = draw.Of(func(s draw.Source) *corev1.Pod {
 	pod := drawPod(s)
 	enrich(s, pod)
-	for range s.below(3) {
+	for range s.Below(3) {
 		addOwnSpread(s, &pod.Spec)
 	}
 	addTerms(s, pod)
@@ -112,34 +113,34 @@ var selectorKeyCases = drawn(func(s source) *corev1.Pod {
 })
 
 // addTerms adds affinity to other pods, all four kinds of it.
-func addTerms(s source, pod *corev1.Pod) {
-	f := &filler{source: s, left: 0}
+func addTerms(s draw.Source, pod *corev1.Pod) {
+	f := &filler{Source: s, left: 0}
 	term := func() corev1.PodAffinityTerm {
-		t := corev1.PodAffinityTerm{TopologyKey: "zone", MatchLabelKeys: some(s, 4, labelKeys...), MismatchLabelKeys: some(s, 4, labelKeys...)}
-		if s.chance(12) {
-			t.LabelSelector = drawSelector(s, pod.Labels)
+		t := corev1.PodAffinityTerm{TopologyKey: "zone", MatchLabelKeys: draw.Some(s, 4, draw.LabelKeys...), MismatchLabelKeys: draw.Some(s, 4, draw.LabelKeys...)}
+		if s.Chance(12) {
+			t.LabelSelector = draw.Selector(s, pod.Labels)
 		}
 		return t
 	}
 	terms := func() (required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-		for range f.below(3) {
+		for range f.Below(3) {
 			required = append(required, term())
 		}
-		for range f.below(2) {
+		for range f.Below(2) {
 			preferred = append(preferred, corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: term()})
 		}
 		return required, preferred
 	}
 	a := &corev1.Affinity{}
-	if s.chance(6) {
+	if s.Chance(6) {
 		a.PodAffinity = &corev1.PodAffinity{}
 		a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = terms()
 	}
-	if s.chance(6) {
+	if s.Chance(6) {
 		a.PodAntiAffinity = &corev1.PodAntiAffinity{}
 		a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution = terms()
 	}
-	if s.chance(12) {
+	if s.Chance(12) {
 		pod.Spec.Affinity = a
 	}
 }
@@ -147,7 +148,7 @@ func addTerms(s source, pod *corev1.Pod) {
 // TestFidelityReviewMatchLabelKeys: the selectors after MergeMatchLabelKeys are those that the pod strategy makes.
 func TestFidelityReviewMatchLabelKeys(t *testing.T) {
 	t.Parallel()
-	check(t, []share{{"merged into a constraint", 3}, {"merged into a term", 10}}, func(t *rapid.T, counts *tally) {
+	draw.Check(t, draw.Shares{"merged into a constraint": 3, "merged into a term": 10}, func(t *rapid.T, counts *draw.Tally) {
 		pod := selectorKeyCases.Draw(t, "pod")
 		internal := received(t, pod)
 		podregistry.Strategy.PrepareForCreate(context.Background(), internal)
@@ -156,13 +157,13 @@ func TestFidelityReviewMatchLabelKeys(t *testing.T) {
 		before := got.DeepCopy()
 		apiserver.MergeMatchLabelKeys(got)
 		if diff := cmp.Diff(encoded(t, want.Spec), encoded(t, got.Spec)); diff != "" {
-			t.Fatalf("the strategy (-) and MergeMatchLabelKeys (+) differ:\n%s\n%s", diff, show(pod))
+			t.Fatalf("the strategy (-) and MergeMatchLabelKeys (+) differ:\n%s\n%s", diff, draw.Show(pod))
 		}
 		if encoded(t, before.Spec.TopologySpreadConstraints) != encoded(t, got.Spec.TopologySpreadConstraints) {
-			counts.add("merged into a constraint")
+			counts.Add("merged into a constraint")
 		}
 		if encoded(t, before.Spec.Affinity) != encoded(t, got.Spec.Affinity) {
-			counts.add("merged into a term")
+			counts.Add("merged into a term")
 		}
 	})
 }

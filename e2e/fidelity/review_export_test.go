@@ -28,6 +28,7 @@ import (
 
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/policy/policyfile"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
 )
@@ -94,29 +95,29 @@ func (c *exportCase) GoString() string {
 	for i, o := range c.Objects {
 		objects[i] = o
 	}
-	return fmt.Sprintf("policies %d, %s, question %d\n%s", c.Policies, exportVariants[c.Variant], c.Question, show(objects...))
+	return fmt.Sprintf("policies %d, %s, question %d\n%s", c.Policies, exportVariants[c.Variant], c.Question, draw.Show(objects...))
 }
 
-var exportCases = drawn(func(s source) *exportCase {
-	c := &exportCase{Policies: s.below(len(exportPolicies)), Variant: s.below(len(exportVariants)), Question: pick(s, 0, 0, 1, 2)}
-	ns := pick(s, metav1.NamespaceDefault, "shop", "legacy")
+var exportCases = draw.Of(func(s draw.Source) *exportCase {
+	c := &exportCase{Policies: s.Below(len(exportPolicies)), Variant: s.Below(len(exportVariants)), Question: draw.Pick(s, 0, 0, 1, 2)}
+	ns := draw.Pick(s, metav1.NamespaceDefault, "shop", "legacy")
 	at := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: ns, Name: name} }
 	for _, name := range []string{metav1.NamespaceDefault, "shop", "legacy"} {
 		o := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if s.chance(8) {
+		if s.Chance(8) {
 			o.Labels = map[string]string{"team": "till"}
 		}
 		c.Objects = append(c.Objects, o)
 	}
 	c.Objects = append(c.Objects,
-		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: maybe(s, 8, corev1.PreemptNever)},
-		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: 10, GlobalDefault: s.chance(6)},
-		&corev1.Service{ObjectMeta: at("one"), Spec: corev1.ServiceSpec{Selector: pick(s, map[string]string{"app": "w"}, map[string]string{"app": "other"}, map[string]string{"app": "w", appsv1.StatefulSetPodNameLabel: "w-0"}, map[string]string{appsv1.PodIndexLabel: "0"})}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: pick(s, nil, map[string]string{corev1.LabelTopologyZone: "a"})}, Status: corev1.NodeStatus{
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: pick(s, corev1.ConditionTrue, corev1.ConditionUnknown)}},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: draw.Maybe(s, 8, corev1.PreemptNever)},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: 10, GlobalDefault: s.Chance(6)},
+		&corev1.Service{ObjectMeta: at("one"), Spec: corev1.ServiceSpec{Selector: draw.Pick(s, map[string]string{"app": "w"}, map[string]string{"app": "other"}, map[string]string{"app": "w", appsv1.StatefulSetPodNameLabel: "w-0"}, map[string]string{appsv1.PodIndexLabel: "0"})}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: draw.Pick(s, nil, map[string]string{corev1.LabelTopologyZone: "a"})}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: draw.Pick(s, corev1.ConditionTrue, corev1.ConditionUnknown)}},
 		}},
-		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: exportNow.Add(-time.Duration(s.below(3)) * time.Hour)}}},
-		&corev1.PersistentVolumeClaim{ObjectMeta: at("data"), Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{pick(s, corev1.ReadWriteOnce, corev1.ReadWriteMany)}}},
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "n1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: exportNow.Add(-time.Duration(s.Below(3)) * time.Hour)}}},
+		&corev1.PersistentVolumeClaim{ObjectMeta: at("data"), Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{draw.Pick(s, corev1.ReadWriteOnce, corev1.ReadWriteMany)}}},
 	)
 	running := &corev1.Pod{ObjectMeta: at("running"), Spec: drawExported(s), Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	running.Spec.NodeName, running.Spec.PriorityClassName, running.Spec.Priority, running.Spec.PreemptionPolicy = "n1", "system-node-critical", new(int32(2000001000)), new(corev1.PreemptLowerPriority)
@@ -125,25 +126,25 @@ var exportCases = drawn(func(s source) *exportCase {
 })
 
 // drawExported is a pod's spec, with some of what policies look at.
-func drawExported(s source) corev1.PodSpec {
-	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, PriorityClassName: pick(s, "", "", "high", "low"), TerminationGracePeriodSeconds: maybe[int64](s, 8, 30, 0, 10, 100)}
-	if s.chance(4) {
+func drawExported(s draw.Source) corev1.PodSpec {
+	spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}, PriorityClassName: draw.Pick(s, "", "", "high", "low"), TerminationGracePeriodSeconds: draw.Maybe[int64](s, 8, 30, 0, 10, 100)}
+	if s.Chance(4) {
 		spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 25}}}
 	}
-	if s.chance(4) {
+	if s.Chance(4) {
 		spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	}
 	return spec
 }
 
-func drawExportedWorkload(s source, meta metav1.ObjectMeta) client.Object {
-	if s.chance(5) {
-		meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: pick(s, "Prometheus", "Deployment"), Name: "o", UID: "8f0c", Controller: new(true)}}
+func drawExportedWorkload(s draw.Source, meta metav1.ObjectMeta) client.Object {
+	if s.Chance(5) {
+		meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: draw.Pick(s, "Prometheus", "Deployment"), Name: "o", UID: "8f0c", Controller: new(true)}}
 	}
 	labels := map[string]string{"app": "w"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: drawExported(s)}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
-	switch s.below(7) {
+	switch s.Below(7) {
 	case 0:
 		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
 	case 1:
@@ -153,14 +154,14 @@ func drawExportedWorkload(s source, meta metav1.ObjectMeta) client.Object {
 	case 3:
 		return &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}
 	case 4:
-		return &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: pick(s, nil, labels), Template: &template}}
+		return &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: draw.Pick(s, nil, labels), Template: &template}}
 	}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
-	job := batchv1.JobSpec{Template: template, CompletionMode: maybe(s, 6, batchv1.IndexedCompletion)}
+	job := batchv1.JobSpec{Template: template, CompletionMode: draw.Maybe(s, 6, batchv1.IndexedCompletion)}
 	if job.CompletionMode != nil {
 		job.Completions = new(int32(2))
 	}
-	if s.chance(8) {
+	if s.Chance(8) {
 		return &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}
 	}
 	return &batchv1.Job{ObjectMeta: meta, Spec: job}
@@ -262,8 +263,8 @@ func TestFidelityReviewExport(t *testing.T) {
 		}
 		engines = append(engines, engine)
 	}
-	wanted := []share{{"denied", 10}, {"warned", 20}, {"changed", 20}, {"spread nothing", 0.1}, {"spread", 4}, {"as exported", 20}, {"as written", 20}, {"without namespaces", 20}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"denied": 10, "warned": 20, "changed": 20, "spread nothing": 0.1, "spread": 4, "as exported": 20, "as written": 20, "without namespaces": 20}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := exportCases.Draw(t, "case")
 		live, engine, q := review.NewState(), engines[c.Policies], exportQuestions[c.Question]
 		var stored, file []client.Object
@@ -299,17 +300,17 @@ func TestFidelityReviewExport(t *testing.T) {
 		if diff := cmp.Diff(want, told(t, engine, state, namespace, q, false, documents)); diff != "" {
 			t.Fatalf("with the cluster (-) and from a file (+):\n%s", diff)
 		}
-		counts.add(exportVariants[c.Variant])
+		counts.Add(exportVariants[c.Variant])
 		countTold(want, counts)
 	})
 }
 
-func countTold(text string, counts *tally) {
+func countTold(text string, counts *draw.Tally) {
 	for what, words := range map[string]string{
 		"denied": `"decision": "Denied"`, "warned": "\"warnings\": [\n", "changed": "\"patch\": [\n", "spread": `"path": "/spec/topologySpreadConstraints"`, "spread nothing": "spread nothing",
 	} {
 		if strings.Contains(text, words) {
-			counts.add(what)
+			counts.Add(what)
 		}
 	}
 }

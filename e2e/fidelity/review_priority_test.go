@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 type resolveCase struct {
@@ -17,10 +18,10 @@ type resolveCase struct {
 	Classes map[string]*schedulingv1.PriorityClass
 }
 
-func (c *resolveCase) GoString() string { return show(c.Pod, c.Classes) }
+func (c *resolveCase) GoString() string { return draw.Show(c.Pod, c.Classes) }
 
 // resolveCases name classes more often than pods do, and give the class's own values as well as wrong ones.
-var resolveCases = drawn(func(s source) *resolveCase {
+var resolveCases = draw.Of(func(s draw.Source) *resolveCase {
 	c := &resolveCase{Pod: drawPod(s), Classes: drawClasses(s)}
 	for name, value := range map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000} {
 		if c.Classes[name] == nil {
@@ -28,8 +29,8 @@ var resolveCases = drawn(func(s source) *resolveCase {
 		}
 	}
 	spec := &c.Pod.Spec
-	if s.chance(9) {
-		spec.PriorityClassName = pick(s, "web", "batch", "critical", "system-cluster-critical", "system-node-critical", absentClass)
+	if s.Chance(9) {
+		spec.PriorityClassName = draw.Pick(s, "web", "batch", "critical", "system-cluster-critical", "system-node-critical", absentClass)
 	}
 	class := c.Classes[spec.PriorityClassName]
 	if class == nil {
@@ -39,8 +40,8 @@ var resolveCases = drawn(func(s source) *resolveCase {
 	if class != nil {
 		own = class.Value
 	}
-	spec.Priority = maybe(s, 5, own, own, own, 1000)
-	spec.PreemptionPolicy = maybe(s, 5, corev1.PreemptLowerPriority, corev1.PreemptNever)
+	spec.Priority = draw.Maybe(s, 5, own, own, own, 1000)
+	spec.PreemptionPolicy = draw.Maybe(s, 5, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	return c
 })
 
@@ -49,11 +50,11 @@ var resolveCases = drawn(func(s source) *resolveCase {
 func TestFidelityReviewPriority(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"refused", 10}, {"class named", 15}, {"by the globalDefault", 5}, {"of several globalDefaults", 2}, {"no class", 5}, {"system class", 5}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"refused": 10, "class named": 15, "by the globalDefault": 5, "of several globalDefaults": 2, "no class": 5, "system class": 5}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := resolveCases.Draw(t, "case")
 		if severalLowest(c.Classes) {
-			counts.add("passed over: which globalDefault is chance")
+			counts.Add("passed over: which globalDefault is chance")
 			return
 		}
 		server.setClasses(t, c.Classes)
@@ -64,27 +65,27 @@ func TestFidelityReviewPriority(t *testing.T) {
 			t.Fatalf("the plugin says %v, ResolvePriority %v", want, err)
 		}
 		if want != nil {
-			counts.add("refused")
+			counts.Add("refused")
 			return
 		}
 		if have := tripleOf(received(t, got)); !equality.Semantic.DeepEqual(have, tripleOf(internal)) {
-			t.Fatalf("the triples differ\n%s", show(tripleOf(internal), have))
+			t.Fatalf("the triples differ\n%s", draw.Show(tripleOf(internal), have))
 		}
 		c.count(got, counts)
 	})
 }
 
-func (c *resolveCase) count(got *corev1.Pod, counts *tally) {
+func (c *resolveCase) count(got *corev1.Pod, counts *draw.Tally) {
 	switch name := c.Pod.Spec.PriorityClassName; {
 	case name != "":
-		counts.add("class named")
+		counts.Add("class named")
 		if len(name) > 7 && name[:7] == "system-" {
-			counts.add("system class")
+			counts.Add("system class")
 		}
 	case got.Spec.PriorityClassName == "":
-		counts.add("no class")
+		counts.Add("no class")
 	default:
-		counts.add("by the globalDefault")
+		counts.Add("by the globalDefault")
 		defaults := 0
 		for _, class := range c.Classes {
 			if class.GlobalDefault {
@@ -92,7 +93,7 @@ func (c *resolveCase) count(got *corev1.Pod, counts *tally) {
 			}
 		}
 		if defaults > 1 {
-			counts.add("of several globalDefaults")
+			counts.Add("of several globalDefaults")
 		}
 	}
 }

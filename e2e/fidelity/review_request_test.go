@@ -16,6 +16,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -36,18 +37,18 @@ type routeCase struct {
 	Policies []*v1alpha1.PodPolicy
 }
 
-func (c *routeCase) GoString() string { return show(c) }
+func (c *routeCase) GoString() string { return draw.Show(c) }
 
 const judgedNode = "n0"
 
-var routeCases = drawn(func(s source) *routeCase {
+var routeCases = draw.Of(func(s draw.Source) *routeCase {
 	c := &routeCase{
-		Namespace: pick(s, namespace, namespace, namespace, otherNamespace, "kube-system", "podgrace-system"), Name: "db-0",
-		User:   pick(s, userAlice, userAlice, userAlice, userKubelet, userEnforcer, userController, userRepair),
-		Right:  pick(s, apiserver.No, apiserver.Yes, apiserver.Yes, apiserver.Unknown),
-		Actors: pick(s, nil, []string{userRepair.Username}), Idle: s.rarely(),
+		Namespace: draw.Pick(s, namespace, namespace, namespace, otherNamespace, "kube-system", "podgrace-system"), Name: "db-0",
+		User:   draw.Pick(s, userAlice, userAlice, userAlice, userKubelet, userEnforcer, userController, userRepair),
+		Right:  draw.Pick(s, apiserver.No, apiserver.Yes, apiserver.Yes, apiserver.Unknown),
+		Actors: draw.Pick(s, nil, []string{userRepair.Username}), Idle: s.Rarely(),
 	}
-	switch s.below(9) {
+	switch s.Below(9) {
 	case 0, 1, 8:
 		c.drawPodDelete(s)
 	case 2, 3:
@@ -80,52 +81,52 @@ func (c *routeCase) of(operation admissionv1.Operation, resource, subresource st
 	}
 }
 
-func (c *routeCase) drawPodDelete(s source) {
+func (c *routeCase) drawPodDelete(s draw.Source) {
 	c.of(admissionv1.Delete, "pods", "", podKind)
 	c.Old = drawRemoved(s, c.Namespace, c.Name)
-	c.Options = &metav1.DeleteOptions{GracePeriodSeconds: maybe[int64](s, 13, 0, 0, 1, 30)}
+	c.Options = &metav1.DeleteOptions{GracePeriodSeconds: draw.Maybe[int64](s, 13, 0, 0, 1, 30)}
 }
 
-func (c *routeCase) drawPodUpdate(s source) {
-	c.of(admissionv1.Update, "pods", pick(s, "status", "", "resize", "ephemeralcontainers"), podKind)
-	if s.rarely() {
+func (c *routeCase) drawPodUpdate(s draw.Source) {
+	c.of(admissionv1.Update, "pods", draw.Pick(s, "status", "", "resize", "ephemeralcontainers"), podKind)
+	if s.Rarely() {
 		c.Operation = admissionv1.Create
 	}
 	old := drawRemoved(s, c.Namespace, c.Name)
 	now := old.DeepCopy()
-	if s.chance(8) {
-		now.Status.Phase = pick(s, corev1.PodFailed, corev1.PodSucceeded, corev1.PodRunning)
+	if s.Chance(8) {
+		now.Status.Phase = draw.Pick(s, corev1.PodFailed, corev1.PodSucceeded, corev1.PodRunning)
 	}
-	if s.chance(8) {
+	if s.Chance(8) {
 		now.Finalizers = nil
 	}
-	if s.chance(5) {
+	if s.Chance(5) {
 		c.User = userKubelet
 	}
-	if s.chance(8) {
+	if s.Chance(8) {
 		now.Annotations = drawRemoved(s, c.Namespace, c.Name).Annotations
 	}
 	c.Old, c.Object = old, now
 }
 
-func (c *routeCase) drawEviction(s source) {
+func (c *routeCase) drawEviction(s draw.Source) {
 	c.of(admissionv1.Create, "pods", "eviction", policyv1.SchemeGroupVersion.WithKind("Eviction"))
 	e := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
-	if s.chance(10) {
-		e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: maybe[int64](s, 12, 0, 0, 5)}
+	if s.Chance(10) {
+		e.DeleteOptions = &metav1.DeleteOptions{GracePeriodSeconds: draw.Maybe[int64](s, 12, 0, 0, 5)}
 	}
 	c.Object = e
 }
 
-func (c *routeCase) drawNode(s source) {
+func (c *routeCase) drawNode(s draw.Source) {
 	c.Namespace, c.Name = "", judgedNode
-	if s.chance(4) {
+	if s.Chance(4) {
 		c.of(admissionv1.Delete, "volumeattachments", "", storagev1.SchemeGroupVersion.WithKind("VolumeAttachment"))
-		c.Old, c.Options = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Status: storagev1.VolumeAttachmentStatus{Attached: s.chance(12)}}, &metav1.DeleteOptions{}
+		c.Old, c.Options = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: c.Name}, Status: storagev1.VolumeAttachmentStatus{Attached: s.Chance(12)}}, &metav1.DeleteOptions{}
 		return
 	}
-	operation := pick(s, admissionv1.Update, admissionv1.Update, admissionv1.Delete, admissionv1.Create)
-	c.of(operation, "nodes", pick(s, "", "", "status"), corev1.SchemeGroupVersion.WithKind("Node"))
+	operation := draw.Pick(s, admissionv1.Update, admissionv1.Update, admissionv1.Delete, admissionv1.Create)
+	c.of(operation, "nodes", draw.Pick(s, "", "", "status"), corev1.SchemeGroupVersion.WithKind("Node"))
 	if operation != admissionv1.Create {
 		c.Old = drawJudgedNode(s)
 	}
@@ -136,16 +137,16 @@ func (c *routeCase) drawNode(s source) {
 	}
 }
 
-func (c *routeCase) drawWorkload(s source) {
+func (c *routeCase) drawWorkload(s draw.Source) {
 	template := func() corev1.PodTemplateSpec {
-		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: maybe[int64](s, 14, 0, 0, 0, 0, 30)}}
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: draw.Maybe[int64](s, 14, 0, 0, 0, 0, 30)}}
 	}
 	meta := metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name, OwnerReferences: drawOwners(s)}
-	if s.chance(10) {
+	if s.Chance(10) {
 		meta.OwnerReferences = nil
 	}
-	operation := pick(s, admissionv1.Create, admissionv1.Update)
-	if s.chance(5) {
+	operation := draw.Pick(s, admissionv1.Create, admissionv1.Update)
+	if s.Chance(5) {
 		c.of(operation, "deployments", "", appsv1.SchemeGroupVersion.WithKind("Deployment"))
 		c.Object, c.Old = &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template()}}, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: template()}}
 	} else {
@@ -155,23 +156,23 @@ func (c *routeCase) drawWorkload(s source) {
 	if operation == admissionv1.Create {
 		c.Old = nil
 	}
-	for _, name := range some(s, 13, "p", "q") {
+	for _, name := range draw.Some(s, 13, "p", "q") {
 		c.Policies = append(c.Policies, drawZeroGrace(s, name))
 	}
 }
 
-func drawZeroGrace(s source, name string) *v1alpha1.PodPolicy {
+func drawZeroGrace(s draw.Source, name string) *v1alpha1.PodPolicy {
 	p := &v1alpha1.PodPolicy{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodPolicy"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if s.chance(14) {
-		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: pick(s, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
+	if s.Chance(14) {
+		p.Spec.Removal = &v1alpha1.RemovalSection{ZeroGrace: draw.Pick(s, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceDeny, v1alpha1.ZeroGraceRaise, v1alpha1.ZeroGraceWarn, "")}
 	}
-	if s.chance(7) {
+	if s.Chance(7) {
 		selector := &v1alpha1.LabelSelector{}
-		if s.chance(9) {
-			selector.MatchLabels = map[string]v1alpha1.LabelValue{"team": pick(s, v1alpha1.LabelValue("till"), "vault")}
+		if s.Chance(9) {
+			selector.MatchLabels = map[string]v1alpha1.LabelValue{"team": draw.Pick(s, v1alpha1.LabelValue("till"), "vault")}
 		}
-		if s.chance(9) {
-			selector.MatchExpressions = []v1alpha1.LabelSelectorRequirement{pick(s,
+		if s.Chance(9) {
+			selector.MatchExpressions = []v1alpha1.LabelSelectorRequirement{draw.Pick(s,
 				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"till", "x"}},
 				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"till"}},
 				v1alpha1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists},
@@ -183,16 +184,16 @@ func drawZeroGrace(s source, name string) *v1alpha1.PodPolicy {
 }
 
 // drawRemoved makes a pod that is being removed, or could be.
-func drawRemoved(s source, in, name string) *corev1.Pod {
+func drawRemoved(s draw.Source, in, name string) *corev1.Pod {
 	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name, UID: "u"}}
-	p.Spec.NodeName = pick(s, judgedNode, judgedNode, judgedNode, "")
-	p.Spec.TerminationGracePeriodSeconds = maybe[int64](s, 14, 30, 30, 0)
-	p.Status.Phase = pick(s, corev1.PodRunning, corev1.PodRunning, corev1.PodPending, corev1.PodFailed, "")
-	if s.chance(8) {
+	p.Spec.NodeName = draw.Pick(s, judgedNode, judgedNode, judgedNode, "")
+	p.Spec.TerminationGracePeriodSeconds = draw.Maybe[int64](s, 14, 30, 30, 0)
+	p.Status.Phase = draw.Pick(s, corev1.PodRunning, corev1.PodRunning, corev1.PodPending, corev1.PodFailed, "")
+	if s.Chance(8) {
 		p.DeletionTimestamp = &metav1.Time{Time: metav1.Unix(1700000000, 0).Time}
-		p.DeletionGracePeriodSeconds = maybe[int64](s, 14, 0, 0, 30)
+		p.DeletionGracePeriodSeconds = draw.Maybe[int64](s, 14, 0, 0, 30)
 	}
-	if s.chance(4) {
+	if s.Chance(4) {
 		p.Finalizers = []string{"example.org/hold"}
 	}
 	annotate(s, 10, p, guard.AnnotationConfirmForceDelete, "u/2026-01-01T10:00:00Z", "u/2026-01-01T10:00:00Z/2026-01-01T09:00:00.5Z", "u", "u/", "other/2026-01-01T10:00:00Z", "")
@@ -200,23 +201,23 @@ func drawRemoved(s source, in, name string) *corev1.Pod {
 	return p
 }
 
-func drawJudgedNode(s source) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: judgedNode, UID: types.UID(pick(s, "n", "n", "m"))}}
-	if s.chance(8) {
-		n.Spec.Taints = []corev1.Taint{{Key: pick(s, corev1.TaintNodeOutOfService, corev1.TaintNodeOutOfService, "x"), Effect: corev1.TaintEffectNoExecute}}
+func drawJudgedNode(s draw.Source) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: judgedNode, UID: types.UID(draw.Pick(s, "n", "n", "m"))}}
+	if s.Chance(8) {
+		n.Spec.Taints = []corev1.Taint{{Key: draw.Pick(s, corev1.TaintNodeOutOfService, corev1.TaintNodeOutOfService, "x"), Effect: corev1.TaintEffectNoExecute}}
 	}
-	if s.chance(10) {
-		n.Annotations = map[string]string{"podgrace.dev/confirm-off": pick(s, "n/b/2023-11-14T22:13:30Z/", "n/b/2023-11-14T22:13:30Z/2023-11-14T22:13:31.000000Z", "n/b//", "n/b", "n/c/2023-11-14T22:13:30Z/", "")}
+	if s.Chance(10) {
+		n.Annotations = map[string]string{"podgrace.dev/confirm-off": draw.Pick(s, "n/b/2023-11-14T22:13:30Z/", "n/b/2023-11-14T22:13:30Z/2023-11-14T22:13:31.000000Z", "n/b//", "n/b", "n/c/2023-11-14T22:13:30Z/", "")}
 	}
-	if s.chance(6) {
+	if s.Chance(6) {
 		n.Finalizers = []string{"example.org/drain"}
 	}
-	if s.chance(4) {
+	if s.Chance(4) {
 		n.DeletionTimestamp = &metav1.Time{Time: metav1.Unix(1700000000, 0).Time}
 	}
-	n.Status.NodeInfo.BootID = pick(s, "b", "b", "")
-	if s.chance(14) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: pick(s, corev1.ConditionUnknown, corev1.ConditionFalse, corev1.ConditionTrue), LastHeartbeatTime: pick(s, metav1.Unix(1700000000, 0), metav1.Unix(1700000010, 0), metav1.Unix(1700000011, 0), metav1.Time{})}}
+	n.Status.NodeInfo.BootID = draw.Pick(s, "b", "b", "")
+	if s.Chance(14) {
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: draw.Pick(s, corev1.ConditionUnknown, corev1.ConditionFalse, corev1.ConditionTrue), LastHeartbeatTime: draw.Pick(s, metav1.Unix(1700000000, 0), metav1.Unix(1700000010, 0), metav1.Unix(1700000011, 0), metav1.Time{})}}
 	}
 	return n
 }

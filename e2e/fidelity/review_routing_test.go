@@ -17,6 +17,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 	"github.com/podgrace/podgrace/review/apiserver"
 )
 
@@ -75,8 +76,8 @@ func TestFidelityReviewCalls(t *testing.T) {
 		}
 		reviews[p] = w
 	}
-	wanted := []share{{"/validate-removal", 10}, {"/mutate-evictions", 2}, {"/validate-workloads", 2}, {"no call", 25}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"/validate-removal": 10, "/mutate-evictions": 2, "/validate-workloads": 2, "no call": 25}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := routeCases.Draw(t, "case")
 		w := reviews[policies{c.Actors != nil, c.Idle}]
 		for _, phase := range []struct {
@@ -96,10 +97,10 @@ func TestFidelityReviewCalls(t *testing.T) {
 				t.Fatalf("the API server calls %v and refuses for %v; the review calls %v and refuses for %v", paths, refused, got.Paths, denied)
 			}
 			for _, p := range paths {
-				counts.add(p)
+				counts.Add(p)
 			}
 			if len(paths) == 0 {
-				counts.add("no call")
+				counts.Add("no call")
 			}
 		}
 	})
@@ -118,8 +119,8 @@ func TestFidelityReviewPolicies(t *testing.T) {
 		}
 		reviews[idle] = policies
 	}
-	wanted := []share{{"enforcement.podgrace.dev", 0.5}, {"zero-grace.podgrace.dev", 0.5}, {"confirm-force-delete.podgrace.dev", 0.5}, {"confirm-off.podgrace.dev", 0.5}, {"half-done-status.podgrace.dev", 0.1}, {"half-done-delete.podgrace.dev", 0.1}, {"allowed", 30}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"enforcement.podgrace.dev": 0.5, "zero-grace.podgrace.dev": 0.5, "confirm-force-delete.podgrace.dev": 0.5, "confirm-off.podgrace.dev": 0.5, "half-done-status.podgrace.dev": 0.1, "half-done-delete.podgrace.dev": 0.1, "allowed": 30}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := routeCases.Draw(t, "case")
 		refusal := server.judge(t, c)
 		denials, _, err := reviews[c.Idle].Validate(context.Background(), c.reviewed(t))
@@ -130,11 +131,11 @@ func TestFidelityReviewPolicies(t *testing.T) {
 			t.Fatalf("the API server says %v, the review %+v", refusal, denials)
 		}
 		if refusal == nil {
-			counts.add("allowed")
+			counts.Add("allowed")
 			return
 		}
 		if !slices.ContainsFunc(denials, func(d apiserver.Denial) bool {
-			counts.add(d.Policy)
+			counts.Add(d.Policy)
 			return strings.Contains(refusal.Error(), "'"+d.Policy+"' with binding") && strings.HasSuffix(refusal.Error(), "denied request: "+d.Message)
 		}) {
 			t.Fatalf("the API server says %v, the review %+v", refusal, denials)

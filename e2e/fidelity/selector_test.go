@@ -21,6 +21,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 type selectorCase struct {
@@ -29,11 +30,13 @@ type selectorCase struct {
 	Owned  owned
 }
 
-func (c *selectorCase) GoString() string { return show(c.Pod, c.Policy.Spec.TopologySpread, c.Owned) }
+func (c *selectorCase) GoString() string {
+	return draw.Show(c.Pod, c.Policy.Spec.TopologySpread, c.Owned)
+}
 
-var selectorCases = drawn(func(s source) *selectorCase {
+var selectorCases = draw.Of(func(s draw.Source) *selectorCase {
 	c := &selectorCase{Pod: drawPod(s), Policy: drawPolicy(s, "p", sections{spread: 16})}
-	if s.rarely() {
+	if s.Rarely() {
 		c.Pod.Spec.NodeName = "n0"
 	}
 	c.Owned = drawOwned(s, c.Pod)
@@ -78,8 +81,8 @@ func (l listers) defaultSelector(pod *corev1.Pod) labels.Selector {
 func TestFidelitySelector(t *testing.T) {
 	t.Parallel()
 	lists := newListers()
-	wanted := []share{{"injected", 30}, {"nothing to derive", 5}, {"revision through matchLabelKeys", 3}, {"revision left out", 1}, {"by ownerRules", 1}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"injected": 30, "nothing to derive": 5, "revision through matchLabelKeys": 3, "revision left out": 1, "by ownerRules": 1}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := selectorCases.Draw(t, "case")
 		lists.fill(t, c.Owned)
 		arrived := sent(t, received(t, c.Pod))
@@ -90,34 +93,34 @@ func TestFidelitySelector(t *testing.T) {
 		constraints := injected(result.Changes)
 		if !takesSpread(c) {
 			if constraints != nil {
-				t.Fatalf("constraints for a pod that must get none\n%s", show(result))
+				t.Fatalf("constraints for a pod that must get none\n%s", draw.Show(result))
 			}
-			counts.add("gets none")
+			counts.Add("gets none")
 			return
 		}
 		want := wantedSelector(lists.defaultSelector(arrived), c)
 		if len(want.all) == 0 {
 			if constraints != nil {
-				t.Fatalf("the scheduler derives nothing, but Podgrace injects\n%s", show(constraints))
+				t.Fatalf("the scheduler derives nothing, but Podgrace injects\n%s", draw.Show(constraints))
 			}
-			counts.add("nothing to derive")
+			counts.Add("nothing to derive")
 			return
 		}
 		if constraints == nil {
-			t.Fatalf("nothing injected, want %v\n%s", want.all, show(result))
+			t.Fatalf("nothing injected, want %v\n%s", want.all, draw.Show(result))
 		}
 		stored := prepared(received(t, patched(t, arrived, result.Changes)))
 		for i, k := range stored.Spec.TopologySpreadConstraints {
 			selector, err := metav1.LabelSelectorAsSelector(k.LabelSelector)
 			if err != nil {
-				t.Fatalf("constraint %d has a bad selector: %v\n%s", i, err, show(k))
+				t.Fatalf("constraint %d has a bad selector: %v\n%s", i, err, draw.Show(k))
 			}
 			got := requirements(selector)
 			if expected := want.with(c.Policy.Spec.TopologySpread.Constraints[i].MatchLabelKeys, arrived.Labels); !slices.Equal(got, expected) {
-				t.Fatalf("constraint %d selects\n\t%v, want\n\t%v (DefaultSelector %v)\n%s", i, got, expected, requirements(lists.defaultSelector(arrived)), show(k))
+				t.Fatalf("constraint %d selects\n\t%v, want\n\t%v (DefaultSelector %v)\n%s", i, got, expected, requirements(lists.defaultSelector(arrived)), draw.Show(k))
 			}
 		}
-		counts.add("injected")
+		counts.Add("injected")
 		want.count(counts)
 	})
 }
@@ -182,14 +185,14 @@ func wantedSelector(fromScheduler labels.Selector, c *selectorCase) selectorWant
 		w.ownerOwn = true
 		w.all = sortedUnion(w.all, added)
 	}
-	value, ok := c.Pod.Labels[revisionKey]
-	revision := requirement(revisionKey, selection.In, value)
+	value, ok := c.Pod.Labels[draw.RevisionKey]
+	revision := requirement(draw.RevisionKey, selection.In, value)
 	if owner.Kind != "ReplicaSet" || !ok || !slices.Contains(w.all, revision) {
 		return w
 	}
 	without := slices.DeleteFunc(slices.Clone(w.all), func(r string) bool { return r == revision })
 	// Only where the revision is named once, as a Deployment's ReplicaSet does, it is the Deployment's revision.
-	named := slices.ContainsFunc(without, func(r string) bool { return strings.HasPrefix(r, revisionKey+" ") })
+	named := slices.ContainsFunc(without, func(r string) bool { return strings.HasPrefix(r, draw.RevisionKey+" ") })
 	if len(without) == 0 || named || expressed(c) {
 		return w
 	}
@@ -227,7 +230,7 @@ func ruled(c *selectorCase, owner *metav1.OwnerReference) []string {
 func expressed(c *selectorCase) bool {
 	owner := metav1.GetControllerOfNoCopy(c.Pod)
 	for _, r := range c.Owned.ReplicaSets {
-		if defaulting.OwnerHasSelector(owner) && r.Namespace == namespace && slices.ContainsFunc(r.Spec.Selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == revisionKey }) {
+		if defaulting.OwnerHasSelector(owner) && r.Namespace == namespace && slices.ContainsFunc(r.Spec.Selector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool { return e.Key == draw.RevisionKey }) {
 			return true
 		}
 	}
@@ -252,13 +255,13 @@ func sortedUnion(a, b []string) []string {
 	return slices.Compact(all)
 }
 
-func (w selectorWanted) count(counts *tally) {
+func (w selectorWanted) count(counts *draw.Tally) {
 	if w.ownerOwn {
-		counts.add("by ownerRules")
+		counts.Add("by ownerRules")
 	}
 	if w.leftOut {
-		counts.add("revision left out")
+		counts.Add("revision left out")
 	} else if w.revision {
-		counts.add("revision through matchLabelKeys")
+		counts.Add("revision through matchLabelKeys")
 	}
 }

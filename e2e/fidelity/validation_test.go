@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
 type validationCase struct {
@@ -30,17 +31,17 @@ type validationCase struct {
 }
 
 func (c *validationCase) GoString() string {
-	return show(c.Pod, c.Kubelet, c.Policies, c.Classes, c.Owned, c.Nodes, c.Neighbours)
+	return draw.Show(c.Pod, c.Kubelet, c.Policies, c.Classes, c.Owned, c.Nodes, c.Neighbours)
 }
 
-var validationCases = drawn(func(s source) *validationCase {
+var validationCases = draw.Of(func(s draw.Source) *validationCase {
 	c := &validationCase{Pod: drawPod(s), Policies: drawPolicies(s, allSections), Classes: drawClasses(s)}
 	enrich(s, c.Pod)
 	_, mirrored := c.Pod.Annotations[corev1.MirrorPodAnnotationKey]
-	c.Kubelet = mirrored && s.chance(8)
+	c.Kubelet = mirrored && s.Chance(8)
 	c.Owned = drawOwned(s, c.Pod)
-	if s.chance(11) {
-		c.Nodes = drawNodes(s)
+	if s.Chance(11) {
+		c.Nodes = draw.Nodes(s, 5)
 		c.Neighbours = drawNeighbours(s, c.Nodes, c.Pod.Labels)
 	}
 	return c
@@ -68,17 +69,17 @@ func (c *validationCase) request(pod *corev1.Pod) policy.Request {
 func TestFidelityValidation(t *testing.T) {
 	t.Parallel()
 	server := newAPIServer(t)
-	wanted := []share{{"valid and changed", 25}, {"changed priority", 4}, {"changed topologySpread", 5}, {"changed gracePeriod", 10}, {"changed node", 10}, {"denied", 0.5}, {"keeps 0, warned", 0.01}}
-	check(t, wanted, func(t *rapid.T, counts *tally) {
+	wanted := draw.Shares{"valid and changed": 25, "changed priority": 4, "changed topologySpread": 5, "changed gracePeriod": 10, "changed node": 10, "denied": 0.5, "keeps 0, warned": 0.01}
+	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := validationCases.Draw(t, "case")
 		server.setClasses(t, c.Classes)
 		first := received(t, c.Pod)
 		if err := server.admit(first); err != nil {
-			counts.add("refused before Podgrace")
+			counts.Add("refused before Podgrace")
 			return
 		}
 		if errs := judged(prepared(first)); len(errs) > 0 {
-			counts.add("refused before Podgrace")
+			counts.Add("refused before Podgrace")
 			return
 		}
 		policies, facts := compiled(t, c.Policies), c.facts()
@@ -86,36 +87,36 @@ func TestFidelityValidation(t *testing.T) {
 		untouched := arrived.DeepCopy()
 		result := defaulting.For(policies, c.request(arrived), "").Apply(c.request(arrived), facts)
 		if !equality.Semantic.DeepEqual(arrived, untouched) {
-			t.Fatalf("Apply changed the pod that it was given\n%s", show(arrived))
+			t.Fatalf("Apply changed the pod that it was given\n%s", draw.Show(arrived))
 		}
 		if len(result.Denials) > 0 {
-			counts.add("denied")
+			counts.Add("denied")
 			return
 		}
 		if len(result.Changes) == 0 {
-			counts.add("valid, nothing to change")
+			counts.Add("valid, nothing to change")
 		} else {
 			countSections(counts, result.Changes)
 		}
 		changed := patched(t, arrived, result.Changes)
 		if quick := defaulting.Patch(arrived, result.Changes); !equality.Semantic.DeepEqual(quick, changed) {
-			t.Fatalf("defaulting.Patch is not the JSON patch\n%s", show(quick, changed))
+			t.Fatalf("defaulting.Patch is not the JSON patch\n%s", draw.Show(quick, changed))
 		}
 		second := received(t, changed)
 		if err := server.admit(second); err != nil {
-			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, show(result.Changes))
+			t.Fatalf("the second pass of the Priority plugin refuses the pod: %v\n%s", err, draw.Show(result.Changes))
 		}
 		stored := prepared(second)
 		if errs := judged(stored); len(errs) > 0 {
-			t.Fatalf("the API server accepted the pod before Podgrace, but not after: %v\n%s", errs.ToAggregate(), show(result.Changes))
+			t.Fatalf("the API server accepted the pod before Podgrace, but not after: %v\n%s", errs.ToAggregate(), draw.Show(result.Changes))
 		}
 		checkSettled(t, c, policies, facts, second, "before the merge")
 		checkSettled(t, c, policies, facts, stored, "after the merge")
 		checkOwnValidation(t, c, policies, facts, stored)
 		if keeps := saysZero(result); keeps != saysZero(defaulting.For(policies, c.request(sent(t, stored)), "").Validate(c.request(sent(t, stored)), facts)) {
-			t.Fatalf("of a grace period of 0 only one of the two webhooks warns\n%s", show(c.Policies, sent(t, stored)))
+			t.Fatalf("of a grace period of 0 only one of the two webhooks warns\n%s", draw.Show(c.Policies, sent(t, stored)))
 		} else if keeps {
-			counts.add("keeps 0, warned")
+			counts.Add("keeps 0, warned")
 		}
 	})
 }
@@ -127,14 +128,14 @@ func saysZero(r defaulting.Result) bool {
 	})
 }
 
-func countSections(counts *tally, changes []defaulting.Change) {
-	counts.add("valid and changed")
+func countSections(counts *draw.Tally, changes []defaulting.Change) {
+	counts.Add("valid and changed")
 	changed := sets.New[string]()
 	for _, c := range changes {
 		changed.Insert(c.Section)
 	}
 	for section := range changed {
-		counts.add("changed " + section)
+		counts.Add("changed " + section)
 	}
 }
 
@@ -142,7 +143,7 @@ func countSections(counts *tally, changes []defaulting.Change) {
 func checkSettled(t *rapid.T, c *validationCase, policies policy.Policies, facts defaulting.Facts, internal *core.Pod, when string) {
 	req := c.request(sent(t, internal))
 	if again := defaulting.For(policies, req, "").Apply(req, facts); len(again.Changes) > 0 || len(again.Denials) > 0 {
-		t.Fatalf("%s a second call decides anew\n%s", when, show(again, req.Pod))
+		t.Fatalf("%s a second call decides anew\n%s", when, draw.Show(again, req.Pod))
 	}
 }
 
@@ -154,7 +155,7 @@ func checkOwnValidation(t *rapid.T, c *validationCase, policies policy.Policies,
 	req := c.request(sent(t, internal))
 	for _, d := range defaulting.For(policies, req, "").Validate(req, facts).Denials {
 		if judgedBySelf.Has(d.Reason.Code) {
-			t.Fatalf("Podgrace refuses what it made itself: %+v\n%s", d, show(req.Pod))
+			t.Fatalf("Podgrace refuses what it made itself: %+v\n%s", d, draw.Show(req.Pod))
 		}
 	}
 }
