@@ -11,48 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
-
-// node is a node of a zone with two processors, 4 GiB and room for 110 pods.
-func node(name, zone string) *corev1.Node {
-	room := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"), corev1.ResourcePods: resource.MustParse("110"),
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelHostname: name}},
-		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
-	}
-}
-
-// barPod is a pod with the label foo=bar that asks for so many thousandths of a processor, on a node or on none.
-func barPod(name, node string, milli int64) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"foo": "bar"}},
-		Spec: corev1.PodSpec{NodeName: node, SchedulerName: corev1.DefaultSchedulerName, Containers: []corev1.Container{{
-			Name: "c", Image: "example/app", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI)}},
-		}}},
-	}
-}
-
-// spreadPod wants to be spread over zones and hosts.
-func spreadPod(name string) *corev1.Pod {
-	p := barPod(name, "", 100)
-	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
-		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"foo": "bar"}},
-		})
-	}
-	return p
-}
-
-// contradiction is the example of the design of topology spread: the zone wants n3, the hostname wants n2.
-func contradiction() Cluster {
-	c := Cluster{Nodes: []*corev1.Node{node("n1", "A"), node("n2", "A"), node("n3", "B")}}
-	for i, on := range []string{"n1", "n1", "n2", "n3", "n3"} {
-		c.Pods = append(c.Pods, barPod(fmt.Sprint("web-", i), on, 100))
-	}
-	return c
-}
 
 func judge(t *testing.T, c Cluster, p *corev1.Pod) *Verdict {
 	t.Helper()
@@ -78,35 +39,26 @@ func fitting(v *Verdict) []string {
 
 // Two constraints that each can be met, and together cannot; and the ways out of it.
 func TestSpread(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*Cluster, *corev1.Pod)
-		want   []string
-	}{
-		"contradiction":      {func(*Cluster, *corev1.Pod) {}, nil},
-		"more skew of zones": {func(_ *Cluster, p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].MaxSkew = 2 }, []string{"n2"}},
-		"more skew of hosts": {func(_ *Cluster, p *corev1.Pod) { p.Spec.TopologySpreadConstraints[1].MaxSkew = 2 }, []string{"n3"}},
-		"zones as a wish": {func(_ *Cluster, p *corev1.Pod) {
-			p.Spec.TopologySpreadConstraints[0].WhenUnsatisfiable = corev1.ScheduleAnyway
-		}, []string{"n2"}},
-		"hosts as a wish": {func(_ *Cluster, p *corev1.Pod) {
-			p.Spec.TopologySpreadConstraints[1].WhenUnsatisfiable = corev1.ScheduleAnyway
-		}, []string{"n3"}},
-		"another empty node, B": {func(c *Cluster, _ *corev1.Pod) { c.Nodes = append(c.Nodes, node("n4", "B")) }, []string{"n4"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, p := contradiction(), spreadPod("web-new")
-			test.change(&c, p)
-			v := judge(t, c, p)
-			if got := fitting(v); !cmp.Equal(got, test.want) {
-				t.Errorf("fits on %q, want %q: %+v", got, test.want, v.Nodes)
+	for _, e := range schedulertest.Examples() {
+		t.Run(e.Name, func(t *testing.T) {
+			v := judge(t, clusterOf(&e.Case), e.Pod)
+			if got := fitting(v); !cmp.Equal(got, e.Fits) {
+				t.Errorf("fits on %q, want %q: %+v", got, e.Fits, v.Nodes)
 			}
 		})
 	}
 }
 
+func clusterOf(c *schedulertest.Case) Cluster {
+	return Cluster{Nodes: c.Nodes, Pods: c.Pods, Objects: c.Objects}
+}
+
+// contradiction is the first of the examples.
+func contradiction() Cluster { return clusterOf(&schedulertest.Examples()[0].Case) }
+
 // What contradicts what, and which changes were tried with success.
 func TestContradiction(t *testing.T) {
-	v := judge(t, contradiction(), spreadPod("web-new"))
+	v := judge(t, contradiction(), schedulertest.SpreadPod("web-new"))
 	want := []Contradiction{{
 		Constraints: []int{0, 1}, Allows: [][]string{{"n3"}, {"n2"}},
 		Ways: []Way{{0, 2, []string{"n2"}}, {0, 0, []string{"n2"}}, {1, 2, []string{"n3"}}, {1, 0, []string{"n3"}}},
@@ -114,13 +66,13 @@ func TestContradiction(t *testing.T) {
 	if diff := cmp.Diff(want, v.Contradictions); diff != "" {
 		t.Error(diff)
 	}
-	alone := spreadPod("web-new")
+	alone := schedulertest.SpreadPod("web-new")
 	alone.Spec.TopologySpreadConstraints[0].MinDomains = new(int32(3)) // so that the minimum is 0
 	v = judge(t, contradiction(), alone)
 	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{0, 4, []string{"n2"}}, {0, 0, []string{"n2"}}}) {
 		t.Errorf("%+v", v.Contradictions)
 	}
-	large := spreadPod("web-new") // the constraints are not to blame
+	large := schedulertest.SpreadPod("web-new") // the constraints are not to blame
 	large.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 	if v = judge(t, contradiction(), large); len(v.Contradictions) > 0 {
 		t.Errorf("%+v", v.Contradictions)
@@ -128,7 +80,7 @@ func TestContradiction(t *testing.T) {
 }
 
 func TestSpreadTables(t *testing.T) {
-	p := spreadPod("web-new")
+	p := schedulertest.SpreadPod("web-new")
 	p.Spec.TopologySpreadConstraints[1].WhenUnsatisfiable = corev1.ScheduleAnyway
 	p.Spec.TopologySpreadConstraints[1].MinDomains = nil
 	v := judge(t, contradiction(), p)
@@ -149,12 +101,12 @@ func TestSpreadTables(t *testing.T) {
 
 // The words are the scheduler's, and it knows where preemption could help.
 func TestReasons(t *testing.T) {
-	c := Cluster{Nodes: []*corev1.Node{node("full", "A"), node("tainted", "A"), node("small", "A")}}
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("full", "A"), schedulertest.Node("tainted", "A"), schedulertest.Node("small", "A")}}
 	c.Nodes[1].Spec.Taints = []corev1.Taint{{Key: "only", Value: "db", Effect: corev1.TaintEffectNoSchedule}}
 	c.Nodes[2].Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1")
-	c.Pods = []*corev1.Pod{barPod("other", "full", 1000), barPod("ended", "full", 1000)}
+	c.Pods = []*corev1.Pod{schedulertest.Pod("other", "full", 1000), schedulertest.Pod("ended", "full", 1000)}
 	c.Pods[1].Status.Phase = corev1.PodSucceeded
-	v := judge(t, c, barPod("web", "", 1500))
+	v := judge(t, c, schedulertest.Pod("web", "", 1500))
 	want := []Node{
 		{Name: "full", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}, MayPreempt: true},
 		{Name: "small", Plugin: "NodeResourcesFit", Reasons: []string{"Insufficient cpu"}},
@@ -169,8 +121,8 @@ func TestReasons(t *testing.T) {
 }
 
 func TestScores(t *testing.T) {
-	c := Cluster{Nodes: []*corev1.Node{node("busy", "A"), node("idle", "A"), node("idle-2", "A")}, Pods: []*corev1.Pod{barPod("other", "busy", 1500)}}
-	v := judge(t, c, barPod("web", "", 100))
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("busy", "A"), schedulertest.Node("idle", "A"), schedulertest.Node("idle-2", "A")}, Pods: []*corev1.Pod{schedulertest.Pod("other", "busy", 1500)}}
+	v := judge(t, c, schedulertest.Pod("web", "", 100))
 	if got, want := fitting(v), []string{"idle", "idle-2", "busy"}; !cmp.Equal(got, want) {
 		t.Fatalf("in order of scores: %q, want %q", got, want)
 	}
@@ -204,10 +156,10 @@ func prioritized(p *corev1.Pod, priority int32, started string) *corev1.Pod {
 
 // Of two nodes where others would have to go the one is picked where no budget is violated; of those that go none of them has to.
 func TestPreemption(t *testing.T) {
-	c := Cluster{Nodes: []*corev1.Node{node("n1", "A"), node("n2", "A"), node("n3", "A"), node("vip", "A")}}
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A"), schedulertest.Node("n2", "A"), schedulertest.Node("n3", "A"), schedulertest.Node("vip", "A")}}
 	for _, n := range []string{"n1", "n2", "n3", "vip"} {
 		for i, milli := range []int64{1500, 400} {
-			p := prioritized(barPod(fmt.Sprint(n, "-", i), n, milli), 10, "08:00:00")
+			p := prioritized(schedulertest.Pod(fmt.Sprint(n, "-", i), n, milli), 10, "08:00:00")
 			switch n {
 			case "n1":
 				p.Labels["guarded"] = "yes"
@@ -223,7 +175,7 @@ func TestPreemption(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "guarded"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}},
 	}}
-	v := judge(t, c, prioritized(barPod("urgent", "", 600), 100, "09:00:00"))
+	v := judge(t, c, prioritized(schedulertest.Pod("urgent", "", 600), 100, "09:00:00"))
 	if v.Outcome != Preempts || len(v.Preemption.Candidates) != 3 {
 		t.Fatalf("%s %+v", v.Outcome, v.Preemption)
 	}
@@ -237,7 +189,7 @@ func TestPreemption(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	never := prioritized(barPod("polite", "", 600), 100, "09:00:00")
+	never := prioritized(schedulertest.Pod("polite", "", 600), 100, "09:00:00")
 	never.Spec.PreemptionPolicy = new(corev1.PreemptNever)
 	if v = judge(t, c, never); v.Outcome != Nowhere || v.Preemption.Refused != "not eligible due to preemptionPolicy=Never." {
 		t.Errorf("%s %+v", v.Outcome, v.Preemption)
@@ -246,22 +198,22 @@ func TestPreemption(t *testing.T) {
 
 // Room that was made for one pod is kept from another one of lower priority.
 func TestNominated(t *testing.T) {
-	waits := prioritized(barPod("waits", "", 1500), 100, "08:00:00")
+	waits := prioritized(schedulertest.Pod("waits", "", 1500), 100, "08:00:00")
 	waits.Status.NominatedNodeName = "n1"
-	c := Cluster{Nodes: []*corev1.Node{node("n1", "A")}, Pods: []*corev1.Pod{waits}}
-	if v := judge(t, c, prioritized(barPod("lower", "", 1000), 10, "08:00:00")); v.Outcome != Nowhere {
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}, Pods: []*corev1.Pod{waits}}
+	if v := judge(t, c, prioritized(schedulertest.Pod("lower", "", 1000), 10, "08:00:00")); v.Outcome != Nowhere {
 		t.Errorf("a lower one: %s", v.Outcome)
 	}
-	if v := judge(t, c, prioritized(barPod("higher", "", 1000), 1000, "08:00:00")); v.Outcome != Fits {
+	if v := judge(t, c, prioritized(schedulertest.Pod("higher", "", 1000), 1000, "08:00:00")); v.Outcome != Fits {
 		t.Errorf("a higher one: %s", v.Outcome)
 	}
 }
 
 // A claim that is missing is no node's fault; one that is bound to a disk of a zone is. The lookups are those of the plugins.
 func TestVolumes(t *testing.T) {
-	claimed := barPod("db", "", 100)
+	claimed := schedulertest.Pod("db", "", 100)
 	claimed.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
-	c := Cluster{Nodes: []*corev1.Node{node("a", "A"), node("b", "B")}}
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("a", "A"), schedulertest.Node("b", "B")}}
 	v := judge(t, c, claimed)
 	if v.Outcome != Nowhere || v.Why != `persistentvolumeclaim "data" not found` {
 		t.Errorf("without the claim: %s %q", v.Outcome, v.Why)
@@ -282,9 +234,9 @@ func TestVolumes(t *testing.T) {
 }
 
 func TestGated(t *testing.T) {
-	p := barPod("web", "", 100)
+	p := schedulertest.Pod("web", "", 100)
 	p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
-	if v := judge(t, Cluster{Nodes: []*corev1.Node{node("n1", "A")}}, p); v.Outcome != Gated || v.Why != "waiting for scheduling gates: [example.com/quota]" {
+	if v := judge(t, Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}}, p); v.Outcome != Gated || v.Why != "waiting for scheduling gates: [example.com/quota]" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -295,10 +247,10 @@ func TestPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Place(barPod("between", "", 100), "n2"); err != nil {
+	if err := s.Place(schedulertest.Pod("between", "", 100), "n2"); err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.Judge(t.Context(), spreadPod("web-new"))
+	v, err := s.Judge(t.Context(), schedulertest.SpreadPod("web-new"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/features"
+
+	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
 )
 
 func TestRelease(t *testing.T) {
@@ -42,7 +44,7 @@ func TestEmulate(t *testing.T) {
 		if got := utilfeature.DefaultFeatureGate.Enabled(features.OpportunisticBatching); got != want {
 			t.Errorf("%s: %t, want %t", text, got, want)
 		}
-		if v := judge(t, contradiction(), spreadPod("web-new")); v.Outcome != Nowhere {
+		if v := judge(t, contradiction(), schedulertest.SpreadPod("web-new")); v.Outcome != Nowhere {
 			t.Errorf("%s: %s", text, v.Outcome)
 		}
 	}
