@@ -15,6 +15,7 @@ func Kinds() []client.Object {
 	return []client.Object{
 		&corev1.Namespace{}, &corev1.Service{}, &corev1.ReplicationController{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &policyv1.PodDisruptionBudget{},
 		&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, &storagev1.CSIDriver{}, &storagev1.CSIStorageCapacity{},
+		&storagev1.VolumeAttachment{},
 	}
 }
 
@@ -52,6 +53,8 @@ func volumeInformerOf(f informers.SharedInformerFactory, o client.Object) cache.
 		return f.Storage().V1().CSIDrivers().Informer()
 	case *storagev1.CSIStorageCapacity:
 		return f.Storage().V1().CSIStorageCapacities().Informer()
+	case *storagev1.VolumeAttachment:
+		return f.Storage().V1().VolumeAttachments().Informer()
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -256,5 +257,35 @@ func TestPlace(t *testing.T) {
 	}
 	if got := fitting(v); !cmp.Equal(got, []string{"n3"}) { // all hosts have two, zone A has four
 		t.Errorf("got %q", got)
+	}
+}
+
+// A volume that is attached to a node counts, though no pod there uses it.
+func TestVolumeAttachments(t *testing.T) {
+	const driver = "disks.example.com"
+	p := schedulertest.Pod("db", "", 100)
+	p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	csi := func(handle string) corev1.PersistentVolumeSpec {
+		return corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}}}
+	}
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A"), schedulertest.Node("n2", "A")}, Objects: []client.Object{
+		&corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: schedulertest.Namespace, Name: "data", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "disk"},
+		},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, Spec: csi("disk")},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: csi("other")},
+		&storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: "other"},
+			Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("other")}},
+		},
+	}}
+	for _, n := range c.Nodes {
+		c.Objects = append(c.Objects, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: n.Name, Allocatable: &storagev1.VolumeNodeResources{Count: new(int32(1))}}},
+		}})
+	}
+	if v := judge(t, c, p); !cmp.Equal(fitting(v), []string{"n2"}) {
+		t.Errorf("%+v", v.Nodes)
 	}
 }
