@@ -289,3 +289,16 @@ func TestVolumeAttachments(t *testing.T) {
 		t.Errorf("%+v", v.Nodes)
 	}
 }
+
+// A node without the key of a wish counts for what must be, and the other way round.
+func TestSpreadTablesApart(t *testing.T) {
+	p := schedulertest.SpreadPod("web-new")
+	p.Spec.TopologySpreadConstraints[1].WhenUnsatisfiable = corev1.ScheduleAnyway
+	c := contradiction()
+	delete(c.Nodes[0].Labels, corev1.LabelHostname)
+	delete(c.Nodes[2].Labels, corev1.LabelTopologyZone)
+	v := judge(t, c, p)
+	if got := [][]Domain{v.Spread[0].Domains, v.Spread[1].Domains}; !cmp.Equal(got, [][]Domain{{{"A", 3, 1}}, {{"n2", 1, 1}, {"n3", 2, 2}}}) {
+		t.Errorf("%+v", got)
+	}
+}

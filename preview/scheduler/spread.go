@@ -80,32 +80,47 @@ type counted struct {
 	counts      []map[string]int
 }
 
-// table is what the plugin counts for each constraint of a pod, in their order. Those that are wishes are counted as if they were not.
+// table is what the plugin counts for each constraint of a pod, in their order. Those that are wishes are counted as if they were not, but apart: a node counts
+// that has the keys of all constraints of a kind (requireAllTopologies in plugins/podtopologyspread, 1.36.3).
 func (p spreadPlugin) table(ctx context.Context, pod *corev1.Pod) ([]Spread, error) {
-	if len(pod.Spec.TopologySpreadConstraints) == 0 {
-		return nil, nil
+	tables := make([]Spread, len(pod.Spec.TopologySpreadConstraints))
+	for _, kind := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
+		strict := pod.DeepCopy()
+		strict.Spec.TopologySpreadConstraints = nil
+		var places []int
+		for i, c := range pod.Spec.TopologySpreadConstraints {
+			if c.WhenUnsatisfiable == kind {
+				c.WhenUnsatisfiable = corev1.DoNotSchedule
+				strict.Spec.TopologySpreadConstraints = append(strict.Spec.TopologySpreadConstraints, c)
+				places = append(places, i)
+			}
+		}
+		if len(places) == 0 {
+			continue
+		}
+		seen, err := p.count(ctx, strict)
+		if err != nil {
+			return nil, err
+		}
+		for i, counts := range seen.counts {
+			tables[places[i]] = seen.spread(i, counts, pod)
+			tables[places[i]].WhenUnsatisfiable = kind
+		}
 	}
-	strict := pod.DeepCopy()
-	for i := range strict.Spec.TopologySpreadConstraints {
-		strict.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable = corev1.DoNotSchedule
-	}
+	return tables, nil
+}
+
+// count has the plugin count for a pod whose constraints are all hard.
+func (p spreadPlugin) count(ctx context.Context, pod *corev1.Pod) (*counted, error) {
 	nodes, err := p.snapshot.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, fmt.Errorf("list the nodes: %w", err)
 	}
 	state := framework.NewCycleState()
-	if _, status := p.PreFilter(ctx, state, strict, nodes); !status.IsSuccess() {
+	if _, status := p.PreFilter(ctx, state, pod, nodes); !status.IsSuccess() {
 		return nil, fmt.Errorf("count for the spread constraints: %w", status.AsError())
 	}
-	seen, err := read(state)
-	if err != nil {
-		return nil, err
-	}
-	tables := make([]Spread, 0, len(seen.counts))
-	for i, counts := range seen.counts {
-		tables = append(tables, seen.spread(i, counts, pod))
-	}
-	return tables, nil
+	return read(state)
 }
 
 func read(state fwk.CycleState) (*counted, error) {
@@ -126,7 +141,6 @@ func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) Spread {
 	constraint := c.constraints.Index(i)
 	s := Spread{
 		TopologyKey: constraint.FieldByName("TopologyKey").String(), MaxSkew: int32(constraint.FieldByName("MaxSkew").Int()), MinDomains: int32(constraint.FieldByName("MinDomains").Int()),
-		WhenUnsatisfiable: pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable,
 	}
 	if selector, ok := reflect.TypeAssert[labels.Selector](constraint.FieldByName("Selector")); ok {
 		s.SelfMatch = selector.Matches(labels.Set(pod.Labels))
