@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -42,7 +43,7 @@ type Criteria struct {
 	HighestPriority int32 `json:"highestPriority"`
 	SumOfPriorities int64 `json:"sumOfPriorities"`
 	Victims         int   `json:"victims"`
-	// Start is when the first of the victims of the highest priority began, in seconds since 1970.
+	// Start is when the first of the victims of the highest priority began, in seconds since 1970; now, if it has not.
 	Start int64 `json:"start"`
 }
 
@@ -64,34 +65,34 @@ func (c *cycle) preempt(ctx context.Context) (*Preemption, error) {
 		return nil, fmt.Errorf("list the budgets: %w", err)
 	}
 	found, _, err := ev.DryRunPreemption(ctx, c.state, c.pod, nodes, budgets, 0, int32(len(nodes)))
-	if err != nil {
+	if err != nil && len(found) == 0 { // of one node it says nothing of the others (Preempt in pkg/scheduler/framework/preemption/preemption.go, 1.36.3)
 		return nil, fmt.Errorf("try preemption: %w", err)
 	}
 	slices.SortFunc(found, func(a, b preemption.Candidate) int { return cmp.Compare(a.Name(), b.Name()) })
-	p := &Preemption{}
+	p, now := &Preemption{}, time.Now()
 	for range min(2, len(found)) { // the pick and the runner-up
-		pick := pick(ctx, ev, found)
-		p.Candidates = append(p.Candidates, candidateOf(pick))
+		pick := pick(ctx, ev, found, now)
+		p.Candidates = append(p.Candidates, candidateOf(pick, now))
 		found = slices.DeleteFunc(found, func(c preemption.Candidate) bool { return c.Name() == pick.Name() })
 	}
 	for _, f := range found {
-		p.Candidates = append(p.Candidates, candidateOf(f))
+		p.Candidates = append(p.Candidates, candidateOf(f, now))
 	}
 	return p, nil
 }
 
 // pick is the scheduler's, and of those that are as good the first by name: it takes one of them by chance.
-func pick(ctx context.Context, ev *preemption.Evaluator, from []preemption.Candidate) preemption.Candidate {
-	picked := ev.SelectCandidate(ctx, from)
-	as := criteriaOf(picked.Victims())
-	return from[slices.IndexFunc(from, func(c preemption.Candidate) bool { return criteriaOf(c.Victims()) == as })]
+func pick(ctx context.Context, ev *preemption.Evaluator, from []preemption.Candidate, now time.Time) preemption.Candidate {
+	as := criteriaOf(ev.SelectCandidate(ctx, from).Victims(), now)
+	return from[slices.IndexFunc(from, func(c preemption.Candidate) bool { return criteriaOf(c.Victims(), now) == as })]
 }
 
-func candidateOf(c preemption.Candidate) Candidate {
-	return Candidate{Node: c.Name(), Victims: c.Victims().Pods, Criteria: criteriaOf(c.Victims())}
+func candidateOf(c preemption.Candidate, now time.Time) Candidate {
+	return Candidate{Node: c.Name(), Victims: c.Victims().Pods, Criteria: criteriaOf(c.Victims(), now)}
 }
 
-func criteriaOf(v *extenderv1.Victims) Criteria {
+// criteriaOf has victims that have not begun begin now, all at once. The scheduler asks a clock for each, and so ranks them by chance.
+func criteriaOf(v *extenderv1.Victims, now time.Time) Criteria {
 	c := Criteria{Violations: v.NumPDBViolations, Victims: len(v.Pods)}
 	for i, p := range v.Pods {
 		priority := corev1helpers.PodPriority(p)
@@ -101,7 +102,7 @@ func criteriaOf(v *extenderv1.Victims) Criteria {
 		c.SumOfPriorities += int64(priority) + 1<<31
 	}
 	if start := util.GetEarliestPodStartTime(v); start != nil {
-		c.Start = start.Unix()
+		c.Start = min(start.Unix(), now.Unix())
 	}
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/preview/scheduler/schedulertest"
@@ -299,6 +300,14 @@ func TestSpreadTablesApart(t *testing.T) {
 	delete(c.Nodes[2].Labels, corev1.LabelTopologyZone)
 	v := judge(t, c, p)
 	if got := [][]Domain{v.Spread[0].Domains, v.Spread[1].Domains}; !cmp.Equal(got, [][]Domain{{{"A", 3, 1}}, {{"n2", 1, 1}, {"n3", 2, 2}}}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Victims that have not begun begin at the same moment on all nodes, so that a second that passes meanwhile makes no difference.
+func TestCriteriaOfWhatHasNotBegun(t *testing.T) {
+	now := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got := criteriaOf(&extenderv1.Victims{Pods: []*corev1.Pod{schedulertest.Pod("p", "n1", 100)}}, now); got.Start != now.Unix() {
 		t.Errorf("%+v", got)
 	}
 }
