@@ -60,9 +60,11 @@ func New(ctx context.Context, c Cluster) (*Scheduler, error) {
 		return nil, fmt.Errorf("make the scheduler's default configuration: %w", err)
 	}
 	s := &Scheduler{snapshot: cache.NewEmptySnapshot(), cache: cache.New(ctx, nil, utilfeature.DefaultFeatureGate.Enabled(features.GenericWorkload)), logger: klog.FromContext(ctx), factory: informers.NewSharedInformerFactory(nil, 0)}
-	if err := s.build(ctx, &defaults.Profiles[0], nominatedBy(c.Pods)); err != nil {
+	nominated := nominator{}
+	if err := s.build(ctx, &defaults.Profiles[0], nominated); err != nil {
 		return nil, err
 	}
+	s.nominate(ctx, c.Pods, nominated)
 	if err := s.Know(c.Objects...); err != nil {
 		return nil, err
 	}
@@ -131,30 +133,33 @@ func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProf
 	return err
 }
 
-// nominatedBy are the pods that wait for a node of which the scheduler has said that they will get it.
-func nominatedBy(pods []*corev1.Pod) nominator {
-	n := nominator{}
+// nominate keeps room for the pods that wait for a node of which the scheduler has said that they will get it. It knows only of those in its queue: what is gated,
+// has ended or is another scheduler's is not there (addPod in pkg/scheduler/eventhandlers.go, moveToActiveQ in backend/queue/scheduling_queue.go, 1.36.3).
+func (s *Scheduler) nominate(ctx context.Context, pods []*corev1.Pod, nominated nominator) {
 	for _, p := range pods {
 		node := p.Status.NominatedNodeName
-		if node == "" || p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+		if node == "" || p.Spec.NodeName != "" || ended(p) || cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) != s.framework.ProfileName() || s.gated(ctx, p) != "" {
 			continue
 		}
 		if info, err := framework.NewPodInfo(identified(p)); err == nil { // else its terms can't be parsed, and the scheduler has none of them either
-			n[node] = append(n[node], info)
+			nominated[node] = append(nominated[node], info)
 		}
 	}
-	return n
 }
 
 // add has a pod use up what it asks for on its node. What has ended uses up nothing (newPodInformer in pkg/scheduler/scheduler.go, 1.36.3).
 func (s *Scheduler) add(p *corev1.Pod) error {
-	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if p.Spec.NodeName == "" || ended(p) {
 		return nil
 	}
 	if err := s.cache.AddPod(s.logger, identified(p)); err != nil {
 		return fmt.Errorf("put pod %s/%s on node %s: %w", p.Namespace, p.Name, p.Spec.NodeName, err)
 	}
 	return nil
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 // identified is a pod with a UID, by which the scheduler tells pods apart: that of a manifest has none.

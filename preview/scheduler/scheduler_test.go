@@ -291,6 +291,31 @@ func TestVolumeAttachments(t *testing.T) {
 	}
 }
 
+// Room is kept only for pods that are in the scheduler's queue; one that is being deleted is.
+func TestNominatedOfOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   Outcome
+	}{
+		"waits":             {func(*corev1.Pod) {}, Nowhere},
+		"is deleted":        {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }, Nowhere},
+		"has no scheduler":  {func(p *corev1.Pod) { p.Spec.SchedulerName = "" }, Nowhere},
+		"another scheduler": {func(p *corev1.Pod) { p.Spec.SchedulerName = "another" }, Fits},
+		"has ended":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, Fits},
+		"is gated":          {func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }, Fits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			waits := prioritized(schedulertest.Pod("waits", "", 1500), 100, "08:00:00")
+			waits.Status.NominatedNodeName = "n1"
+			test.change(waits)
+			c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}, Pods: []*corev1.Pod{waits}}
+			if v := judge(t, c, schedulertest.Pod("lower", "", 1000)); v.Outcome != test.want {
+				t.Errorf("got %s, want %s", v.Outcome, test.want)
+			}
+		})
+	}
+}
+
 // A node without the key of a wish counts for what must be, and the other way round.
 func TestSpreadTablesApart(t *testing.T) {
 	p := schedulertest.SpreadPod("web-new")
