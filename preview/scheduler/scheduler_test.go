@@ -291,6 +291,34 @@ func TestVolumeAttachments(t *testing.T) {
 	}
 }
 
+// The node that a pod was nominated to is the only one that is looked at, if it fits; if it does not its refusal is told as that of others.
+func TestOwnNomination(t *testing.T) {
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("busy", "A"), schedulertest.Node("idle", "A")}, Pods: []*corev1.Pod{schedulertest.Pod("other", "busy", 1500)}}
+	p := schedulertest.Pod("web", "", 100)
+	p.Status.NominatedNodeName = "busy"
+	if v := judge(t, c, p); v.Nominated != "busy" || len(v.Best()) != 1 || v.Best()[0].Name != "busy" || v.Fit() != 2 {
+		t.Errorf("%q of %+v", v.Nominated, v.Nodes)
+	}
+	large := schedulertest.Pod("web", "", 1000)
+	large.Status.NominatedNodeName = "busy"
+	if v := judge(t, c, large); v.Nominated != "" || v.Best()[0].Name != "idle" {
+		t.Errorf("%q of %+v", v.Nominated, v.Nodes)
+	}
+	elsewhere := schedulertest.Pod("web", "", 3000)
+	elsewhere.Status.NominatedNodeName = "busy"
+	elsewhere.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"gone"}}},
+	}}}}}
+	v := judge(t, c, elsewhere)
+	want := []Node{
+		{Name: "busy", Plugin: "NodeAffinity", Reasons: []string{"node(s) didn't match Pod's node affinity/selector"}},
+		{Name: "idle", Reasons: []string{"node(s) didn't satisfy plugin(s) [NodeAffinity]"}},
+	}
+	if diff := cmp.Diff(want, v.Nodes); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Room is kept only for pods that are in the scheduler's queue; one that is being deleted is.
 func TestNominatedOfOthers(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -326,6 +354,26 @@ func TestSpreadTablesApart(t *testing.T) {
 	v := judge(t, c, p)
 	if got := [][]Domain{v.Spread[0].Domains, v.Spread[1].Domains}; !cmp.Equal(got, [][]Domain{{{"A", 3, 1}}, {{"n2", 1, 1}, {"n3", 2, 2}}}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Where one node fits alone the scheduler asks no plugin for scores, so that one which can't give any is in nobody's way.
+func TestScoresOfOne(t *testing.T) {
+	p := schedulertest.Pod("web", "", 100)
+	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: corev1.NodeSelectorTerm{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpGt, Values: []string{"many"}}},
+	}}}}}
+	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("n1", "A")}}
+	if v := judge(t, c, p); !cmp.Equal(fitting(v), []string{"n1"}) {
+		t.Errorf("%+v", v.Nodes)
+	}
+	c.Nodes = append(c.Nodes, schedulertest.Node("n2", "A"))
+	s, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := s.Judge(t.Context(), p); err == nil {
+		t.Errorf("%+v", v)
 	}
 }
 

@@ -32,6 +32,8 @@ type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	// Why is said of the pod as a whole, where no node is at fault: a claim that is missing, a gate.
 	Why string `json:"why,omitempty"`
+	// Nominated is the node that was said to be for this pod before, if it fits: the scheduler looks at no other.
+	Nominated string `json:"nominated,omitempty"`
 	// Nodes are all of them: those that fit first, the best of them first; then by name.
 	Nodes []Node `json:"nodes"`
 	// Spread has a table for each constraint of the pod.
@@ -65,6 +67,9 @@ type Score struct {
 
 // Best are the nodes of which the scheduler takes one, by chance where there are several.
 func (v *Verdict) Best() []Node {
+	if i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == v.Nominated }); i >= 0 {
+		return v.Nodes[i : i+1]
+	}
 	n := 0
 	for n < len(v.Nodes) && v.Nodes[n].Fits && v.Nodes[n].Total == v.Nodes[0].Total {
 		n++
@@ -98,7 +103,7 @@ func (s *Scheduler) Judge(ctx context.Context, pod *corev1.Pod) (*Verdict, error
 		return nil, err
 	}
 	if len(c.fit) > 0 {
-		v.Outcome = Fits
+		v.Outcome, v.Nominated = Fits, c.nominated()
 	} else if v.Preemption, err = c.preempt(ctx); err != nil {
 		return nil, err
 	} else if len(v.Preemption.Candidates) > 0 {
@@ -153,8 +158,10 @@ func (c *cycle) filter(ctx context.Context) (string, error) {
 	}
 	nodes := c.all
 	if !result.AllNodes() {
-		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return !result.NodeNames.Has(n.Node().Name) })
-		c.refused.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by))))
+		// The pod's own node is tried all the same (evaluateNominatedNode in pkg/scheduler/schedule_one.go, 1.36.3).
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool {
+			return !result.NodeNames.Has(n.Node().Name) && n.Node().Name != c.pod.Status.NominatedNodeName
+		})
 	}
 	statuses := make([]*fwk.Status, len(nodes))
 	c.framework.Parallelizer().Until(ctx, len(nodes), func(i int) {
@@ -170,7 +177,23 @@ func (c *cycle) filter(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("plugin %s on node %s: %w", status.Plugin(), nodes[i].Node().Name, status.AsError())
 		}
 	}
+	if !result.AllNodes() {
+		if own := c.pod.Status.NominatedNodeName; own != "" && c.refused.Get(own).Plugin() != "" {
+			by.Insert(c.refused.Get(own).Plugin()) // it was tried first
+		}
+		c.refused.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(by))))
+	}
 	return "", ctx.Err()
+}
+
+// nominated is the pod's own node, if it fits: the scheduler tries it before all others.
+func (c *cycle) nominated() string {
+	for _, n := range c.fit {
+		if name := n.Node().Name; name == c.pod.Status.NominatedNodeName {
+			return name
+		}
+	}
+	return ""
 }
 
 // nodes tells of all nodes.
@@ -202,18 +225,25 @@ func rank(n Node) int {
 	return 0
 }
 
-// score has the plugins rank the nodes that fit. The scheduler does not do so for one alone; here it is told all the same.
+// score has the plugins rank the nodes that fit. The scheduler does not do so for one alone; here it is told all the same, unless a plugin can't: then the node has
+// no scores.
 func (c *cycle) score(ctx context.Context) (map[string]Node, error) {
 	scored := map[string]Node{}
 	if len(c.fit) == 0 {
 		return scored, nil
 	}
-	if status := c.framework.RunPreScorePlugins(ctx, c.state, c.pod, c.fit); !status.IsSuccess() {
-		return nil, fmt.Errorf("plugin %s: %w", status.Plugin(), status.AsError())
+	status := c.framework.RunPreScorePlugins(ctx, c.state, c.pod, c.fit)
+	var scores []fwk.NodePluginScores
+	if status.IsSuccess() {
+		scores, status = c.framework.RunScorePlugins(ctx, c.state, c.pod, c.fit)
 	}
-	scores, status := c.framework.RunScorePlugins(ctx, c.state, c.pod, c.fit)
 	if !status.IsSuccess() {
-		return nil, fmt.Errorf("plugin %s: %w", status.Plugin(), status.AsError())
+		if len(c.fit) > 1 && c.nominated() == "" {
+			return nil, fmt.Errorf("plugin %s: %w", status.Plugin(), status.AsError())
+		}
+		for _, n := range c.fit {
+			scored[n.Node().Name] = Node{Name: n.Node().Name, Fits: true}
+		}
 	}
 	for _, of := range scores {
 		n := Node{Name: of.Name, Fits: true, Total: of.TotalScore}
