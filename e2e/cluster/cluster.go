@@ -33,6 +33,8 @@ type Options struct {
 	ControllerManager bool
 	// Scheduler runs the scheduler.
 	Scheduler bool
+	// EveryNode has the scheduler look at all nodes for each pod, not only at some where there are many (percentageOfNodesToScore).
+	EveryNode bool
 	// SharedControllerCredentials makes all controllers act as system:kube-controller-manager, as some
 	// installers do, rather than each under its own service account.
 	SharedControllerCredentials bool

@@ -220,10 +220,37 @@ func (c *Cluster) startScheduler(ctx context.Context) (err error) {
 	if !c.options.Scheduler {
 		return nil
 	}
-	if c.scheduler, err = c.startComponent(ctx, "kube-scheduler"); err != nil {
+	var args []string
+	if c.options.EveryNode {
+		config, err := c.configureScheduler()
+		if err != nil {
+			return err
+		}
+		args = append(args, "--config="+config)
+	}
+	if c.scheduler, err = c.startComponent(ctx, "kube-scheduler", args...); err != nil {
 		return err
 	}
 	return nil
+}
+
+// configureScheduler writes the scheduler's configuration, which has the place of the flags of its client and of leader election.
+func (c *Cluster) configureScheduler() (path string, err error) {
+	kubeconfig, err := c.KubeconfigFor("system:kube-scheduler")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(c.Dir, "kube-scheduler.yaml")
+	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+clientConnection: {kubeconfig: %q, qps: 200, burst: 400}
+leaderElection: {leaderElect: false}
+`, kubeconfig)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
+	}
+	return path, nil
 }
 
 // startComponent starts one of the API server's clients under its own user, and waits until it is healthy.
