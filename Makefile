@@ -6,7 +6,7 @@ TAG ?= dev
 # What the programs tell as their version: the images' tag where one is given, else what git calls the commit.
 VERSION ?= $(if $(filter dev,$(TAG)),$(shell git describe --always --dirty --tags 2>/dev/null || echo $(TAG)),$(TAG))
 # Modules of their own, so that the product does not need what its tests need, nor the scheduler. e2e/kubernetes has no code.
-MODULES := preview e2e e2e/deploy e2e/fidelity e2e/monitoring
+MODULES := preview e2e e2e/deploy e2e/fidelity e2e/monitoring e2e/preview
 
 # One way to compile for programs, tests and Kubernetes: what two of them need, and what another clone compiled, is not compiled again.
 export CGO_ENABLED := 0

@@ -95,6 +95,10 @@ var tiers = []tier{
 		packages: []string{"./..."}, cores: 1, limit: 20 * time.Minute,
 	},
 	{
+		name: "scheduler", what: "verdicts of previews against kube-scheduler, with a real API server and nodes without a kubelet", dir: "e2e/preview",
+		packages: []string{"./..."}, args: live, after: []string{controlPlane}, cores: 0.6, limit: 20 * time.Minute,
+	},
+	{
 		name: "laboratory", what: "what the tiers are run and measured with, and schemas of what is shipped and printed", dir: "e2e",
 		packages: []string{
 			"./cluster/...", "./schema", "./tiers/...", "./bench/...", "./benchfencer/...", "./benchnode/...", "./benchpartition/...", "./benchpreview/...", "./benchreview/...", "./demo/...", "./measure", "./vm", "./vm/agent", "./vm/guesttest",
