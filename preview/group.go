@@ -38,3 +38,14 @@ func groups(nodes []scheduler.Node) []Group {
 	}
 	return all
 }
+
+// best are how many nodes have the highest score, in whatever way it came to be.
+func best(all []Group) int {
+	n := 0
+	for _, g := range all {
+		if g.Fits && g.Total == all[0].Total {
+			n += len(g.Nodes)
+		}
+	}
+	return n
+}

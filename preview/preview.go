@@ -8,7 +8,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	daemonutil "k8s.io/kubernetes/pkg/controller/daemon/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/manifest"
@@ -52,6 +54,7 @@ type Preview struct {
 	Pod *corev1.Pod `json:"-"`
 
 	strategy *appsv1.DeploymentStrategy // of a Deployment
+	selector *metav1.LabelSelector      // of the ReplicaSet that makes the pod
 }
 
 // Previewer judges objects beside a cluster.
@@ -103,7 +106,7 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 		if err := json.Unmarshal(d.JSON, &read); err != nil {
 			return nil, d.Wrong(fmt.Errorf("read the Deployment: %w", err))
 		}
-		v.strategy = &read.Spec.Strategy
+		v.strategy, v.selector = &read.Spec.Strategy, read.Spec.Selector
 	}
 	v.Pod = &corev1.Pod{}
 	if err := json.Unmarshal(result.After, v.Pod); err != nil {
@@ -129,7 +132,10 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 		v.Outcome = NotKnown
 		return nil
 	}
-	s, err := p.without(ctx, v.Pod)
+	if isDaemon(v) {
+		daemonutil.AddOrUpdateDaemonPodTolerations(&v.Pod.Spec)
+	}
+	s, err := p.without(ctx, v)
 	if err != nil {
 		return err
 	}
@@ -138,7 +144,7 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 		v.Pod.UID = types.UID(v.Pod.Namespace + "/" + v.Pod.Name)
 	}
 	judged, made, notes := claims(p.engine.State, v.Pod)
-	if err := s.Know(made...); err != nil {
+	if err := s.Know(append(made, replicaSet(v.selector, v.Pod)...)...); err != nil {
 		return err
 	}
 	verdict, err := s.Judge(ctx, judged)
@@ -158,13 +164,18 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	return nil
 }
 
-// without is the scheduler of a cluster in which the pod itself does not run yet.
-func (p *Previewer) without(ctx context.Context, pod *corev1.Pod) (*scheduler.Scheduler, error) {
-	there := p.pods[client.ObjectKeyFromObject(pod)]
-	if there == nil || there.Spec.NodeName == "" {
+// without is the scheduler of a cluster in which the pod itself does not run yet, nor, of a DaemonSet, the ones that it has on each node.
+func (p *Previewer) without(ctx context.Context, v *Preview) (*scheduler.Scheduler, error) {
+	var there []*corev1.Pod
+	if isDaemon(v) {
+		there = p.siblings(v)
+	} else if pod := p.pods[client.ObjectKeyFromObject(v.Pod)]; pod != nil && pod.Spec.NodeName != "" {
+		there = []*corev1.Pod{pod}
+	}
+	if len(there) == 0 {
 		return p.scheduler, nil
 	}
-	return scheduler.New(ctx, p.cluster.Without(there))
+	return scheduler.New(ctx, p.cluster.Without(there...))
 }
 
 // beyond is why the scheduler of Kubernetes with its default profile can't be asked.
@@ -192,8 +203,12 @@ func (p *Previewer) notes(v *Preview) []string {
 	if bare > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d nodes have no status.allocatable: nothing fits there.", bare, len(p.cluster.Nodes)))
 	}
-	if n := len(v.Groups); n > 0 && v.Groups[0].Fits && len(v.Groups[0].Nodes) > 1 {
-		notes = append(notes, fmt.Sprintf("The scheduler takes one of the %d best by chance.", len(v.Groups[0].Nodes)))
+	if isDaemon(v) {
+		return append(notes, daemon(v))
+	}
+	notes = append(notes, p.there(v)...)
+	if best := best(v.Groups); best > 1 {
+		notes = append(notes, fmt.Sprintf("The scheduler takes one of the %d best by chance.", best))
 	}
 	if len(p.cluster.Nodes) >= sampled && v.Fit > 1 {
 		notes = append(notes, "All nodes were judged. The scheduler stops when it has found enough that fit (percentageOfNodesToScore), and may take one that is not the best.")

@@ -55,6 +55,22 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// The same score can come to be in different ways.
+func TestBest(t *testing.T) {
+	for _, test := range []struct {
+		all  []Group
+		want int
+	}{
+		{nil, 0},
+		{[]Group{{Plugin: "B", Nodes: []string{"n1", "n2"}}}, 0},
+		{[]Group{{Fits: true, Total: 5, Nodes: []string{"n1"}}, {Fits: true, Total: 5, Nodes: []string{"n2", "n3"}}, {Fits: true, Total: 4, Nodes: []string{"n4"}}}, 3},
+	} {
+		if got := best(test.all); got != test.want {
+			t.Errorf("%d, want %d: %+v", got, test.want, test.all)
+		}
+	}
+}
+
 func TestDecided(t *testing.T) {
 	as := scheduler.Criteria{Violations: 1, HighestPriority: 5, SumOfPriorities: 1<<31 + 5, Victims: 1, Start: 100}
 	for want, change := range map[string]func(*scheduler.Criteria){

@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller"
 	deploymentutil "k8s.io/kubernetes/pkg/controller/deployment/util"
 
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/preview/scheduler"
 	"github.com/podgrace/podgrace/review"
 )
@@ -57,11 +58,19 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 	if v.Pod == nil || v.Outcome == NotKnown {
 		return nil
 	}
-	s, err := scheduler.New(ctx, p.cluster)
+	if isDaemon(v) {
+		v.Notes = append(v.Notes, "Nothing is placed one after the other: how many pods a DaemonSet has is up to the nodes.")
+		return nil
+	}
+	there := p.siblings(v)
+	s, err := scheduler.New(ctx, p.cluster.Without(there...))
 	if err != nil {
 		return err
 	}
-	r := &rollout{Scheduler: s, ctx: ctx, state: p.engine.State}
+	if n := len(there); n > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("The rollout begins without the %s of it that %s there already.", console.Plural(n, "pod", "pods"), console.Noun(n, "is", "are")))
+	}
+	r := &rollout{Scheduler: s, ctx: ctx, state: p.engine.State, selector: v.selector}
 	v.Rollout = &Rollout{Replicas: replicas}
 	first := &revision{pod: of(v.Pod, "first")}
 	if err := r.scale(first, replicas); err != nil {
@@ -104,6 +113,8 @@ type rollout struct {
 	*scheduler.Scheduler
 	ctx   context.Context
 	state *review.State
+	// selector of the Deployment; nil: it is none.
+	selector *metav1.LabelSelector
 }
 
 // hashLabel tells a Deployment's revisions apart.
@@ -129,6 +140,9 @@ func of(pod *corev1.Pod, revision string) *corev1.Pod {
 		return made
 	}
 	made.Labels[hashLabel] = revision
+	if owner := metav1.GetControllerOfNoCopy(made); owner != nil {
+		owner.Name = strings.TrimSuffix(owner.Name, placeholder) + revision
+	}
 	spec := &made.Spec
 	for _, c := range spec.TopologySpreadConstraints {
 		exchange(c.LabelSelector, placeholder, revision)
@@ -166,6 +180,9 @@ func exchange(selector *metav1.LabelSelector, old, revision string) {
 
 // scale makes so many more pods.
 func (r *rollout) scale(rev *revision, more int) error {
+	if err := r.Know(replicaSet(r.selector, rev.pod)...); err != nil {
+		return err
+	}
 	for range more {
 		pod := numbered(rev.pod, rev.made)
 		rev.made++
