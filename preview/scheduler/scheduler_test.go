@@ -101,6 +101,16 @@ func TestSpreadTables(t *testing.T) {
 	}
 }
 
+// A list of no domains is an empty one, not null, in JSON.
+func TestSpreadTableOfNoDomains(t *testing.T) {
+	p := schedulertest.SpreadPod("web-new")
+	p.Spec.TopologySpreadConstraints = p.Spec.TopologySpreadConstraints[:1]
+	p.Spec.TopologySpreadConstraints[0].TopologyKey = "rack"
+	if v := judge(t, contradiction(), p); len(v.Spread) != 1 || v.Spread[0].Domains == nil || len(v.Spread[0].Domains) > 0 {
+		t.Errorf("%+v", v.Spread)
+	}
+}
+
 // The words are the scheduler's, and it knows where preemption could help.
 func TestReasons(t *testing.T) {
 	c := Cluster{Nodes: []*corev1.Node{schedulertest.Node("full", "A"), schedulertest.Node("tainted", "A"), schedulertest.Node("small", "A")}}

@@ -141,6 +141,7 @@ func (c *counted) spread(i int, counts map[string]int, pod *corev1.Pod) Spread {
 	constraint := c.constraints.Index(i)
 	s := Spread{
 		TopologyKey: constraint.FieldByName("TopologyKey").String(), MaxSkew: int32(constraint.FieldByName("MaxSkew").Int()), MinDomains: int32(constraint.FieldByName("MinDomains").Int()),
+		Domains: []Domain{}, // of programs none expects null
 	}
 	if selector, ok := reflect.TypeAssert[labels.Selector](constraint.FieldByName("Selector")); ok {
 		s.SelfMatch = selector.Matches(labels.Set(pod.Labels))
