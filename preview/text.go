@@ -210,8 +210,14 @@ func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 	if len(c.Constraints) == 1 {
 		says = fmt.Sprintf("The constraint on %s can't be met: there are nodes for the pod, and none of them is allowed by it.", key(c.Constraints[0]))
 	} else {
-		says = fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: the first allows %s, the second %s.",
-			key(c.Constraints[0]), key(c.Constraints[1]), only(c.Allows[0]), only(c.Allows[1]))
+		keys, allows := make([]string, 0, len(c.Constraints)), make([]string, 0, len(c.Constraints))
+		for i, constraint := range c.Constraints {
+			keys = append(keys, key(constraint))
+			allows = append(allows, fmt.Sprintf("the %s %s", ordinals[min(i, len(ordinals)-1)], only(c.Allows[i])))
+		}
+		allows[0] = strings.Replace(allows[0], "first ", "first allows ", 1)
+		last := len(keys) - 1
+		says = fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: %s.", strings.Join(keys[:last], ", "), keys[last], strings.Join(allows, ", "))
 	}
 	t.Marked(console.Red, "Why", says)
 	ways := make([]string, 0, len(c.Ways)+1)
@@ -224,6 +230,9 @@ func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 	}
 	t.Marked(console.Bold, "Ways out", append(ways, "another topologyKey for one of them: not tried")...)
 }
+
+// ordinals of constraints that contradict each other.
+var ordinals = []string{"first", "second", "third", "fourth", "next"}
 
 // only are the only nodes that are allowed.
 func only(nodes []string) string {

@@ -7,9 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Contradiction is two hard spread constraints of a pod of which each can be met, and both together cannot, or one that can't be met on the nodes that the pod may have otherwise.
+// Contradiction is two hard spread constraints of a pod of which each can be met, and both together cannot, or one that can't be met on the nodes that the pod may have otherwise. Only where
+// there is neither it is three or more, of which all but one can be met.
 type Contradiction struct {
-	// Constraints are their indices in the pod's topologySpreadConstraints: two, or one that stands against everything else.
+	// Constraints are their indices in the pod's topologySpreadConstraints: two, or one that stands against everything else, or more.
 	Constraints []int `json:"constraints"`
 	// Allows are for each of them the nodes that would take the pod if it were the only constraint.
 	Allows [][]string `json:"allows"`
@@ -49,17 +50,30 @@ func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]Cont
 	var found []Contradiction
 	for _, i := range hard {
 		if allowed[i] = q.fit(q.only(i)); len(allowed[i]) == 0 {
-			found = append(found, Contradiction{Constraints: []int{i}, Allows: [][]string{nil}})
+			found = append(found, Contradiction{Constraints: []int{i}, Allows: [][]string{{}}})
 		}
 	}
 	if len(found) == 0 {
 		for i, a := range hard {
 			for _, b := range hard[i+1:] {
-				if !slices.ContainsFunc(allowed[a], func(n string) bool { return slices.Contains(allowed[b], n) }) {
+				if len(q.fit(q.only(a, b))) == 0 {
 					found = append(found, Contradiction{Constraints: []int{a, b}, Allows: [][]string{allowed[a], allowed[b]}})
 				}
 			}
 		}
+	}
+	if len(found) == 0 { // more than two, without those that are not needed for it
+		together := slices.Clone(hard)
+		for _, i := range hard {
+			if rest := slices.DeleteFunc(slices.Clone(together), func(c int) bool { return c == i }); len(q.fit(q.only(rest...))) == 0 {
+				together = rest
+			}
+		}
+		c := Contradiction{Constraints: together}
+		for _, i := range together {
+			c.Allows = append(c.Allows, allowed[i])
+		}
+		found = append(found, c)
 	}
 	for i := range found {
 		for _, constraint := range found[i].Constraints {

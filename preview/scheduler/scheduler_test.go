@@ -71,13 +71,44 @@ func TestContradiction(t *testing.T) {
 	alone := schedulertest.SpreadPod("web-new")
 	alone.Spec.TopologySpreadConstraints[0].MinDomains = new(int32(3)) // so that the minimum is 0
 	v = judge(t, contradiction(), alone)
-	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{0, 4, []string{"n2"}}, {0, 0, []string{"n2"}}}) {
+	if len(v.Contradictions) != 1 || !cmp.Equal(v.Contradictions[0].Constraints, []int{0}) || !cmp.Equal(v.Contradictions[0].Allows, [][]string{{}}) || !cmp.Equal(v.Contradictions[0].Ways, []Way{{0, 4, []string{"n2"}}, {0, 0, []string{"n2"}}}) {
 		t.Errorf("%+v", v.Contradictions)
 	}
 	large := schedulertest.SpreadPod("web-new") // the constraints are not to blame
 	large.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
 	if v = judge(t, contradiction(), large); len(v.Contradictions) > 0 {
 		t.Errorf("%+v", v.Contradictions)
+	}
+}
+
+// Each constraint keeps the pod from one of three nodes: no two of them are to blame, and a fourth has nothing to do with it.
+func TestContradictionOfThree(t *testing.T) {
+	var c Cluster
+	p := schedulertest.Pod("web-new", "", 100)
+	for i, key := range []string{"a", "b", "c", "d"} {
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"on": key}}
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector})
+		if i == 3 {
+			break
+		}
+		n := schedulertest.Node(fmt.Sprint("n", i+1), "A")
+		for _, other := range []string{"a", "b", "c", "d"} {
+			n.Labels[other] = fmt.Sprint(key == other)
+		}
+		c.Nodes = append(c.Nodes, n)
+		for j := range 2 {
+			there := schedulertest.Pod(fmt.Sprint(key, j), n.Name, 100)
+			there.Labels = selector.MatchLabels
+			c.Pods = append(c.Pods, there)
+		}
+	}
+	v := judge(t, c, p)
+	if len(v.Contradictions) != 1 {
+		t.Fatalf("%+v", v.Contradictions)
+	}
+	got := v.Contradictions[0]
+	if want := [][]string{{"n2", "n3"}, {"n1", "n3"}, {"n1", "n2"}}; !cmp.Equal(got.Constraints, []int{0, 1, 2}) || !cmp.Equal(got.Allows, want) || len(got.Ways) != 6 {
+		t.Errorf("%+v", got)
 	}
 }
 
