@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -29,12 +30,16 @@ func (o *Options) state(ctx context.Context, t cli.Terminal) (*review.State, err
 }
 
 // clusterPolicies hold where no others are given.
-func (o *Options) clusterPolicies(ctx context.Context) ([]*v1alpha1.PodPolicy, error) {
+func (o *Options) clusterPolicies(ctx context.Context, t cli.Terminal) ([]*v1alpha1.PodPolicy, error) {
 	reader, err := o.Client()
 	if err != nil {
 		return nil, err
 	}
 	policies, err := review.PoliciesOf(ctx, reader)
+	if o.MayLackPolicies && meta.IsNoMatchError(err) {
+		fmt.Fprintln(t.Err, "Podgrace is not installed in the cluster: no policy holds there")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no --policy was given, and the cluster's can't be read: %w", err)
 	}

@@ -245,3 +245,21 @@ func TestFurtherKinds(t *testing.T) {
 		t.Error("it does not list what somebody asked for")
 	}
 }
+
+// A cluster that does not know policies has none for those who may take it so, and can't be read for the others.
+func TestClusterWithoutPolicies(t *testing.T) {
+	pod := write(t, filepath.Join(t.TempDir(), "pod.yaml"), "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: c, image: i}]}}")
+	s := serve(t, map[string]string{"/api": `{"kind": "APIVersions", "versions": ["v1"]}`, "/apis": `{"kind": "APIGroupList", "groups": []}`})
+	for _, may := range []bool{false, true} {
+		var said strings.Builder
+		o := options(t, "--kubeconfig", s.kubeconfig, "-f", pod)
+		o.MayLackPolicies = may
+		l, err := o.Load(t.Context(), cli.Terminal{Err: &said})
+		switch {
+		case !may && err == nil:
+			t.Error("it reviews by no policies")
+		case may && (err != nil || !l.NoPolicies || !strings.Contains(said.String(), "Podgrace is not installed in the cluster")):
+			t.Errorf("%v, %+v: %s", err, l, said.String())
+		}
+	}
+}

@@ -47,7 +47,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	wrong = append(wrong, among...)
 	l.Errors = append(l.Errors, wrong...)
 	if o.Live && len(policies) == 0 && len(wrong) == 0 {
-		if policies, err = o.clusterPolicies(ctx); err != nil {
+		if policies, err = o.clusterPolicies(ctx, t); err != nil {
 			return nil, err
 		}
 		l.OfCluster = true

@@ -29,6 +29,8 @@ type Options struct {
 	// ReadOnly: clients that are made of Kube send nothing but GET to the API server. Reviews that ask it, as SelfSubjectAccessReview, are
 	// POST, and are not sent either.
 	ReadOnly bool
+	// MayLackPolicies: a cluster that does not know their kind has none, and is judged. Without it that is an error: a review by no policies lets everything pass.
+	MayLackPolicies bool
 
 	// Namespace is that of objects that name none. Complete sets it, and Live: a cluster was named.
 	Namespace string

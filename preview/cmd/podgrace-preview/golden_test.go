@@ -83,6 +83,10 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(nodes, []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	pods := filepath.Join(t.TempDir(), "pods.yaml")
+	if err := os.WriteFile(pods, []byte("{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: b}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: a}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct{ args, says string }{
 		"nothing":         {"", "which pod? -f FILE, or POD"},
 		"both":            {"db-0 -f " + none, "either POD, of the cluster or the state, or the manifests of -f"},
@@ -91,6 +95,8 @@ func TestBadInput(t *testing.T) {
 		"no nodes":        {"-f " + none + " --state " + none, "not one node is known"},
 		"no pod":          {"-f " + none + " --state " + nodes, "nothing of what was given is a pod, or makes one"},
 		"no such pod":     {"db-0 -n shop --state " + nodes, "there is no pod db-0 in namespace shop"},
+		"a workload":      {"deployment/web --state " + nodes, "a workload's pods are previewed from its manifest"},
+		"elsewhere":       {"pods/web -n shop --state " + nodes + " --state " + pods, "there is no pod web in namespace shop; there is one in a, b"},
 		"no cluster":      {"db-0", "which nodes? --state FILE, or the cluster of a kubeconfig, of which there is none"},
 		"no such file":    {"-f nowhere.yaml --state " + nodes, "nowhere.yaml"},
 		"too old":         {"-f " + none + " --kubernetes-version 1.20 --state " + nodes, "kubernetes 1.20 is too old: kube-scheduler 1.36.3 knows the feature gates of 1.33 to 1.36"},

@@ -18,6 +18,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/preview"
 	"github.com/podgrace/podgrace/preview/scheduler"
@@ -66,7 +67,7 @@ type options struct {
 
 func newCommand(t cli.Terminal, name string) *cobra.Command {
 	o := &options{inputs: inputs.New(version.Preview)}
-	o.inputs.ReadOnly, o.inputs.Further = true, preview.Kinds()
+	o.inputs.ReadOnly, o.inputs.MayLackPolicies, o.inputs.Further = true, true, preview.Kinds()
 	cmd := &cobra.Command{
 		Use:                   "podgrace-preview [POD] [-f PATH...] [--policy PATH...] [--state PATH...]",
 		DisableFlagsInUseLine: true,
@@ -112,7 +113,10 @@ const maxReplicas = 1000
 
 // Complete reads the argument and what the flags name. Where no state is given the cluster of the kubeconfig is meant.
 func (o *options) Complete(f *pflag.FlagSet, args []string) error {
-	o.pod = strings.TrimPrefix(strings.Join(args, "/"), "pod/")
+	o.pod = strings.Join(args, "/")
+	if kind, name, ok := strings.Cut(o.pod, "/"); ok && slices.Contains([]string{"pod", "pods", "po"}, strings.ToLower(kind)) {
+		o.pod = name
+	}
 	if err := o.inputs.Complete(f); err != nil || o.inputs.Live || len(o.inputs.State) > 0 {
 		return err
 	}
@@ -146,7 +150,11 @@ func (o *options) Validate() error {
 		errs = append(errs, errors.New("which pod? -f FILE, or POD"))
 	case o.pod != "":
 		if wrong := content.IsPathSegmentName(o.pod); len(wrong) > 0 {
-			errs = append(errs, fmt.Errorf("%q is no pod's name: it %s", o.pod, strings.Join(wrong, ", ")))
+			says := fmt.Sprintf("%q is no pod's name: it %s", o.pod, strings.Join(wrong, ", "))
+			if strings.Contains(o.pod, "/") {
+				says += "; a workload's pods are previewed from its manifest: kubectl get KIND/NAME -o yaml, and -f"
+			}
+			errs = append(errs, errors.New(says))
 		}
 	}
 	return errors.Join(append(errs, o.inputs.ValidatePaths())...)
@@ -227,14 +235,27 @@ func (o *options) release() (scheduler.Release, error) {
 // known is the pod that was named.
 func (o *options) known(s *review.State) ([]*manifest.Document, error) {
 	namespace := cmp.Or(o.inputs.Namespace, corev1.NamespaceDefault)
+	var elsewhere []string
 	for _, p := range review.Objects[*corev1.Pod](s) {
-		if p.Namespace == namespace && p.Name == o.pod {
+		switch {
+		case p.Name != o.pod:
+		case p.Namespace == namespace:
 			d, err := preview.Document(p)
 			return []*manifest.Document{d}, err
+		default:
+			elsewhere = append(elsewhere, p.Namespace)
 		}
 	}
-	return nil, cli.UsageError{Err: fmt.Errorf("there is no pod %s in namespace %s", o.pod, namespace)}
+	says := fmt.Sprintf("there is no pod %s in namespace %s", console.Visible(o.pod), console.Visible(namespace))
+	if len(elsewhere) > 0 {
+		slices.Sort(elsewhere)
+		says += "; there is one in " + console.Some(elsewhere, maxElsewhere, ", ")
+	}
+	return nil, cli.UsageError{Err: errors.New(says)}
 }
+
+// maxElsewhere are how many other namespaces are named.
+const maxElsewhere = 3
 
 func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine, documents []*manifest.Document) ([]preview.Preview, error) {
 	began := time.Now()
