@@ -69,7 +69,7 @@ func (e *Engine) remarkNodes() []Remark {
 			given = append(given, p)
 		}
 	}
-	live := e.State.isComplete(&v1alpha1.NodePolicy{}) && e.State.isComplete(&corev1.Node{})
+	live := e.State.IsComplete(&v1alpha1.NodePolicy{}) && e.State.IsComplete(&corev1.Node{})
 	if len(given) == 0 && !live {
 		return nil
 	}

@@ -124,8 +124,8 @@ func (s *State) classes() defaulting.Facts {
 	return f
 }
 
-// isComplete says whether Complete was said of a kind.
-func (s *State) isComplete(kind client.Object) bool { return s.complete[reflect.TypeOf(kind)] }
+// IsComplete says whether Complete was said of a kind.
+func (s *State) IsComplete(kind client.Object) bool { return s.complete[reflect.TypeOf(kind)] }
 
 // partial: a PriorityClass that is not here may be there all the same.
 func (s *State) partial() bool { return !s.complete[reflect.TypeFor[*schedulingv1.PriorityClass]()] }

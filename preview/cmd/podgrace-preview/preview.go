@@ -180,6 +180,9 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 	if err := l.Wrong(t); err != nil {
 		return err
 	}
+	if o.inputs.Live && len(o.inputs.State) == 0 && !l.Engine.State.IsComplete(&corev1.Pod{}) {
+		return errors.New("the pods of all namespaces can't be listed: without them each node seems to be empty. Ask somebody who may list them, or give a state that has them (--state)")
+	}
 	if len(review.Objects[*corev1.Node](l.Engine.State)) == 0 {
 		return cli.UsageError{Err: errors.New("not one node is known: give them with --state, or name a cluster whose nodes you may list")}
 	}
