@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	daemonutil "k8s.io/kubernetes/pkg/controller/daemon/util"
@@ -224,6 +225,13 @@ func clusterOf(s *review.State) scheduler.Cluster {
 	c := scheduler.Cluster{Nodes: review.Objects[*corev1.Node](s), Pods: review.Objects[*corev1.Pod](s)}
 	for _, kind := range scheduler.Kinds() {
 		c.Objects = append(c.Objects, s.ObjectsOf(kind)...)
+	}
+	for i, o := range c.Objects {
+		if class, ok := o.(*storagev1.StorageClass); ok && class.VolumeBindingMode == nil {
+			class = class.DeepCopy()
+			class.VolumeBindingMode = new(storagev1.VolumeBindingImmediate) // as the API server stores it (pkg/apis/storage/v1/defaults.go, 1.36.3); the scheduler fails without it
+			c.Objects[i] = class
+		}
 	}
 	return c
 }
