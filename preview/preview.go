@@ -204,6 +204,9 @@ func (p *Previewer) notes(v *Preview) []string {
 	if bare > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d nodes have no status.allocatable: nothing fits there.", bare, len(p.cluster.Nodes)))
 	}
+	if class := v.Pod.Spec.PriorityClassName; class != "" && v.Pod.Spec.Priority == nil {
+		notes = append(notes, fmt.Sprintf("PriorityClass %s is not known here: the pod was judged with priority 0, and may preempt others if the class is higher.", class))
+	}
 	if isDaemon(v) {
 		return append(notes, daemon(v))
 	}
