@@ -2,8 +2,11 @@ package preview
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/preview/scheduler"
 )
@@ -85,6 +88,30 @@ func TestDecided(t *testing.T) {
 		change(&other)
 		if got := decided(as, other); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A pod that is being deleted does not get its whole time again.
+func TestTimeOf(t *testing.T) {
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		stored      *int64
+		end         time.Duration
+		want        int64
+		terminating bool
+	}{
+		"runs":              {nil, 0, 60, false},
+		"ends in 20 s":      {new(int64(60)), 20 * time.Second, 20, true},
+		"should be gone":    {new(int64(60)), -time.Hour, 0, true},
+		"was forced before": {new(int64(0)), -time.Hour, 0, false},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60))}}
+		if test.stored != nil {
+			pod.DeletionGracePeriodSeconds, pod.DeletionTimestamp = test.stored, &metav1.Time{Time: now.Add(test.end)}
+		}
+		if got, terminating := timeOf(pod, now); got != test.want || terminating != test.terminating {
+			t.Errorf("%s: %d, %t", name, got, terminating)
 		}
 	}
 }

@@ -287,7 +287,12 @@ func (t *text) victims(victims []Victim) {
 
 // remark is what is to be known of a victim before anything else.
 func (v Victim) remark() string {
-	if v.GraceSeconds == 0 {
+	switch {
+	case v.Terminating && v.GraceSeconds == 0:
+		return "is being deleted already, and should be gone"
+	case v.Terminating:
+		return "is being deleted already"
+	case v.GraceSeconds == 0:
 		return "removed at once: nobody knows whether it still runs"
 	}
 	return ""

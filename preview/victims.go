@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -48,6 +49,8 @@ type Victim struct {
 	Budget *int32 `json:"budget,omitempty"`
 	// GraceSeconds that it has to stop; 0: it is removed at once, and nobody knows whether it still runs.
 	GraceSeconds int64 `json:"graceSeconds"`
+	// Terminating: it is being deleted already, and GraceSeconds are what is left of its time; 0: it should be gone.
+	Terminating bool `json:"terminating,omitempty"`
 	// Guard is why the removal guard would refuse the scheduler; empty: it would not.
 	Guard string `json:"guard,omitempty"`
 }
@@ -79,10 +82,18 @@ func (p *Previewer) preemption(ctx context.Context, found *scheduler.Preemption)
 }
 
 func (p *Previewer) victim(pod *corev1.Pod) Victim {
-	return Victim{
-		Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod),
-		Budget: p.budgets.left(pod), GraceSeconds: graceperiod.Delete(pod, nil, time.Now()).Seconds,
+	v := Victim{Namespace: pod.Namespace, Name: pod.Name, Priority: corev1helpers.PodPriority(pod), Budget: p.budgets.left(pod)}
+	v.GraceSeconds, v.Terminating = timeOf(pod, time.Now())
+	return v
+}
+
+// timeOf is how long a pod has from now on that is deleted now, or was before.
+func timeOf(pod *corev1.Pod, now time.Time) (seconds int64, terminating bool) {
+	deletion := graceperiod.Delete(pod, nil, now)
+	if !deletion.Pending {
+		return deletion.Seconds, false
 	}
+	return max(int64(math.Ceil(pod.DeletionTimestamp.Sub(now).Seconds())), 0), true
 }
 
 // guard is what the removal guard says of the scheduler's DELETE.
