@@ -55,7 +55,8 @@ type Preview struct {
 	Pod *corev1.Pod `json:"-"`
 
 	strategy *appsv1.DeploymentStrategy // of a Deployment
-	selector *metav1.LabelSelector      // of the ReplicaSet that makes the pod
+	selector *metav1.LabelSelector      // of the Deployment
+	ordered  bool                       // a StatefulSet makes no pod before the one before it is ready
 }
 
 // Previewer judges objects beside a cluster.
@@ -102,12 +103,8 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 	if len(result.After) == 0 {
 		return nil, nil
 	}
-	if v.Resource.Kind == "Deployment" && v.Resource.APIVersion == appsv1.SchemeGroupVersion.String() {
-		var read appsv1.Deployment
-		if err := json.Unmarshal(d.JSON, &read); err != nil {
-			return nil, d.Wrong(fmt.Errorf("read the Deployment: %w", err))
-		}
-		v.strategy, v.selector = &read.Spec.Strategy, read.Spec.Selector
+	if err := v.read(d); err != nil {
+		return nil, d.Wrong(err)
 	}
 	v.Pod = &corev1.Pod{}
 	if err := json.Unmarshal(result.After, v.Pod); err != nil {
@@ -117,6 +114,28 @@ func (p *Previewer) Of(ctx context.Context, d *manifest.Document) (*Preview, *ma
 		return nil, d.Wrong(err)
 	}
 	return v, nil
+}
+
+// read takes from a workload what its controller rolls out by.
+func (v *Preview) read(d *manifest.Document) error {
+	if v.Resource.APIVersion != appsv1.SchemeGroupVersion.String() {
+		return nil
+	}
+	switch v.Resource.Kind {
+	case "Deployment":
+		var read appsv1.Deployment
+		if err := json.Unmarshal(d.JSON, &read); err != nil {
+			return fmt.Errorf("read the Deployment: %w", err)
+		}
+		v.strategy, v.selector = &read.Spec.Strategy, read.Spec.Selector
+	case "StatefulSet":
+		var read appsv1.StatefulSet
+		if err := json.Unmarshal(d.JSON, &read); err != nil {
+			return fmt.Errorf("read the StatefulSet: %w", err)
+		}
+		v.ordered = read.Spec.PodManagementPolicy != appsv1.ParallelPodManagement
+	}
+	return nil
 }
 
 // Document is a pod that is known, as one of the input.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,11 +73,17 @@ func (p *Previewer) Rollout(ctx context.Context, v *Preview, replicas int) error
 	}
 	r := &rollout{Scheduler: s, ctx: ctx, state: p.engine.State, selector: v.selector}
 	v.Rollout = &Rollout{Replicas: replicas}
-	first := &revision{pod: of(v.Pod, "first")}
+	first := &revision{pod: v.Pod, ordered: v.ordered}
+	if v.strategy != nil {
+		first.pod = of(v.Pod, "first")
+	}
+	if v.Via != "" {
+		first.start = ordinalOf(v.Pod)
+	}
 	if err := r.scale(first, replicas); err != nil {
 		return err
 	}
-	if v.Rollout.First, err = r.end(first); err != nil || v.Pod.Labels[hashLabel] == "" {
+	if v.Rollout.First, err = r.end(first); err != nil || v.strategy == nil {
 		return err
 	}
 	if v.Rollout.MaxSurge, v.Rollout.MaxUnavailable, err = fenceposts(v.strategy, replicas); err != nil {
@@ -123,6 +130,9 @@ const hashLabel = appsv1.DefaultDeploymentUniqueLabelKey
 // revision is a workload's pods of one template.
 type revision struct {
 	pod *corev1.Pod
+	// start is the number of the first pod, and ordered: none is made while the one before it waits. Both are a StatefulSet's.
+	start   int
+	ordered bool
 	// made is how many pods there were, for their names.
 	made    int
 	placed  []*corev1.Pod
@@ -184,7 +194,7 @@ func (r *rollout) scale(rev *revision, more int) error {
 		return err
 	}
 	for range more {
-		pod := numbered(rev.pod, rev.made)
+		pod := numbered(rev.pod, rev.start+rev.made)
 		rev.made++
 		rev.pending = append(rev.pending, pod)
 	}
@@ -195,7 +205,11 @@ func (r *rollout) scale(rev *revision, more int) error {
 func (r *rollout) schedule(rev *revision) error {
 	waiting := rev.pending
 	rev.pending, rev.why = nil, ""
-	for _, pod := range waiting {
+	for i, pod := range waiting {
+		if rev.ordered && len(rev.pending) > 0 {
+			rev.pending = append(rev.pending, waiting[i:]...)
+			return nil
+		}
 		judged, made, _ := claims(r.state, pod)
 		if err := r.Know(made...); err != nil {
 			return err
@@ -234,6 +248,19 @@ func numbered(pod *corev1.Pod, n int) *corev1.Pod {
 	}
 	made.UID = types.UID(fmt.Sprintf("%s/%s/%s", made.Namespace, made.Name, made.Labels[hashLabel]))
 	return made
+}
+
+// ordinalOf is the number of a pod that a StatefulSet made, which spec.ordinals may begin with; 0 of all others.
+func ordinalOf(pod *corev1.Pod) int {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "StatefulSet" {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(pod.Name, owner.Name+"-"))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // said is why a pod was not placed, as short as the Event of the scheduler.
