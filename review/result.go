@@ -87,6 +87,8 @@ type Result struct {
 	Policies []string `json:"policies"`
 	// Exceptions that made a difference, as the API server's audit log has them.
 	Exceptions string `json:"exceptions,omitempty"`
+	// Pending is why the pod would not be scheduled at once, where that was previewed; nil: it would be, or nobody asked.
+	Pending *Pending `json:"pending,omitempty"`
 	// Unknown is what the decision depends on and the state does not say, a phrase each.
 	Unknown []string `json:"unknown,omitempty"`
 	// Why by the name of the changed field, as in the API server's audit log, but whole: the value and in brackets the reason.
@@ -97,6 +99,13 @@ type Result struct {
 	// Before and After are the pod in JSON, before the patch and after it; nil where there is no pod. Before has the
 	// defaults of the scheme and of the API server's plugins.
 	Before, After json.RawMessage `json:"-"`
+}
+
+// Pending is why a pod that is created would not be scheduled at once.
+type Pending struct {
+	// Reason in one word (scheduling.Reasons) and Message for a person.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 // WhyAt is why a policy changes a field, as it does last; empty: none does.
@@ -110,7 +119,10 @@ func (r *Result) WhyAt(path string) string {
 }
 
 // Finding says whether the result is of interest to a reader: refused or warned about.
-func (r *Result) Finding() bool { return r.Decision == Denied || len(r.Warnings) > 0 }
+func (r *Result) Finding() bool { return r.Decision == Denied || r.Warned() }
+
+// Warned: there is a warning. That the pod would be pending counts as one.
+func (r *Result) Warned() bool { return len(r.Warnings) > 0 || r.Pending != nil }
 
 // Summary counts.
 type Summary struct {
@@ -120,8 +132,10 @@ type Summary struct {
 	Reviewed int `json:"reviewed"`
 	Allowed  int `json:"allowed"`
 	Denied   int `json:"denied"`
-	// Warned results have a warning, Changed ones a patch, Unknown ones something that was not known.
+	// Warned results have a warning, or a pod that would be pending, which are counted in Pending, too. Changed ones have a patch, Unknown ones something that was
+	// not known.
 	Warned  int `json:"warned"`
+	Pending int `json:"pending,omitempty"`
 	Changed int `json:"changed"`
 	Unknown int `json:"unknown"`
 	// Other are objects that are no pods and make none, or are made by a Deployment or CronJob.
@@ -132,6 +146,8 @@ type Summary struct {
 	Errors int `json:"errors"`
 	// NoPolicies: not one PodPolicy was known, so that none judged anything.
 	NoPolicies bool `json:"noPolicies,omitempty"`
+	// NoNodes: it was asked where pods would be scheduled, and not one Node was known.
+	NoNodes bool `json:"noNodes,omitempty"`
 }
 
 // Report is the outcome of a review.
@@ -162,7 +178,8 @@ func NewReport(files, other int, results []Result, errs []*manifest.Error) *Repo
 		} else {
 			s.Allowed++
 		}
-		s.Warned += count(len(r.Warnings) > 0)
+		s.Warned += count(r.Warned())
+		s.Pending += count(r.Pending != nil)
 		s.Changed += count(len(r.Patch) > 0)
 		s.Unknown += count(len(r.Unknown) > 0)
 	}

@@ -57,6 +57,9 @@ func (s *step) unknownForSpread() []string {
 	return matters
 }
 
+// PhraseScheduled begins the phrase of Result.Unknown that says why it could not be previewed where the pod would be scheduled.
+const PhraseScheduled = "where it would be scheduled: "
+
 // remedies say what to give so that what was missed is known, by how the phrase of Result.Unknown begins. The first that fits counts.
 var remedies = []struct{ begins, give string }{
 	{"Namespace ", "the Namespace, with its labels"},
@@ -67,7 +70,8 @@ var remedies = []struct{ begins, give string }{
 	{"Nodes", "the Nodes, as kubectl get nodes -o yaml prints them"},
 	{"Node ", "the Node, as kubectl get node -o yaml prints it"},
 	{"Pods of ", "the Pods, as kubectl get pods -o yaml prints them"},
-	{"whether ", ""}, // rights are in no file
+	{"whether ", ""},      // rights are in no file
+	{PhraseScheduled, ""}, // another scheduler decides
 }
 
 // Remedy says what somebody can give with --state so that a phrase of Result.Unknown is known; empty: nothing helps.

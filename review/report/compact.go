@@ -57,7 +57,7 @@ func groups(r *review.Report, all bool) []*group {
 	}
 	for i := range r.Results {
 		result := &r.Results[i]
-		for _, w := range result.Warnings {
+		for _, w := range warnings(result) {
 			add(group{outcome: warned, text: w}, result, anonymous(w, result))
 		}
 		for _, u := range result.Unknown {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,7 +32,7 @@ func outcomeOf(r *review.Result) outcome {
 	switch {
 	case r.Decision == review.Denied:
 		return denied
-	case len(r.Warnings) > 0:
+	case r.Warned():
 		return warned
 	case len(r.Unknown) > 0:
 		return unknown
@@ -59,6 +60,14 @@ func asked(r *review.Result, objects string) string {
 		text += " as " + r.User
 	}
 	return text
+}
+
+// warnings are all that is warned of: what the API server would pass on, and that the pod would be pending.
+func warnings(r *review.Result) []string {
+	if r.Pending == nil {
+		return r.Warnings
+	}
+	return append(slices.Clone(r.Warnings), r.Pending.Message)
 }
 
 // noMessage is what a refusal says that has nothing to say.

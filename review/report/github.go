@@ -9,6 +9,7 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 // maxAnnotations of one kind are shown of a step's; GitHub drops the others without a word.
@@ -22,6 +23,8 @@ func (f finding) becomes() string {
 	switch {
 	case f.level == levelError:
 		return "is denied"
+	case f.rule == scheduling.Unschedulable.Code || f.rule == scheduling.NeedsPreemption.Code:
+		return "would be pending"
 	case f.level == levelWarning:
 		return "is warned about"
 	case f.rule == ruleUnknown:
@@ -103,6 +106,9 @@ func property(text string) string { return propertyEscapes.Replace(console.Clip(
 func oneLineSummary(r *review.Report) string {
 	s := r.Summary
 	text := fmt.Sprintf("%d reviewed in %s: %d denied, %d warned, %d changed", s.Reviewed, console.Plural(s.Files, "file", "files"), s.Denied, s.Warned, s.Changed)
+	if s.Pending > 0 {
+		text += fmt.Sprintf(", %d would be pending", s.Pending)
+	}
 	if s.Unknown > 0 {
 		text += fmt.Sprintf(", %d not fully known", s.Unknown)
 	}
@@ -111,6 +117,9 @@ func oneLineSummary(r *review.Report) string {
 	}
 	if s.NoPolicies {
 		text += "; no PodPolicy is known, so that none judged anything"
+	}
+	if s.NoNodes {
+		text += "; no Node is known, so that nothing was previewed"
 	}
 	if s.Errors > 0 {
 		text += ", " + console.Plural(s.Errors, "error in the input", "errors in the input")

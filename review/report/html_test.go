@@ -117,7 +117,7 @@ func TestHTMLHostile(t *testing.T) {
 	report := func(s string) *review.Report {
 		r := review.NewReport(1, 0, []review.Result{{
 			Resource: review.Resource{APIVersion: s, Kind: s, Namespace: s, Name: s}, Source: review.Source{File: s}, Operation: s, User: s, Via: s,
-			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Policies: []string{s}, Unknown: []string{s},
+			Decision: review.Denied, Reason: s, Message: s, Warnings: []string{s}, Pending: &review.Pending{Reason: s, Message: s}, Policies: []string{s}, Unknown: []string{s},
 			Why: map[string]string{s: s}, Patch: []review.Operation{{Op: s, Path: s, Value: json.RawMessage(s)}}, Changes: []review.Change{{Path: s, Name: s, Value: s, Why: s}}, Before: json.RawMessage(s), After: json.RawMessage(s),
 		}}, []*manifest.Error{{File: s, Message: s}})
 		r.Remarks = []review.Remark{{Policy: s, Message: s}}

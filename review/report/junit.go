@@ -47,7 +47,7 @@ func junitCaseOf(r *review.Result) junit.Case {
 		c.Failure = &junit.Problem{Message: refusal(r), Type: console.Visible(r.Reason), Text: text}
 	}
 	var out []string
-	for _, warning := range r.Warnings {
+	for _, warning := range warnings(r) {
 		out = append(out, "warning: "+console.OneLine(warning))
 	}
 	for _, phrase := range r.Unknown {

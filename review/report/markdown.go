@@ -93,7 +93,7 @@ func says(r *review.Result) string {
 	if r.Decision == review.Denied {
 		lines = append(lines, prose(refusal(r)))
 	}
-	for _, w := range r.Warnings {
+	for _, w := range warnings(r) {
 		lines = append(lines, "warning: "+prose(w))
 	}
 	for _, u := range r.Unknown {

@@ -31,7 +31,7 @@ type decision struct {
 func decisions() []decision {
 	return []decision{
 		{Name: denied.String(), Title: "Denied", in: func(r *review.Result) bool { return r.Decision == review.Denied }},
-		{Name: warned.String(), Title: "Warned", in: func(r *review.Result) bool { return len(r.Warnings) > 0 }},
+		{Name: warned.String(), Title: "Warned", in: func(r *review.Result) bool { return r.Warned() }},
 		{Name: unknown.String(), Title: "Unknown", in: func(r *review.Result) bool { return len(r.Unknown) > 0 }},
 		{Name: changed.String(), Title: "Changed", in: func(r *review.Result) bool { return len(r.Patch) > 0 }},
 		{Name: clean.String(), Title: "Clean", in: func(r *review.Result) bool {
@@ -157,6 +157,9 @@ func scope(r *review.Report) string {
 	if s.NoPolicies {
 		text += ". " + noPolicies
 	}
+	if s.NoNodes {
+		text = strings.TrimSuffix(text, ".") + ". " + noNodes
+	}
 	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
 		text = strings.TrimSuffix(text, ".") + ". Left out: " + legible(sentence)
 	}
@@ -213,7 +216,7 @@ func (t *texts) row(id int, r *review.Result, groups []decision) pageRow {
 		Name: console.Visible(cmp.Or(r.Resource.Name, "(unnamed)")), File: t.add(where(r.Source.File, 0)), Line: r.Source.Line,
 		Op: t.add(r.Operation), User: t.add(r.User), Via: t.add(r.Via), Policies: t.addAll(r.Policies),
 		Reason: t.add(r.Reason), Brief: t.add(brief(r)), Message: t.add(r.Message),
-		Warnings: t.addAll(r.Warnings), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),
+		Warnings: t.addAll(warnings(r)), Unknown: t.addAll(r.Unknown), Why: t.why(r.Changes),
 	}
 	for i := range groups {
 		if groups[i].in(r) {
@@ -261,8 +264,8 @@ func brief(r *review.Result) string {
 	switch {
 	case r.Message != "":
 		return r.Message
-	case len(r.Warnings) > 0:
-		return r.Warnings[0]
+	case r.Warned():
+		return warnings(r)[0]
 	case len(r.Unknown) > 0:
 		return "not known: " + r.Unknown[0]
 	case len(r.Changes) > 0:

@@ -7,6 +7,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 // The rules of what is no refusal and has no reason of its own.
@@ -21,7 +22,7 @@ const (
 
 // rules are what findings are instances of: the reasons of refusals, and those of the review itself. By their codes.
 var rules = func() map[string]policy.Reason {
-	all := slices.Concat(defaulting.Refusals(), guard.Refusals(), []policy.Reason{
+	all := slices.Concat(defaulting.Refusals(), guard.Refusals(), scheduling.Reasons(), []policy.Reason{
 		{Code: ruleWarning, Short: "The policies warn about this", Help: "The request is allowed. The API server passes the warning on to the user."},
 		{Code: ruleUnknown, Short: "The decision depends on what is not known", Help: "The cluster's state that was given lacks something that the policies look at, so that the request was judged on the safe side. Give it with --state, or --kubeconfig."},
 		{Code: ruleDenied, Short: "The request is refused", Help: "The message says what to do."},

@@ -17,6 +17,8 @@ func samples() map[string]*review.Report {
 		}),
 		"clean":     review.NewReport(1, 0, []review.Result{calm()}, nil),
 		"unjudged":  unjudged(),
+		"pending":   review.NewReport(1, 0, []review.Result{pending(), tight(), calm()}, nil),
+		"no-nodes":  unplaced(),
 		"remarks":   remarked("spec.match <b>\n::error::"),
 		"empty":     review.NewReport(2, 9, nil, nil),
 		"bad-input": review.NewReport(1, 0, nil, []*manifest.Error{{File: "-", Line: 3, Message: "half a document"}}),
@@ -102,6 +104,32 @@ func unknownNamespace() review.Result {
 
 func calm() review.Result { return workload("calm", 80) }
 
+// pending is changed, and fits nowhere; tight only where another one goes.
+func pending() review.Result {
+	r := checkout()
+	r.Warnings = []string{}
+	r.Pending = &review.Pending{
+		Reason:  "Unschedulable",
+		Message: "would be pending: 0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints; the constraints on topology.kubernetes.io/zone and kubernetes.io/hostname contradict each other (the first allows n3, the second n2)",
+	}
+	return r
+}
+
+func tight() review.Result {
+	r := workload("tight", 90)
+	r.Warnings = []string{"terminationGracePeriodSeconds of 1 is short"}
+	r.Pending = &review.Pending{Reason: "NeedsPreemption", Message: "would be pending until others went: 0/3 nodes are available: 3 Insufficient cpu; on n2 1 pod would go, within 30 s (shop/calm)"}
+	r.Unknown = []string{"Services of Namespace shop"}
+	return r
+}
+
+// unplaced is a report of previews without nodes.
+func unplaced() *review.Report {
+	r := review.NewReport(1, 0, []review.Result{calm()}, nil)
+	r.Summary.NoNodes = true
+	return r
+}
+
 // hostile has what a manifest's author could put into each text.
 func hostile() review.Result {
 	const bad = "a\x1b[31mb\r\n::error::c|d`e</script><img src=x>@all #1 ##vso[task.x]y\u202ez\u009b2J\xff %0A $x$ https://x www.x"
@@ -109,6 +137,7 @@ func hostile() review.Result {
 	r.Resource.Kind, r.Resource.Namespace, r.Source.File, r.User, r.Operation = bad, bad, bad, bad, "UPDATE"
 	r.Decision, r.Reason, r.Message = review.Denied, bad, bad
 	r.Warnings, r.Unknown, r.Policies = []string{bad, "::warning::x"}, []string{bad}, []string{bad}
+	r.Pending = &review.Pending{Reason: bad, Message: bad}
 	value, err := json.Marshal(map[string]any{bad: []any{bad, "```\n::error::x"}})
 	if err != nil {
 		panic(err)

@@ -29,7 +29,7 @@ type finding struct {
 	rule, level, text string
 }
 
-// findings of a result: its refusal, each warning, what is not known, and what changes.
+// findings of a result: its refusal, each warning, that its pod would be pending, what is not known, and what changes.
 func findings(r *review.Result) []finding {
 	var all []finding
 	rule := r.Reason
@@ -39,6 +39,9 @@ func findings(r *review.Result) []finding {
 	}
 	for _, w := range r.Warnings {
 		all = append(all, finding{cmp.Or(rule, ruleWarning), levelWarning, console.OneLine(w)})
+	}
+	if r.Pending != nil {
+		all = append(all, finding{r.Pending.Reason, levelWarning, console.OneLine(r.Pending.Message)})
 	}
 	if len(r.Unknown) > 0 {
 		all = append(all, finding{ruleUnknown, levelNote, "Not known: " + console.OneLine(strings.Join(r.Unknown, "; "))})
@@ -88,6 +91,9 @@ func writeSARIF(w io.Writer, r *review.Report, o Options) error {
 	}
 	if r.Summary.NoPolicies {
 		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelWarning, Message: sarifMessage{noPolicies}, Locations: []sarifLocation{}})
+	}
+	if r.Summary.NoNodes {
+		s.Invocations[0].Notifications = append(s.Invocations[0].Notifications, sarifNotification{Level: levelWarning, Message: sarifMessage{noNodes}, Locations: []sarifLocation{}})
 	}
 	return console.EncodeJSON(w, sarifLog{Schema: sarifSchema, Version: "2.1.0", Runs: []sarifRun{s}})
 }

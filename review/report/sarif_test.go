@@ -11,6 +11,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 func sarifOf(t *testing.T, r *review.Report, o Options) sarifRun {
@@ -95,7 +96,7 @@ func TestSARIFLevels(t *testing.T) {
 // Every reason of a refusal or warning has its help, and no code has two meanings.
 func TestRulesAreComplete(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range slices.Concat(defaulting.Refusals(), guard.Refusals()) {
+	for _, r := range slices.Concat(defaulting.Refusals(), guard.Refusals(), scheduling.Reasons()) {
 		if r.Code == "" || r.Short == "" || r.Help == "" || seen[r.Code] {
 			t.Errorf("%+v", r)
 		}

@@ -43,7 +43,7 @@ func inShort(r *review.Result) string {
 	case denied:
 		return refusal(r)
 	case warned:
-		return console.OneLine(r.Warnings[0])
+		return console.OneLine(warnings(r)[0])
 	case unknown:
 		return "not known: " + console.OneLine(strings.Join(r.Unknown, ", "))
 	}

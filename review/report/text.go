@@ -87,7 +87,7 @@ func (p *textPage) result(r *review.Result) {
 		}
 		p.prose(label, console.Red, message)
 	}
-	for _, w := range r.Warnings {
+	for _, w := range warnings(r) {
 		p.prose("warning: ", console.Yellow, console.OneLine(w))
 	}
 	for _, u := range r.Unknown {
@@ -152,12 +152,18 @@ func (p *textPage) changes(edits []edit) {
 // noPolicies says what a review without policies is worth.
 const noPolicies = "No PodPolicy is known, so that none judged anything (--policy PATH)."
 
+// noNodes says what a preview without nodes is worth.
+const noNodes = "No Node is known, so that nobody can say where pods would be scheduled (--state PATH, or a cluster whose nodes you may list)."
+
 // summary is what a report comes to, in a few lines.
 func (p *textPage) summary(r *review.Report) {
 	s := r.Summary
 	p.line(p.Paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, console.Plural(s.Files, "file", "files")), console.Bold) + p.counts(r))
 	if s.NoPolicies {
 		p.line(p.Paint(noPolicies, console.Yellow))
+	}
+	if s.NoNodes {
+		p.line(p.Paint(noNodes, console.Yellow))
 	}
 	if s.Unknown > 0 {
 		p.line(console.Plural(s.Unknown, "was", "were") + " not judged in full, since not all that matters is known; removals are judged on the safe side.")
@@ -195,7 +201,7 @@ func (p *textPage) counts(r *review.Report) string {
 	for _, c := range []struct {
 		n           int
 		word, color string
-	}{{s.Denied, "denied", console.Red}, {s.Warned, "warned", console.Yellow}, {s.Changed, "changed", console.Cyan}, {cleanOnes(r), untouched, console.Green}} {
+	}{{s.Denied, "denied", console.Red}, {s.Warned, "warned", console.Yellow}, {s.Pending, "would be pending", console.Yellow}, {s.Changed, "changed", console.Cyan}, {cleanOnes(r), untouched, console.Green}} {
 		if c.n > 0 {
 			parts = append(parts, p.Paint(fmt.Sprintf("%d %s", c.n, c.word), c.color))
 		}

@@ -36,6 +36,9 @@ func hostileResult() *rapid.Generator[review.Result] {
 			Reason:   text("reason"), Message: text("message"), Warnings: list("warnings"), Unknown: list("unknown"), Policies: list("policies"),
 			Why: map[string]string{"enforcement": text("reason")}, Changes: []review.Change{{Path: "/metadata/annotations", Name: text("name"), Value: text("changed"), Why: text("why")}},
 		}
+		if rapid.Bool().Draw(t, "is pending") {
+			r.Pending = &review.Pending{Reason: rapid.SampledFrom([]string{"Unschedulable", text("why pending")}).Draw(t, "pending"), Message: text("pending, in words")}
+		}
 		key, value := text("key"), text("value")
 		raw, err := json.Marshal(map[string]any{key: map[string]any{"a": value}, "b": []string{value}})
 		if err != nil {
