@@ -40,6 +40,16 @@ func fakePreview() {
 		os.Exit(0)
 	}
 	switch does := os.Getenv(fakeDoes); does {
+	case "answer":
+		answer()
+	case "fail with 1", "fail with 2":
+		fmt.Fprintf(os.Stderr, "%s: a complaint\n%[1]s: another\n", version.Preview)
+		os.Exit(int(does[len(does)-1] - '0'))
+	case "die":
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		time.Sleep(time.Hour)
 	case "wait for a signal":
 		fmt.Println("waiting")
 		time.Sleep(time.Hour) // select {} would be a deadlock to the runtime

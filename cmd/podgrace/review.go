@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,11 @@ PodPolicies among the manifests count beside those of --policy. Of a cluster its
 own are taken where no other is given. Without any, the report says so. NodePolicies
 and the kinds of fencing are checked, and judge no manifest.
 
+With --preview Kubernetes' own scheduler is asked about each pod beside the nodes and
+pods of the state or the cluster: one that no node takes, or only where others go, is
+a finding as a warning is (--fail-on warn). A workload's is one more pod than those
+that run. It is a program of its own: podgrace preview --help.
+
 Exit codes: 0 nothing found
             1 findings, as --fail-on says
             2 bad input; what could be read was reviewed all the same. Nothing is
@@ -61,6 +67,9 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   # For a person, and for code scanning
   %[1]s review -f examples/production-web -o text -o sarif=podgrace.sarif
 
+  # Does each pod fit on the nodes of the cluster, before it is merged?
+  %[1]s review -f deploy/ --preview --fail-on warn --context production
+
   # Would this user's force delete be refused, with what the cluster knows?
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
 
@@ -71,6 +80,9 @@ type reviewOptions struct {
 	failOn []string
 	// details and all of text.
 	details, all bool
+	// preview: say of each pod whether it would be pending.
+	preview bool
+	reading []string // of a previewer
 }
 
 func newReview(t cli.Terminal, name string) *cobra.Command {
@@ -101,22 +113,41 @@ func (o *reviewOptions) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	o.ask.AddFlags(f)
 	f.VarP(&o.out, "output", "o", "one of "+strings.Join(formats(), ", ")+"; with =FILE into a file; may be repeated")
-	f.StringSliceVar(&o.failOn, "fail-on", []string{failOnDeny}, "exit with 1 on: deny, warn (warnings too), unknown (too, where not all that matters is known), never; warn,unknown is both")
+	f.StringSliceVar(&o.failOn, "fail-on", []string{failOnDeny}, "exit with 1 on: deny, warn (warnings too, and pods that would be pending), unknown (too, where not all that matters is known), never; warn,unknown is both")
+	f.BoolVar(&o.preview, "preview", false, "also say which pods would be pending, one more of each beside those that run: by podgrace-preview, which has Kubernetes' scheduler (see podgrace preview)")
 	f.BoolVarP(&o.details, "details", "v", false, "text: each result by itself, with a diff of its pod and the reason of each change")
 	f.BoolVar(&o.all, "all", false, "text, table: also what the policies leave as it is, and all that would be left out")
 }
 
 // Complete reads what the flags name.
 func (o *reviewOptions) Complete(f *pflag.FlagSet) error {
+	o.reading = o.inputs.Again(f)
 	return errors.Join(o.inputs.Complete(f), o.ask.Complete(f))
 }
 
 // Validate says what is wrong with the options.
 func (o *reviewOptions) Validate() error {
-	return errors.Join(validateFailOn(o.failOn), o.out.Validate(), o.inputs.Validate())
+	return errors.Join(validateFailOn(o.failOn), o.out.Validate(), o.inputs.Validate(), o.validatePreview())
+}
+
+func (o *reviewOptions) validatePreview() error {
+	once := o.inputs.ReadOnce()
+	switch {
+	case !o.preview:
+		return nil
+	case o.ask.asked.Operation != review.OperationCreate:
+		return errors.New("--preview goes with --operation create")
+	case len(once) > 0:
+		return fmt.Errorf("--preview reads policies and state once more, and %s can be read only once: put it into a file", strings.Join(once, ", "))
+	}
+	return nil
 }
 
 func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
+	previewer, err := o.previewer(t)
+	if err != nil {
+		return err
+	}
 	loaded, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return err
@@ -133,8 +164,10 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	if err != nil {
 		return err
 	}
-	r := review.NewReport(loaded.Files, other, results, manifest.Locate(append(loaded.Errors, wrong...)))
-	r.Summary.NoPolicies, r.LeftOut = loaded.NoPolicies, loaded.LeftOut
+	wrong = append(loaded.Errors, wrong...)
+	noNodes, notPreviewed := previewer.previewResults(ctx, loaded, results, wrong, aloneIn(o.inputs)) // if that fails the review is told all the same
+	r := review.NewReport(loaded.Files, other, results, manifest.Locate(wrong))
+	r.Summary.NoPolicies, r.Summary.NoNodes, r.LeftOut = loaded.NoPolicies, noNodes, loaded.LeftOut
 	r.Summary.NotKnown = loaded.Engine.State.Count(loaded.Documents)
 	if !loaded.OfCluster {
 		r.Remarks = loaded.Engine.Remarks(results)
@@ -155,7 +188,15 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	if !o.out.has(report.FormatText, report.FormatMarkdown, report.FormatHTML, report.FormatJSON) { // the others have no place for it
 		inputs.TellLeftOut(t, r.LeftOut)
 	}
-	return o.verdict(r)
+	return cmp.Or(notPreviewed, o.verdict(r))
+}
+
+// previewer is nil where nobody asks for one.
+func (o *reviewOptions) previewer(t cli.Terminal) (*previewer, error) {
+	if !o.preview {
+		return nil, nil
+	}
+	return newPreviewer(t, o.reading)
 }
 
 // verdict is the exit code: what was found is in the report.
@@ -215,5 +256,5 @@ func found(s *review.Summary, failOn []string) bool {
 	if slices.Contains(failOn, failOnNever) {
 		return false
 	}
-	return s.Denied > 0 || slices.Contains(failOn, failOnWarn) && s.Warned > 0 || slices.Contains(failOn, failOnUnknown) && s.Unknown > 0
+	return s.Denied > 0 || slices.Contains(failOn, failOnWarn) && s.Warned > 0 || slices.Contains(failOn, failOnUnknown) && (s.Unknown > 0 || s.NoNodes)
 }

@@ -26,6 +26,8 @@ type Loaded struct {
 	// Files is how many they were read from.
 	Files   int
 	LeftOut []input.LeftOut
+	// Listed are the kinds of which there was a typed list among the manifests.
+	Listed []manifest.Listed
 	// Errors are what is wrong with documents and policies, which were passed over.
 	Errors []*manifest.Error
 	// NoPolicies: not one PodPolicy is known.
@@ -42,7 +44,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	}
 	of := &objects{state: review.NewState(o.Further...), namespace: o.Namespace}
 	manifests, further := o.read(t, of.take)
-	l := &Loaded{Documents: manifests.Documents, Files: manifests.Files, LeftOut: append(manifests.LeftOut, further.LeftOut...), Errors: append(manifests.Errors, further.Errors...)}
+	l := &Loaded{Documents: manifests.Documents, Files: manifests.Files, Listed: manifests.Listed, LeftOut: append(manifests.LeftOut, further.LeftOut...), Errors: append(manifests.Errors, further.Errors...)}
 	policies, among := review.AddPolicies(policies, slices.Concat(manifests.Documents, of.policies))
 	wrong = append(wrong, among...)
 	l.Errors = append(l.Errors, wrong...)

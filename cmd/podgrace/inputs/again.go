@@ -1,0 +1,44 @@
+package inputs
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/manifest"
+)
+
+// Again are the flags with which another program that has these options reads the same policies and state: those that were set, but for the manifests (-f), which may
+// have come from stdin.
+func (o *Options) Again(f *pflag.FlagSet) []string {
+	known := pflag.NewFlagSet("", pflag.ContinueOnError)
+	New(version.CommandLine).AddFlags(known)
+	var args []string
+	f.Visit(func(flag *pflag.Flag) {
+		if flag.Name == "filename" || known.Lookup(flag.Name) == nil {
+			return
+		}
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			args = append(args, "--"+flag.Name+"="+value)
+		}
+	})
+	return args
+}
+
+// ReadOnce are the paths of --policy and --state that nobody can read a second time: stdin, and pipes as a shell makes them of <(COMMAND).
+func (o *Options) ReadOnce() []string {
+	return slices.DeleteFunc(slices.Concat(o.Policies, o.State), func(path string) bool {
+		if path == manifest.Stdin {
+			return false
+		}
+		info, err := os.Stat(path)
+		return err != nil || info.Mode()&fs.ModeNamedPipe == 0
+	})
+}
