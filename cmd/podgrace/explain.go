@@ -22,8 +22,10 @@ import (
 
 const explainLong = `Explain one pod: where its priority, its constraints and its grace period come from,
 how long a stop really takes (preStop hooks, probes and floors included), its QoS
-class, its cgroup values, its place in the eviction order, and whether a force
-delete would be let through for you now.
+class, its cgroup values, its place in the eviction order, whether a force delete
+would be let through for you now, and where it would be scheduled, or why it is
+pending: by podgrace-preview, if it is there (podgrace preview --help), which reads
+all nodes and pods of the cluster.
 
 POD is a pod of the cluster. With -f it is one of the manifests: a pod, or the pod
 that a workload's controller would create (Deployment/web, or web alone where
@@ -46,8 +48,11 @@ type explainOptions struct {
 	format       string
 	user         string
 	groups       []string
+	// preview: say where the pod would be scheduled.
+	preview bool
 
-	name string
+	name    string
+	reading []string // of a previewer
 }
 
 func newExplain(t cli.Terminal, name string) *cobra.Command {
@@ -76,13 +81,14 @@ func (o *explainOptions) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
 	f.StringArrayVar(&o.nodePolicies, "node-policy", nil, "file or folder with NodePolicies; may be repeated (default: the cluster's)")
 	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+	f.BoolVar(&o.preview, "preview", true, "say where the pod would be scheduled, by podgrace-preview, which reads the whole cluster; --preview=false does without")
 	f.StringVar(&o.user, "as", "", "user for whom removals are judged (default: you)")
 	f.StringArrayVar(&o.groups, "as-group", nil, "group of that user; may be repeated")
 }
 
 // Complete reads the argument and what the flags name.
 func (o *explainOptions) Complete(f *pflag.FlagSet, args []string) error {
-	o.name = strings.Join(args, "/")
+	o.name, o.reading = strings.Join(args, "/"), o.inputs.Again(f)
 	if len(o.inputs.Paths) == 0 && len(args) > 0 {
 		kind, name, err := parseObject(args)
 		if err != nil {
@@ -124,7 +130,9 @@ func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 	var in *explain.Input
 	var err error
 	if len(o.inputs.Paths) == 0 {
-		in, err = o.livePod(ctx)
+		if in, err = o.livePod(ctx); err == nil {
+			o.previewPod(ctx, t, in)
+		}
 	} else {
 		in, err = o.manifest(ctx, t)
 	}
@@ -176,6 +184,7 @@ func (o *explainOptions) manifest(ctx context.Context, t cli.Terminal) (*explain
 	if len(found) != 1 {
 		return nil, cli.UsageError{Err: o.choose(found, l.Documents)}
 	}
+	o.previewDocument(ctx, t, l, found[0], of)
 	return of, o.nodePolicy(of)
 }
 

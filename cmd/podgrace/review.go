@@ -68,7 +68,7 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   %[1]s review -f examples/production-web -o text -o sarif=podgrace.sarif
 
   # Does each pod fit on the nodes of the cluster, before it is merged?
-  %[1]s review -f deploy/ --preview --fail-on warn --context production
+  %[1]s review -f examples/production-web/workloads.yaml --preview --fail-on warn --context production
 
   # Would this user's force delete be refused, with what the cluster knows?
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`

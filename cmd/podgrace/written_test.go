@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
+	"github.com/podgrace/podgrace/cmd/version"
 )
 
 // The command lines of this program that people copy: those of deploy/ci, and those in the code blocks of the pages.
@@ -148,6 +149,7 @@ func TestExamplesOfTheHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 	kubeconfig(t)
+	t.Setenv("PATH", installed(t, version.Preview)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	t.Chdir(dir)
 	commitAll(t)
 	manifests, err := os.ReadFile("examples/stateful/workloads.yaml")

@@ -17,7 +17,7 @@ func Explain(in Input) *Explanation {
 		Pod:      subject(v),
 		Policies: policies(v), PoliciesUnknown: in.PoliciesUnknown,
 		Priority: priority(v),
-		Spread:   spread(v),
+		Spread:   spread(v), Scheduling: scheduled(in),
 		Grace:    grace(v),
 		QoS:      qos(v),
 		Contract: contract(v),

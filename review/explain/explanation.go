@@ -18,12 +18,14 @@ type Explanation struct {
 	PoliciesUnknown bool     `json:"policiesUnknown,omitempty"`
 	Priority        Priority `json:"priority"`
 	Spread          Spread   `json:"topologySpread"`
-	Grace           Grace    `json:"gracePeriod"`
-	QoS             QoS      `json:"qos"`
-	Contract        Contract `json:"contract"`
-	Cgroups         Cgroups  `json:"cgroups"`
-	Eviction        Eviction `json:"eviction"`
-	Removal         Removal  `json:"removal"`
+	// Scheduling is nil where nobody asked the scheduler.
+	Scheduling *Scheduling `json:"scheduling,omitempty"`
+	Grace      Grace       `json:"gracePeriod"`
+	QoS        QoS         `json:"qos"`
+	Contract   Contract    `json:"contract"`
+	Cgroups    Cgroups     `json:"cgroups"`
+	Eviction   Eviction    `json:"eviction"`
+	Removal    Removal     `json:"removal"`
 	// Refused says why a pod that does not exist yet would be refused, a sentence each.
 	Refused []string `json:"refused"`
 	// Today is what today's policies would decide otherwise if a pod that exists were recreated, a sentence each.

@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 // screen is how many lines a usual pod may take.
@@ -51,7 +52,10 @@ type situation struct {
 	Usage map[string]int64
 	// Ready is what the guard asked. nil: it was not asked.
 	Ready *bool
-	Width int
+	// Preview is what the scheduler says; NotPreviewed, why it does not.
+	Preview      *scheduling.Preview
+	NotPreviewed string
+	Width        int
 }
 
 // TestGolden explains the pod of each archive, and compares what is printed. The archives have case.yaml and pod.yaml, and may have
@@ -123,6 +127,7 @@ func input(t *testing.T, archive *txtar.Archive) (explain.Input, int) {
 	}
 	in.Facts.GlobalDefault = defaulting.GlobalDefaultOf(in.Facts.PriorityClasses)
 	in.Neighbours = neighbours
+	in.Preview, in.NotPreviewed = s.Preview, s.NotPreviewed
 	s.into(t, &in)
 	return in, s.Width
 }

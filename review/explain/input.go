@@ -14,6 +14,7 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 // Input is what is known of one pod. Nothing of it is changed.
@@ -45,6 +46,10 @@ type Input struct {
 	Facts defaulting.Facts
 	// SelectorsUnknown: Facts has neither the Services nor the controller's selector, because they could not be read.
 	SelectorsUnknown bool
+
+	// Preview is where the scheduler would put the pod, if it were made now. nil: nobody asked, or NotPreviewed says why it does not say.
+	Preview      *scheduling.Preview
+	NotPreviewed string
 
 	Machine
 	// Neighbours are the pods of the node; the pod itself may be among them. nil: unknown.

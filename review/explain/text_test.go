@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/review/explain"
+	"github.com/podgrace/podgrace/review/scheduling"
 )
 
 func print(t *testing.T, in explain.Input, style explain.Style) string {
@@ -59,4 +61,23 @@ func TestJSONHasEveryList(t *testing.T) {
 		t.Fatal(err)
 	}
 	said(t, out.String(), `"policies": []`, `"containers": []`, `"files": []`, `"constraints": []`, `"today": []`, `"refused": []`)
+}
+
+func TestScheduling(t *testing.T) {
+	fits := &scheduling.Preview{Outcome: scheduling.Fits, Fit: 1, Nodes: 2, Groups: []scheduling.Group{{Fits: true, Nodes: []string{"n1"}}}}
+	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pending := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-2"}}
+	for name, test := range map[string]struct {
+		in   explain.Input
+		says string
+	}{
+		"nobody asked":         {explain.Input{Pod: pending, Created: true}, ""},
+		"it could be anywhere": {explain.Input{Pod: pending, Created: true, Preview: fits}, "Scheduling Fits on 1 of 2 nodes, best on n1.\n"},
+		"made anew":            {explain.Input{Pod: running, Created: true, Preview: fits}, "Scheduling If it were made anew: fits on 1 of 2 nodes, best on n1.\n"},
+		"no program":           {explain.Input{Pod: pending, Created: true, NotPreviewed: "podgrace-preview is missing"}, "Scheduling Not previewed: podgrace-preview is missing.\n"},
+	} {
+		if text := print(t, test.in, explain.Style{}); !strings.Contains(text, "\n"+test.says) || strings.Contains(text, "Scheduling") != (test.says != "") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
 }

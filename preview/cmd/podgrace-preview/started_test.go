@@ -98,4 +98,11 @@ func TestStartedByPodgrace(t *testing.T) {
 			t.Errorf("%s: exit %d, %q, want %q", args, code, got, want)
 		}
 	}
+	out, code := started("", "explain web -f new.yaml --state cluster.yaml")
+	if want := "\nScheduling 0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.\n"; code != 0 || !strings.Contains(out, want) {
+		t.Errorf("explain: exit %d, want %q: %s", code, want, out)
+	}
+	if out, code = started("", "explain w1 -f cluster.yaml"); code != 0 || !strings.Contains(out, "\nScheduling If it were made anew: fits on 3 of 3 nodes") {
+		t.Errorf("explain of one that runs: exit %d: %s", code, out)
+	}
 }
