@@ -61,19 +61,23 @@ func run(ctx context.Context, exit bool) (err error) {
 			return err
 		}
 	}
-	if err := show(ctx, c, e); err != nil {
+	dir, err := programs(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := show(ctx, c, e, dir); err != nil {
 		return err
 	}
 	if exit {
 		return nil
 	}
-	fmt.Print(try(c))
+	fmt.Print(try(c, dir))
 	<-ctx.Done()
 	return nil
 }
 
-// show applies the examples and prints what came of them.
-func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
+// show applies the examples and prints what came of them. dir has podgrace.
+func show(ctx context.Context, c *cluster.Cluster, e *enforced, dir string) error {
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		return err
@@ -115,7 +119,10 @@ func show(ctx context.Context, c *cluster.Cluster, e *enforced) error {
 	if err := refused(ctx, kube); err != nil {
 		return err
 	}
-	return guarded(ctx, c)
+	if err := guarded(ctx, c); err != nil {
+		return err
+	}
+	return pending(ctx, c, kube, root, dir)
 }
 
 // guarded shows the removal guard: a force delete of a database's pod is refused.
@@ -216,15 +223,16 @@ func refused(ctx context.Context, kube client.Client) error {
 	})
 }
 
-func try(c *cluster.Cluster) string {
+func try(c *cluster.Cluster, dir string) string {
 	return fmt.Sprintf(`The cluster stays up until you press Ctrl-C. In another terminal:
 
-  export KUBECONFIG=%s PATH=%s:$PATH
+  export KUBECONFIG=%s PATH=%s:%s:$PATH
   kubectl get podpolicies -o wide
   kubectl -n shop run once --image=none --dry-run=server -o yaml | grep -E 'priority|Grace'
   kubectl -n data run short --image=none --overrides='{"spec":{"terminationGracePeriodSeconds":5}}'
-  go run ./cmd/podgrace explain -n data db-0
-`, c.Kubeconfig, c.BinDir)
+  podgrace explain -n data db-0
+  podgrace explain next
+`, c.Kubeconfig, dir, c.BinDir)
 }
 
 // applyExamples applies them, the workloads once the policies are in force, and prints what is warned of.

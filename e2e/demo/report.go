@@ -199,5 +199,5 @@ func indent(s string) string {
 	if s = strings.TrimSpace(s); s == "" {
 		return ""
 	}
-	return "  " + strings.ReplaceAll(s, "\n", "\n  ") + "\n"
+	return "  " + strings.ReplaceAll(strings.ReplaceAll(s, "\n", "\n  "), "\n  \n", "\n\n") + "\n"
 }
