@@ -36,7 +36,8 @@ const (
 	// maxAnswers is how many different questions are cached, with 8 bytes for each 64 nodes. Pods of one workload, and most of one
 	// cluster, ask alike.
 	maxAnswers = 2048
-	// maxColumns is how many topology keys are cached. They come from policies, so that tenants can't cause more.
+	// maxColumns is how many topology keys are cached. Most come from policies; tenants' own cost a look at each node's labels more where they
+	// are too many.
 	maxColumns = 64
 )
 

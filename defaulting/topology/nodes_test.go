@@ -46,6 +46,18 @@ func TestNodesAnswerAsIfAskedAnew(t *testing.T) {
 					t.Errorf("Fewest of %v: got %d, want %d", on, got, want.fewest(on))
 				}
 			},
+			"ask what is left": func(t *rapid.T) {
+				pod, spreads := drawPod(t), rapid.SliceOfN(rapid.Custom(drawSpread), 0, 3).Draw(t, "spreads")
+				got := nodes.Left(topology.ForPod(pod), spreads, 0)
+				slices.Sort(got)
+				want := leftPlainly(pod, spreads, have)
+				if !slices.Equal(got, want) {
+					t.Errorf("Left of %+v: got %v, want %v", spreads, got, want)
+				}
+				if one := nodes.Left(topology.ForPod(pod), spreads, 1); len(one) != min(len(want), 1) {
+					t.Errorf("Left of at most one: got %v of %v", one, want)
+				}
+			},
 			"": func(t *rapid.T) {
 				if nodes.Len() != len(have) {
 					t.Errorf("Len is %d, there are %d", nodes.Len(), len(have))
@@ -93,6 +105,53 @@ func (p plain) fewest(on []string) int {
 		}
 	}
 	return fewest
+}
+
+// leftPlainly judges each node by each constraint, as the scheduler does.
+func leftPlainly(pod *corev1.Pod, spreads []topology.Spread, nodes map[string]*corev1.Node) (left []string) {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
+	for name, n := range nodes {
+		ok, _ := affinity.Match(n)
+		for _, s := range spreads {
+			for _, other := range spreads {
+				s.Keys = append(s.Keys, other.Key)
+			}
+			domains := plainly(pod, s.Constraint, nodes).domains
+			count := func(domain string) (pods int) {
+				for _, on := range s.On {
+					if slices.Contains(domains[domain], on) {
+						pods++
+					}
+				}
+				return pods
+			}
+			fewest, first := 0, true
+			for domain := range domains {
+				if c := count(domain); first || c < fewest {
+					fewest, first = c, false
+				}
+			}
+			if len(domains) < s.MinDomains {
+				fewest = 0
+			}
+			domain, has := n.Labels[s.Key]
+			ok = ok && has && count(domain)+s.Self-fewest <= s.MaxSkew
+		}
+		if ok {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
+func drawSpread(t *rapid.T) topology.Spread {
+	c := drawConstraint(t)
+	c.Keys = nil
+	return topology.Spread{
+		Constraint: c, MaxSkew: rapid.IntRange(1, 2).Draw(t, "maxSkew"), MinDomains: rapid.IntRange(1, 3).Draw(t, "minDomains"),
+		Self: rapid.IntRange(0, 1).Draw(t, "self"), On: rapid.SliceOfN(rapid.Custom(drawName), 0, 8).Draw(t, "counted on"),
+	}
 }
 
 const zone, rack = "zone", "rack"

@@ -119,14 +119,25 @@ func (a answers) has(slot uint) bool { return a.BitSet == nil || a.Test(slot) }
 
 // scan takes the lock, which done releases.
 func (n *Nodes) scan(pod Pod, c Constraint) *scan {
+	n.ready(pod, c)
+	n.mu.Lock()
+	return n.look(pod, c)
+}
+
+// ready prepares what a look at the nodes asks.
+func (n *Nodes) ready(pod Pod, c Constraint) {
+	n.prepare(pod.affinity)
+	if c.HonorTaints {
+		n.prepare(pod.tolerations)
+	}
+}
+
+// look is scan with the lock held.
+func (n *Nodes) look(pod Pod, c Constraint) *scan {
 	tolerations := pod.tolerations
 	if !c.HonorTaints {
 		tolerations = nil
 	}
-	for _, q := range []*question{pod.affinity, tolerations} {
-		n.prepare(q)
-	}
-	n.mu.Lock()
 	s := &scan{nodes: n, constraint: c, affinity: n.current(pod.affinity), tolerated: n.current(tolerations)}
 	s.tallied = tallied{key: c.Key, keys: strings.Join(c.Keys, "\x00"), honorAffinity: c.HonorAffinity, honorTaints: c.HonorTaints}
 	if pod.affinity != nil {
