@@ -18,7 +18,7 @@ type rule struct {
 
 type decide func(policy.Request, *Effective, Facts, *Result)
 
-var rules = slices.Concat(limiting[:1], []rule{{applyTopologySpread, nil}}, limiting[1:], []rule{
+var rules = slices.Concat(limiting[:1], []rule{{applyTopologySpread, validateTopologySpread}}, limiting[1:], []rule{
 	{applyEnforcement, validateEnforcement},
 	{applyProtected, validateProtected},
 })

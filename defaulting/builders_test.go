@@ -134,22 +134,26 @@ func dedicated(effect corev1.TaintEffect) []corev1.Taint {
 func withPod(node string, pairs ...string) factOption { return withLabelledPod(node, Pairs(pairs...)) }
 
 func withLabelledPod(node string, has map[string]string) factOption {
+	return withNeighbour(defaulting.Neighbour{Node: node}, has)
+}
+
+func withNeighbour(pod defaulting.Neighbour, has map[string]string) factOption {
 	return func(f *defaulting.Facts) {
 		before := f.Pods
-		f.Pods = func(selector labels.Selector) (nodes []string, known bool) {
+		f.Pods = func(selector labels.Selector) (pods []defaulting.Neighbour, known bool) {
 			if before != nil {
-				nodes, _ = before(selector)
+				pods, _ = before(selector)
 			}
 			if selector.Matches(labels.Set(has)) {
-				nodes = append(nodes, node)
+				pods = append(pods, pod)
 			}
-			return nodes, true
+			return pods, true
 		}
 	}
 }
 
 func noPods(f *defaulting.Facts) {
-	f.Pods = func(labels.Selector) ([]string, bool) { return nil, true }
+	f.Pods = func(labels.Selector) ([]defaulting.Neighbour, bool) { return nil, true }
 }
 
 func claimed(name string, modes ...corev1.PersistentVolumeAccessMode) factOption {

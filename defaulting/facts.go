@@ -25,13 +25,29 @@ type Facts struct {
 	OwnerSelector *metav1.LabelSelector
 	// Nodes of the cluster, with labels and taints. None at all: feasibility is not judged.
 	Nodes *topology.Nodes
-	// Pods returns the node of each pod of the pod's namespace that a selector selects and that is bound to a node and not terminating. It
-	// is asked only where a constraint has fewer domains than minDomains, which is rare; the pods of a namespace may be many. nil or
-	// false: unknown.
-	Pods func(labels.Selector) (nodes []string, known bool)
+	// Pods returns the pods of the pod's namespace that a selector selects and that are bound to a node and not terminating. It is asked only
+	// where a constraint has fewer domains than minDomains, which is rare, and where hard constraints may contradict each other and somebody is told or
+	// a policy acts; the pods of a namespace may be many. nil or false: unknown.
+	Pods func(labels.Selector) (pods []Neighbour, known bool)
+	// Told: somebody reads what is warned about, since a person creates the pod, or the workload that it would be one of. Nobody reads
+	// the warnings to a controller.
+	Told bool
+	// Later: the pod is created at another time than now, as those of a CronJob, or is there already.
+	Later bool
 	// Claims gives the access modes of the pod's PersistentVolumeClaims by claim name. A claim that is missing is unknown.
 	Claims policy.Claims
 }
+
+// Neighbour is a pod that counts for topology spread constraints.
+type Neighbour struct {
+	Node     string
+	Priority int32
+	// Controller is its ControllerName; empty: it has none.
+	Controller string
+}
+
+// ControllerName is how a Neighbour names its controller.
+func ControllerName(kind, name string) string { return kind + "/" + name }
 
 // GlobalDefaultOf returns the class that counts as the global default: the one with the lowest value, as the in-tree
 // Priority plugin has it (plugin/pkg/admission/priority/admission.go, 1.36.3); of equal values the first by name. It is

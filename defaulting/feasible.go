@@ -83,7 +83,7 @@ func infeasible(pod *corev1.Pod, constraints []corev1.TopologySpreadConstraint, 
 				if !has {
 					continue
 				}
-				problems[i] = fmt.Sprintf("minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods", *c.MinDomains, domains, c.MaxSkew)
+				problems[i] = fmt.Sprintf(wordsDomainsFull, *c.MinDomains, domains, c.MaxSkew)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func full(pod *corev1.Pod, c corev1.TopologySpreadConstraint, facts Facts, asks 
 	}
 	selector, self := countedBy(pod, c)
 	on, known := facts.Pods(selector)
-	return known && facts.Nodes.Fewest(asks, asked, slices.Values(on))+self > int(c.MaxSkew), known
+	return known && facts.Nodes.Fewest(asks, asked, slices.Values(nodesOf(on)))+self > int(c.MaxSkew), known
 }
 
 // countedBy returns the selector as it is after the API server merged matchLabelKeys into it, and how much the pod itself
@@ -129,7 +129,7 @@ func full(pod *corev1.Pod, c corev1.TopologySpreadConstraint, facts Facts, asks 
 func countedBy(pod *corev1.Pod, c corev1.TopologySpreadConstraint) (labels.Selector, int) {
 	merged := c.LabelSelector.DeepCopy()
 	for _, key := range c.MatchLabelKeys {
-		if value, ok := pod.Labels[key]; ok {
+		if value, ok := pod.Labels[key]; ok && merged != nil { // without a selector nothing is counted
 			merged.MatchExpressions = append(merged.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
 		}
 	}

@@ -48,6 +48,7 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	if e.Excluded {
 		return out
 	}
+	facts.Told = true
 	pod := req.Pod.DeepCopy()
 	if err := ResolvePriority(pod, facts); err != nil {
 		out.warn(PriorityRefused, "its pods will be refused: %v", err)
@@ -60,6 +61,9 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	if len(denials) == 0 {
 		req.Pod = Patch(pod, applied.Changes)
 		denials = e.Validate(req, facts).Denials
+	}
+	if len(denials) == 0 && len(pod.Spec.TopologySpreadConstraints) > 0 {
+		warnOfContradiction(req.Pod, facts, &out)
 	}
 	for _, d := range denials {
 		out.warn(d.Reason, "its pods will be refused: %s", d.Message)

@@ -60,6 +60,8 @@ func TestForesee(t *testing.T) {
 		{name: "a class that is not allowed", pod: Pod(func(p *podT) { bare(p); p.Spec.PriorityClassName = "high" }), policies: One(PodPolicy("p", Allows("low"))), facts: facts(classes(high, low)), warnings: []string{`its pods will be refused: PriorityClass "high" is not allowed here: PodPolicy p allows low`}},
 		{name: "kube-system", pod: Pod(unknownClass), namespace: policy.Namespace{Name: "kube-system"}, policies: One(PodPolicy("p", Gives("high")))},
 		{name: "a 0 that a policy warns about: whoever applies the StatefulSet reads it, not its controller alone", pod: Pod(Grace(0), OfStatefulSet), policies: One(PodPolicy("safe", ZeroGrace(v1alpha1.ProtectStateful, v1alpha1.ZeroGraceWarn))), warnings: []string{zeroKept}},
+		{name: "its own constraints contradict each other", pod: Pod(bare, own(zone, host)), policies: One(PodPolicy("p", DefaultGrace(45))), facts: facts(append(example(), func(f *factsT) { f.Told = false })...), warnings: []string{exampleSays}},
+		{name: "a policy's constraints contradict each other", pod: Pod(bare), policies: One(PodPolicy("p", Spreads(Hard(zone), Hard(host)), OnInfeasible(v1alpha1.InfeasibleDeny))), facts: facts(example(service("app", "web"))...), warnings: []string{"its pods will be refused: PodPolicy p: …together they can't…"}},
 		{name: "a missing annotation is nothing to foresee", pod: Pod(bare), policies: One(PodPolicy("p", Node(CPUWeight(500))))},
 	}
 	for _, tt := range tests {

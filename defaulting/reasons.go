@@ -55,6 +55,8 @@ var (
 		Help: "Name a class of at most 1000000000 in the policy."}
 	becauseSpreadUnjudged = policy.Reason{Code: "SpreadUnjudged", Short: "Whether the constraints can be met was not looked at",
 		Help: "Shorten the pod's node affinity and tolerations."}
+	becauseSpreadContradicts = policy.Reason{Code: "SpreadContradiction", Short: "Hard topology spread constraints of the pod's own leave it no node",
+		Help: "Raise maxSkew, use another topologyKey or whenUnsatisfiable: ScheduleAnyway."}
 	becauseSpreadsNothing = policy.Reason{Code: "SpreadsNothing", Short: "The constraints count only the pod itself",
 		Help: "Leave the pod's own labels out of the selectors that select it."}
 	becausePreStop = policy.Reason{Code: "PreStop", Short: "preStop leaves too little of the grace period, or an unknown part of it",
@@ -119,11 +121,15 @@ const (
 	wordsPodGroupClass      = "PriorityClass %q is not allowed here: PodPolicy %s allows %s. A PodGroup's class counts in place of its pods'. Name one of these in its priorityClassName, or ask the owner of the policy"
 	wordsProtectedOther     = "annotation %s is written by Podgrace only, and does not name the controller of this pod. Remove it and create the pod again"
 	wordsSpread             = "PodPolicy %s: the hard spread constraint over %s can't be met now: %s. Make room (a node with that label, in enough domains), or give the pod constraints of its own"
+	wordsSpreads            = "PodPolicy %s: the hard spread constraints over %s. Make room (another node, in another domain), or give the pod constraints of its own"
 )
+
+// wordsDomainsFull is why a constraint with minDomains can't be met.
+const wordsDomainsFull = "minDomains is %d, only %d domain(s) exist, and each already has maxSkew (%d) pods"
 
 // RefusalWords are the formats of all refusals, for the documentation, which explains each.
 func RefusalWords() []string {
 	return []string{
-		WordsClass, WordsSleep, WordsBounds, WordsProbe, WordsZeroDenied, WordsZeroRaised, wordsEnforcementUngiven, wordsEnforcementOther, wordsPriority, wordsPreemptionPolicy, wordsPodGroupClass, wordsProtectedOther, wordsSpread,
+		WordsClass, WordsSleep, WordsBounds, WordsProbe, WordsZeroDenied, WordsZeroRaised, wordsEnforcementUngiven, wordsEnforcementOther, wordsPriority, wordsPreemptionPolicy, wordsPodGroupClass, wordsProtectedOther, wordsSpread, wordsSpreads,
 	}
 }

@@ -1,6 +1,7 @@
 package defaulting
 
 import (
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,7 +29,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	}
 	constraints := build(req.Pod, section, selector)
 	warnOfOwnLabels(req.Pod, e, constraints, out)
-	if slices.ContainsFunc(constraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
+	if slices.ContainsFunc(constraints, isHard) {
 		var problems map[int]string
 		problems, out.Unjudged = infeasible(req.Pod, constraints, facts)
 		if out.Unjudged == TooDear {
@@ -36,6 +37,9 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 		}
 		if len(problems) > 0 {
 			constraints = onInfeasible(e, constraints, problems, out)
+		}
+		if len(problems) == 0 || e.spread.value.OnInfeasible == v1alpha1.InfeasibleSoften {
+			constraints = onContradiction(req.Pod, e, constraints, facts, out)
 		}
 	}
 	if len(out.Denials) > 0 {
@@ -154,11 +158,9 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 		}
 		if bad && action == v1alpha1.InfeasibleSoften {
 			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
-			c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
-			if slices.ContainsFunc(constraints, func(o corev1.TopologySpreadConstraint) bool {
-				return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == corev1.ScheduleAnyway
-			}) {
-				continue // the pair of key and whenUnsatisfiable must be unique in a pod
+			var unique bool
+			if c, unique = softened(c, constraints); !unique {
+				continue
 			}
 		} else if bad {
 			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
@@ -166,4 +168,59 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 		kept = append(kept, c)
 	}
 	return kept
+}
+
+// onContradiction applies the policy's onInfeasible to hard constraints that can each be met now, and together can't. The pods that run have to be counted
+// for it, so that a pod of a controller, to which Warn says nothing that anybody reads, is not asked about.
+func onContradiction(pod *corev1.Pod, e *Effective, constraints []corev1.TopologySpreadConstraint, facts Facts, out *Result) []corev1.TopologySpreadConstraint {
+	action := e.spread.value.OnInfeasible
+	soften := action == v1alpha1.InfeasibleSoften
+	if !soften && action != v1alpha1.InfeasibleDeny && !facts.Told {
+		return constraints
+	}
+	for {
+		hard := hardOnes(constraints) // those which no node can meet by themselves are soft by now
+		if len(hard) < 2 {
+			return constraints
+		}
+		c := contradictionOf(pod, constraints, hard, facts)
+		if c == nil || len(c.of) < 2 {
+			return constraints
+		}
+		switch {
+		case action == v1alpha1.InfeasibleDeny:
+			out.deny(becauseSpreadInfeasible, wordsSpreads, e.spread.name(), c.says(constraints, maxNamed))
+			return nil
+		case !soften:
+			out.warn(becauseSpreadInfeasible, "%s", bounded(func(names int) string {
+				return fmt.Sprintf("PodPolicy %s: hard spread constraints over %s; the pod stays Pending until they can", e.spread.name(), c.says(constraints, names))
+			}))
+			return constraints
+		}
+		last := c.of[len(c.of)-1]
+		out.warn(becauseSpreadInfeasible, "%s", bounded(func(names int) string {
+			return fmt.Sprintf("PodPolicy %s: hard spread constraints over %s: the last was softened to ScheduleAnyway", e.spread.name(), c.says(constraints, names))
+		}))
+		wish, unique := softened(constraints[last], constraints)
+		if constraints = slices.Delete(constraints, last, last+1); unique {
+			constraints = slices.Insert(constraints, last, wish)
+		}
+	}
+}
+
+// softened is a constraint as ScheduleAnyway; false: there is one like it already, and the pair of key and whenUnsatisfiable must be unique in a pod.
+func softened(c corev1.TopologySpreadConstraint, among []corev1.TopologySpreadConstraint) (wish corev1.TopologySpreadConstraint, unique bool) {
+	c.WhenUnsatisfiable, c.MinDomains = corev1.ScheduleAnyway, nil
+	return c, !slices.ContainsFunc(among, func(o corev1.TopologySpreadConstraint) bool {
+		return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == corev1.ScheduleAnyway
+	})
+}
+
+func isHard(c corev1.TopologySpreadConstraint) bool {
+	return c.WhenUnsatisfiable == corev1.DoNotSchedule
+}
+
+// alike says whether a constraint of a pod is one that a policy gave it, as far as can be seen.
+func alike(given v1alpha1.TopologySpreadConstraint, c corev1.TopologySpreadConstraint) bool {
+	return given.MaxSkew == c.MaxSkew && given.TopologyKey == c.TopologyKey && given.WhenUnsatisfiable == c.WhenUnsatisfiable && ptr.Equal(given.MinDomains, c.MinDomains)
 }

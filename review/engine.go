@@ -140,6 +140,8 @@ type step struct {
 	creator authenticationv1.UserInfo
 	// made is the request for a workload, before that for its pod; nil: nobody refuses it.
 	made *admission.Request
+	// later: the pod is created at another time than now, or is there already.
+	later bool
 	// spread are the constraints that a policy gives.
 	spread []corev1.TopologySpreadConstraint
 	result *Result
@@ -150,8 +152,8 @@ type step struct {
 // handlers are the webhook's own, over this step's view of the state.
 func (s *step) handlers() *webhook.Engine {
 	return &webhook.Engine{
-		Policies: s.Policies, Lookup: &lookup.Lookup{Informers: s.view, Live: s.view, Partial: s.State.partial(), Exceptions: s.inForce},
-		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true,
+		Policies: s.Policies, Lookup: &lookup.Lookup{Informers: s.view, Live: s.view, Nodes: s.State.known(), Partial: s.State.partial(), Exceptions: s.inForce},
+		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true, Later: s.later,
 	}
 }
 

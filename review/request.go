@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -82,6 +83,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 	}
 	apiserver.Default(o)
 	if pod, ok := o.(*corev1.Pod); ok {
+		_, s.later, _ = s.State.kinds[reflect.TypeOf(pod)].Get(pod)
 		return pod, nil
 	}
 	template, err := s.templateOf(o)
@@ -89,7 +91,7 @@ func (s *step) podOf(o client.Object) (*corev1.Pod, error) {
 		return nil, err
 	}
 	apiserver.Default(template.Pod) // a template has only some of a pod's defaults
-	s.result.Via = ViaTemplate
+	s.result.Via, s.later = ViaTemplate, template.Later
 	owner := metav1.GetControllerOfNoCopy(template.Pod)
 	if owner.UID == "" { // of a ReplicaSet that a Deployment would make
 		owner.UID = UID

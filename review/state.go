@@ -23,6 +23,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
@@ -35,6 +36,8 @@ type State struct {
 	kinds    map[reflect.Type]toolscache.Indexer
 	complete map[reflect.Type]bool
 	custom   map[schema.GroupKind]custom
+	// nodes are those of kinds, indexed once for all reviews.
+	nodes *topology.Nodes
 }
 
 // Kinds are those that decisions read, and that each state keeps.
@@ -49,7 +52,7 @@ func Kinds() []client.Object {
 // NewState knows what every cluster has: the PriorityClasses of the system (pkg/apis/scheduling/v1/helpers.go
 // SystemPriorityClasses, 1.36.3). It also keeps objects of further kinds, which decisions do not read but who asks it does.
 func NewState(further ...client.Object) *State {
-	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown()}
+	s := &State{scheme: webhook.NewScheme(), kinds: map[reflect.Type]toolscache.Indexer{}, complete: map[reflect.Type]bool{}, custom: wellKnown(), nodes: topology.New()}
 	for _, kind := range append(Kinds(), further...) {
 		s.kinds[reflect.TypeOf(kind)] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
 			toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
@@ -66,6 +69,17 @@ func (s *State) Set(o client.Object) {
 	if indexer := s.kinds[reflect.TypeOf(o)]; indexer != nil {
 		_ = indexer.Add(o) // fails only for what has no metadata
 	}
+	if n, ok := o.(*corev1.Node); ok {
+		s.nodes.Set(n)
+	}
+}
+
+// known are the Nodes; nil: there are none, so that the view is asked, which notes that.
+func (s *State) known() *topology.Nodes {
+	if s.nodes.Len() == 0 {
+		return nil
+	}
+	return s.nodes
 }
 
 // Complete says that of a kind the state has all there are: what is not in it is then absent, and no longer unknown.

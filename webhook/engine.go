@@ -31,6 +31,8 @@ type Engine struct {
 	// Offline: this is a review of files. A request whose facts can't be read is then refused, also where it would be allowed in a cluster so that nothing
 	// is held up.
 	Offline bool
+	// Later: the pod that is reviewed offline is created at another time than now, or is there already.
+	Later bool
 	// Holds records since when Nodes have had finalizers. nil: they always had them, as offline, where nothing changes during a review.
 	Holds *lookup.Holds
 	// Events may be nil.

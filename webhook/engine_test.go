@@ -40,7 +40,7 @@ func podPolicy(name string, spec v1alpha1.PodPolicySpec) *v1alpha1.PodPolicy {
 	return &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 }
 
-func newEngine(t *testing.T, informers, live client.Reader, policies ...*v1alpha1.PodPolicy) *webhook.Engine {
+func newEngine(t testing.TB, informers, live client.Reader, policies ...*v1alpha1.PodPolicy) *webhook.Engine {
 	t.Helper()
 	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
 	if err != nil {

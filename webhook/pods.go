@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -48,6 +49,8 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	if err != nil {
 		return e.missed(path, otherwise, err), nil
 	}
+	facts.Told = e.Offline || metav1.GetControllerOfNoCopy(pod) == nil
+	facts.Later = e.Later
 	d.Result = decide(effective, request, facts)
 	e.Metrics.decided(req, d.Result)
 	return d, nil

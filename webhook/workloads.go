@@ -55,7 +55,7 @@ func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime
 	if err != nil {
 		return none, err
 	}
-	facts.OwnerSelector = template.OwnerSelector
+	facts.OwnerSelector, facts.Later = template.OwnerSelector, template.Later
 	return effective.Foresee(request, facts), nil
 }
 

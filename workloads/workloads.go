@@ -26,11 +26,40 @@ type Template struct {
 	Pod *corev1.Pod
 	// OwnerSelector is the selector of the pod's controller, which topologySpreadConstraints without one of their own take; nil for kinds without one.
 	OwnerSelector *metav1.LabelSelector
+	// Later: the controller creates none now, since the workload is a CronJob, suspended, paused or scaled to 0.
+	Later bool
 }
 
 // PodOf returns the pod that a workload's controller would create. It is nil for a Deployment's ReplicaSet and a CronJob's Job, since their owner was
 // judged already. A workload of any other controller, such as an operator's StatefulSet, is judged itself.
 func PodOf(workload runtime.Object) (*Template, error) {
+	t, err := podOf(workload)
+	if t != nil {
+		t.Later = later(workload)
+	}
+	return t, err
+}
+
+func later(workload runtime.Object) bool {
+	none := func(count *int32) bool { return ptr.Deref(count, 1) == 0 }
+	switch w := workload.(type) {
+	case *appsv1.Deployment:
+		return w.Spec.Paused || none(w.Spec.Replicas)
+	case *appsv1.ReplicaSet:
+		return none(w.Spec.Replicas)
+	case *appsv1.StatefulSet:
+		return none(w.Spec.Replicas)
+	case *corev1.ReplicationController:
+		return none(w.Spec.Replicas)
+	case *batchv1.Job:
+		return ptr.Deref(w.Spec.Suspend, false) || none(w.Spec.Parallelism) || none(w.Spec.Completions)
+	case *batchv1.CronJob:
+		return true
+	}
+	return false
+}
+
+func podOf(workload runtime.Object) (*Template, error) {
 	switch w := workload.(type) {
 	case *appsv1.Deployment:
 		return deploymentPod(w), nil

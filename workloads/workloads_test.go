@@ -101,6 +101,35 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
+// TestLater: what creates no pod now.
+func TestLater(t *testing.T) {
+	t.Parallel()
+	none, yes := new(int32(0)), new(true)
+	template := &corev1.PodTemplateSpec{}
+	for name, tt := range map[string]struct {
+		workload runtime.Object
+		want     bool
+	}{
+		"a Deployment":            {&appsv1.Deployment{}, false},
+		"of 0":                    {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: none}}, true},
+		"paused":                  {&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Paused: true}}, true},
+		"a ReplicaSet of 0":       {&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Replicas: none}}, true},
+		"a StatefulSet of 0":      {&appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: none}}, true},
+		"a controller of 0":       {&corev1.ReplicationController{Spec: corev1.ReplicationControllerSpec{Replicas: none, Template: template}}, true},
+		"a Job":                   {&batchv1.Job{}, false},
+		"a suspended Job":         {&batchv1.Job{Spec: batchv1.JobSpec{Suspend: yes}}, true},
+		"a Job that runs nothing": {&batchv1.Job{Spec: batchv1.JobSpec{Parallelism: none}}, true},
+		"a Job that is complete":  {&batchv1.Job{Spec: batchv1.JobSpec{Completions: none}}, true},
+		"a CronJob":               {&batchv1.CronJob{}, true},
+		"a DaemonSet":             {&appsv1.DaemonSet{}, false},
+	} {
+		got, err := workloads.PodOf(tt.workload)
+		if err != nil || got.Later != tt.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // TestClaimVolumes: a StatefulSet's pod has the claims of its templates, in place of volumes of their names.
 func TestClaimVolumes(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,11 @@ func feasibilityCases(most int) *rapid.Generator[*feasibilityCase] {
 		}
 		c.Nodes = draw.Nodes(s, 5)
 		c.Neighbours = drawNeighbours(s, c.Nodes, c.Pod.Labels)
+		if most > 1 && s.Chance(2) {
+			for _, p := range c.Neighbours {
+				p.Spec.Priority = new(draw.Pick(s, int32(0), -1))
+			}
+		}
 		if s.Chance(2) {
 			c.Pod.OwnerReferences = []metav1.OwnerReference{ownerReference(ownerKinds[1], "owner", new(true))}
 		}
@@ -155,11 +160,15 @@ func (s *scheduler) fits(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, neig
 type judgement struct {
 	constraints []corev1.TopologySpreadConstraint
 	infeasible  []corev1.TopologySpreadConstraint
+	// contradiction is what it says of several of them together; empty: nothing.
+	contradiction string
+	// kept are the hard ones that Soften leaves hard.
+	kept []corev1.TopologySpreadConstraint
 }
 
 // judge asks Podgrace with each of the three actions. They must rest on the same judgement.
 func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
-	facts := defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}, Nodes: topology.New(c.Nodes...), Pods: counted(c.Neighbours), OwnerSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}}
+	facts := defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}, Nodes: topology.New(c.Nodes...), Pods: counted(c.Neighbours), Told: true, OwnerSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "a"}}}
 	apply := func(action v1alpha1.InfeasibleAction) defaulting.Result {
 		policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{TopologySpread: c.Spread.DeepCopy()}}
 		policy.Spec.TopologySpread.OnInfeasible = action
@@ -168,24 +177,34 @@ func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
 	}
 	warned, denied, softened := apply(v1alpha1.InfeasibleWarn), apply(v1alpha1.InfeasibleDeny), apply(v1alpha1.InfeasibleSoften)
 	j := judgement{constraints: injected(warned.Changes)}
-	kept := map[string]bool{}
 	for _, k := range injected(softened.Changes) {
 		if k.WhenUnsatisfiable == corev1.DoNotSchedule {
-			kept[k.TopologyKey] = true
+			j.kept = append(j.kept, k)
+		}
+	}
+	for _, w := range warned.Warnings {
+		if strings.Contains(w.Message, "hard spread constraints over ") {
+			j.contradiction = w.Message
 		}
 	}
 	for _, k := range j.constraints {
-		if k.WhenUnsatisfiable == corev1.DoNotSchedule && !kept[k.TopologyKey] {
+		if k.WhenUnsatisfiable == corev1.DoNotSchedule && slices.ContainsFunc(warned.Warnings, func(w defaulting.Warning) bool {
+			return strings.Contains(w.Message, "hard spread constraint over "+k.TopologyKey+" can't be met now")
+		}) {
 			j.infeasible = append(j.infeasible, k)
 		}
 	}
-	said := 0
-	for _, w := range warned.Warnings {
-		if strings.Contains(w.Message, "can't be met now") {
-			said++
+	hard := 0
+	for _, k := range j.constraints {
+		if k.WhenUnsatisfiable == corev1.DoNotSchedule {
+			hard++
 		}
 	}
-	if said != len(j.infeasible) || (len(denied.Denials) > 0) != (said > 0) {
+	isKept := func(k corev1.TopologySpreadConstraint) bool {
+		return slices.ContainsFunc(j.kept, func(o corev1.TopologySpreadConstraint) bool { return o.TopologyKey == k.TopologyKey })
+	}
+	denies, said := len(denied.Denials) > 0, len(j.infeasible) > 0 || j.contradiction != ""
+	if denies != said || slices.ContainsFunc(j.infeasible, isKept) || len(j.infeasible) == 0 && (len(j.kept) < hard) != said {
 		t.Fatalf("Warn, Soften and Deny do not agree\n%s", draw.Show(warned, softened, denied))
 	}
 	return j
@@ -269,18 +288,19 @@ func countFeasibility(counts *draw.Tally, j judgement, nodes int) {
 // scheduler looks only at nodes that have the keys of all. That judgement is held in both directions: a constraint is called
 // infeasible just where the plugin, asked about it alone among those nodes, finds none that the pod may use. So the reverse of
 // "what is called infeasible fits on no node" is not that the rest fits: constraints that can each be met may leave no node
-// together, one only in zone a, another only in zone b. Podgrace does not warn there (it never says that something is feasible), and
-// what holds is that then at least two of the constraints have nodes, and no node in common.
+// together, one only in zone a, another only in zone b. Where nothing is infeasible by itself Podgrace says that of two or more, and the plugin finds
+// then no node; where it is silent although no node is left, pods might be preempted.
 func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 	t.Parallel()
 	plugin, cases := newScheduler(t), feasibilityCases(3)
 	wanted := draw.Shares{
 		"infeasible": 10, "feasible": 10, "some of several infeasible": 5, "by minDomains among several": 1,
-		"by the keys of several": 0.5, "silent: each can be met, not together": 0.2,
+		"by the keys of several": 0.5, "each can be met, not together": 0.2, "softened further": 0.1,
 	}
 	draw.Check(t, wanted, func(t *rapid.T, counts *draw.Tally) {
 		c := cases.Draw(t, "case")
 		arrived := sent(t, received(t, c.Pod))
+		arrived.Spec.Priority = new(int32(0))
 		j := judge(t, c, arrived)
 		final := arrived.DeepCopy()
 		final.Spec.TopologySpreadConstraints = j.constraints
@@ -294,8 +314,9 @@ func TestFidelityFeasibilityOfSeveral(t *testing.T) {
 		inCompany := plugin.inCompany(t, final, c)
 		inCompany.checkEach(t, j, final, counts)
 		if len(j.infeasible) == 0 {
-			inCompany.checkSilence(t, final, c.Nodes, together, counts)
+			inCompany.checkTogether(t, j, final, c, together, counts)
 		}
+		plugin.checkSoftened(t, j, final, c, counts)
 		countFeasibility(counts, j, len(c.Nodes))
 	})
 }
@@ -312,6 +333,8 @@ type company struct {
 	open  []bool
 	// outOfReach: see there.
 	outOfReach []bool
+	// met: it can be met if it is the only one, with what runs there.
+	met []bool
 }
 
 func (s *scheduler) inCompany(t *rapid.T, pod *corev1.Pod, c *feasibilityCase) company {
@@ -329,6 +352,8 @@ func (s *scheduler) inCompany(t *rapid.T, pod *corev1.Pod, c *feasibilityCase) c
 		anyCount.MinDomains = nil
 		fits := s.fits(t, only(anyCount), c.Nodes, nil) // without pods no skew is too large
 		usable := usableNodes(pod, []corev1.TopologySpreadConstraint{k}, c.Nodes)
+		fitsNow := s.fits(t, only(k), c.Nodes, c.Neighbours)
+		all.met = append(all.met, slices.ContainsFunc(usableNodes(pod, nil, c.Nodes), func(n *corev1.Node) bool { return fitsNow[n.Name] }))
 		all.hard = append(all.hard, k)
 		all.alone = append(all.alone, !slices.ContainsFunc(usable, func(n *corev1.Node) bool { return fits[n.Name] }))
 	}
@@ -394,9 +419,10 @@ func (c *company) count(j judgement, counts *draw.Tally) {
 	}
 }
 
-// checkSilence: where nothing was called infeasible, a node fits that each constraint takes, and only such a one.
-func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node, together map[string]bool, counts *draw.Tally) {
-	common := false
+// checkTogether: where nothing was called infeasible, a node fits that each constraint takes, and only such a one; and where there is none, Podgrace says that
+// they contradict each other.
+func (c *company) checkTogether(t *rapid.T, j judgement, pod *corev1.Pod, drawn *feasibilityCase, together map[string]bool, counts *draw.Tally) {
+	nodes, common := drawn.Nodes, false
 	for _, n := range nodes {
 		each := slices.Contains(c.nodes, n) && !slices.ContainsFunc(c.takes, func(takes map[string]bool) bool { return !takes[n.Name] })
 		if each != together[n.Name] {
@@ -404,11 +430,57 @@ func (c *company) checkSilence(t *rapid.T, pod *corev1.Pod, nodes []*corev1.Node
 		}
 		common = common || each && len(usableNodes(pod, c.hard, []*corev1.Node{n})) > 0
 	}
+	if j.contradiction != "" && slices.ContainsFunc(usableNodes(pod, nil, nodes), func(n *corev1.Node) bool { return together[n.Name] }) {
+		t.Fatalf("the scheduler has a node, but Podgrace says %q\n%s", j.contradiction, draw.Show(together, pod.Spec))
+	}
 	if common || len(nodes) == 0 || slices.Contains(c.outOfReach, true) {
 		return
 	}
 	if len(c.hard) < 2 || slices.Contains(c.open, false) {
 		t.Fatalf("Podgrace calls nothing infeasible, the scheduler finds no node, and it is no contradiction of several: %v\n%s", together, draw.Show(pod.Spec))
 	}
-	counts.Add("silent: each can be met, not together")
+	switch {
+	case j.contradiction != "":
+		counts.Add("each can be met, not together")
+	case slices.ContainsFunc(drawn.Neighbours, mayBePreempted):
+		counts.Add("silent: pods may be preempted")
+	case slices.ContainsFunc(c.hard, honorsTaints): // a tainted node is left, which another plugin refuses
+		counts.Add("silent: taints")
+	case selectors(pod) > 2:
+		counts.Add("silent: more selectors than are counted")
+	case slices.Contains(c.met, false): // on nodes without the keys of the others are fewer pods
+		counts.Add("silent: one can't be met alone")
+	default:
+		t.Fatalf("each can be met, not together, and Podgrace is silent: %v\n%s", together, draw.Show(pod.Spec))
+	}
+}
+
+func mayBePreempted(p *corev1.Pod) bool { return p.Spec.Priority != nil && *p.Spec.Priority < 0 }
+
+// selectors are how many different ones the hard constraints have.
+func selectors(pod *corev1.Pod) int {
+	different := map[string]bool{}
+	for _, k := range pod.Spec.TopologySpreadConstraints {
+		if k.WhenUnsatisfiable == corev1.DoNotSchedule {
+			different[metav1.FormatLabelSelector(k.LabelSelector)] = true
+		}
+	}
+	return len(different)
+}
+
+// checkSoftened: Soften takes no more than what stands in the way.
+func (s *scheduler) checkSoftened(t *rapid.T, j judgement, pod *corev1.Pod, c *feasibilityCase, counts *draw.Tally) {
+	left := pod.DeepCopy()
+	left.Spec.TopologySpreadConstraints = slices.DeleteFunc(left.Spec.TopologySpreadConstraints, func(k corev1.TopologySpreadConstraint) bool {
+		return k.WhenUnsatisfiable != corev1.DoNotSchedule || slices.ContainsFunc(j.infeasible, func(o corev1.TopologySpreadConstraint) bool { return o.TopologyKey == k.TopologyKey })
+	})
+	if len(j.kept) == len(left.Spec.TopologySpreadConstraints) {
+		return
+	}
+	counts.Add("softened further")
+	for _, n := range usableNodes(pod, nil, c.Nodes) {
+		if fits := s.fits(t, left, c.Nodes, c.Neighbours); fits[n.Name] {
+			t.Fatalf("Podgrace keeps %d hard constraints, but the scheduler has node %s for more of them: %v\n%s", len(j.kept), n.Name, fits, draw.Show(left.Spec))
+		}
+	}
 }

@@ -6,7 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
 
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/policy/policytest/draw"
 )
 
@@ -32,14 +34,14 @@ func drawNeighbours(s draw.Source, nodes []*corev1.Node, alike map[string]string
 }
 
 // counted are the neighbours as Facts wants them.
-func counted(neighbours []*corev1.Pod) func(labels.Selector) ([]string, bool) {
-	return func(selector labels.Selector) ([]string, bool) {
-		var nodes []string
+func counted(neighbours []*corev1.Pod) func(labels.Selector) ([]defaulting.Neighbour, bool) {
+	return func(selector labels.Selector) ([]defaulting.Neighbour, bool) {
+		var pods []defaulting.Neighbour
 		for _, p := range neighbours {
 			if p.Namespace == namespace && p.DeletionTimestamp == nil && selector.Matches(labels.Set(p.Labels)) {
-				nodes = append(nodes, p.Spec.NodeName)
+				pods = append(pods, defaulting.Neighbour{Node: p.Spec.NodeName, Priority: ptr.Deref(p.Spec.Priority, 0), Controller: defaulting.ControllerName("ReplicaSet", "other")})
 			}
 		}
-		return nodes, true
+		return pods, true
 	}
 }

@@ -84,7 +84,7 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 		if facts.Nodes, err = l.nodes(ctx); err != nil {
 			return facts, err
 		}
-		facts.Pods = func(selector labels.Selector) ([]string, bool) { return l.pods(ctx, namespace, selector) }
+		facts.Pods = func(selector labels.Selector) ([]defaulting.Neighbour, bool) { return l.pods(ctx, namespace, selector) }
 	}
 	if needs.Claims {
 		facts.Claims = l.Claims(ctx, namespace, pod)
@@ -176,23 +176,23 @@ func (l *Lookup) nodes(ctx context.Context) (*topology.Nodes, error) {
 	return topology.New(nodes...), nil
 }
 
-// pods returns the node of each pod that the scheduler counts; false: they could not be read.
-func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Selector) ([]string, bool) {
+// pods returns each pod that the scheduler counts; false: they could not be read.
+func (l *Lookup) pods(ctx context.Context, namespace string, selector labels.Selector) ([]defaulting.Neighbour, bool) {
 	if l.Reads != nil {
-		nodes, err := l.Reads.pods(ctx, namespace, selector)
-		return nodes, err == nil
+		counted, err := l.Reads.pods(ctx, namespace, selector)
+		return counted, err == nil
 	}
 	pods, err := stored(ctx, l.Informers, &corev1.Pod{}, namespace, &corev1.PodList{})
 	if err != nil {
 		return nil, false
 	}
-	nodes := make([]string, 0, len(pods))
+	counted := make([]defaulting.Neighbour, 0, len(pods))
 	for _, p := range pods {
 		if counts(p) && selector.Matches(labels.Set(p.Labels)) {
-			nodes = append(nodes, p.Spec.NodeName)
+			counted = append(counted, neighbour(p))
 		}
 	}
-	return nodes, true
+	return counted, true
 }
 
 // Claims reads the pod's PersistentVolumeClaims live: they are many and rarely needed, so that they are not watched. One that can't be read is left out,

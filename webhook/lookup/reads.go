@@ -9,12 +9,15 @@ import (
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
@@ -38,7 +41,7 @@ const (
 	maxAbsent = 8192
 	absentFor = time.Minute
 
-	// Lists are cached for about as long as informers are stale. One has a node's name for each pod.
+	// Lists are cached for about as long as informers are stale. One has some names for each pod.
 	maxLists   = 64
 	countedFor = time.Second
 	// countTimeout leaves time for the other reads of a review.
@@ -83,34 +86,34 @@ func (r *Reads) owner(ctx context.Context, key types.NamespacedName, uid types.U
 	return err
 }
 
-// pods returns the node of each pod of a namespace that is bound, selected and neither finished nor about to go, as the scheduler counts
+// pods returns each pod of a namespace that is bound, selected and neither finished nor about to go, as the scheduler counts
 // them (pkg/scheduler/framework/plugins/podtopologyspread/common.go countPodsMatchSelector, 1.36.3).
-func (r *Reads) pods(ctx context.Context, namespace string, selector labels.Selector) ([]string, error) {
+func (r *Reads) pods(ctx context.Context, namespace string, selector labels.Selector) ([]defaulting.Neighbour, error) {
 	key := namespace + "\x00" + selector.String()
 	if known, ok := r.counted.Get(key); ok {
-		return known.([]string), nil
+		return known.([]defaulting.Neighbour), nil
 	}
 	// A workload's pods arrive together and share one list, which therefore does not end with the request that began it.
-	nodes, err, _ := r.listing.Do(key, func() (any, error) {
+	pods, err, _ := r.listing.Do(key, func() (any, error) {
 		if !r.limits.Allow(namespace) {
 			return nil, errTooManyReads
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
-		nodes, err := r.list(ctx, namespace, selector)
+		pods, err := r.list(ctx, namespace, selector)
 		if err == nil {
-			r.counted.Add(key, nodes, countedFor)
+			r.counted.Add(key, pods, countedFor)
 		}
-		return nodes, err
+		return pods, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("count the pods of %s that %s selects: %w", namespace, selector, err)
 	}
-	return nodes.([]string), nil
+	return pods.([]defaulting.Neighbour), nil
 }
 
-func (r *Reads) list(ctx context.Context, namespace string, selector labels.Selector) ([]string, error) {
-	nodes, next := []string{}, ""
+func (r *Reads) list(ctx context.Context, namespace string, selector labels.Selector) ([]defaulting.Neighbour, error) {
+	pods, next := []defaulting.Neighbour{}, ""
 	for read := 0; ; {
 		var page corev1.PodList
 		err := r.live.List(ctx, &page, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
@@ -120,11 +123,11 @@ func (r *Reads) list(ctx context.Context, namespace string, selector labels.Sele
 		}
 		for i := range page.Items {
 			if p := &page.Items[i]; counts(p) {
-				nodes = append(nodes, p.Spec.NodeName)
+				pods = append(pods, neighbour(p))
 			}
 		}
 		if next = page.Continue; next == "" {
-			return nodes, nil
+			return pods, nil
 		}
 		if read += len(page.Items); read >= maxCounted {
 			return nil, errTooManyPods
@@ -135,4 +138,12 @@ func (r *Reads) list(ctx context.Context, namespace string, selector labels.Sele
 // counts says whether the scheduler counts a pod.
 func counts(p *corev1.Pod) bool {
 	return p.Spec.NodeName != "" && p.DeletionTimestamp == nil && !graceperiod.Finished(p)
+}
+
+func neighbour(p *corev1.Pod) defaulting.Neighbour {
+	n := defaulting.Neighbour{Node: p.Spec.NodeName, Priority: ptr.Deref(p.Spec.Priority, 0)}
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
+		n.Controller = defaulting.ControllerName(owner.Kind, owner.Name)
+	}
+	return n
 }
