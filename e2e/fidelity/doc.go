@@ -6,7 +6,8 @@
 //	validation    a pod that the API server accepts is still accepted after Podgrace, and a second call changes nothing
 //	graceperiod   what a DELETE does to a pod (at once, not at all, or in so many seconds) is what BeforeDelete does
 //	feasibility   what is called infeasible, the scheduler's PodTopologySpread refuses on every node, and the reverse, of each
-//	              constraint by itself: of several that contradict each other nothing is said
+//	              constraint by itself and of several together
+//	contradiction which of a pod's own constraints are said to leave no node, and which nodes each leaves
 //
 // And what the node's plan claims about the kubelet:
 //
