@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
 	"io"
 	"regexp"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/podgrace/podgrace/manifest"
 	"github.com/podgrace/podgrace/review"
+	"github.com/podgrace/podgrace/webpage"
 )
 
 // render is the page, and the data that its script reads.
@@ -35,32 +35,6 @@ func render(t interface{ Fatal(...any) }, r *review.Report) (string, pageData) {
 		t.Fatal(err)
 	}
 	return out.String(), data
-}
-
-// The policy allows the very style and script that are in the page, and nothing of another host.
-func TestHTMLPolicy(t *testing.T) {
-	page, _ := render(t, review.NewReport(0, 0, nil, nil))
-	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
-	if policy == nil {
-		t.Fatal("no policy")
-	}
-	allowed := html.UnescapeString(policy[1])
-	for _, tag := range []string{"style", "script"} {
-		content := regexp.MustCompile(`(?s)<`+tag+`>(.*?)</`+tag+`>`).FindAllStringSubmatch(page, -1)
-		if len(content) != 1 {
-			t.Fatalf("%d elements %s", len(content), tag)
-		}
-		if want := fmt.Sprintf("%s-src '%s';", tag, hash(content[0][1])); !strings.Contains(allowed, want) {
-			t.Errorf("the policy %q lacks %q", allowed, want)
-		}
-	}
-	if !strings.HasPrefix(allowed, "default-src 'none';") {
-		t.Errorf("policy %q", allowed)
-	}
-	namespace := strings.NewReplacer("http://www.w3.org/2000/svg", "")
-	if rest := namespace.Replace(page); strings.Contains(rest, "http://") || strings.Contains(rest, "https://") || strings.Contains(rest, "@import") {
-		t.Error("the page names another host")
-	}
 }
 
 func TestHTMLRows(t *testing.T) {
@@ -136,7 +110,7 @@ func TestHTMLHostile(t *testing.T) {
 		if i := strings.IndexFunc(page, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 			t.Fatalf("the page has %q", page[i:i+4])
 		}
-		if got, want := data.Text[data.Results[0].Message], legible(s); got != want {
+		if got, want := data.Text[data.Results[0].Message], webpage.Legible(s); got != want {
 			t.Fatalf("message %q, want %q", got, want)
 		}
 	})
@@ -174,28 +148,6 @@ func TestHTMLSize(t *testing.T) {
 	}
 	if each := (size(2000) - size(1000)) / 1000; each > 200 {
 		t.Errorf("%d bytes a result", each)
-	}
-}
-
-func TestLegible(t *testing.T) {
-	tests := []struct{ in, want string }{
-		{"two\nlines\tand \x1b[31mcolour", "two\nlines\\tand \\x1b[31mcolour"},
-		{"\u202egnp.exe", `\u202egnp.exe`},
-		{strings.Repeat("é", maxText), strings.Repeat("é", maxText)},
-		{strings.Repeat("é", maxText+5), strings.Repeat("é", maxText) + "... (5 more characters)"},
-	}
-	for _, test := range tests {
-		if got := legible(test.in); got != test.want {
-			t.Errorf("%q: got %q", test.in, got)
-		}
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := number(n); got != want {
-			t.Errorf("%d: %q", n, got)
-		}
 	}
 }
 

@@ -2,22 +2,19 @@ package report
 
 import (
 	"cmp"
-	"crypto/sha256"
 	_ "embed" // the parts of the page
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/input"
+	"github.com/podgrace/podgrace/webpage"
 )
 
 // decision is a group of results on the page, and the button that shows them. One result may be in several.
@@ -42,30 +39,11 @@ func decisions() []decision {
 
 // htmlPage is what the template is filled with.
 type htmlPage struct {
-	Policy    string
-	Style     template.CSS
-	Script    template.JS
-	Title     string
-	Verdict   string
-	Worst     string // the gravest decision there is, by name
-	Scope     string
-	Made      *pageMade
 	Summary   review.Summary
 	Decisions []decision
 	Errors    []pageError
 	Remarks   []string
 	Data      pageData
-}
-
-// pageMade is when the page was made, for programs and for people, and by what.
-type pageMade struct{ Time, Text, Version string }
-
-func madeOn(o Options) *pageMade {
-	if o.Made.IsZero() {
-		return nil
-	}
-	at := o.Made.UTC()
-	return &pageMade{at.Format(time.RFC3339), at.Format("2 January 2006, 15:04 UTC"), o.Version}
 }
 
 // pageError is one thing that could not be read.
@@ -106,7 +84,7 @@ type pageRow struct {
 }
 
 // newPage fills the page; the gravest results come first, those alike in the order of the report.
-func newPage(r *review.Report, o Options) htmlPage {
+func newPage(r *review.Report, o Options) (webpage.Head, htmlPage) {
 	groups := decisions()
 	texts := newTexts()
 	rows := make([]pageRow, 0, len(r.Results))
@@ -116,19 +94,15 @@ func newPage(r *review.Report, o Options) htmlPage {
 	slices.SortStableFunc(rows, func(a, b pageRow) int {
 		return cmp.Compare(bits.TrailingZeros(a.In), bits.TrailingZeros(b.In))
 	})
-	p := htmlPage{
-		Policy: contentPolicy(), Style: template.CSS(pageCSS), Script: template.JS(pageJS),
-		Summary: r.Summary, Decisions: groups, Data: pageData{Text: texts.list, Results: rows},
-	}
-	p.Verdict, p.Worst = verdict(groups, len(rows))
-	p.Title, p.Scope, p.Made = p.Verdict+" · Podgrace review", scope(r), madeOn(o)
+	p := htmlPage{Summary: r.Summary, Decisions: groups, Data: pageData{Text: texts.list, Results: rows}}
 	for _, remark := range Remarks(r) {
-		p.Remarks = append(p.Remarks, legible(remark))
+		p.Remarks = append(p.Remarks, webpage.Legible(remark))
 	}
 	for _, e := range r.Errors {
-		p.Errors = append(p.Errors, pageError{where(e.File, e.Line), legible(e.Message)})
+		p.Errors = append(p.Errors, pageError{where(e.File, e.Line), webpage.Legible(e.Message)})
 	}
-	return p
+	line, worst := verdict(groups, len(rows))
+	return webpage.Head{Title: line + " · Podgrace review", Brand: "Podgrace review", Verdict: line, Tone: worst, Scope: scope(r), Made: webpage.MadeOn(o.Made, o.Version)}, p
 }
 
 // verdict is the report in one line, and the gravest decision in it.
@@ -138,7 +112,7 @@ func verdict(groups []decision, all int) (line, worst string) {
 	}
 	for _, d := range groups {
 		if phrase, ok := phrases[d.Name]; ok && d.Count > 0 {
-			return fmt.Sprintf("%s of %s %s", number(d.Count), number(all), phrase), d.Name
+			return fmt.Sprintf("%s of %s %s", webpage.Number(d.Count), webpage.Number(all), phrase), d.Name
 		}
 	}
 	return "Nothing to change, warn about or deny", clean.String()
@@ -147,9 +121,9 @@ func verdict(groups []decision, all int) (line, worst string) {
 // scope says what was reviewed.
 func scope(r *review.Report) string {
 	s := r.Summary
-	text := fmt.Sprintf("%s reviewed from %s", many(s.Reviewed, "result"), many(s.Files, "file"))
+	text := fmt.Sprintf("%s reviewed from %s", webpage.Many(s.Reviewed, "result"), webpage.Many(s.Files, "file"))
 	if s.Other > 0 {
-		text += fmt.Sprintf("; %s that make no pods", many(s.Other, "object"))
+		text += fmt.Sprintf("; %s that make no pods", webpage.Many(s.Other, "object"))
 	}
 	if unknown := notKnown(s); unknown != "" {
 		text += "; " + unknown
@@ -161,24 +135,7 @@ func scope(r *review.Report) string {
 		text = strings.TrimSuffix(text, ".") + ". " + noNodes
 	}
 	for _, sentence := range input.LeftOutInWords(r.LeftOut) {
-		text = strings.TrimSuffix(text, ".") + ". Left out: " + legible(sentence)
-	}
-	return text
-}
-
-// many is plural with a comma between thousands.
-func many(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return number(n) + " " + what + "s"
-}
-
-// number has a comma between thousands.
-func number(n int) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
+		text = strings.TrimSuffix(text, ".") + ". Left out: " + webpage.Legible(sentence)
 	}
 	return text
 }
@@ -197,7 +154,7 @@ func (t *texts) add(text string) int {
 		return i
 	}
 	i := len(t.list)
-	t.list, t.place[text] = append(t.list, legible(text)), i
+	t.list, t.place[text] = append(t.list, webpage.Legible(text)), i
 	return i
 }
 
@@ -271,24 +228,11 @@ func brief(r *review.Result) string {
 	case len(r.Changes) > 0:
 		return "sets " + strings.Join(names(r.Changes), ", ")
 	case len(r.Patch) > 0:
-		return many(len(r.Patch), "change")
+		return webpage.Many(len(r.Patch), "change")
 	}
 	return ""
 }
 
-// maxText is the longest text on the page, in characters: a megabyte of annotation helps no reader.
-const maxText = 2000
-
-// legible is a text without what would act on the reader instead of being read; it keeps its lines.
-func legible(text string) string {
-	lines := strings.Split(console.Clip(text, maxText), "\n")
-	for i, line := range lines {
-		lines[i] = console.Visible(line)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// The parts of the page. Style and script stand in it as they are: the hashes of its policy are those of the files.
 var (
 	//go:embed page.html
 	pageHTML string
@@ -297,7 +241,7 @@ var (
 	//go:embed page.js
 	pageJS string
 
-	pageTemplate = template.Must(template.New("page.html").Parse(pageHTML))
+	page = webpage.New(pageHTML, pageCSS, pageJS)
 )
 
 // writeHTML writes the report as one page that needs no other file and loads none. Texts and lines of diffs are written once, however
@@ -306,20 +250,9 @@ var (
 // The input may be a stranger's: every text goes through html/template, the page's script makes text nodes only, and the
 // page's own policy lets nothing else run or load.
 func writeHTML(w io.Writer, r *review.Report, o Options) error {
-	if err := pageTemplate.Execute(w, newPage(r, o)); err != nil {
+	head, body := newPage(r, o)
+	if err := page.Write(w, head, body); err != nil {
 		return fmt.Errorf("writing the report as a page: %w", err)
 	}
 	return nil
-}
-
-// contentPolicy allows this style and this script, and the icon that is in the page.
-func contentPolicy() string {
-	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'; "+
-		"require-trusted-types-for 'script'; trusted-types 'none'", hash(pageCSS), hash(pageJS))
-}
-
-// hash is a text in the words of a Content-Security-Policy.
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
