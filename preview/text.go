@@ -44,12 +44,9 @@ func Text(w io.Writer, r *Report, style console.Style) error {
 type text struct{ *console.Page }
 
 func (t *text) preview(p *Preview) {
-	label, what := "Pod of", p.Resource.String()
-	if p.Via == "" {
-		label, what = "Pod", p.Resource.Namespace+"/"+p.Resource.Name
-	}
+	label, what := p.subject()
 	if p.Source.File != "" {
-		what += fmt.Sprintf(" (%s:%d)", p.Source.File, p.Source.Line)
+		what += " (" + p.where() + ")"
 	}
 	t.Marked(console.Bold, label, what)
 	if len(p.Policies) > 0 {
@@ -71,6 +68,17 @@ func (t *text) preview(p *Preview) {
 		t.Marked(console.Bold, "Notes", p.Notes...)
 	}
 }
+
+// subject is whose pod was judged.
+func (p *Preview) subject() (label, what string) {
+	if p.Via == "" {
+		return "Pod", p.Resource.Namespace + "/" + p.Resource.Name
+	}
+	return "Pod of", p.Resource.String()
+}
+
+// where it is written.
+func (p *Preview) where() string { return fmt.Sprintf("%s:%d", p.Source.File, p.Source.Line) }
 
 // changed is which fields the policies changed.
 func changed(why map[string]string) string {
@@ -205,34 +213,43 @@ func judged(s *scheduler.Spread, d scheduler.Domain) string {
 
 func (t *text) contradiction(p *Preview, c *scheduler.Contradiction) {
 	t.Gap()
-	key := func(i int) string { return p.Pod.Spec.TopologySpreadConstraints[i].TopologyKey }
-	var says string
-	if len(c.Constraints) == 1 {
-		says = fmt.Sprintf("The constraint on %s can't be met: there are nodes for the pod, and none of them is allowed by it.", key(c.Constraints[0]))
-	} else {
-		keys, allows := make([]string, 0, len(c.Constraints)), make([]string, 0, len(c.Constraints))
-		for i, constraint := range c.Constraints {
-			keys = append(keys, key(constraint))
-			allows = append(allows, fmt.Sprintf("the %s %s", ordinals[min(i, len(ordinals)-1)], only(c.Allows[i])))
-		}
-		allows[0] = strings.Replace(allows[0], "first ", "first allows ", 1)
-		last := len(keys) - 1
-		says = fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: %s.", strings.Join(keys[:last], ", "), keys[last], strings.Join(allows, ", "))
-	}
-	t.Marked(console.Red, "Why", says)
+	t.Marked(console.Red, "Why", p.contradicts(c))
 	ways := make([]string, 0, len(c.Ways)+1)
 	for _, w := range c.Ways {
-		change := "ScheduleAnyway"
-		if w.MaxSkew > 0 {
-			change = fmt.Sprintf("maxSkew %d", w.MaxSkew)
-		}
-		ways = append(ways, fmt.Sprintf("%s for %s: %s", change, key(w.Constraint), alike(w.Nodes)))
+		ways = append(ways, fmt.Sprintf("%s for %s: %s", changes(w), p.Spread[w.Constraint].TopologyKey, alike(w.Nodes)))
 	}
-	t.Marked(console.Bold, "Ways out", append(ways, "another topologyKey for one of them: not tried")...)
+	t.Marked(console.Bold, "Ways out", append(ways, otherKey)...)
 }
 
 // ordinals of constraints that contradict each other.
 var ordinals = []string{"first", "second", "third", "fourth", "next"}
+
+// contradicts is what a contradiction is, in a sentence.
+func (p *Preview) contradicts(c *scheduler.Contradiction) string {
+	key := func(i int) string { return p.Spread[i].TopologyKey }
+	if len(c.Constraints) == 1 {
+		return fmt.Sprintf("The constraint on %s can't be met: there are nodes for the pod, and none of them is allowed by it.", key(c.Constraints[0]))
+	}
+	keys, allows := make([]string, 0, len(c.Constraints)), make([]string, 0, len(c.Constraints))
+	for i, constraint := range c.Constraints {
+		keys = append(keys, key(constraint))
+		allows = append(allows, fmt.Sprintf("the %s %s", ordinals[min(i, len(ordinals)-1)], only(c.Allows[i])))
+	}
+	allows[0] = strings.Replace(allows[0], "first ", "first allows ", 1)
+	last := len(keys) - 1
+	return fmt.Sprintf("The constraints on %s and %s can each be met, and together they can't: %s.", strings.Join(keys[:last], ", "), keys[last], strings.Join(allows, ", "))
+}
+
+// changes is what a way out changes in its constraint.
+func changes(w scheduler.Way) string {
+	if w.MaxSkew > 0 {
+		return fmt.Sprintf("maxSkew %d", w.MaxSkew)
+	}
+	return "ScheduleAnyway"
+}
+
+// otherKey is the way out that nobody can try without knowing the cluster's labels.
+const otherKey = "another topologyKey for one of them: not tried"
 
 // only are the only nodes that are allowed.
 func only(nodes []string) string {
@@ -248,15 +265,11 @@ func (t *text) preemption(p *Preemption) {
 	}
 	for i, c := range p.Candidates[:min(maxCandidates, len(p.Candidates))] {
 		t.Gap()
-		label, says := "Pick", fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
+		label := "Pick"
 		if i > 0 {
-			label, says = "Next best", fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
-			if p.Decided != "" {
-				says += "; the pick is better by " + p.Decided
-			} else {
-				says += "; it is as good as the pick, and the scheduler takes one by chance"
-			}
+			label = "Next best"
 		}
+		says := p.says(i)
 		t.Marked(console.Bold, label, says)
 		t.victims(c.Victims)
 	}
@@ -265,14 +278,23 @@ func (t *text) preemption(p *Preemption) {
 	}
 }
 
+// says what the candidate at a place would cost; of those after the pick also why it is not the pick.
+func (p *Preemption) says(i int) string {
+	c := &p.Candidates[i]
+	says := fmt.Sprintf("on %s: %s would go, within %d s", c.Node, console.Plural(len(c.Victims), "pod", "pods"), c.GoneWithin)
+	switch {
+	case i == 0:
+		return says
+	case p.Decided != "":
+		return says + "; the pick is better by " + p.Decided
+	}
+	return says + "; it is as good as the pick, and the scheduler takes one by chance"
+}
+
 func (t *text) victims(victims []Victim) {
 	rows := [][]string{{"victim", "priority", "grace", "budget left", ""}}
 	for _, v := range victims[:min(maxVictims, len(victims))] {
-		left := "no budget"
-		if v.Budget != nil {
-			left = fmt.Sprint(*v.Budget)
-		}
-		rows = append(rows, []string{v.Namespace + "/" + v.Name, fmt.Sprint(v.Priority), fmt.Sprintf("%d s", v.GraceSeconds), left, v.remark()})
+		rows = append(rows, []string{v.Namespace + "/" + v.Name, fmt.Sprint(v.Priority), fmt.Sprintf("%d s", v.GraceSeconds), v.left(), v.remark()})
 	}
 	if more := len(victims) - maxVictims; more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("and %d more", more), "", "", "", ""})
@@ -280,9 +302,22 @@ func (t *text) victims(victims []Victim) {
 	t.Columns("", "", rows)
 	for _, v := range victims {
 		if v.Guard != "" {
-			t.Marked(console.Yellow, "Guard", fmt.Sprintf("The removal guard refuses the scheduler's delete of %s/%s: %s", v.Namespace, v.Name, v.Guard))
+			t.Marked(console.Yellow, "Guard", v.guarded())
 		}
 	}
+}
+
+// left is how many more pods its budget lets go.
+func (v Victim) left() string {
+	if v.Budget == nil {
+		return "no budget"
+	}
+	return fmt.Sprint(*v.Budget)
+}
+
+// guarded is that the removal guard refuses it to go, and why.
+func (v Victim) guarded() string {
+	return fmt.Sprintf("The removal guard refuses the scheduler's delete of %s/%s: %s", v.Namespace, v.Name, v.Guard)
 }
 
 // remark is what is to be known of a victim before anything else.
@@ -303,26 +338,44 @@ func (t *text) rollout(r *Rollout) {
 		return
 	}
 	t.Gap()
-	t.placement("Rollout", fmt.Sprintf("%s, one after the other: ", console.Plural(r.Replicas, "pod", "pods")), &r.First)
+	t.placement("Rollout", r.first(), &r.First)
 	if r.Second != nil {
 		t.Gap()
-		how := "the next revision, with the strategy Recreate: "
-		if r.MaxSurge+r.MaxUnavailable > 0 {
-			how = fmt.Sprintf("the next revision, with maxSurge %d and maxUnavailable %d: ", r.MaxSurge, r.MaxUnavailable)
-		}
-		t.placement("Update", how, r.Second)
+		t.placement("Update", r.second(), r.Second)
 		if r.Left > 0 {
-			t.Row("", fmt.Sprintf("The update goes no further: %s of the first revision still run.", console.Plural(r.Left, "pod", "pods")))
+			t.Row("", r.stuck())
 		}
 	}
 }
 
-func (t *text) placement(label, when string, p *Placement) {
-	says := fmt.Sprintf("%s%d on %s", when, p.Placed, console.Plural(len(p.Nodes), "node", "nodes"))
+// first and second are how the pods of the revisions come about.
+func (r *Rollout) first() string {
+	return fmt.Sprintf("%s, one after the other: ", console.Plural(r.Replicas, "pod", "pods"))
+}
+
+func (r *Rollout) second() string {
+	if r.MaxSurge+r.MaxUnavailable > 0 {
+		return fmt.Sprintf("the next revision, with maxSurge %d and maxUnavailable %d: ", r.MaxSurge, r.MaxUnavailable)
+	}
+	return "the next revision, with the strategy Recreate: "
+}
+
+// stuck is what an update leaves that goes no further.
+func (r *Rollout) stuck() string {
+	return fmt.Sprintf("The update goes no further: %s of the first revision still run.", console.Plural(r.Left, "pod", "pods"))
+}
+
+// says where the pods are.
+func (p *Placement) says() string {
+	says := fmt.Sprintf("%d on %s", p.Placed, console.Plural(len(p.Nodes), "node", "nodes"))
 	if p.Pending > 0 {
 		says += fmt.Sprintf(", %d pending: %s", p.Pending, p.Why)
 	}
-	t.Marked(console.Bold, label, says)
+	return says
+}
+
+func (t *text) placement(label, when string, p *Placement) {
+	t.Marked(console.Bold, label, when+p.says())
 	for i := range p.Spread {
 		s := &p.Spread[i]
 		domains := make([]string, 0, len(s.Domains))
