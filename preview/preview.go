@@ -42,8 +42,10 @@ type Preview struct {
 	Fit   int `json:"fit"`
 	Nodes int `json:"nodes"`
 	// Groups are the nodes, alike ones together: those that fit first, the best of them first.
-	Groups         []Group                   `json:"groups,omitempty"`
-	Spread         []scheduler.Spread        `json:"spread,omitempty"`
+	Groups []Group            `json:"groups,omitempty"`
+	Spread []scheduler.Spread `json:"spread,omitempty"`
+	// Zones of the nodes, where one of Spread is by hostname and the nodes have zones.
+	Zones          []Zone                    `json:"zones,omitempty"`
 	Contradictions []scheduler.Contradiction `json:"contradictions,omitempty"`
 	Preemption     *Preemption               `json:"preemption,omitempty"`
 	// Rollout is where so many pods of it would end up, if that was asked.
@@ -65,6 +67,7 @@ type Previewer struct {
 	scheduler *scheduler.Scheduler
 	cluster   scheduler.Cluster
 	budgets   *budgets
+	zones     []Zone
 	pods      map[client.ObjectKey]*corev1.Pod
 }
 
@@ -74,7 +77,7 @@ func New(ctx context.Context, engine *review.Engine) (*Previewer, error) {
 	for _, pod := range p.cluster.Pods {
 		p.pods[client.ObjectKeyFromObject(pod)] = pod
 	}
-	p.budgets = newBudgets(engine.State)
+	p.budgets, p.zones = newBudgets(engine.State), zonesOf(p.cluster.Nodes)
 	var err error
 	p.scheduler, err = scheduler.New(ctx, p.cluster)
 	return p, err
@@ -173,6 +176,9 @@ func (p *Previewer) judge(ctx context.Context, v *Preview) error {
 	}
 	v.Outcome, v.Why, v.Spread, v.Contradictions = verdict.Outcome, verdict.Why, verdict.Spread, verdict.Contradictions
 	v.Fit, v.Groups = verdict.Fit(), groups(verdict.Nodes)
+	if byHostname(v.Spread) {
+		v.Zones = p.zones
+	}
 	lints, err := p.lints(ctx, judged, verdict)
 	if err != nil {
 		return fmt.Errorf("ask the scheduler: %w", err)
