@@ -3,5 +3,5 @@
 //
 //	Preview    of one object: preview.go goes from a review's Result to it, group.go puts nodes together that are alike, victims.go says what would become of those that go
 //	siblings   what its workload has already, and how the pods of a Deployment and of a DaemonSet are not like others
-//	Text, JSON how it is told
+//	Text, JSON, HTML how it is told
 package preview

@@ -389,10 +389,15 @@ func (t *text) placement(label, when string, p *Placement) {
 		t.Row("", says)
 	}
 	if len(p.Spread) == 0 && len(p.Nodes) > 0 {
-		nodes := make([]string, 0, len(p.Nodes))
-		for _, n := range p.Nodes {
-			nodes = append(nodes, fmt.Sprintf("%s %d", n.Value, n.Pods))
-		}
-		t.Row("", console.Some(nodes, maxDomains, ", "))
+		t.Row("", p.on(maxDomains))
 	}
+}
+
+// on is on which nodes the pods are, and how many on each.
+func (p *Placement) on(most int) string {
+	nodes := make([]string, 0, len(p.Nodes))
+	for _, n := range p.Nodes {
+		nodes = append(nodes, fmt.Sprintf("%s %d", n.Value, n.Pods))
+	}
+	return console.Some(nodes, most, ", ")
 }

@@ -90,7 +90,7 @@ func TestBadInput(t *testing.T) {
 	for name, test := range map[string]struct{ args, says string }{
 		"nothing":         {"", "which pod? -f FILE, or POD"},
 		"both":            {"db-0 -f " + none, "either POD, of the cluster or the state, or the manifests of -f"},
-		"no such format":  {"db-0 -o yaml", "-o yaml: it is text or json"},
+		"no such format":  {"db-0 -o yaml", "-o yaml: it is text, json or html"},
 		"no name":         {"a%b --state " + nodes, `"a%b" is no pod's name`},
 		"no nodes":        {"-f " + none + " --state " + none, "not one node is known"},
 		"no pod":          {"-f " + none + " --state " + nodes, "nothing of what was given is a pod, or makes one"},

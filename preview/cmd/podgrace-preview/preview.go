@@ -82,14 +82,14 @@ func newCommand(t cli.Terminal, name string) *cobra.Command {
 		},
 	}
 	o.AddFlags(cmd.Flags())
-	cli.CompleteFlag(cmd, "output", "text", "json")
+	cli.CompleteFlag(cmd, "output", formats...)
 	return cmd
 }
 
 // AddFlags declares the flags.
 func (o *options) AddFlags(f *pflag.FlagSet) {
 	o.inputs.AddFlags(f)
-	f.StringVarP(&o.format, "output", "o", "text", "text or json")
+	f.StringVarP(&o.format, "output", "o", "text", "text, json, or html: one page to pass on")
 	f.StringVar(&o.version, "kubernetes-version", "", "version of the cluster, as 1.34, by whose feature gates is judged (default: that of the cluster that is read, else the scheduler's own)")
 	f.IntVar(&o.replicas, "replicas", 0, fmt.Sprintf("place so many pods one after the other, and those of a next revision of a Deployment; at most %d", maxReplicas))
 	f.BoolVar(&o.timing, timingFlag, false, "say on stderr how long each part took")
@@ -107,6 +107,9 @@ func (o *options) timed(t cli.Terminal, part string, since time.Time) time.Time 
 	}
 	return now
 }
+
+// formats of -o.
+var formats = []string{"text", "json", "html"}
 
 // maxReplicas are as many as anybody waits for.
 const maxReplicas = 1000
@@ -137,8 +140,8 @@ func (o *options) Complete(f *pflag.FlagSet, args []string) error {
 // Validate says what is wrong with the options.
 func (o *options) Validate() error {
 	var errs []error
-	if !slices.Contains([]string{"text", "json"}, o.format) {
-		errs = append(errs, fmt.Errorf("-o %s: it is text or json", o.format))
+	if !slices.Contains(formats, o.format) {
+		errs = append(errs, fmt.Errorf("-o %s: it is text, json or html", o.format))
 	}
 	if o.replicas < 0 || o.replicas > maxReplicas {
 		errs = append(errs, fmt.Errorf("--replicas %d: it is 0 to %d", o.replicas, maxReplicas))
@@ -197,9 +200,12 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 		return err
 	}
 	report := preview.NewReport(release, previews)
-	if o.format == "json" {
+	switch o.format {
+	case "json":
 		err = preview.JSON(t.Out, report)
-	} else {
+	case "html":
+		err = preview.HTML(t.Out, report, preview.Made{Time: t.Now(), Version: version.Of(version.Preview).Version})
+	default:
 		err = preview.Text(t.Out, report, t.Style)
 	}
 	if err != nil {
