@@ -1,3 +1,3 @@
-// Package page has the tests of a review's page, `podgrace review -o html`, in a real browser: what it shows, its filters and its
-// links; that nothing of a report runs in it; and that it loads nothing.
+// Package page has the tests of the pages in a real browser, those of `podgrace review -o html` and `podgrace preview -o html`: what
+// they show, their filters and their links; that nothing of what others wrote runs in them; and that they load nothing.
 package page
