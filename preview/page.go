@@ -141,15 +141,15 @@ type pagePlacement struct {
 	Nodes              string
 }
 
-// outcomes are how each of them is shown: the gravest has the largest gravity. 1 is a pod that fits, and of whose replicas some don't.
+// outcomes are how each of them is shown: the gravest has the largest gravity. Between those that are gated and those that fit nowhere are pods that fit, and of whose replicas some don't.
 var outcomes = map[scheduler.Outcome]struct {
 	badge, tone, one, many string
 	gravity                int
 }{
 	scheduler.Fits:     {"Fits", "clean", "fits", "fit", 0},
-	scheduler.Preempts: {"Preempts", "warned", "fits only where others go", "fit only where others go", 2},
-	NotKnown:           {"Not known", "unknown", "can't be judged here", "can't be judged here", 3},
-	scheduler.Gated:    {"Gated", "warned", "is gated", "are gated", 4},
+	scheduler.Preempts: {"Preempts", "warned", "fits only where others go", "fit only where others go", 1},
+	NotKnown:           {"Not known", "unknown", "can't be judged here", "can't be judged here", 2},
+	scheduler.Gated:    {"Gated", "warned", "is gated", "are gated", 3},
 	scheduler.Nowhere:  {"Nowhere", "denied", "fits nowhere", "fit nowhere", 5},
 	Refused:            {"Refused", "denied", "is refused", "are refused", 6},
 }
@@ -290,8 +290,8 @@ func (v *pagePod) rollout(r *Rollout, zones []Zone) {
 		v.Placements = append(v.Placements, second)
 		pending = pending || r.Second.Pending > 0
 	}
-	if pending && v.gravity == 0 {
-		v.Badge, v.Tone, v.gravity = "Pending", "denied", 1
+	if pending && v.gravity == outcomes[scheduler.Fits].gravity {
+		v.Badge, v.Tone, v.gravity = "Pending", "denied", outcomes[scheduler.Gated].gravity+1
 		v.one, v.many = "fits, and some of its replicas stay pending", "fit, and some of their replicas stay pending"
 		v.Says += "; some of its replicas stay pending"
 	}
@@ -424,7 +424,7 @@ func (d *drawing) zone(p part) pageZone {
 	for _, r := range rows[:min(most, len(rows))] {
 		v.Rows = append(v.Rows, d.row(r))
 	}
-	v.More = more(len(rows)-most, "count")
+	v.More = more(len(rows)-most, "count of pods", "counts of pods")
 	return v
 }
 

@@ -219,7 +219,7 @@ func TestPageStaysSmall(t *testing.T) {
 		t.Errorf("%d bytes of 1,000 pods", len(page))
 	}
 	page = written(t, large(5000), Made{})
-	for _, says := range []string{"node-00000 and 4999 like it", "and 4,960 more nodes", "and 4,989 more kinds of nodes", "and 10 more pods", "and 4,988 more nodes", "and 9 more counts", "zone A <span>1,667 hosts"} {
+	for _, says := range []string{"node-00000 and 4999 like it", "and 4,960 more nodes", "and 4,989 more kinds of nodes", "and 10 more pods", "and 4,988 more nodes", "and 9 more counts of pods", "zone A <span>1,667 hosts"} {
 		if !strings.Contains(page, says) {
 			t.Errorf("the page of 5,000 nodes lacks %q", says)
 		}
