@@ -84,7 +84,7 @@ bench-review: ## podgrace review over 100 to 100,000 manifests: time, memory, wh
 bench-preview: ## podgrace preview over a state of 5,000 nodes and 150,000 pods: time, memory, the scheduler's pass alone, size of the program
 	@go run -C e2e ./benchpreview
 
-screenshots: build ## The pictures of the README: review, its page, diff (needs Chromium)
+screenshots: build ## The pictures of the README and the docs: review, its page, diff, preview (needs Chromium)
 	@go run -C e2e ./screenshot/readme
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
