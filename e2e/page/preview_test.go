@@ -55,8 +55,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// The page says everything also where scripts do not run.
-func TestPreviewWithoutScripts(t *testing.T) {
+// The page says everything also where scripts do not run, and on paper.
+func TestPreviewOnPaper(t *testing.T) {
 	p := openPreview(t, "sample")
 	if n := eval[int](p, `document.scripts.length`); n != 0 {
 		t.Errorf("%d scripts", n)
@@ -64,8 +64,10 @@ func TestPreviewWithoutScripts(t *testing.T) {
 	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
 		t.Fatal(err)
 	}
-	// On paper nothing can be opened.
-	p.wait(`[...document.querySelectorAll(".pod .body")].filter((e) => e.childElementCount).every((e) => e.getBoundingClientRect().height > 0)`)
+	// Nothing can be opened there.
+	if hidden := eval[[]string](p, `[...document.querySelectorAll(".pod .body > *, .groups .inner")].filter((e) => !e.checkVisibility()).map((e) => e.textContent.slice(0, 40))`); len(hidden) > 0 {
+		t.Errorf("not on paper: %q", hidden)
+	}
 }
 
 func TestPreviewLooks(t *testing.T) {
