@@ -62,7 +62,7 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   %[1]s review -f . --exclude tests/ --exclude '*-values.yaml'
 
   # A Helm chart, for a comment on the pull request
-  helm template podgrace deploy/chart/podgrace | %[1]s review -f - --policy examples/stateful -o markdown
+  helm template podgrace deploy/chart/podgrace --set images.registry=registry.example.com/ | %[1]s review -f - --policy examples/stateful -o markdown
 
   # For a person, and for code scanning
   %[1]s review -f examples/production-web -o text -o sarif=podgrace.sarif

@@ -48,7 +48,7 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 	render := func(args ...string) []*unstructured.Unstructured {
 		t.Helper()
-		out, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace}, args...)...)
+		out, err := helm(t, append([]string{"template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry}, args...)...)
 		if err != nil {
 			t.Fatal(err)
 		}

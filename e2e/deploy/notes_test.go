@@ -21,7 +21,7 @@ func notes(t *testing.T, version string) string {
 	capabilities := common.DefaultCapabilities.Copy()
 	capabilities.HelmVersion.Version = version
 	release := common.ReleaseOptions{Name: "podgrace", Namespace: namespace}
-	values, err := util.ToRenderValues(loaded, nil, release, capabilities)
+	values, err := util.ToRenderValues(loaded, map[string]any{"images": map[string]any{"registry": "registry.invalid/"}}, release, capabilities)
 	if err != nil {
 		t.Fatal(err)
 	}

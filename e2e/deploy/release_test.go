@@ -27,6 +27,9 @@ import (
 func (w *world) helmIn(t *testing.T, command string, args ...string) {
 	t.Helper()
 	args = append([]string{command, "podgrace", "--kubeconfig", w.Kubeconfig, "--namespace", namespace}, args...)
+	if command == "install" {
+		args = append(args, "--set", noRegistry)
+	}
 	if out, err := helm(t, args...); err != nil {
 		t.Fatal(err, out)
 	}
@@ -116,7 +119,7 @@ func TestHelmRelease(t *testing.T) {
 	if err := w.strictDryRun(t.Context(), first); err == nil || !strings.Contains(err.Error(), ".spec.removal: field not declared in schema") {
 		t.Errorf("the older CustomResourceDefinition: got %v", err)
 	}
-	w.helmIn(t, "upgrade", chart, "--set", "webhook.replicas=3", "--set", "firstPolicy.create=true")
+	w.helmIn(t, "upgrade", chart, "--set", noRegistry, "--set", "webhook.replicas=3", "--set", "firstPolicy.create=true")
 	w.wantCABundle(t, "helm upgrade")
 	var policies unstructured.UnstructuredList
 	policies.SetAPIVersion("podgrace.dev/v1alpha1")

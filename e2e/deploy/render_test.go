@@ -26,6 +26,8 @@ const (
 	manifests = "../../deploy"
 	chart     = manifests + "/chart/podgrace"
 	namespace = "podgrace-system"
+	// noRegistry is the one that the manifests name: it is nobody's. The chart has none by default, and asks for one.
+	noRegistry = "images.registry=registry.invalid/"
 )
 
 // variant is one way of installing Podgrace.
@@ -127,7 +129,7 @@ func build(t testing.TB, dir string) []*unstructured.Unstructured {
 // templated returns the variant's objects as Helm would install them into a namespace.
 func (v variant) templated(t testing.TB, in string) []*unstructured.Unstructured {
 	t.Helper()
-	args := append([]string{"template", "podgrace", chart, "--namespace", in}, set(v.values)...)
+	args := append([]string{"template", "podgrace", chart, "--namespace", in, "--set", noRegistry}, set(v.values)...)
 	out, ok := rendered[strings.Join(args, " ")]
 	if !ok {
 		var err error

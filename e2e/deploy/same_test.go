@@ -3,11 +3,15 @@ package deploy
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
@@ -172,8 +176,106 @@ func TestImagesByDigest(t *testing.T) {
 		}
 	}
 	other := variant{values: []string{"nodeEnforcer.digest=sha256:" + digits}}.templated(t, namespace)
-	if text, _ := find(t, other, "DaemonSet", "podgrace-nodeenforcer").MarshalJSON(); !strings.Contains(string(text), `"image":"podgrace/nodeenforcer@sha256:`+digits+`"`) {
+	if text, _ := find(t, other, "DaemonSet", "podgrace-nodeenforcer").MarshalJSON(); !strings.Contains(string(text), `"image":"registry.invalid/podgrace/nodeenforcer@sha256:`+digits+`"`) {
 		t.Errorf("the node enforcer: %s", text)
+	}
+}
+
+// Nobody has published the images: without a registry the chart makes nothing, and says what to do, whichever workload is asked for. Who
+// means Docker Hub says so; a registry in a repository, or of a parent chart, is one as well, and the chart's own comes first.
+func TestRegistryIsRequired(t *testing.T) {
+	for _, values := range [][]string{{}, {"images.registry="}, {"nodeEnforcer.enabled=false"}, {"webhook.digest=sha256:" + digits, "nodeEnforcer.digest=sha256:" + digits}, {"webhook.repository=registry.example/webhook"}, {"global.imageRegistry="}, {"global.imageRegistry=null"}} {
+		_, err := helm(t, append([]string{"template", "podgrace", chart}, set(values)...)...)
+		if err == nil || !strings.Contains(err.Error(), "images.registry is required: nobody has published the images") || !strings.Contains(err.Error(), "--set images.registry=registry.example.com/") {
+			t.Errorf("%v: got %v", values, err)
+		}
+	}
+	for values, want := range map[string][2]string{
+		"images.registry=docker.io/":                                           {"docker.io/podgrace/webhook", "docker.io/podgrace/nodeenforcer"},
+		"global.imageRegistry=mirror.example":                                  {"mirror.example/podgrace/webhook", "mirror.example/podgrace/nodeenforcer"},
+		"global.imageRegistry=mirror.example:5000/hub/":                        {"mirror.example:5000/hub/podgrace/webhook", "mirror.example:5000/hub/podgrace/nodeenforcer"},
+		"global.imageRegistry=mirror.example,images.registry=own.example/":     {"own.example/podgrace/webhook", "own.example/podgrace/nodeenforcer"},
+		"global.imageRegistry=mirror.example,webhook.repository=own.example/w": {"own.example/w", "mirror.example/podgrace/nodeenforcer"},
+		"images.registry=mirror.example/,webhook.repository=own.example/w":     {"mirror.example/own.example/w", "mirror.example/podgrace/nodeenforcer"},
+		"webhook.repository=localhost/w,nodeEnforcer.repository=host:5000/n":   {"localhost/w", "host:5000/n"},
+	} {
+		out, err := helm(t, "template", "podgrace", chart, "--set", values)
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		all := objects(t, []byte(out))
+		webhook, enforcer := typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook")), typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer"))
+		got := [2]string{webhook.Spec.Template.Spec.Containers[0].Image, enforcer.Spec.Template.Spec.Containers[0].Image}
+		if want = [2]string{want[0] + ":v0.1.0", want[1] + ":v0.1.0"}; got != want {
+			t.Errorf("%s: got %v", values, got)
+		}
+	}
+}
+
+// The images of kustomizations without an overlay of one's own are nobody's.
+func TestKustomizeNamesNoRegistry(t *testing.T) {
+	for _, v := range variants {
+		for _, o := range v.kustomized(t) {
+			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+			for _, c := range containers {
+				if image := c.(map[string]any)["image"].(string); !strings.HasPrefix(image, "registry.invalid/podgrace/") || !strings.HasSuffix(image, ":v0.1.0") {
+					t.Errorf("%s: %s has the image %s", v.name, key(o), image)
+				}
+			}
+		}
+	}
+}
+
+// The overlay of the docs replaces all of them.
+func TestImagesOfTheDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := regexp.MustCompile("(?m)^images:\n(- .*\n)+").Find(text)
+	v := variant{overlay: "selfmanaged", components: []string{"fencer", "self-fence"}}
+	dir := v.folder(t)
+	file := filepath.Join(dir, "kustomization.yaml")
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(before, images...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, o := range build(t, dir) {
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			seen++
+			if image := c.(map[string]any)["image"].(string); !strings.HasPrefix(image, "registry.example.com/podgrace/") || !strings.HasSuffix(image, ":v0.1.0") {
+				t.Errorf("%s has the image %s", key(o), image)
+			}
+		}
+	}
+	if seen != 4 {
+		t.Errorf("%d containers", seen)
+	}
+}
+
+// The credentials of a parent chart are taken where there are none of the chart's own.
+func TestPullSecrets(t *testing.T) {
+	for values, want := range map[string][]corev1.LocalObjectReference{
+		"global.imagePullSecrets={a,b}":                         {{Name: "a"}, {Name: "b"}},
+		"global.imagePullSecrets[0].name=a":                     {{Name: "a"}},
+		"global.imagePullSecrets={a},images.pullSecrets={mine}": {{Name: "mine"}},
+		"global.imagePullSecrets=null":                          nil,
+	} {
+		all := variant{values: []string{values}}.templated(t, namespace)
+		for _, got := range [][]corev1.LocalObjectReference{
+			typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook")).Spec.Template.Spec.ImagePullSecrets,
+			typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec.ImagePullSecrets,
+		} {
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: %s", values, d)
+			}
+		}
 	}
 }
 
@@ -214,6 +316,7 @@ func TestBadValues(t *testing.T) {
 		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
+		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
 		// Nothing would come of these, and who says them relies on it.
 		"fencer.networkFence=true", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
@@ -225,7 +328,7 @@ func TestBadValues(t *testing.T) {
 }
 
 func TestHelmLint(t *testing.T) {
-	if out, err := helm(t, "lint", "--strict", chart); err != nil {
+	if out, err := helm(t, "lint", "--strict", chart, "--set", noRegistry); err != nil {
 		t.Error(err, out)
 	}
 }

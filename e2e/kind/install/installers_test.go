@@ -41,12 +41,13 @@ var (
 			return err
 		},
 	}
+	// The images are on the node by the names that Docker gives to what has no registry.
 	helm = installer{
 		name: "Helm",
 		apply: func(ctx context.Context, w *world, mode, version string) error {
 			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
 			args := []string{"upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
-				"--namespace=podgrace-system", "--create-namespace", "--set=images.tag=" + version, "--set=certificates.mode=" + values[mode], "--wait", "--timeout=4m"}
+				"--namespace=podgrace-system", "--create-namespace", "--set=images.registry=docker.io/", "--set=images.tag=" + version, "--set=certificates.mode=" + values[mode], "--wait", "--timeout=4m"}
 			if version == current {
 				args = append(args, "--set=fencer.enabled=true")
 			}
@@ -73,6 +74,10 @@ func (w *world) overlay(mode, version string) (string, error) {
 kind: Kustomization
 resources: [../%[1]s/deploy/overlays/%[2]s]
 images:
+- {name: registry.invalid/podgrace/webhook, newName: podgrace/webhook, newTag: %[1]s}
+- {name: registry.invalid/podgrace/nodeenforcer, newName: podgrace/nodeenforcer, newTag: %[1]s}
+- {name: registry.invalid/podgrace/fencer, newName: podgrace/fencer, newTag: %[1]s}
+# As an earlier version calls them.
 - {name: podgrace/webhook, newTag: %[1]s}
 - {name: podgrace/nodeenforcer, newTag: %[1]s}
 - {name: podgrace/fencer, newTag: %[1]s}

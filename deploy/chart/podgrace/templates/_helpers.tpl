@@ -30,23 +30,37 @@ and are printed with Helm's labels. */}}
 {{- end -}}
 {{- end -}}
 
+{{/* podgrace.image is the image of a workload. Takes "root" and "values". What Docker would look up in its own
+hub is refused: nobody has published the images there, so that they would be of whoever has taken the name. */}}
+{{- define "podgrace.image" -}}
+{{- $images := .root.Values.images -}}
+{{- $registry := $images.registry -}}
+{{- if not (or $registry (regexMatch "^(localhost|[^/]*[.:][^/]*)/" .values.repository)) -}}
+{{- with (.root.Values.global | default dict).imageRegistry }}{{ $registry = printf "%s/" (trimSuffix "/" .) }}{{ end -}}
+{{- if not $registry -}}
+{{- fail (printf "images.registry is required: nobody has published the images of Podgrace, and without a registry nodes would take %s from Docker Hub, where it is of whoever has taken that name. Build and push them (docs/install.md), and name your registry, with its slash: --set images.registry=registry.example.com/ (docker.io/ if it is Docker Hub)" .values.repository) -}}
+{{- end -}}
+{{- end -}}
+{{- $version := printf ":%s" ($images.tag | default .root.Chart.AppVersion) -}}
+{{- with .values.digest }}{{ $version = printf "@%s" . }}{{ end -}}
+{{- printf "%s%s%s" $registry .values.repository $version -}}
+{{- end -}}
+
 {{/* podgrace.workload changes a Deployment or DaemonSet as the values say that both have. Takes "root", "object" and "values"; returns
 nothing. */}}
 {{- define "podgrace.workload" -}}
 {{- $pod := .object.spec.template.spec -}}
 {{- $container := first $pod.containers -}}
 {{- $images := .root.Values.images -}}
-{{- $version := printf ":%s" ($images.tag | default .root.Chart.AppVersion) -}}
-{{- with .values.digest }}{{ $version = printf "@%s" . }}{{ end -}}
-{{- $_ := set $container "image" (printf "%s%s%s" $images.registry .values.repository $version) -}}
+{{- $_ := set $container "image" (include "podgrace.image" .) -}}
 {{- $_ := set $container "imagePullPolicy" $images.pullPolicy -}}
 {{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
 {{- with .values.verbosity }}{{ $_ := set $container "args" (append ($container.args | default list) (printf "--v=%d" (int .))) }}{{ end -}}
 {{- $_ := set $pod "nodeSelector" (merge $pod.nodeSelector .values.nodeSelector) -}}
 {{- with .values.podAnnotations }}{{ $_ := set $.object.spec.template.metadata "annotations" . }}{{ end -}}
-{{- if $images.pullSecrets -}}
-{{- $names := list -}}
-{{- range $images.pullSecrets }}{{ $names = append $names (dict "name" .) }}{{ end -}}
-{{- $_ := set $pod "imagePullSecrets" $names -}}
+{{- with $images.pullSecrets | default (.root.Values.global | default dict).imagePullSecrets -}}
+{{- $secrets := list -}}
+{{- range . }}{{ $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}{{ end -}}
+{{- $_ := set $pod "imagePullSecrets" $secrets -}}
 {{- end -}}
 {{- end -}}
