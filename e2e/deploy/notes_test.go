@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,8 +12,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// notes is what a version of Helm prints after it has installed the chart.
-func notes(t *testing.T, version string) string {
+// notes is what a version of Helm prints after it has installed the chart with values.
+func notes(t *testing.T, version string, values map[string]any) string {
 	t.Helper()
 	loaded, err := loader.Load(chart)
 	if err != nil {
@@ -21,11 +22,13 @@ func notes(t *testing.T, version string) string {
 	capabilities := common.DefaultCapabilities.Copy()
 	capabilities.HelmVersion.Version = version
 	release := common.ReleaseOptions{Name: "podgrace", Namespace: namespace}
-	values, err := util.ToRenderValues(loaded, map[string]any{"images": map[string]any{"registry": "registry.invalid/"}}, release, capabilities)
+	given := map[string]any{"images": map[string]any{"registry": "registry.invalid/"}}
+	maps.Copy(given, values)
+	all, err := util.ToRenderValues(loaded, given, release, capabilities)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := engine.Render(loaded, values)
+	files, err := engine.Render(loaded, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +43,7 @@ var configurationsFirst = []string{"delete", "mutatingwebhookconfigurations,vali
 func TestNotesOnUninstall(t *testing.T) {
 	byHand, itself := "\n  kubectl "+strings.Join(configurationsFirst, " ")+"\n  helm uninstall podgrace -n podgrace-system\n", "helm uninstall removes the webhook configurations first."
 	for version, has := range map[string]bool{"v3.17.0": true, "v3.22.0": true, "v3.22.0-rc.1": true, "v4.0.0-beta.1": false, "v4.0.0": false, "v4.2.4": false} {
-		text := notes(t, version)
+		text := notes(t, version, nil)
 		if strings.Contains(text, byHand) != has || strings.Contains(text, itself) == has || strings.Count(text, "uninstall") != 1+strings.Count(text, "To uninstall, ") {
 			t.Errorf("Helm %s:\n%s", version, text)
 		}
@@ -49,7 +52,7 @@ func TestNotesOnUninstall(t *testing.T) {
 
 // The notes name every path of removal that the API server refuses while the webhook is away.
 func TestNotesNameWhatFailsClosed(t *testing.T) {
-	_, told, _ := strings.Cut(notes(t, "v4.0.0"), "the API server refuses")
+	_, told, _ := strings.Cut(notes(t, "v4.0.0", nil), "the API server refuses")
 	told, _, _ = strings.Cut(strings.Join(strings.Fields(told), " "), ".")
 	as := map[string]string{
 		"delete": "force deletes of pods", "finalizer": "force deletes of pods", "eviction": "evictions with a grace period of 0", "status": "statuses that end a pod",

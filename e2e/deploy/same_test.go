@@ -316,6 +316,7 @@ func TestBadValues(t *testing.T) {
 		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
+		"webhook.ports.https=443", "webhook.ports.https=70000", "webhook.ports.http=9443", "webhook.hostNetwork=yes", "webhook.dnsPolicy=None",
 		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
 		// Nothing would come of these, and who says them relies on it.

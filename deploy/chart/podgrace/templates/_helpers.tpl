@@ -46,6 +46,37 @@ hub is refused: nobody has published the images there, so that they would be of 
 {{- printf "%s%s%s" $registry .values.repository $version -}}
 {{- end -}}
 
+{{/* podgrace.reach changes the webhook's Deployment as the values say where it is reached. Service, probes and PodMonitor name its ports, so that they
+follow. Takes "root" and "object"; returns nothing. */}}
+{{- define "podgrace.reach" -}}
+{{- $webhook := .root.Values.webhook -}}
+{{- $pod := .object.spec.template.spec -}}
+{{- $container := first $pod.containers -}}
+{{- $flags := dict "https" "port" "health" "health-port" "metrics" "metrics-port" -}}
+{{- if ne 3 (len (list (int $webhook.ports.https) (int $webhook.ports.health) (int $webhook.ports.metrics) | uniq)) }}{{ fail "webhook.ports: https, health and metrics must be three ports" }}{{ end -}}
+{{- range $container.ports -}}
+{{- $port := get $webhook.ports .name -}}
+{{- if ne (int $port) (int .containerPort) -}}
+{{- $_ := set $container "args" (append $container.args (printf "--%s=%d" (get $flags .name) (int $port))) -}}
+{{- $_ := set . "containerPort" $port -}}
+{{- end -}}
+{{- if $webhook.hostNetwork -}}
+{{- if has (int $port) (list 10250 10346 10347) -}}
+{{- fail (printf "webhook.ports.%s: with webhook.hostNetwork port %d is the kubelet's (10250) or the node enforcer's (10346 and 10347) on each node" .name (int $port)) -}}
+{{- end -}}
+{{- /* As the API server would set it: the scheduler looks for a node where it is free. */ -}}
+{{- $_ := set . "hostPort" $port -}}
+{{- end -}}
+{{- end -}}
+{{- if $webhook.hostNetwork -}}
+{{- $_ := set $pod "hostNetwork" true -}}
+{{- $_ := set $pod "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- /* Where no node is left with free ports an update would wait for ever for a replica more. */ -}}
+{{- $_ := set .object.spec.strategy "rollingUpdate" (dict "maxSurge" 1 "maxUnavailable" 1) -}}
+{{- end -}}
+{{- with $webhook.dnsPolicy }}{{ $_ := set $pod "dnsPolicy" . }}{{ end -}}
+{{- end -}}
+
 {{/* podgrace.workload changes a Deployment or DaemonSet as the values say that both have. Takes "root", "object" and "values"; returns
 nothing. */}}
 {{- define "podgrace.workload" -}}
