@@ -259,6 +259,25 @@ func TestImagesOfTheDocs(t *testing.T) {
 	}
 }
 
+// The webhook configurations have the annotations of the values, AKS' by default, and cert-manager's where it makes the certificates.
+func TestConfigurationAnnotations(t *testing.T) {
+	const enforcer, inject = "admissions.enforcer/disabled", "cert-manager.io/inject-ca-from"
+	injected := namespace + "/podgrace-webhook"
+	for values, want := range map[string]map[string]string{
+		"webhook.replicas=2":             {enforcer: "true"},
+		"certificates.mode=cert-manager": {enforcer: "true", inject: injected},
+		"certificates.mode=cert-manager,webhook.configurationAnnotations.a=b": {enforcer: "true", inject: injected, "a": "b"},
+		`webhook.configurationAnnotations.admissions\.enforcer/disabled=null`: nil,
+	} {
+		all := variant{values: []string{values}}.templated(t, namespace)
+		for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
+			if d := cmp.Diff(want, orNil(find(t, all, kind, "podgrace").GetAnnotations())); d != "" {
+				t.Errorf("%s: %s: %s", values, kind, d)
+			}
+		}
+	}
+}
+
 // The credentials of a parent chart are taken where there are none of the chart's own.
 func TestPullSecrets(t *testing.T) {
 	for values, want := range map[string][]corev1.LocalObjectReference{
@@ -316,7 +335,7 @@ func TestBadValues(t *testing.T) {
 		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
-		"webhook.ports.https=443", "webhook.ports.https=70000", "webhook.ports.http=9443", "webhook.hostNetwork=yes", "webhook.dnsPolicy=None",
+		"webhook.ports.https=443", "webhook.ports.https=70000", "webhook.ports.http=9443", "webhook.hostNetwork=yes", "webhook.dnsPolicy=None", "webhook.configurationAnnotations.a=true",
 		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
 		// Nothing would come of these, and who says them relies on it.
