@@ -1,6 +1,9 @@
 package deploy
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,6 +69,35 @@ func TestPodSecurity(t *testing.T) {
 				t.Errorf("the namespace enforces %s, want %s", enforced, want)
 			}
 		})
+	}
+}
+
+// Webhook and fencer run as their image's user, which is not root, and name none: OpenShift gives each namespace a range of its own, and
+// refuses others.
+func TestNoFixedUser(t *testing.T) {
+	all := variants[slices.IndexFunc(variants, func(v variant) bool { return v.name == "fencer" })].kustomized(t)
+	for _, name := range []string{"podgrace-webhook", "podgrace-fencer"} {
+		pod := typed[appsv1.Deployment](t, find(t, all, "Deployment", name)).Spec.Template.Spec
+		for _, user := range []*int64{pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup, pod.SecurityContext.FSGroup, pod.Containers[0].SecurityContext.RunAsUser, pod.Containers[0].SecurityContext.RunAsGroup} {
+			if user != nil {
+				t.Errorf("%s has a user or group of its own: %d", name, *user)
+			}
+		}
+		if !*pod.SecurityContext.RunAsNonRoot {
+			t.Errorf("%s may be root", name)
+		}
+	}
+	dockerfile, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// By its number: the kubelet can't tell whether a name is root's, and starts no such container.
+	for _, target := range []string{"webhook", "fencer", "fencer-agents"} {
+		_, stage, _ := strings.Cut(string(dockerfile), " AS "+target+"\n")
+		stage, _, _ = strings.Cut(stage, "\nFROM ")
+		if !strings.Contains(stage, "\nUSER 65532:65532\n") {
+			t.Errorf("the image %s has no user by number:\n%s", target, stage)
+		}
 	}
 }
 
