@@ -12,8 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 // Helm and kustomize install the same objects, but for the Namespace, which helm install --create-namespace makes.
@@ -147,8 +150,8 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for object, want := range map[*unstructured.Unstructured][]string{
-		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"requests":{"cpu":1}}`, `{"operator":"Exists"}`},
-		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
+		webhook:  {`"image":"registry.example/podgrace/webhook:v9"`, `"imagePullPolicy":"Never"`, `"--v=4"`, `"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":1,"memory":"128Mi"}}`, `{"operator":"Exists"}`},
+		enforcer: {`"image":"registry.example/podgrace/nodeenforcer:v9"`, `"imagePullPolicy":"Never"`, `"--v=2"`, `"resources":{"limits":{"memory":"1Gi"},"requests":{"cpu":"100m","memory":"64Mi"}}`, `"seLinuxOptions":{"type":"spc_t"}`, `"--kubelet-ca=/ca.crt"`},
 	} {
 		text, _ := object.MarshalJSON()
 		for _, part := range want {
@@ -159,6 +162,79 @@ func TestValues(t *testing.T) {
 	}
 	find(t, all, "PodPolicy", "first")
 	find(t, all, "NodePolicy", "first")
+}
+
+// What a person or a platform adds to the pods of each workload arrives there, beside what they have: no selector loses its pods, and what an
+// object is not told keeps the manifest's.
+func TestPods(t *testing.T) {
+	values := []string{"fencer.enabled=true", "commonLabels.cost=ops", "commonLabels.app\\.kubernetes\\.io/name=mine"}
+	for _, section := range []string{"webhook", "nodeEnforcer", "fencer"} {
+		values = append(values, section+".podLabels.team=a", section+`.podLabels.app\.kubernetes\.io/part-of=mine`, section+".extraArgs={--logging-format=json,--v=3}", section+".verbosity=1",
+			section+".env[0].name=GOGC", section+".env[0].value=off", section+".priorityClassName=mine", section+".tolerations[0].key=pool", section+".affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=zone", section+".resources.limits.memory=1Gi")
+	}
+	before, after := variant{values: []string{"fencer.enabled=true"}}.templated(t, namespace), variant{values: values}.templated(t, namespace)
+	for _, o := range after {
+		if got := o.GetLabels()["cost"]; got != "ops" {
+			t.Errorf("%s has no common label", key(o))
+		}
+		if want := find(t, before, o.GetKind(), o.GetName()).GetLabels()["app.kubernetes.io/name"]; want != "" && o.GetLabels()["app.kubernetes.io/name"] != want {
+			t.Errorf("%s has lost its own label", key(o))
+		}
+	}
+	for name, kind := range map[string]string{"podgrace-webhook": "Deployment", "podgrace-fencer": "Deployment", "podgrace-nodeenforcer": "DaemonSet"} {
+		was, is := typed[appsv1.DaemonSet](t, asDaemonSet(find(t, before, kind, name))).Spec.Template, typed[appsv1.DaemonSet](t, asDaemonSet(find(t, after, kind, name))).Spec.Template
+		if d := cmp.Diff(map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "podgrace", "team": "a", "cost": "ops"}, is.Labels); d != "" {
+			t.Errorf("%s: labels: %s", name, d)
+		}
+		from, to := was.Spec.Containers[0], is.Spec.Containers[0]
+		if want := append(slices.Clone(from.Args), "--v=1", "--logging-format=json", "--v=3"); !slices.Equal(to.Args, want) {
+			t.Errorf("%s: args %q, want %q", name, to.Args, want)
+		}
+		if d := cmp.Diff(append(slices.Clone(from.Env), corev1.EnvVar{Name: "GOGC", Value: "off"}), to.Env); d != "" {
+			t.Errorf("%s: env: %s", name, d)
+		}
+		from.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1Gi")
+		if d := cmp.Diff(from.Resources, to.Resources); d != "" {
+			t.Errorf("%s: resources: %s", name, d)
+		}
+		if is.Spec.PriorityClassName != "mine" || is.Spec.Affinity == nil || is.Spec.Affinity.NodeAffinity != nil {
+			t.Errorf("%s: class %q, affinity %v", name, is.Spec.PriorityClassName, is.Spec.Affinity)
+		}
+		tolerations := append(slices.Clone(was.Spec.Tolerations), corev1.Toleration{Key: "pool"})
+		if name == "podgrace-nodeenforcer" { // it tolerates all: its value is there to say less
+			tolerations = tolerations[1:]
+		}
+		if d := cmp.Diff(tolerations, is.Spec.Tolerations); d != "" {
+			t.Errorf("%s: tolerations: %s", name, d)
+		}
+	}
+	d, _ := webhookOf(t, "webhook.priorityClassName=")
+	if got := d.Spec.Template.Spec.PriorityClassName; got != "" {
+		t.Errorf("without a class: %q", got)
+	}
+}
+
+// asDaemonSet gives a Deployment the kind that has no more fields than what all workloads have.
+func asDaemonSet(o *unstructured.Unstructured) *unstructured.Unstructured {
+	only := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
+	template, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template")
+	only.Object["spec"] = map[string]any{"template": template}
+	return only
+}
+
+// The node enforcer goes to machines alone: nodes of Fargate and of virtual-kubelet have the labels by which it stays away.
+func TestNoEnforcerWhereThereIsNoMachine(t *testing.T) {
+	pod := typed[appsv1.DaemonSet](t, find(t, variants[0].kustomized(t), "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec
+	required, err := nodeaffinity.NewNodeSelector(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label, want := range map[string]bool{"eks.amazonaws.com/compute-type=fargate": false, "type=virtual-kubelet": false, "eks.amazonaws.com/compute-type=ec2": true, "type=large": true, "a=b": true} {
+		name, value, _ := strings.Cut(label, "=")
+		if got := required.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{name: value}}}); got != want {
+			t.Errorf("a node with %s: got %v", label, got)
+		}
+	}
 }
 
 // digits are a digest's.
@@ -336,6 +412,8 @@ func TestBadValues(t *testing.T) {
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",
 		"webhook.ports.https=443", "webhook.ports.https=70000", "webhook.ports.http=9443", "webhook.hostNetwork=yes", "webhook.dnsPolicy=None", "webhook.configurationAnnotations.a=true",
+		"webhook.extraArgs={port=1}", "fencer.extraArgs=--v", "webhook.env[0].value=a", "nodeEnforcer.env[0].name=a,nodeEnforcer.env[0].value=1",
+		"nodeEnforcer.tolerations=a", "fencer.podLabels.a=true", "commonLabels.a=1", "webhook.priorityClassName=1",
 		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
 		// Nothing would come of these, and who says them relies on it.

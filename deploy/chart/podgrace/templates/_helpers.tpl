@@ -15,10 +15,10 @@ and are printed with Helm's labels. */}}
 {{- dict "items" $items | toJson -}}
 {{- end -}}
 
-{{/* podgrace.print prints one object with Helm's labels. Takes "root" and "object". */}}
+{{/* podgrace.print prints one object with Helm's labels and those of the values. Takes "root" and "object". */}}
 {{- define "podgrace.print" -}}
 {{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
-{{- $_ := set .object.metadata "labels" (merge $labels (.object.metadata.labels | default dict)) }}
+{{- $_ := set .object.metadata "labels" (merge $labels (.object.metadata.labels | default dict) .root.Values.commonLabels) }}
 ---
 {{ toYaml .object }}
 {{- end -}}
@@ -85,8 +85,15 @@ nothing. */}}
 {{- $images := .root.Values.images -}}
 {{- $_ := set $container "image" (include "podgrace.image" .) -}}
 {{- $_ := set $container "imagePullPolicy" $images.pullPolicy -}}
-{{- with .values.resources }}{{ $_ := set $container "resources" . }}{{ end -}}
-{{- with .values.verbosity }}{{ $_ := set $container "args" (append ($container.args | default list) (printf "--v=%d" (int .))) }}{{ end -}}
+{{- $_ := set $container "resources" (mergeOverwrite $container.resources (deepCopy .values.resources)) -}}
+{{- $args := $container.args | default list -}}
+{{- with .values.verbosity }}{{ $args = append $args (printf "--v=%d" (int .)) }}{{ end -}}
+{{- with concat $args .values.extraArgs }}{{ $_ := set $container "args" . }}{{ end -}}
+{{- with concat ($container.env | default list) .values.env }}{{ $_ := set $container "env" . }}{{ end -}}
+{{- $_ := set $pod "priorityClassName" .values.priorityClassName -}}
+{{- if not .values.priorityClassName }}{{ $_ := unset $pod "priorityClassName" }}{{ end -}}
+{{- with .values.affinity }}{{ $_ := set $pod "affinity" . }}{{ end -}}
+{{- $_ := set .object.spec.template.metadata "labels" (merge .object.spec.template.metadata.labels .values.podLabels .root.Values.commonLabels) -}}
 {{- $_ := set $pod "nodeSelector" (merge $pod.nodeSelector .values.nodeSelector) -}}
 {{- with .values.podAnnotations }}{{ $_ := set $.object.spec.template.metadata "annotations" . }}{{ end -}}
 {{- with $images.pullSecrets | default (.root.Values.global | default dict).imagePullSecrets -}}
