@@ -74,6 +74,9 @@ func TestServerSideDryRun(t *testing.T) {
 		v.values = append(v.values, "firstPolicy.create=true")
 		for from, all := range map[string][]*unstructured.Unstructured{"kustomize": v.kustomized(t), "Helm": v.templated(t, namespace)} {
 			for _, o := range all {
+				if o.GetKind() == "SecurityContextConstraints" { // no module that is used here has OpenShift's definition
+					continue
+				}
 				if err := w.strictDryRun(t.Context(), o); err != nil {
 					t.Errorf("%s, %s: %s: %v", v.name, from, key(o), err)
 				}

@@ -50,6 +50,7 @@ var variants = []variant{
 	{name: "fencer", overlay: "selfmanaged", components: []string{"fencer"}, values: []string{"fencer.enabled=true"}},
 	{name: "fencer with NetworkFence", overlay: "selfmanaged", components: []string{"fencer", "fencer-networkfence"}, values: []string{"fencer.enabled=true", "fencer.networkFence=true"}},
 	{name: "self-fence", overlay: "selfmanaged", components: []string{"self-fence"}, values: []string{"nodeEnforcer.selfFence.enabled=true"}},
+	{name: "OpenShift", overlay: "selfmanaged", components: []string{"openshift"}, values: []string{"openshift.scc.create=true"}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
 	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
