@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -209,5 +210,29 @@ func TestAdminsMayForceDelete(t *testing.T) {
 		if allowed, err := may(t.Context(), user, in, "force-delete", "pods", "podgrace.dev"); err != nil || allowed {
 			t.Errorf("%s may force-delete in %s: %t, %v", user, in, allowed, err)
 		}
+	}
+}
+
+// The right to confirm that a pod may run twice is part of the cluster's role admin, or of no other role, as the value says. What else is
+// aggregated stays.
+func TestForceDeleteOfAdmins(t *testing.T) {
+	aggregated := func(value string) map[string]string {
+		to := map[string]string{}
+		for _, o := range (variant{values: []string{"forceDelete.aggregateToAdmin=" + value}}).templated(t, namespace) {
+			for label := range o.GetLabels() {
+				if role, ok := strings.CutPrefix(label, "rbac.authorization.k8s.io/aggregate-to-"); ok {
+					to[o.GetName()] = role
+				}
+			}
+		}
+		return to
+	}
+	want := map[string]string{"podgrace-force-delete": "admin", "podgrace-exceptions-requester": "edit", "podgrace-exceptions-viewer": "view"}
+	if d := cmp.Diff(want, aggregated("true")); d != "" {
+		t.Error(d)
+	}
+	delete(want, "podgrace-force-delete")
+	if d := cmp.Diff(want, aggregated("false")); d != "" {
+		t.Errorf("forceDelete.aggregateToAdmin=false: %s", d)
 	}
 }
