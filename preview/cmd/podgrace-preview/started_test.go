@@ -41,8 +41,8 @@ func beside(t *testing.T) string {
 	return filepath.Join(dir, version.CommandLine)
 }
 
-// files of an archive, in a new folder.
-func files(t *testing.T, archive string) string {
+// unpacked are the files of an archive, in a new folder.
+func unpacked(t *testing.T, archive string) string {
 	t.Helper()
 	parsed, err := txtar.ParseFile(archive)
 	if err != nil {
@@ -59,7 +59,7 @@ func files(t *testing.T, archive string) string {
 
 // podgrace starts podgrace-preview by itself for what it tells beside its own.
 func TestStartedByPodgrace(t *testing.T) {
-	podgrace, dir := beside(t), files(t, "testdata/contradiction.txtar")
+	podgrace, dir := beside(t), unpacked(t, "testdata/contradiction.txtar")
 	started := func(stdin, args string) (string, int) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), podgrace, strings.Fields(args)...)
