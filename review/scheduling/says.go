@@ -23,17 +23,25 @@ func Reasons() []policy.Reason { return []policy.Reason{Unschedulable, NeedsPree
 // maxNamed are how many nodes, pods or reasons a sentence names.
 const maxNamed = 3
 
-// Pending is why the pod would be pending: the reason in one word, and a sentence without its full stop. Both are empty where it would not be: it fits, or somebody
+// Pending is why the pod would be pending: the reason in one word, and a sentence without its full stop, or with the notes after it, such as that pods of its workload are
+// there already. Both are empty where it would not be: it fits, or somebody
 // wants it to wait (a gate).
 func (p *Preview) Pending() (reason, message string) {
 	switch p.Outcome {
 	case Nowhere:
-		return Unschedulable.Code, "would be pending: " + strings.Join(append([]string{p.available()}, p.because()...), "; ")
+		return Unschedulable.Code, "would be pending: " + strings.Join(append([]string{p.available()}, p.because()...), "; ") + p.noted()
 	case Preempts:
-		return NeedsPreemption.Code, fmt.Sprintf("would be pending until others went: %s; %s", p.available(), p.pick())
+		return NeedsPreemption.Code, fmt.Sprintf("would be pending until others went: %s; %s", p.available(), p.pick()) + p.noted()
 	case Fits, Gated, Refused, NotKnown:
 	}
 	return "", ""
+}
+
+func (p *Preview) noted() string {
+	if len(p.Notes) == 0 {
+		return ""
+	}
+	return ". " + strings.Join(p.Notes, " ")
 }
 
 // Sentences say what would become of the pod, the answer first.

@@ -25,7 +25,7 @@ func TestSays(t *testing.T) {
 		},
 		"each node has its reason": {
 			of:     Preview{Outcome: Nowhere, Nodes: 3, Groups: []Group{group("Insufficient cpu", "n1"), group("node(s) had untolerated taint(s)", "n2"), {Reasons: []string{"Insufficient cpu", "Insufficient memory"}, Nodes: []string{"n3"}}}, Notes: []string{"One note."}},
-			reason: "Unschedulable", message: "would be pending: 0/3 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu",
+			reason: "Unschedulable", message: "would be pending: 0/3 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu. One note.",
 			sentences: []string{"0/3 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), 2 Insufficient cpu", "One note."},
 		},
 		"no node is at fault": {
