@@ -81,7 +81,7 @@ type Spread struct {
 	TopologyKey string `json:"topologyKey"`
 }
 
-// Contradiction is two constraints that can't be met together, or one that can't be met at all, by their indices.
+// Contradiction is two constraints or more that can't be met together, or one that can't be met at all, by their indices.
 type Contradiction struct {
 	Constraints []int `json:"constraints"`
 	// Allows are the nodes that each of them allows.

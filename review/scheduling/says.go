@@ -98,11 +98,17 @@ func (p *Preview) best() string {
 func (p *Preview) because() []string {
 	var says []string
 	for _, c := range p.Contradictions {
-		if len(c.Constraints) == 2 && len(c.Allows) == 2 {
-			says = append(says, fmt.Sprintf("the constraints on %s and %s contradict each other (the first allows %s, the second %s)",
-				p.key(c.Constraints[0]), p.key(c.Constraints[1]), some(c.Allows[0]), some(c.Allows[1])))
-		} else if len(c.Constraints) == 1 {
-			says = append(says, fmt.Sprintf("the constraint on %s allows none of the nodes that there are for the pod", p.key(c.Constraints[0])))
+		keys := make([]string, 0, len(c.Constraints))
+		for _, i := range c.Constraints {
+			keys = append(keys, p.key(i))
+		}
+		switch last := len(keys) - 1; {
+		case len(keys) == 2 && len(c.Allows) == 2:
+			says = append(says, fmt.Sprintf("the constraints on %s and %s contradict each other (the first allows %s, the second %s)", keys[0], keys[1], some(c.Allows[0]), some(c.Allows[1])))
+		case len(keys) > 1: // what each allows has nodes in common with the next one's
+			says = append(says, fmt.Sprintf("the constraints on %s and %s can't be met together", strings.Join(keys[:last], ", "), keys[last]))
+		case len(keys) == 1:
+			says = append(says, fmt.Sprintf("the constraint on %s allows none of the nodes that there are for the pod", keys[0]))
 		}
 	}
 	if p.Preemption != nil && p.Preemption.Refused != "" {

@@ -44,6 +44,14 @@ func TestSays(t *testing.T) {
 				"ways out: maxSkew 2 for topology.kubernetes.io/zone (n2), ScheduleAnyway for kubernetes.io/hostname (n3)",
 			},
 		},
+		"three that go in pairs": {
+			of: Preview{
+				Outcome: Nowhere, Nodes: 1, Groups: []Group{group("no spread", "n1")}, Spread: []Spread{zone, host, {TopologyKey: "rack"}},
+				Contradictions: []Contradiction{{Constraints: []int{0, 1, 2}, Allows: [][]string{{"n1", "n2"}, {"n2", "n3"}, {"n3", "n1"}}}},
+			},
+			reason: "Unschedulable", message: "would be pending: 0/1 nodes are available: 1 no spread; the constraints on topology.kubernetes.io/zone, kubernetes.io/hostname and rack can't be met together",
+			sentences: []string{"0/1 nodes are available: 1 no spread", "the constraints on topology.kubernetes.io/zone, kubernetes.io/hostname and rack can't be met together"},
+		},
 		"one constraint alone": {
 			of:     Preview{Outcome: Nowhere, Nodes: 1, Groups: []Group{group("no spread", "n1")}, Spread: []Spread{zone}, Contradictions: []Contradiction{{Constraints: []int{0}, Allows: [][]string{{}}}}},
 			reason: "Unschedulable", message: "would be pending: 0/1 nodes are available: 1 no spread; the constraint on topology.kubernetes.io/zone allows none of the nodes that there are for the pod",
