@@ -57,8 +57,10 @@ func pending(ctx context.Context, c *cluster.Cluster, kube client.Client, root, 
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, version.CommandLine), "preview", "next")
 	cmd.Env, cmd.Stderr = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "COLUMNS=100"), os.Stderr
 	out, err := cmd.Output()
-	if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != nowhere {
-		return fmt.Errorf("podgrace preview: %v, and not exit code %d: %s", err, nowhere, out)
+	if ended, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || ended.ExitCode() != nowhere) {
+		return fmt.Errorf("podgrace preview: %w: %s", err, out)
+	} else if err == nil {
+		return fmt.Errorf("podgrace preview finds a node for default/next: %s", out)
 	}
 	fmt.Printf("$ podgrace preview next\n%s\n", indent(string(out)))
 	return nil
