@@ -14,8 +14,9 @@ import (
 	"github.com/podgrace/podgrace/cmd/version"
 )
 
-// gcPercent instead of Go's 100 (GOGC): nearly all that is read is needed to the end, so that collecting finds little, and took a fifth of the time.
-const gcPercent = 200
+// gcPercent instead of Go's 100 (GOGC): nearly all that is read is needed to the end, so that collecting finds little, and takes a fifth of the time.
+// With 200 it is a tenth faster, and takes some 70 MiB more for 150,000 pods.
+const gcPercent = 150
 
 func main() {
 	if os.Getenv("GOGC") == "" {
