@@ -75,16 +75,7 @@ func TestGolden(t *testing.T) {
 
 // The page tells when it was made; what else is on it preview's own tests hold.
 func TestHTML(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/contradiction.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	for _, f := range archive.Files {
-		if err := os.WriteFile(f.Name, f.Data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	t.Chdir(unpacked(t, "testdata/contradiction.txtar"))
 	out, errs, code := typed(t, "-f", "new.yaml", "--state", "cluster.yaml", "-o", "html")
 	for _, want := range []string{"<title>Deployment shop/web fits nowhere", "Made on <time", "by podgrace ", "zone A <span>2 hosts, 3 pods</span>", "<b>maxSkew 2</b> for <code>kubernetes.io/hostname</code> <span>makes room on n3</span>"} {
 		if !strings.Contains(out, want) {
