@@ -60,7 +60,9 @@ func (w *world) waitReplaced(t *testing.T, version string) {
 	suite.EventuallyWithin(t, 2*time.Minute, "the end of the other version's replicas", func(ctx context.Context) (bool, error) {
 		var pods corev1.PodList
 		err := w.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": "podgrace-webhook"})
-		other := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return !strings.HasSuffix(pod.Spec.Containers[0].Image, kind.Image("webhook", version)) }) // an installer may name the registry
+		other := slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+			return !strings.HasSuffix(pod.Spec.Containers[0].Image, kind.Image("webhook", version)) // an installer may name the registry
+		})
 		return !other, err
 	})
 }
