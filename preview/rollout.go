@@ -220,6 +220,10 @@ func (r *rollout) schedule(rev *revision) error {
 		}
 		if verdict.Outcome != scheduler.Fits {
 			rev.pending, rev.why = append(rev.pending, pod), cmp.Or(rev.why, said(verdict))
+			if interchangeable(pod) { // so that none of the others fits
+				rev.pending = append(rev.pending, waiting[i+1:]...)
+				return nil
+			}
 			continue
 		}
 		judged.Spec.NodeName = verdict.Best()[0].Name
@@ -229,6 +233,11 @@ func (r *rollout) schedule(rev *revision) error {
 		}
 	}
 	return nil
+}
+
+// interchangeable says whether the pods of a revision differ for the scheduler in nothing but their names: they have no claims of their own.
+func interchangeable(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // numbered is a pod of its own. That of a StatefulSet has claims of its own, by its number.

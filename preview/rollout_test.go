@@ -113,3 +113,19 @@ func TestLeaves(t *testing.T) {
 		t.Error("the pods were put into another order")
 	}
 }
+
+// Pods that all want the same of the scheduler are not asked about one by one: where one does not fit the next one doesn't either.
+func TestInterchangeable(t *testing.T) {
+	for name, test := range map[string]struct {
+		volume corev1.VolumeSource
+		want   bool
+	}{
+		"an empty folder":  {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, true},
+		"a claim":          {corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-db-0"}}, false},
+		"an ephemeral one": {corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, false},
+	} {
+		if got := interchangeable(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: test.volume}}}}); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

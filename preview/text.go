@@ -166,6 +166,9 @@ func (t *text) spread(p *Preview, i int) {
 	s := &p.Spread[i]
 	t.Gap()
 	t.Marked(console.Bold, "Spread", fmt.Sprintf("%s, maxSkew %d, %s", s.TopologyKey, s.MaxSkew, s.WhenUnsatisfiable)+remark(s))
+	if len(s.Domains) == 0 {
+		return
+	}
 	rows := [][]string{{"domain", "pods", "skew with it", ""}}
 	for _, d := range shown(s) {
 		rows = append(rows, []string{d.Value, fmt.Sprint(d.Count), fmt.Sprint(d.SkewAfter), judged(s, d)})
@@ -179,6 +182,9 @@ func (t *text) spread(p *Preview, i int) {
 // remark is what is unusual about a constraint.
 func remark(s *scheduler.Spread) string {
 	var says string
+	if len(s.Domains) == 0 {
+		says += "; no node counts for it, for want of a key of this or another constraint"
+	}
 	if !s.SelfMatch {
 		says += "; the pod itself does not count"
 	}
@@ -378,6 +384,10 @@ func (t *text) placement(label, when string, p *Placement) {
 	t.Marked(console.Bold, label, when+p.says())
 	for i := range p.Spread {
 		s := &p.Spread[i]
+		if len(s.Domains) == 0 {
+			t.Row("", s.TopologyKey+": no node counts for it")
+			continue
+		}
 		domains := make([]string, 0, len(s.Domains))
 		for _, d := range s.Domains {
 			domains = append(domains, fmt.Sprintf("%s %d", d.Value, d.Count))

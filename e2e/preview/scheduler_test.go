@@ -95,9 +95,15 @@ func (w *world) run(t *testing.T, c *schedulertest.Case) (*scheduler.Verdict, *d
 	w.build(t, c)
 	pod := c.Pod.DeepCopy()
 	pod.UID, pod.Status = "", corev1.PodStatus{}
+	return w.ask(t, pod)
+}
+
+// ask has the preview judge a pod in the cluster that is there, then the scheduler.
+func (w *world) ask(t *testing.T, pod *corev1.Pod) (*scheduler.Verdict, *decision) {
+	t.Helper()
 	stored := pod.DeepCopy() // as the API server would store it
 	if err := w.kube.Create(t.Context(), stored, client.DryRunAll); err != nil {
-		t.Fatalf("%v\n%#v", err, c)
+		t.Fatalf("%v\n%#v", err, pod)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -25,8 +25,9 @@ import (
 
 // world is one control plane, in which one small cluster takes the place of another.
 type world struct {
-	kube client.Client
-	set  kubernetes.Interface
+	cluster *cluster.Cluster
+	kube    client.Client
+	set     kubernetes.Interface
 	// endedBefore are the pods of the cluster that were terminating before the scheduler saw the pod in question.
 	endedBefore map[string]bool
 }
@@ -41,7 +42,7 @@ func newWorld(t *testing.T, c *cluster.Cluster) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{kube: kube, set: set}
+	w := &world{cluster: c, kube: kube, set: set}
 	for _, o := range schedulertest.PriorityClasses() {
 		w.create(t, o)
 	}

@@ -284,6 +284,9 @@ func (o *options) ask(ctx context.Context, t cli.Terminal, engine *review.Engine
 		}
 		switch {
 		case wrong != nil:
+			if wrong.File == "" { // a pod that was named
+				wrong.File = o.pod
+			}
 			fmt.Fprintf(t.Err, "podgrace: %v\n", wrong)
 			bad = true
 		case v != nil:
