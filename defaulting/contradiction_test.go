@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
@@ -50,7 +49,7 @@ func TestContradiction(t *testing.T) {
 	wish := func(i int) PodOption {
 		return constraint(i, func(k *c) { k.WhenUnsatisfiable = corev1.ScheduleAnyway })
 	}
-	honors := constraint(0, func(k *c) { k.NodeTaintsPolicy = ptr.To(corev1.NodeInclusionPolicyHonor) })
+	honors := constraint(0, func(k *c) { k.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) })
 	many := func(f *factsT) {
 		for _, name := range []string{"n4", "n5", "n6", "n7", "n8"} {
 			withNode(name, zone, "b", host, name)(f)
@@ -94,10 +93,10 @@ func TestContradiction(t *testing.T) {
 		{name: "its node affinity is to blame", pod: Pod(both, func(p *podT) { p.Spec.NodeSelector = Pairs("disk", "ssd") }), facts: example()},
 		{name: "no node has the key of one", pod: Pod(own(zone, "rack")), facts: example(), want: "topologySpreadConstraints on rack can't be met now: no node that the pod may use has that label; label nodes, use another topologyKey or ScheduleAnyway"},
 		{name: "no node has the keys of both, whoever runs there", pod: Pod(own("rack", "row")), facts: example(later, withNode("n5", "rack", "r"), withNode("n6", "row", "r")), want: "topologySpreadConstraints on rack and row can't be met together now: no node that the pod may use has these labels; …"},
-		{name: "too few domains", pod: Pod(own(zone), constraint(0, func(k *c) { k.MinDomains = ptr.To(int32(3)) })), facts: example(), want: "topologySpreadConstraints on topology.kubernetes.io/zone can't be met now: minDomains is 3, only 2 domain(s) exist, and each already has maxSkew (1) pods; raise maxSkew…"},
+		{name: "too few domains", pod: Pod(own(zone), constraint(0, func(k *c) { k.MinDomains = new(int32(3)) })), facts: example(), want: "topologySpreadConstraints on topology.kubernetes.io/zone can't be met now: minDomains is 3, only 2 domain(s) exist, and each already has maxSkew (1) pods; raise maxSkew…"},
 		{name: "the fewest are where the pod may not go", pod: Pod(own(zone), func(p *podT) {
 			p.Spec.NodeSelector = Pairs(zone, "a")
-			p.Spec.TopologySpreadConstraints[0].NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
+			p.Spec.TopologySpreadConstraints[0].NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore)
 		}), facts: example(), want: "topologySpreadConstraints on topology.kubernetes.io/zone can't be met now: on each node that the pod may use the skew would be more than maxSkew (1); …"},
 		{name: "taints of a node that is not ready are tolerated by default", pod: Pod(both, honors), facts: example(withTaintedNode("n4", []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}}, zone, "c", host, "n4"))},
 		{name: "names are bounded", pod: Pod(both), facts: example(many), want: "…the first leaves n3 and 5 more, the second n2 only; raise…"},

@@ -116,7 +116,7 @@ func checkNaming(t *rapid.T, hard []corev1.TopologySpreadConstraint, left func(.
 		t.Fatalf("Podgrace says %q", said)
 	}
 	var named []corev1.TopologySpreadConstraint
-	for _, key := range strings.Split(strings.ReplaceAll(parts[1], " and ", ", "), ", ") {
+	for key := range strings.SplitSeq(strings.ReplaceAll(parts[1], " and ", ", "), ", ") {
 		named = append(named, hard[slices.IndexFunc(hard, func(k corev1.TopologySpreadConstraint) bool { return k.TopologyKey == key })])
 	}
 	wrong := func(what string) { t.Fatalf("%s, and Podgrace says %q\n%s", what, said, draw.Show(hard)) }

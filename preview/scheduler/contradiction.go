@@ -43,44 +43,55 @@ func (s *Scheduler) contradictions(ctx context.Context, pod *corev1.Pod) ([]Cont
 		return nil, nil
 	}
 	q := &asking{s, ctx, pod, nil}
-	allowed := map[int][]string{}
 	if len(q.fit(q.only())) == 0 {
 		return nil, q.err
 	}
-	var found []Contradiction
-	for _, i := range hard {
-		if allowed[i] = q.fit(q.only(i)); len(allowed[i]) == 0 {
-			found = append(found, Contradiction{Constraints: []int{i}, Allows: [][]string{{}}})
-		}
-	}
-	if len(found) == 0 {
-		for i, a := range hard {
-			for _, b := range hard[i+1:] {
-				if len(q.fit(q.only(a, b))) == 0 {
-					found = append(found, Contradiction{Constraints: []int{a, b}, Allows: [][]string{allowed[a], allowed[b]}})
-				}
-			}
-		}
-	}
-	if len(found) == 0 { // more than two, without those that are not needed for it
-		together := slices.Clone(hard)
-		for _, i := range hard {
-			if rest := slices.DeleteFunc(slices.Clone(together), func(c int) bool { return c == i }); len(q.fit(q.only(rest...))) == 0 {
-				together = rest
-			}
-		}
-		c := Contradiction{Constraints: together}
-		for _, i := range together {
-			c.Allows = append(c.Allows, allowed[i])
-		}
-		found = append(found, c)
-	}
+	found := q.blamed(hard)
 	for i := range found {
 		for _, constraint := range found[i].Constraints {
 			found[i].Ways = append(found[i].Ways, q.ways(constraint)...)
 		}
 	}
 	return found, q.err
+}
+
+// blamed are the fewest hard constraints that leave no node: single ones, else each two that do not go together, else some of which each two do.
+func (q *asking) blamed(hard []int) []Contradiction {
+	allowed := map[int][]string{}
+	of := func(constraints ...int) Contradiction {
+		c := Contradiction{Constraints: constraints}
+		for _, i := range constraints {
+			c.Allows = append(c.Allows, allowed[i])
+		}
+		return c
+	}
+	var found []Contradiction
+	for _, i := range hard {
+		if allowed[i] = q.fit(q.only(i)); len(allowed[i]) == 0 {
+			allowed[i] = []string{} // of programs none expects null
+			found = append(found, of(i))
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	for i, a := range hard {
+		for _, b := range hard[i+1:] {
+			if len(q.fit(q.only(a, b))) == 0 {
+				found = append(found, of(a, b))
+			}
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	together := slices.Clone(hard)
+	for _, i := range hard {
+		if rest := slices.DeleteFunc(slices.Clone(together), func(c int) bool { return c == i }); len(q.fit(q.only(rest...))) == 0 {
+			together = rest
+		}
+	}
+	return []Contradiction{of(together...)}
 }
 
 // asking asks about variants of a pod, until there is an error.

@@ -200,21 +200,23 @@ func (o *options) run(ctx context.Context, t cli.Terminal) error {
 		return err
 	}
 	report := preview.NewReport(release, previews)
-	switch o.format {
-	case "json":
-		err = preview.JSON(t.Out, report)
-	case "html":
-		err = preview.HTML(t.Out, report, preview.Made{Time: t.Now(), Version: version.Of(version.Preview).Version})
-	default:
-		err = preview.Text(t.Out, report, t.Style)
-	}
-	if err != nil {
+	if err := o.print(t, report); err != nil {
 		return err
 	}
 	if code := report.ExitCode(); code != preview.ExitFits {
 		return cli.ExitCode(code)
 	}
 	return nil
+}
+
+func (o *options) print(t cli.Terminal, report *preview.Report) error {
+	switch o.format {
+	case "json":
+		return preview.JSON(t.Out, report)
+	case "html":
+		return preview.HTML(t.Out, report, preview.Made{Time: t.Now(), Version: version.Of(version.Preview).Version})
+	}
+	return preview.Text(t.Out, report, t.Style)
 }
 
 // release is that of the cluster: as is said, or as it says itself.
