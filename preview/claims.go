@@ -44,13 +44,13 @@ func claimOf(s *review.State, pod *corev1.Pod, v *corev1.Volume) *corev1.Persist
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
-		if there(s, key) {
+		if s.Has(&corev1.PersistentVolumeClaim{}, key) {
 			return nil
 		}
 		return s.ClaimOf(key)
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: ephemeral.VolumeClaimName(pod, v)}
-		if there(s, key) {
+		if s.Has(&corev1.PersistentVolumeClaim{}, key) {
 			return nil
 		}
 		return &corev1.PersistentVolumeClaim{
@@ -59,10 +59,6 @@ func claimOf(s *review.State, pod *corev1.Pod, v *corev1.Volume) *corev1.Persist
 		}
 	}
 	return nil
-}
-
-func there(s *review.State, key client.ObjectKey) bool {
-	return slices.ContainsFunc(s.ObjectsOf(&corev1.PersistentVolumeClaim{}), func(o client.Object) bool { return client.ObjectKeyFromObject(o) == key })
 }
 
 // classOf a claim: the one that it names, or the newest of those that are the default (the plugin DefaultStorageClass of the API server); nil: it is not known.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // siblings are the pods on nodes that the workload of a preview has already: those of all revisions, of a Deployment.
@@ -22,7 +23,7 @@ func (p *Previewer) siblings(v *Preview) []*corev1.Pod {
 	}
 	return slices.DeleteFunc(slices.Clone(p.cluster.Pods), func(there *corev1.Pod) bool {
 		by := metav1.GetControllerOfNoCopy(there)
-		if by == nil || there.Namespace != v.Pod.Namespace || there.Spec.NodeName == "" || ended(there) {
+		if by == nil || there.Namespace != v.Pod.Namespace || there.Spec.NodeName == "" || graceperiod.Finished(there) {
 			return true
 		}
 		name := owner.Name
@@ -33,10 +34,6 @@ func (p *Previewer) siblings(v *Preview) []*corev1.Pod {
 	})
 }
 
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
 // there is what the cluster has of the pod, or of its workload, already.
 func (p *Previewer) there(v *Preview) []string {
 	pod := p.pods[client.ObjectKeyFromObject(v.Pod)]
@@ -45,7 +42,7 @@ func (p *Previewer) there(v *Preview) []string {
 		if n := len(p.siblings(v)); n > 0 {
 			return []string{fmt.Sprintf("%s of it %s there already. This is about one more.", console.Plural(n, "pod", "pods"), console.Noun(n, "is", "are"))}
 		}
-	case pod.Spec.NodeName != "" && ended(pod):
+	case pod.Spec.NodeName != "" && graceperiod.Finished(pod):
 		return []string{fmt.Sprintf("It has ended on %s. This is what would be if it were made anew.", pod.Spec.NodeName)}
 	case pod.Spec.NodeName != "":
 		return []string{fmt.Sprintf("It is on %s. This is what would be if it were made anew, without the one that is there.", pod.Spec.NodeName)}

@@ -153,6 +153,16 @@ func Objects[T client.Object](s *State) []T {
 	return objects
 }
 
+// Has says whether an object of this kind is known.
+func (s *State) Has(kind client.Object, key client.ObjectKey) bool {
+	indexer := s.kinds[reflect.TypeOf(kind)]
+	if indexer == nil {
+		return false
+	}
+	_, there, err := indexer.GetByKey(toolscache.NewObjectName(key.Namespace, key.Name).String())
+	return err == nil && there
+}
+
 // ObjectsOf is Objects of a kind that is not known before, in no order.
 func (s *State) ObjectsOf(kind client.Object) []client.Object {
 	indexer := s.kinds[reflect.TypeOf(kind)]

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -111,6 +113,14 @@ func TestFurtherKinds(t *testing.T) {
 	}
 	for _, o := range Objects[*policyv1.PodDisruptionBudget](s) {
 		names = append(names, o.Namespace+"/"+o.Name)
+	}
+	for key, want := range map[client.ObjectKey]bool{{Name: "fast"}: true, {Name: "none"}: false, {Namespace: "shop", Name: "fast"}: false} {
+		if s.Has(&storagev1.StorageClass{}, key) != want {
+			t.Errorf("%s: known is not %t", key, want)
+		}
+	}
+	if s.Has(&corev1.PersistentVolume{}, client.ObjectKey{Name: "kept-by-nobody"}) {
+		t.Error("a kind that nobody asked for is kept")
 	}
 	if want := []string{"/fast", "/slow", "shop/web"}; !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)

@@ -28,6 +28,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/graceperiod"
 )
 
 // Cluster is what the scheduler's informers would hold. Nothing in it is changed.
@@ -138,7 +140,7 @@ func (s *Scheduler) build(ctx context.Context, profile *config.KubeSchedulerProf
 func (s *Scheduler) nominate(ctx context.Context, pods []*corev1.Pod, nominated nominator) {
 	for _, p := range pods {
 		node := p.Status.NominatedNodeName
-		if node == "" || p.Spec.NodeName != "" || ended(p) || cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) != s.framework.ProfileName() || s.gated(ctx, p) != "" {
+		if node == "" || p.Spec.NodeName != "" || graceperiod.Finished(p) || cmp.Or(p.Spec.SchedulerName, corev1.DefaultSchedulerName) != s.framework.ProfileName() || s.gated(ctx, p) != "" {
 			continue
 		}
 		if info, err := framework.NewPodInfo(identified(p)); err == nil { // else its terms can't be parsed, and the scheduler has none of them either
@@ -149,17 +151,13 @@ func (s *Scheduler) nominate(ctx context.Context, pods []*corev1.Pod, nominated 
 
 // add has a pod use up what it asks for on its node. What has ended uses up nothing (newPodInformer in pkg/scheduler/scheduler.go, 1.36.3).
 func (s *Scheduler) add(p *corev1.Pod) error {
-	if p.Spec.NodeName == "" || ended(p) {
+	if p.Spec.NodeName == "" || graceperiod.Finished(p) {
 		return nil
 	}
 	if err := s.cache.AddPod(s.logger, identified(p)); err != nil {
 		return fmt.Errorf("put pod %s/%s on node %s: %w", p.Namespace, p.Name, p.Spec.NodeName, err)
 	}
 	return nil
-}
-
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 // identified is a pod with a UID, by which the scheduler tells pods apart: that of a manifest has none.
