@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -112,6 +113,14 @@ func parsePressure(text string) (Pressure, error) {
 		if _, err := fmt.Sscanf(line, "%s avg10=%f avg60=%f avg300=%f total=%d", &kind, &s.Avg10, &s.Avg60, &s.Avg300, &total); err != nil {
 			return Pressure{}, fmt.Errorf("in %q: %w", strings.TrimSpace(line), err)
 		}
+		for _, share := range []float64{s.Avg10, s.Avg60, s.Avg300} {
+			if math.IsNaN(share) || share < 0 || share > 100 {
+				return Pressure{}, fmt.Errorf("in %q: %v is no percentage", strings.TrimSpace(line), share)
+			}
+		}
+		if total < 0 || total > math.MaxInt64/int64(time.Microsecond) {
+			return Pressure{}, fmt.Errorf("in %q: a total of %d µs", strings.TrimSpace(line), total)
+		}
 		s.Total = time.Duration(total) * time.Microsecond
 		switch kind {
 		case "some":
@@ -133,12 +142,15 @@ func field(text, name string) string {
 	return ""
 }
 
-// number parses one; nothing to parse is ErrNoFile.
+// number parses one that is not below 0; nothing to parse is ErrNoFile.
 func number(path, file, text string) (int64, error) {
 	if text == "" {
 		return 0, fmt.Errorf("reading %s of %s: %w", file, path, ErrNoFile)
 	}
 	value, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && value < 0 {
+		err = fmt.Errorf("%d is below 0", value)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("reading %s of %s: %w", file, path, err)
 	}

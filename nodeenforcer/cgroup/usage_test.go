@@ -2,6 +2,7 @@ package cgroup_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -74,4 +75,35 @@ func TestReadPressure(t *testing.T) {
 	if _, err := cgroup.ReadPressure(fake, "/a", "irq"); !errors.Is(err, cgroup.ErrNoFile) {
 		t.Errorf("no file: %v", err)
 	}
+}
+
+// FuzzUsage: whatever the files say, the figures are none that a threshold could be compared with wrongly.
+func FuzzUsage(f *testing.F) {
+	f.Add("1000", "anon 600\ninactive_file 300", "some avg10=0.50 avg60=0.10 avg300=0.00 total=1234\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
+	f.Add("max", "inactive_file -1", "some avg10=NaN avg60=+Inf avg300=-1 total=9223372036854775807")
+	f.Add("", "inactive_file", "full\n")
+	f.Fuzz(func(t *testing.T, current, stat, pressure string) {
+		fake := cgrouptest.NewFake()
+		fake.Add("/a", map[string]string{"memory.current": current, "memory.stat": stat, "pids.current": current, "memory.pressure": pressure})
+		if m, err := cgroup.ReadMemory(fake, "/a"); err == nil && (m.Usage < 0 || m.InactiveFile < 0 || m.WorkingSet() > m.Usage) {
+			t.Errorf("%q, %q: %+v", current, stat, m)
+		}
+		if n, err := cgroup.ReadPIDs(fake, "/a"); err == nil && n < 0 {
+			t.Errorf("%q: %d", current, n)
+		}
+		p, err := cgroup.ReadPressure(fake, "/a", "memory")
+		if err != nil {
+			return
+		}
+		for _, s := range []cgroup.Stall{p.Some, p.Full} {
+			for _, share := range []float64{s.Avg10, s.Avg60, s.Avg300} {
+				if math.IsNaN(share) || share < 0 || share > 100 {
+					t.Errorf("%q: %+v", pressure, p)
+				}
+			}
+			if s.Total < 0 {
+				t.Errorf("%q: %+v", pressure, p)
+			}
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
+	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 )
 
@@ -39,6 +40,33 @@ func FuzzParseCPUManagerState(f *testing.F) {
 		s, err := plan.ParseCPUManagerState(data)
 		if (s == nil) != (err != nil) {
 			t.Fatalf("%v, %v", s, err)
+		}
+	})
+}
+
+func FuzzParseMemoryManagerState(f *testing.F) {
+	f.Add([]byte(`{"policyName":"None","machineState":{},"checksum":4236770233}`))
+	f.Add([]byte(`{"policyName":"Static","entries":{"uid":{"app":[{"numaAffinity":[0,1],"type":"memory","size":1024}]}},"checksum":0}`))
+	f.Add([]byte(`{"policyName":"Static","entries":{"uid":{"app":[{"numaAffinity":[-1]}]}}}`))
+	f.Add([]byte(`{"policyName":"Static","podEntries":{"uid":[]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := plan.ParseMemoryManagerState(data)
+		if (s == nil) != (err != nil) {
+			t.Fatalf("%v, %v", s, err)
+		}
+		if err != nil {
+			return
+		}
+		for uid, containers := range s.Entries {
+			for name, blocks := range containers {
+				for _, b := range blocks {
+					for _, node := range b.NUMAAffinity {
+						if node < 0 || node > cgroupfile.MaxCPU {
+							t.Errorf("container %q of pod %q has the nodes %v", name, uid, b.NUMAAffinity)
+						}
+					}
+				}
+			}
 		}
 	})
 }

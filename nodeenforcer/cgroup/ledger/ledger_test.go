@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,4 +154,36 @@ func TestLedgerOfNewerVersion(t *testing.T) {
 			t.Errorf("it became %s, %v", kept, err)
 		}
 	}
+}
+
+// FuzzLedger: what was read is read the same after it was written anew, and an entry can be put beside whatever is there, unless that is a newer enforcer's.
+func FuzzLedger(f *testing.F) {
+	f.Add(`{"version":1,"entries":[{"path":"/kubepods","file":"memory.low","was":"0","wrote":"4096"}]}`)
+	f.Add(`{"version":99,"entries":5}`)
+	f.Add(`[{"Path":"/kubepods","File":"memory.low","Was":"0","Wrote":"4096"},null]`)
+	f.Add(` {"entries":null}`)
+	f.Add("{")
+	f.Fuzz(func(t *testing.T, text string) {
+		file := filepath.Join(t.TempDir(), "written")
+		write(t, file, text)
+		before, _ := (&ledger.Ledger{File: file}).All()
+		for _, e := range before {
+			if e.Path == "" || !utf8.ValidString(e.Path+e.File+e.Was+e.Wrote+e.Then+string(e.Pod)) {
+				return // nobody wrote these
+			}
+		}
+		added := entry("", "memory.max", "max", "1", "")
+		l := &ledger.Ledger{File: file}
+		if err := l.Put(added); err != nil && strings.Contains(err.Error(), "this program reads") {
+			if kept, err := os.ReadFile(file); err != nil || string(kept) != text {
+				t.Errorf("%q became %q, %v", text, kept, err)
+			}
+			return
+		}
+		holds(t, &ledger.Ledger{File: file}, append([]ledger.Entry{added}, before...)...)
+		if err := l.Drop(added.Key); err != nil {
+			t.Fatal(err)
+		}
+		holds(t, &ledger.Ledger{File: file}, before...)
+	})
 }
