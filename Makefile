@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits fuzz build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,3 +93,7 @@ fidelity: ## 1,000,000 random cases against Kubernetes' own code
 LIMITS_CHECKS ?= 33334
 limits: ## 1,000,000 random pods: the compiled limits against the webhook's own decision (LIMITS_CHECKS=33334 sets of policies, 30 pods each)
 	go test ./defaulting/limits -count=1 -timeout=10h -v -run TestAgreesWithTheWebhook -rapid.checks=$(LIMITS_CHECKS)
+
+FUZZTIME ?= 1h
+fuzz: ## Every fuzz test for a while (FUZZTIME=1h each): what was tried, and what was found
+	@go run -C e2e ./fuzz -time=$(FUZZTIME) $(ARGS)

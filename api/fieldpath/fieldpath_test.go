@@ -1,6 +1,7 @@
 package fieldpath
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,6 +51,26 @@ func TestExact(t *testing.T) {
 			if got, err := Parse(text); err != nil || !cmp.Equal(p, got) {
 				t.Fatalf("%q is written %s, which is %q: %v", []string(p), text, []string(got), err)
 			}
+		}
+	})
+}
+
+// FuzzExact: what is written for a person is read as the same path.
+func FuzzExact(f *testing.F) {
+	for _, text := range []string{"spec.containers[web].image", `metadata.annotations["a.b/c"].d`, "/spec/a~1b/~01", "a[", "a]b", "[a]..", "/", "//"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse(text)
+		if err != nil {
+			return
+		}
+		got, err := Parse(p.Exact())
+		if err != nil || !slices.Equal(got, p) {
+			t.Errorf("%q is %q; written as %q it is %q, %v", text, p, p.Exact(), got, err)
+		}
+		if got := OfPointer(p.Pointer()); !slices.Equal(got, p) {
+			t.Errorf("%q is %q; as %q it is %q", text, p, p.Pointer(), got)
 		}
 	})
 }

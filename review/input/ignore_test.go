@@ -234,3 +234,19 @@ func TestFilesWithoutAManifestAreLeftOut(t *testing.T) {
 }
 
 func first[A, B any](a A, _ B) A { return a }
+
+// FuzzPattern: a line is a pattern, none, or wrong, and never two of these.
+func FuzzPattern(f *testing.F) {
+	for _, line := range []string{"*.yaml", "!/a/**/b/", `\ `, "[!a-z]", "[]", "[z-a]", "**", "/**", "a/**", "#", "!", "a  ", "[[:alpha:]]", "\xff"} {
+		f.Add(line, "a/b/c.yaml")
+	}
+	f.Fuzz(func(t *testing.T, line, path string) {
+		p, is, err := parsePattern(".", line)
+		if is != (p.match != nil && err == nil) {
+			t.Fatalf("%q: %+v, %v", line, p, err)
+		}
+		if is && p.not && excludes(path, true, ignored{p}) {
+			t.Errorf("%q leaves %q out", line, path)
+		}
+	})
+}
