@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits fuzz build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits fuzz build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,9 +65,12 @@ verify: ## Fails where deepcopy, CRDs or a go.mod are stale
 	go mod tidy -diff
 	for module in $(MODULES) e2e/kubernetes; do (cd $$module && go mod tidy -diff) || exit 1; done
 
-bench: ## The webhook against a bare one that only decodes the pod, and a cluster of 5,000 nodes against one of 10; prints ratios
+bench: ## The webhook against a bare one that only decodes the pod; prints ratios
 	@go run -C e2e ./bench
+
+bench-scale: ## The webhook in a cluster of 5,000 nodes, 10,000 namespaces and 150,000 pods against one of 10 nodes; prints ratios
 	@go run -C e2e ./bench -sizes
+	go test -C e2e ./faults -run '^$$' -bench Eviction
 
 bench-node: ## The node enforcer: a hog beside the kubelet's own eviction, plan and apply, steady state
 	@go run -C e2e ./benchnode

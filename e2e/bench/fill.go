@@ -31,7 +31,7 @@ func (s size) String() string {
 const perTransaction = 128
 
 // fill stores nodes in three zones, namespaces with a Service, the ReplicaSets of a Deployment and its three last revisions each, and
-// their pods. They go into etcd directly, as the API server would have stored them: creating them takes it many minutes, and is not what
+// their pods; and the same few pods that are guarded, whatever the size. They go into etcd directly, as the API server would have stored them: creating them takes it many minutes, and is not what
 // is measured.
 func fill(ctx context.Context, c *cluster.Cluster, s size) error {
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{c.EtcdURL()}, DialTimeout: 10 * time.Second})
@@ -48,6 +48,7 @@ func fill(ctx context.Context, c *cluster.Cluster, s size) error {
 	for i := range s.namespaces {
 		f.namespace(i, s.pods/s.namespaces, s.nodes)
 	}
+	f.putGuarded()
 	f.send()
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("fill the cluster: %w", err)

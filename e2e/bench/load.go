@@ -25,7 +25,7 @@ func newClient(trusted []byte) *http.Client {
 
 // send asks one review and puts the answer into a buffer.
 func (s *side) send(ctx context.Context, r review, answer *bytes.Buffer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(r.body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+r.path+timeoutParameter, bytes.NewReader(r.body))
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", s.name, err)
 	}

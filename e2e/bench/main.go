@@ -76,7 +76,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 			return err
 		}
 	}
-	result, err := takeTurns(ctx, o, podgrace, bare, reviews, progress)
+	result, err := takeTurns(ctx, o, turn{podgrace, reviews}, turn{bare, reviews}, progress)
 	if err != nil {
 		return fmt.Errorf("this run is void: %w", err)
 	}

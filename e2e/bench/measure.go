@@ -16,36 +16,42 @@ type outcome struct {
 	podgraceMemory, bareMemory measure.Memory
 }
 
+// turn is a side and what it is asked.
+type turn struct {
+	*side
+	reviews []review
+}
+
 // takeTurns lets the sides take turns. Who is first alternates too, so that a slow drift of the machine favours neither.
-func takeTurns(ctx context.Context, o options, podgrace, bare *side, reviews []review, progress io.Writer) (outcome, error) {
+func takeTurns(ctx context.Context, o options, podgrace, bare turn, progress io.Writer) (outcome, error) {
 	var result outcome
 	for i := range o.rounds {
-		pair := []*side{podgrace, bare}
+		pair := []turn{podgrace, bare}
 		if i%2 == 1 {
 			pair[0], pair[1] = bare, podgrace
 		}
 		done := map[*side]round{}
 		for _, s := range pair {
-			r, err := s.round(ctx, o, reviews)
+			r, err := s.round(ctx, o, s.reviews)
 			if err != nil {
 				return result, fmt.Errorf("round %d: %w", i+1, err)
 			}
-			done[s] = r
+			done[s.side] = r
 		}
 		note := ""
 		if i == 0 {
 			note = " (not counted)"
 		} else {
-			result.podgrace, result.bare = append(result.podgrace, done[podgrace]), append(result.bare, done[bare])
+			result.podgrace, result.bare = append(result.podgrace, done[podgrace.side]), append(result.bare, done[bare.side])
 		}
-		fmt.Fprintf(progress, "round %d of %d: %s: %.0f/s, %s: %.0f/s%s\n", i+1, o.rounds, podgrace.name, done[podgrace].perSecond, bare.name, done[bare].perSecond, note)
+		fmt.Fprintf(progress, "round %d of %d: %s: %.0f/s, %s: %.0f/s%s\n", i+1, o.rounds, podgrace.name, done[podgrace.side].perSecond, bare.name, done[bare.side].perSecond, note)
 	}
-	for s, m := range map[*side]*measure.Memory{podgrace: &result.podgraceMemory, bare: &result.bareMemory} {
+	for s, m := range map[*turn]*measure.Memory{&podgrace: &result.podgraceMemory, &bare: &result.bareMemory} {
 		var err error
 		if *m, err = measure.MemoryOf(s.pid); err != nil {
 			return result, err
 		}
-		if err := s.judgeAll(ctx, reviews); err != nil {
+		if err := s.judgeAll(ctx, s.reviews); err != nil {
 			return result, fmt.Errorf("after the rounds: %w", err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	jsonpatch "gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // recordedReviews are what an API server sent to a mutating webhook, one a line: pods that a person runs and pods of a
@@ -21,8 +23,12 @@ var recordedReviews []byte
 
 // review is one request, and what its answer must hold.
 type review struct {
+	// path of the webhook's that it is sent to.
+	path string
 	body []byte
 	uid  []byte
+	// refused says that it must be, and otherwise allowed.
+	refused bool
 }
 
 func recorded() ([]review, error) {
@@ -35,7 +41,7 @@ func recorded() ([]review, error) {
 		if r.Request == nil {
 			return nil, fmt.Errorf("testdata/reviews.jsonl, review %d: not an AdmissionReview with a request", len(reviews)+1)
 		}
-		reviews = append(reviews, review{body: bytes.TrimSpace(line), uid: []byte(r.Request.UID)})
+		reviews = append(reviews, review{path: webhook.PathMutatePods, body: bytes.TrimSpace(line), uid: []byte(r.Request.UID)})
 	}
 	return reviews, nil
 }
@@ -56,6 +62,10 @@ func (r review) judge(answer []byte, patched bool) error {
 		return fmt.Errorf("not an AdmissionReview with a response: %s", answer)
 	case string(got.Response.UID) != string(r.uid):
 		return fmt.Errorf("uid %s was asked, %s was answered", r.uid, got.Response.UID)
+	case got.Response.Allowed && r.refused:
+		return fmt.Errorf("review %s was allowed: %s", r.uid, answer)
+	case r.refused:
+		return nil
 	case !got.Response.Allowed:
 		return fmt.Errorf("review %s was refused: %s", r.uid, answer)
 	case !patched && got.Response.Patch != nil:
@@ -77,6 +87,7 @@ func (r review) judge(answer []byte, patched bool) error {
 
 var (
 	allowed = []byte(`"allowed":true`)
+	refused = []byte(`"allowed":false`)
 	patch   = []byte(`"patch":"`)
 
 	errWrongAnswer = errors.New("the answer is not the one from before the rounds")
@@ -84,6 +95,12 @@ var (
 
 // glance is a judge that costs next to nothing, for within the rounds.
 func (r review) glance(answer []byte, patched bool) error {
+	if r.refused {
+		if !bytes.Contains(answer, refused) || !bytes.Contains(answer, r.uid) {
+			return fmt.Errorf("%w: review %s: %s", errWrongAnswer, r.uid, answer)
+		}
+		return nil
+	}
 	if !bytes.Contains(answer, allowed) || !bytes.Contains(answer, r.uid) || bytes.Contains(answer, patch) != patched {
 		return fmt.Errorf("%w: review %s: %s", errWrongAnswer, r.uid, answer)
 	}

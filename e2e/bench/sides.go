@@ -25,7 +25,7 @@ import (
 // side is one of the two webhooks: a process that serves.
 type side struct {
 	name string
-	// url of the reviews, metricsURL of the Go runtime's counters.
+	// url of the server, metricsURL of the Go runtime's counters.
 	url, metricsURL string
 	// patched says that every recorded review gets a patch; else none does.
 	patched bool
@@ -51,7 +51,7 @@ func startPodgrace(ctx context.Context, c *cluster.Cluster) (*side, error) {
 		return nil, errors.Join(err, w.Stop())
 	}
 	return &side{
-		name: "podgrace", url: w.URL + webhook.PathMutatePods + timeoutParameter, metricsURL: w.MetricsURL + "/metrics",
+		name: "podgrace", url: w.URL, metricsURL: w.MetricsURL + "/metrics",
 		patched: true, client: newClient(ca), pid: w.PID, stop: w.Stop,
 	}, nil
 }
@@ -118,7 +118,7 @@ func startBare(ctx context.Context, c *cluster.Cluster) (*side, error) {
 		return nil, err
 	}
 	return &side{
-		name: "bare", url: "https://" + net.JoinHostPort("localhost", port) + "/" + timeoutParameter,
+		name: "bare", url: "https://" + net.JoinHostPort("localhost", port),
 		metricsURL: "http://" + metricsAddress + "/metrics", client: newClient(trusted), pid: child.PID(), stop: child.Stop,
 	}, nil
 }
