@@ -172,28 +172,50 @@ func (w *Webhook) localise(o *unstructured.Unstructured) {
 	}
 }
 
-// apply creates or updates every object of a file, as kubectl apply --server-side does.
-func apply(ctx context.Context, kube client.Client, file string, change func(*unstructured.Unstructured)) error {
+// Manifest returns the objects of one of deploy's files, as Install applies them for this webhook.
+func Manifest(file string, w *Webhook) ([]*unstructured.Unstructured, error) {
+	all, err := read(file)
+	for _, o := range all {
+		w.localise(o)
+	}
+	return all, err
+}
+
+// read returns the objects of a file.
+func read(file string) ([]*unstructured.Unstructured, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return fmt.Errorf("apply: %w", err)
+		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	defer f.Close()
+	var all []*unstructured.Unstructured
 	decoder := yaml.NewYAMLOrJSONDecoder(f, 4096)
 	for {
-		var o unstructured.Unstructured
+		o := &unstructured.Unstructured{}
 		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
-			return nil
+			return all, nil
 		} else if err != nil {
-			return fmt.Errorf("apply %s: %w", file, err)
+			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
+		all = append(all, o)
+	}
+}
+
+// apply creates or updates every object of a file, as kubectl apply --server-side does.
+func apply(ctx context.Context, kube client.Client, file string, change func(*unstructured.Unstructured)) error {
+	all, err := read(file)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
 		if change != nil {
-			change(&o)
+			change(o)
 		}
-		if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(&o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
+		if err := kube.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("e2e"), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s of %s: %w", o.GetKind(), o.GetName(), file, err)
 		}
 	}
+	return nil
 }
 
 // waitCABundle returns when the webhook's leader has written its CA into both configurations.
