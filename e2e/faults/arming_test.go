@@ -79,7 +79,7 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 // switchOff is the patch that operations.md says to type.
 func switchOff(t *testing.T) string {
 	t.Helper()
-	return operations(t, `kubectl -n podgrace-system patch rolebinding podgrace-guard --type=merge -p '(.*)'`)
+	return operations(t, `kubectl -n podgrace-system patch rolebinding podgrace-guard --field-manager=podgrace-guard --type=merge -p '(.*)'`)
 }
 
 // saysArmed asks what operations.md says to ask.

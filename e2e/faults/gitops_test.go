@@ -76,6 +76,9 @@ func TestGitOpsAppliesWhatTheLeaderCompletes(t *testing.T) {
 
 // Replace takes from the configurations what the leader wrote, and from the RoleBinding that the guard is armed. The leader puts back both at once,
 // each time; in between a removal can be refused for want of an answer, or not be judged. Nobody leads, and the guard stays disarmed.
+//
+// Configurations that were deleted, and are put back while nobody leads, have no caBundle, and fail closed where the guard was armed; not where it is
+// switched off.
 func TestGitOpsReplaces(t *testing.T) {
 	a := newArmory(t)
 	files := a.manifests(t)
@@ -98,6 +101,23 @@ func TestGitOpsReplaces(t *testing.T) {
 	a.sync(t, files, "replace")
 	a.lets(t, "replaced, and nobody leads")
 	a.start(t)
+	a.whole(t, policy)
+	a.judges(t, held)
+
+	a.stop(t)
+	if _, _, err := a.Kubectl(t.Context(), "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "app.kubernetes.io/part-of=podgrace"); err != nil {
+		t.Fatal(err)
+	}
+	a.lets(t, "the configurations are deleted")
+	a.sync(t, files, syncs[0].apply...)
+	suite.Eventually(t, "the configurations that were put back to be in force", func(ctx context.Context) (bool, error) {
+		verdict, err := a.verdict(ctx, held)
+		return verdict == unjudged, err
+	})
+	a.patchBinding(t, switchOff(t))
+	a.lets(t, "put back and switched off")
+	a.start(t)
+	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
 	a.whole(t, policy)
 	a.judges(t, held)
 }
