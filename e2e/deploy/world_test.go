@@ -91,13 +91,13 @@ func (w *world) goesOn(t *testing.T, after string) {
 	w.steps++
 	ctx := t.Context()
 	for what, attempt := range map[string]func() error{
-		"a user's pod":            func() error { return w.comesAndGoes(ctx, w.kube, w.pod(shop), false) },
-		"a pod that runs":         func() error { return w.comesAndGoes(ctx, w.kube, w.pod(shop), true) },
-		"a pod of kube-system":    func() error { return w.comesAndGoes(ctx, w.kube, w.pod("kube-system"), true) },
-		"a static pod":            func() error { return w.comesAndGoes(ctx, w.kubelet, w.static(shop), false) },
-		"a static pod of its own": func() error { return w.comesAndGoes(ctx, w.kubelet, w.static("kube-system"), false) },
-		"an update of a workload": func() error { return w.updates(ctx) },
-		"a node that joins":       func() error { return w.joins(ctx) },
+		"a user's pod":               func() error { return w.comesAndGoes(ctx, w.kube, w.pod(shop), false) },
+		"a pod that runs":            func() error { return w.comesAndGoes(ctx, w.kube, w.pod(shop), true) },
+		"a pod of kube-system":       func() error { return w.comesAndGoes(ctx, w.kube, w.pod("kube-system"), true) },
+		"a static pod":               func() error { return w.comesAndGoes(ctx, w.kubelet, w.static(shop), false) },
+		"a static pod of its own":    func() error { return w.comesAndGoes(ctx, w.kubelet, w.static("kube-system"), false) },
+		"an update of a workload":    func() error { return w.updates(ctx) },
+		"a node that comes and goes": func() error { return w.joins(ctx) },
 	} {
 		if err := attempt(); err != nil {
 			t.Fatalf("after %s: %s: %v", after, what, err)
@@ -165,7 +165,7 @@ func (w *world) updates(ctx context.Context) error {
 	return w.kube.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "web"}}, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// joins is a node's own bootstrap: a certificate, the Node and its status, a lease, a cordon.
+// joins is a node's own bootstrap: a certificate, the Node and its status, a lease, a cordon; and its end by an autoscaler.
 func (w *world) joins(ctx context.Context) error {
 	name := fmt.Sprintf("joining-%d", w.steps)
 	config, err := w.User("system:node:"+name, "system:nodes")
@@ -201,6 +201,7 @@ func (w *world) joins(ctx context.Context) error {
 			return w.kube.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))
 		},
 		func() error { return kubelet.Delete(ctx, lease) },
+		func() error { return w.kube.Delete(ctx, node) },
 	} {
 		if err := step(); err != nil {
 			return err
