@@ -89,6 +89,11 @@ func TestOptions(t *testing.T) {
 		"CA too short":          {[]string{"--ca-duration=24h"}, "--ca-duration: 24h0m0s is less than"},
 		"unknown flag":          {[]string{"--polcy=x"}, "unknown flag"},
 		"no time for requests":  {[]string{"--api-server-request-timeout=0s"}, "--api-server-request-timeout: 0s is no time"},
+		"TLS":                   {[]string{"--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, ""},
+		"old TLS":               {[]string{"--tls-min-version=VersionTLS11"}, `"VersionTLS11" is none of ["VersionTLS12" "VersionTLS13"]`},
+		"unsafe suite":          {[]string{"--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"}, `"TLS_RSA_WITH_RC4_128_SHA" is none of`},
+		"suite of TLS 1.3":      {[]string{"--tls-cipher-suites=TLS_AES_128_GCM_SHA256"}, `"TLS_AES_128_GCM_SHA256" is none of`},
+		"suites of no use":      {[]string{"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, "none of them is used"},
 		"all that is wrong":     {[]string{"--port=-1", "--cert-mode=x"}, "--cert-mode"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,8 @@ type options struct {
 	certDir     string
 	clientCA    string
 	clientNames []string
+	tlsMin      string
+	tlsSuites   []string
 	timing      certs.Timing
 	namespace   string
 	dnsNames    []string
@@ -50,7 +52,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -65,6 +67,8 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.certDir, "cert-dir", o.certDir, "folder with tls.crt and tls.key, for --cert-mode=files; read again when they change")
 	f.StringVar(&o.clientCA, "client-ca-file", o.clientCA, "file with one or more CAs: who calls the port for reviews must show a certificate that one of them signed; read again when it changes; empty: nobody is asked for one")
 	f.StringSliceVar(&o.clientNames, "client-allowed-names", o.clientNames, "common names or DNS names of which such a certificate must have one; default: any certificate of --client-ca-file")
+	f.StringVar(&o.tlsMin, "tls-min-version", o.tlsMin, "least version of TLS of the port for reviews: VersionTLS12 or VersionTLS13")
+	f.StringSliceVar(&o.tlsSuites, "tls-cipher-suites", o.tlsSuites, "cipher suites of TLS 1.2 of the port for reviews, by their IANA names; default: those that Go takes for safe. Those of TLS 1.3 are fixed")
 	f.DurationVar(&o.timing.CA, "ca-duration", o.timing.CA, "life of a new self-managed CA, which is replaced at half of it")
 	f.DurationVar(&o.timing.Leaf, "leaf-duration", o.timing.Leaf, "life of a self-managed serving certificate")
 	f.DurationVar(&o.timing.Settle, "ca-settle", o.timing.Settle, "how long API servers get to see a new caBundle before a certificate needs it")
@@ -137,7 +141,8 @@ func (o *options) Validate(args []string) error {
 	if o.requestTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--api-server-request-timeout: %s is no time that a request can take", o.requestTimeout))
 	}
-	return errors.Join(append(errs, o.validateCertificate())...)
+	_, err := tlsBounds(o.tlsMin, o.tlsSuites)
+	return errors.Join(append(errs, o.validateCertificate(), err)...)
 }
 
 // validateCertificate says all that is wrong with how the serving certificate is to be got.

@@ -110,7 +110,11 @@ func clientCA(o *options) (*certs.Clients, error) {
 }
 
 func newManager(config *rest.Config, o *options, source certs.Source, clients *certs.Clients, log logr.Logger) (ctrl.Manager, error) {
-	tlsOptions := []func(*tls.Config){func(c *tls.Config) { c.GetCertificate = source.GetCertificate }}
+	bounds, err := tlsBounds(o.tlsMin, o.tlsSuites)
+	if err != nil {
+		return nil, err
+	}
+	tlsOptions := []func(*tls.Config){bounds, func(c *tls.Config) { c.GetCertificate = source.GetCertificate }}
 	if clients != nil {
 		tlsOptions = append(tlsOptions, clients.Configure)
 	}

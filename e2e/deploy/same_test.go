@@ -416,7 +416,10 @@ func TestBadValues(t *testing.T) {
 		"nodeEnforcer.tolerations=a", "fencer.podLabels.a=true", "commonLabels.a=1", "webhook.priorityClassName=1",
 		"global.imageRegistry=3", "global.imageRegistry=/", "global.imagePullSecrets=a", "global.imagePullSecrets[0].nam=a",
 		"webhook.clientCA.secret=null", `webhook.clientCA.secret=a,webhook.clientCA.allowedNames={a\,b}`,
+		"certificates.mode=secret", "certificates.mode=secret,certificates.secret=a,certificates.caBundle=pem", "certificates.issuerRef.namespace=a", "webhook.tls.minVersion=VersionTLS11",
 		// Nothing would come of these, and who says them relies on it.
+		"certificates.secret=a", "certificates.issuerRef.name=a", "certificates.mode=cert-manager,certificates.secret=a",
+		"certificates.mode=secret,certificates.secret=a,certificates.issuerRef.name=a", "webhook.tls.minVersion=VersionTLS13,webhook.tls.cipherSuites={TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}",
 		"fencer.networkFence=true", "nodeEnforcer.enabled=false,nodeEnforcer.selfFence.enabled=true",
 	} {
 		if _, err := helm(t, "template", "podgrace", chart, "--set", value); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
