@@ -208,7 +208,7 @@ func TestWhoIsGivenForceDelete(t *testing.T) {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string][]string{
-		"admin": {"ClusterRole podgrace-force-delete"}, "edit": {"ClusterRole podgrace-exceptions-requester"}, "view": {"ClusterRole podgrace-exceptions-viewer"},
+		"admin": {"ClusterRole podgrace-force-delete"}, "edit": {"ClusterRole podgrace-exceptions-requester"}, "view": {"ClusterRole podgrace-exceptions-viewer", "ClusterRole podgrace-viewer"},
 	}, partOf); d != "" {
 		t.Errorf("parts of Kubernetes' own roles: %s", d)
 	}

@@ -183,8 +183,9 @@ func comparable(t testing.TB, all []*unstructured.Unstructured) map[string]any {
 	for _, o := range all {
 		o = o.DeepCopy()
 		labels, annotations := o.GetLabels(), o.GetAnnotations()
-		delete(labels, "app.kubernetes.io/managed-by")
-		delete(labels, "helm.sh/chart")
+		for _, helms := range []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "app.kubernetes.io/version", "helm.sh/chart"} {
+			delete(labels, helms)
+		}
 		delete(annotations, "helm.sh/resource-policy")
 		o.SetLabels(orNil(labels))
 		o.SetAnnotations(orNil(annotations))

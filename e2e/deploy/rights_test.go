@@ -227,7 +227,7 @@ func TestForceDeleteOfAdmins(t *testing.T) {
 		}
 		return to
 	}
-	want := map[string]string{"podgrace-force-delete": "admin", "podgrace-exceptions-requester": "edit", "podgrace-exceptions-viewer": "view"}
+	want := map[string]string{"podgrace-force-delete": "admin", "podgrace-exceptions-requester": "edit", "podgrace-exceptions-viewer": "view", "podgrace-viewer": "view"}
 	if d := cmp.Diff(want, aggregated("true")); d != "" {
 		t.Error(d)
 	}

@@ -433,3 +433,25 @@ func TestHelmLint(t *testing.T) {
 		t.Error(err, out)
 	}
 }
+
+// Everything that is installed can be listed by one label, but for CustomResourceDefinitions, which a clean-up by that label must not take: the policies would go with
+// them. By Helm each says of which release and version it is.
+func TestLabels(t *testing.T) {
+	const partOf = "app.kubernetes.io/part-of"
+	for _, v := range variants {
+		for _, o := range v.kustomized(t) {
+			want := "podgrace"
+			if o.GetKind() == "CustomResourceDefinition" {
+				want = ""
+			}
+			if got := o.GetLabels()[partOf]; got != want {
+				t.Errorf("%s: %s: part of %q", v.name, key(o), got)
+			}
+		}
+		for _, o := range v.templated(t, namespace) {
+			if l := o.GetLabels(); l["app.kubernetes.io/instance"] != "podgrace" || l["app.kubernetes.io/version"] != "v0.1.0" {
+				t.Errorf("%s: %s: %v", v.name, key(o), l)
+			}
+		}
+	}
+}

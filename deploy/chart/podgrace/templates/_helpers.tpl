@@ -17,7 +17,7 @@ and are printed with Helm's labels. */}}
 
 {{/* podgrace.print prints one object with Helm's labels and those of the values. Takes "root" and "object". */}}
 {{- define "podgrace.print" -}}
-{{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/version" .root.Chart.AppVersion "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
 {{- $_ := set .object.metadata "labels" (merge $labels (.object.metadata.labels | default dict) .root.Values.commonLabels) }}
 ---
 {{ toYaml .object }}
