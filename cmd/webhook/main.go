@@ -29,6 +29,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 	flags.SortFlags = false
 	options.AddFlags(flags)
 	tell := flags.Bool("version", false, "print the version and end")
+	ask := flags.Bool("ask", false, "serve nothing: have the API server call the webhook, and end with 0 if a replica answers (helm test)")
 	flags.Usage = func() {
 		fmt.Fprintf(log, "webhook answers the API server's admission reviews: priority, topology spread and grace periods of pods.\n\nUsage:\n  webhook [flags]\n\nFlags:\n%s", flags.FlagUsages())
 	}
@@ -46,7 +47,11 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		fmt.Fprintln(log, "webhook:", err)
 		return 2
 	}
-	if err := run(ctx, options, log); err != nil {
+	do := run
+	if *ask {
+		do = askAPIServer
+	}
+	if err := do(ctx, options, log); err != nil {
 		fmt.Fprintln(log, "webhook:", err)
 		return 1
 	}

@@ -36,6 +36,19 @@ import (
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
+// askAPIServer asks the API server for what it calls the webhook about (webhook.Answered), and says so.
+func askAPIServer(ctx context.Context, o *options, out io.Writer) error {
+	config, err := clientConfig(o.kubeconfig, version.Of(version.Webhook))
+	if err != nil {
+		return err
+	}
+	if err := webhook.Answered(config)(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "the API server has called the webhook, and a replica has answered")
+	return nil
+}
+
 // run serves until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
