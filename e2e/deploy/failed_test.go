@@ -10,11 +10,13 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/e2e/suite"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // An installation that fails, in whatever variant: its webhook never answers, for want of an image, a certificate or a place, or because it ends as soon as it
@@ -45,6 +47,39 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 	// With the objects of all variants there, which hold up more than those of one.
 	w.goesOn(t, "a failed installation")
 	w.scales(t)
+	w.endsNamespace(t)
+	t.Run("the namespace is deleted by mistake", w.losesNamespace)
+}
+
+// losesNamespace is what becomes of a guard that was armed when somebody deletes Podgrace's namespace: what is left of it, all that has no namespace, holds up nothing.
+func (w *world) losesNamespace(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	refused := func(want bool) func(context.Context) (bool, error) {
+		return func(ctx context.Context) (bool, error) {
+			err := w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll)
+			if err != nil && !strings.Contains(err.Error(), "failed calling webhook") {
+				return false, err
+			}
+			return (err != nil) == want, nil
+		}
+	}
+	arm := fmt.Sprintf(`{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":%q}]}`, namespace)
+	if err := w.kube.Patch(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.GuardBinding}}, client.RawPatch("application/merge-patch+json", []byte(arm))); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the guard to be armed", refused(true))
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := w.kube.Delete(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	suite.Eventually(t, "the guard to end with its namespace", refused(false))
+	suite.Eventually(t, "the namespace gone", func(ctx context.Context) (bool, error) {
+		err := w.kube.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+		return err != nil, client.IgnoreNotFound(err)
+	})
+	w.goesOn(t, "the end of Podgrace's namespace")
+	w.scales(t)
+	w.removes(t)
 	w.endsNamespace(t)
 }
 
