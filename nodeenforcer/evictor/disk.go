@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 )
 
@@ -23,6 +24,11 @@ const (
 	diskPause = 2 * time.Second
 	// diskStatsAge is how stale the kubelet's statistics of a volume can be: twice volumeStatsAggPeriod, and the time to measure it.
 	diskStatsAge = 130 * time.Second
+	// locateEvery is how often the kubelet is asked which file systems it has, while those that matter are known. While one is not it is asked again after locateAgain, and twice as
+	// long each time, up to locateRetry: what it says of a disk that was just filled is old, and the next answer tells. It may take it a second of a processor.
+	locateEvery = 5 * time.Minute
+	locateAgain = 15 * time.Second
+	locateRetry = time.Minute
 	// releaseTime is how long the disk space of a pod can stay in use after the pod has ended. The kubelet removes the files of its volumes
 	// before it deletes the pod, and dead containers once a minute (ContainerGCPeriod, pkg/kubelet/kubelet.go, 1.36.3); containerd frees
 	// their layers at its own next garbage collection.
@@ -57,10 +63,60 @@ type diskStats struct {
 	pods map[types.UID]statsv1alpha1.PodStats
 }
 
-// diskAnswer are the kubelet's statistics, or why there are none.
+// diskAnswer are the kubelet's statistics, and what it says of its file systems; or why there are none.
 type diskAnswer struct {
-	stats *diskStats
-	err   error
+	stats       *diskStats
+	node, image *pressure.Room // nil: it says nothing
+	one         bool           // the folders are on one file system, whatever that is
+	err         error
+}
+
+// locate asks the kubelet which file systems it has, in time, where the policy has a threshold on one.
+func (e *Evictor) locate(ctx context.Context) {
+	asked := slices.DeleteFunc(slices.Clone(e.thresholds.List), func(t pressure.Threshold) bool { return !disk(t.Signal) })
+	if e.Kubelet == nil || len(asked) == 0 {
+		return
+	}
+	if e.Sensor.Disks == nil {
+		e.Sensor.Disks = pressure.Unlocated(nil)
+	}
+	e.folders()
+	pause := locateEvery
+	if slices.ContainsFunc(asked, func(t pressure.Threshold) bool { return e.Sensor.Disks.Of(t.Signal).Err != nil }) {
+		pause = min(locateAgain<<e.unsure, locateRetry)
+	} else {
+		e.unsure = 0
+	}
+	now := e.Clock.Now()
+	if !e.asking.IsZero() && now.Sub(e.asking).Abs() < pause {
+		return
+	}
+	if e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) }) {
+		if pause < locateRetry && !e.asking.IsZero() {
+			e.unsure++
+		}
+		e.asking = now
+	}
+}
+
+// folders are those by which file systems could be measured.
+func (e *Evictor) folders() (kubelet, runtime pressure.Folder) {
+	return e.Sensor.Folder(e.Sensor.KubeletRoot), e.Sensor.Folder(e.Sensor.ImageRoot)
+}
+
+// heard has the file systems measured as the kubelet told, and says why nobody is evicted for a signal. They stay as they are while it does not answer.
+func (e *Evictor) heard(a diskAnswer) (unknown func(v1alpha1.EvictionSignal) error) {
+	if a.err != nil {
+		if e.Sensor.Disks != nil && !e.told {
+			e.Sensor.Disks = pressure.Unlocated(a.err)
+		}
+		return func(v1alpha1.EvictionSignal) error { return a.err }
+	}
+	kubelet, runtime := e.folders()
+	disks := pressure.Locate(a.node, a.image, kubelet, runtime)
+	a.stats.one = disks.Located() && (a.one || disks.Node.Path == disks.Image.Path)
+	e.Sensor.Disks, e.told = disks, true
+	return func(signal v1alpha1.EvictionSignal) error { return disks.Of(signal).Err }
 }
 
 // askDisks reads the statistics from the kubelet. The runtime measures layers every ten seconds, the kubelet each volume after one to two minutes
@@ -69,19 +125,28 @@ func (e *Evictor) askDisks(ctx context.Context) diskAnswer {
 	if e.Kubelet == nil {
 		return diskAnswer{err: errors.New("how much disk the pods use is not known: the kubelet is not asked (--kubelet)")}
 	}
-	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
-	if err != nil {
-		return diskAnswer{err: err}
-	}
 	summary, err := e.Kubelet.Stats(ctx)
 	if err != nil {
 		return diskAnswer{err: err}
 	}
-	of := &diskStats{at: e.Clock.Now(), one: one, pods: map[types.UID]statsv1alpha1.PodStats{}}
+	a := diskAnswer{stats: &diskStats{at: e.Clock.Now(), pods: map[types.UID]statsv1alpha1.PodStats{}}, node: room(summary.Node.Fs)}
 	for _, p := range summary.Pods {
-		of.pods[types.UID(p.PodRef.UID)] = p
+		a.stats.pods[types.UID(p.PodRef.UID)] = p
 	}
-	return diskAnswer{stats: of}
+	if summary.Node.Runtime != nil {
+		a.image = room(summary.Node.Runtime.ImageFs)
+	}
+	one, err := sameDisk(e.Sensor.KubeletRoot, e.Sensor.ImageRoot)
+	a.one = one && err == nil // what is not there is on none
+	return a
+}
+
+// room is what the kubelet says of a file system; nil: nothing.
+func room(fs *statsv1alpha1.FsStats) *pressure.Room {
+	if fs == nil || fs.CapacityBytes == nil || fs.AvailableBytes == nil {
+		return nil
+	}
+	return &pressure.Room{Bytes: number(fs.CapacityBytes), BytesLeft: number(fs.AvailableBytes), Inodes: number(fs.Inodes), InodesLeft: number(fs.InodesFree)}
 }
 
 // usage is that of a file system.
@@ -199,6 +264,11 @@ func amountOf(fs *statsv1alpha1.FsStats, inodes bool) int64 {
 	default:
 		n = fs.UsedBytes
 	}
+	return number(n)
+}
+
+// number is what the kubelet counted; 0: it did not.
+func number(n *uint64) int64 {
 	if n == nil {
 		return 0
 	}

@@ -1,23 +1,28 @@
 package evictor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	statsv1alpha1 "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/nodeenforcer/pressure"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
+	"github.com/podgrace/podgrace/nodeenforcer/status"
 )
 
 // much is more than any disk has.
@@ -27,6 +32,8 @@ const much = uint64(1) << 60
 type diskStage struct {
 	*stage
 	says map[string]statsv1alpha1.FsStats // by the pod's name
+	// node and image are what the kubelet says of its file systems; nil: that they are the one of the stage's folders.
+	node, image *statsv1alpha1.FsStats
 	// volumeless are pods whose volumes the kubelet has not found yet.
 	volumeless map[string]bool
 }
@@ -36,7 +43,8 @@ func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	full := &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: v1alpha1.ThresholdValue(fmt.Sprint(much / 2))}}}
 	s := &diskStage{stage: newStage(t, full, pods...), says: map[string]statsv1alpha1.FsStats{}}
 	server := statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) {
-		var all statsv1alpha1.Summary
+		own := s.own()
+		all := statsv1alpha1.Summary{Node: statsv1alpha1.NodeStats{Fs: cmp.Or(s.node, own), Runtime: &statsv1alpha1.RuntimeStats{ImageFs: cmp.Or(s.image, own)}}}
 		for name, fs := range s.says {
 			p := statsv1alpha1.PodStats{PodRef: statsv1alpha1.PodReference{Name: name, UID: "uid-" + name}, EphemeralStorage: &fs}
 			if !s.volumeless[name] {
@@ -50,6 +58,15 @@ func newDiskStage(t *testing.T, pods ...*corev1.Pod) *diskStage {
 	})
 	s.Kubelet = statetest.KubeletAt(t, server, "")
 	return s
+}
+
+// own is the file system of the stage's folders, as the kubelet would tell.
+func (s *diskStage) own() *statsv1alpha1.FsStats {
+	is := (&pressure.Sensor{Clock: s.clock, Aside: atOnce}).Folder(s.Sensor.KubeletRoot)
+	if is.Err != nil {
+		s.t.Error(is.Err)
+	}
+	return &statsv1alpha1.FsStats{CapacityBytes: new(uint64(is.Most.Bytes)), AvailableBytes: new(uint64(is.Most.BytesLeft)), Inodes: new(uint64(is.Most.Inodes)), InodesFree: new(uint64(is.Most.InodesLeft))}
 }
 
 // measured: the kubelet has measured a pod so long ago.
@@ -253,5 +270,147 @@ func TestEvictorRemembersTheDisk(t *testing.T) {
 	far.begin()
 	if until := far.releasing["hog"].until.Sub(far.clock.Now()); until != releaseTime {
 		t.Errorf("it waits for %s", until)
+	}
+}
+
+// onDisks has a threshold on both file systems that each of them meets.
+func onDisks(state *state.State) {
+	always := v1alpha1.ThresholdValue(fmt.Sprint(much / 2))
+	state.Policy.Spec.Eviction = &v1alpha1.NodeEviction{Hard: []v1alpha1.EvictionThreshold{{Signal: v1alpha1.SignalNodeFsAvailable, Value: always}, {Signal: v1alpha1.SignalImageFsAvailable, Value: always}}}
+}
+
+// elsewhere is a disk that no folder of the stage is on.
+func elsewhere() *statsv1alpha1.FsStats {
+	return &statsv1alpha1.FsStats{CapacityBytes: new(much), AvailableBytes: new(uint64(1))}
+}
+
+// Where a folder is on another disk than the kubelet says, it is not measured, and nobody goes for it. The other one is measured.
+func TestEvictorMeasuresNoOtherDisk(t *testing.T) {
+	for name, tc := range map[string]struct {
+		node, image *statsv1alpha1.FsStats
+		unknown     string
+		told        string
+	}{
+		"imagefs": {image: elsewhere(), unknown: "imagefs.available", told: "nodeEnforcer.imageRoot"},
+		"nodefs":  {node: elsewhere(), unknown: "nodefs.available", told: "nodeEnforcer.kubeletRoot"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hog := victim("hog", 0)
+			s := newDiskStage(t, hog)
+			s.source.Say(onDisks)
+			registry := prometheus.NewRegistry()
+			s.Metrics = status.NewMetrics(registry)
+			s.node, s.image = tc.node, tc.image
+			s.measured(hog, much, 0)
+			s.wait(10 * time.Second)
+			for _, signal := range []string{"nodefs.available", "imagefs.available"} {
+				value := " 1"
+				if signal == tc.unknown {
+					value = " 0"
+				}
+				if lines := statetest.Gathered(t, registry); !slices.Contains(lines, `podgrace_node_eviction_signal_known signal="`+signal+`"`+value) {
+					t.Errorf("%s: %v", signal, lines)
+				}
+			}
+			if s.log.Count("measure "+tc.unknown) != 1 || s.log.Count(tc.told) != 1 {
+				t.Errorf("told %v", s.log.Lines())
+			}
+			for _, r := range s.terminator.asked {
+				if strings.Contains(r.Message, tc.unknown) {
+					t.Errorf("evicted for it: %s", r.Message)
+				}
+			}
+			if filled := name == "imagefs"; filled != (len(s.terminator.asked) > 0) { // by what the pod's volumes have
+				t.Errorf("%v have to go", s.terminator.names())
+			}
+		})
+	}
+}
+
+// The container has no folder of the runtime's, as on every distribution whose folder nobody named: where images are on the kubelet's own disk that one is measured.
+func TestEvictorFindsTheDiskOfImages(t *testing.T) {
+	hog := victim("hog", 0)
+	s := newDiskStage(t, hog)
+	s.Sensor.ImageRoot = filepath.Join(t.TempDir(), "none")
+	s.source.Say(func(state *state.State) {
+		onDisks(state)
+		state.Policy.Spec.Eviction.Hard = state.Policy.Spec.Eviction.Hard[1:]
+	})
+	s.measured(hog, much, 0)
+	s.wait(6 * time.Second)
+	s.want("imagefs is nodefs", "hog")
+}
+
+// What the kubelet says with the statistics by which pods are chosen counts at once: the disks became others since it was asked first.
+func TestEvictorLooksBeforeItEvicts(t *testing.T) {
+	hog := victim("hog", 0)
+	s := newDiskStage(t, hog)
+	var asked []func()
+	s.disks.Go = func(read func()) { asked = append(asked, read) }
+	s.measured(hog, much, 0)
+	answer := func() {
+		asked[0]()
+		asked = asked[1:]
+	}
+	s.wait(2 * time.Second)
+	answer()
+	s.wait(4 * time.Second) // it is located, measured, short, and the kubelet is asked whom it takes
+	s.node = elsewhere()
+	answer()
+	s.wait(4 * time.Second)
+	s.want("it is another one")
+	s.node = nil
+	s.wait(locateRetry)
+	answer()
+	s.wait(4 * time.Second)
+	answer()
+	s.wait(2 * time.Second)
+	s.want("it is the one again", "hog")
+}
+
+// The kubelet is asked again soon where its first answer fits nothing, as of a disk that was just filled, then less often; and now and then once all is known.
+func TestEvictorAsksWhichDisks(t *testing.T) {
+	s := newDiskStage(t)
+	s.source.Say(func(state *state.State) { state.Policy.Spec.Eviction.Hard[0].Value = "1" }) // which is not met
+	s.node = elsewhere()
+	var asked []time.Duration
+	began := s.clock.Now()
+	s.disks.Go = func(read func()) {
+		asked = append(asked, s.clock.Since(began))
+		read()
+	}
+	second := func(n int) {
+		for range n {
+			s.later(time.Second)
+		}
+	}
+	second(200)
+	s.node = nil
+	second(400)
+	want := []time.Duration{1, 16, 46, 106, 166, 226, 526}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if s.Sensor.Disks.Node.Err != nil || !slices.Equal(asked, want) {
+		t.Errorf("asked after %v, want %v; %+v", asked, want, s.Sensor.Disks)
+	}
+}
+
+// A kubelet that never answers is told as the reason; one that did once is believed while it is away.
+func TestEvictorWithoutTheKubeletsWord(t *testing.T) {
+	s := newDiskStage(t)
+	kubelet := s.Kubelet
+	away := statetest.KubeletAt(t, statetest.Answering(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }), "")
+	s.Kubelet = away
+	s.wait(4 * time.Second)
+	if s.log.Count("measure nodefs.available: which file system it is, is not known") != 1 || s.log.Count("403 Forbidden") != 1 {
+		t.Errorf("told %v", s.log.Lines())
+	}
+	s.Kubelet = kubelet
+	s.wait(locateRetry)
+	s.Kubelet = away
+	s.wait(2 * locateEvery)
+	if !s.Sensor.Disks.Located() {
+		t.Errorf("it forgot: %+v", s.Sensor.Disks)
 	}
 }

@@ -58,6 +58,9 @@ type Evictor struct {
 	state      pressure.State
 	trigger    pressure.StallTrigger
 	disks      pressure.Aside[diskAnswer]
+	asking     time.Time // when the kubelet was last asked which file systems it has
+	unsure     int       // how often it was since, and what matters was still not known
+	told       bool      // it has answered
 	stall      stall
 	unarmed    string                                // why the trigger is not armed, as last logged
 	unknown    string                                // why signals are unknown, as last logged
@@ -117,6 +120,7 @@ func (e *Evictor) step(ctx context.Context) time.Duration {
 		return idle
 	}
 	e.arm()
+	e.locate(ctx)
 	signals, err := e.Sensor.Measure(e.thresholds)
 	verdict, stallErr := e.judge(state, signals)
 	e.reportUnmeasured(errors.Join(err, stallErr, e.trigger.Err()))

@@ -61,10 +61,12 @@ func (e *Evictor) act(ctx context.Context, state state.State, mets []pressure.Me
 		e.disks.Begin(func() diskAnswer { return e.askDisks(ctx) })
 	}
 	answer, ok := e.disks.Take()
+	if !ok {
+		return
+	}
+	unknown := e.heard(answer)
 	for _, short := range disks {
-		if ok {
-			e.relieve(state, short, answer.usage(short.Signal), answer.err)
-		}
+		e.relieve(state, short, answer.usage(short.Signal), unknown(short.Signal))
 	}
 }
 

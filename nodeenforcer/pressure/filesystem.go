@@ -3,6 +3,7 @@ package pressure
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,17 @@ type fileSystem struct {
 	aside Aside[measured]
 	asked time.Time
 	last  measured
+	// recent are answers within recently, a second apart or more.
+	recent []measured
+}
+
+// remember keeps an answer for as long as the kubelet may be about to tell of it.
+func (f *fileSystem) remember(m measured) {
+	f.last = m
+	f.recent = slices.DeleteFunc(f.recent, func(old measured) bool { return m.at.Sub(old.at).Abs() > recently })
+	if n := len(f.recent); m.err == nil && (n == 0 || m.at.Sub(f.recent[n-1].at) >= time.Second) {
+		f.recent = append(f.recent, m)
+	}
 }
 
 // measured is what statfs said when it was asked at that time.
@@ -46,7 +58,7 @@ func (s *Sensor) statfs(path string) (unix.Statfs_t, time.Time, error) {
 		of.asked = now
 	}
 	if answer, ok := of.aside.Take(); ok {
-		of.last = answer
+		of.remember(answer)
 	}
 	switch {
 	case now.Sub(of.asked) > maxAge:
@@ -58,15 +70,22 @@ func (s *Sensor) statfs(path string) (unix.Statfs_t, time.Time, error) {
 }
 
 // space is in units of the fragment size, as the kubelet counts (cadvisor 0.56.2 fs/vfs/stats.go GetVfsStats).
-func (s *Sensor) space(path string) (Sample, error) {
-	fs, at, err := s.statfs(path)
-	return Sample{Available: int64(fs.Bavail) * fs.Frsize, Capacity: int64(fs.Blocks) * fs.Frsize, Time: at}, err
+func (s *Sensor) space(disk Disk) (Sample, error) {
+	if disk.Err != nil {
+		return Sample{}, disk.Err
+	}
+	fs, at, err := s.statfs(disk.Path)
+	is := roomOf(fs)
+	return Sample{Available: is.BytesLeft, Capacity: is.Bytes, Time: at}, err
 }
 
-func (s *Sensor) inodes(path string) (Sample, error) {
-	fs, at, err := s.statfs(path)
+func (s *Sensor) inodes(disk Disk) (Sample, error) {
+	if disk.Err != nil {
+		return Sample{}, disk.Err
+	}
+	fs, at, err := s.statfs(disk.Path)
 	if err == nil && fs.Files == 0 { // btrfs and others make them as they go
-		err = fmt.Errorf("the file system of %s has no fixed number of inodes", path)
+		err = fmt.Errorf("the file system of %s has no fixed number of inodes", disk.Path)
 	}
 	return Sample{Available: int64(fs.Ffree), Capacity: int64(fs.Files), Time: at}, err
 }

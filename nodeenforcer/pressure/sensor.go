@@ -22,7 +22,9 @@ type Sensor struct {
 	Version              cgroupfile.Version
 	// KubeletRoot is the kubelet's folder, of the file system nodefs; ImageRoot the container runtime's, of imagefs.
 	KubeletRoot, ImageRoot string
-	Clock                  clock.PassiveClock
+	// Disks are the folders by which file systems are measured; nil: KubeletRoot and ImageRoot, whatever is there.
+	Disks *Disks
+	Clock clock.PassiveClock
 	// Aside is a test's (Aside.Go).
 	Aside func(func())
 
@@ -61,18 +63,23 @@ func (s *Sensor) measure(signal v1alpha1.EvictionSignal) (Sample, error) {
 	switch signal {
 	case v1alpha1.SignalMemoryAvailable:
 		return s.memory()
-	case v1alpha1.SignalNodeFsAvailable:
-		return s.space(s.KubeletRoot)
-	case v1alpha1.SignalNodeFsInodesFree:
-		return s.inodes(s.KubeletRoot)
-	case v1alpha1.SignalImageFsAvailable:
-		return s.space(s.ImageRoot)
-	case v1alpha1.SignalImageFsInodesFree:
-		return s.inodes(s.ImageRoot)
+	case v1alpha1.SignalNodeFsAvailable, v1alpha1.SignalImageFsAvailable:
+		return s.space(s.disk(signal))
+	case v1alpha1.SignalNodeFsInodesFree, v1alpha1.SignalImageFsInodesFree:
+		return s.inodes(s.disk(signal))
 	case v1alpha1.SignalPIDAvailable:
 		return s.pids()
 	}
 	return Sample{}, errors.New("it is not known here")
+}
+
+// disk is the one that a signal is about.
+func (s *Sensor) disk(signal v1alpha1.EvictionSignal) Disk {
+	disks := s.Disks
+	if disks == nil {
+		disks = &Disks{Node: Disk{Path: s.KubeletRoot}, Image: Disk{Path: s.ImageRoot}}
+	}
+	return disks.Of(signal)
 }
 
 // memory is the machine's without the working set of the root cgroup: its usage without inactive page cache. The root of v2 has
