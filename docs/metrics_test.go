@@ -179,7 +179,7 @@ Port 8080 of each replica. Counters are each replica's own: sum over them.
 
 `)
 	table(&b, describe(t, ofTheWebhook(t)))
-	b.WriteString("\n## The node enforcer\n\nPort 10347, on the node's loopback unless `--metrics-bind-address` says otherwise (the component `monitoring` does).\n\n")
+	b.WriteString("\n## The node enforcer\n\nPort 10347 (`nodeEnforcer.ports.metrics` of the chart), on the node's loopback unless `--metrics-bind-address` says otherwise (the component `monitoring` does).\n\n")
 	table(&b, describe(t, ofTheNodeEnforcer()))
 	b.WriteString("\n## The fencer\n\nPort 8080 of each replica. The leader tells what is; counters are each replica's own.\n\n")
 	table(&b, describe(t, ofTheFencer()))

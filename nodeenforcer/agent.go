@@ -218,6 +218,7 @@ func (a *Agent) enforcerFor(driver plan.Driver) (*repair.Enforcer, error) {
 // report reports what a round found and did: log, metrics, Events and the Node's condition.
 func (a *Agent) report(state state.State, r repair.Round, err error) {
 	a.Metrics.ObserveRound(r, err)
+	a.Metrics.ObserveRefused(state.TooOld() != "", state.Guessed)
 	for i := 0; i < len(r.Written); {
 		op, n := r.Written[i], 1
 		for op.File == plan.OOMScoreFile && i+n < len(r.Written) && r.Written[i+n].Path == op.Path && r.Written[i+n].File == op.File {
@@ -262,5 +263,5 @@ func (a *Agent) reportMode(state state.State, mode v1alpha1.NodeMode) {
 		a.Log.Info("NodePolicy in force", "nodePolicy", now.policy, "mode", mode)
 	}
 	a.inForce = &now
-	a.Status.SetUnwritten(status.Unwritten(state.Policy, mode))
+	a.Status.SetUnwritten(status.Unwritten(state.Policy, mode, state.Guessed))
 }

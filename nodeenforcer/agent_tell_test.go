@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -257,6 +258,62 @@ func TestAgentTellsWhoProtectsMemory(t *testing.T) {
 		if got := agent.Status.Status().MemoryProtector; got != step.want {
 			t.Errorf("with %v the Node is to say %q, want %q", step.config, got, step.want)
 		}
+	}
+}
+
+// A kubelet that is too old, or does not tell its configuration, is no reason to plan by defaults: nothing is written, and all that tells of the node says why.
+func TestAgentRefusesANode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change  func(*state.State)
+		metrics []string
+		writes  bool
+		says    func(status.NodeStatus) string
+		want    string
+	}{
+		"as it should be": {func(*state.State) {}, nil, true, func(s status.NodeStatus) string { return s.Unenforced + s.Unwritten }, ""},
+		"too old": {
+			func(s *state.State) { s.Node.Status.NodeInfo.KubeletVersion = "v1.32.9-gke.1" }, []string{"KubeletTooOld"}, false,
+			func(s status.NodeStatus) string { return s.Unenforced }, "nothing is planned: the kubelet is of Kubernetes v1.32.9-gke.1, and Podgrace works with 1.33 and newer",
+		},
+		"does not tell": {
+			func(s *state.State) { s.Config, s.Guessed = nil, true }, []string{"KubeletUnknown"}, false,
+			func(s status.NodeStatus) string { return s.Unwritten }, "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, statetest.Pod("a", "memory<64Mi")).make(statetest.AsPlanned)
+			b.Cgroups.Set(b.Path("a", "c"), "memory.max", "max")
+			source := statetest.NewSource()
+			source.Say(func(s *state.State) {
+				b.Live(v1alpha1.NodeModeRepair)(s)
+				tc.change(s)
+			})
+			agent, log := newAgent(b, source)
+			registry := prometheus.NewRegistry()
+			agent.Metrics, agent.Status = status.NewMetrics(registry), status.NewNodeUpdater(nil, agent.Clock, agent.Log)
+			for range 3 {
+				agent.round(t.Context(), true)
+			}
+			if wrote := len(b.Cgroups.Writes()) > 0; wrote != tc.writes {
+				t.Errorf("it wrote %v", b.Cgroups.Writes())
+			}
+			if got := tc.says(agent.Status.Status()); got != tc.want {
+				t.Errorf("the Node is to say %q", got)
+			}
+			if strings.HasPrefix(tc.want, "nothing") && log.Count(tc.want) != 1 {
+				t.Errorf("told %q", log.Lines())
+			}
+			lines := statetest.Gathered(t, registry)
+			for _, reason := range []string{"KubeletTooOld", "KubeletUnknown"} {
+				value := " 0"
+				if slices.Contains(tc.metrics, reason) {
+					value = " 1"
+				}
+				if want := `podgrace_node_refused reason="` + reason + `"` + value; !slices.Contains(lines, want) {
+					t.Errorf("no %s in %q", want, lines)
+				}
+			}
+		})
 	}
 }
 

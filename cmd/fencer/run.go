@@ -44,6 +44,11 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	}
 	config.UserAgent = program.UserAgent()
 	config.QPS = -1 // the API server's priority and fairness limits us, not this process
+	if tooOld, err := version.APIServerTooOld(ctx, config); tooOld != "" {
+		return errors.New(tooOld)
+	} else if err != nil {
+		log.Error(err, "not known whether Podgrace works with this API server")
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: controller.NewScheme(),
 		Logger: log,

@@ -66,6 +66,9 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := checkAPIServer(ctx, config, o.namespace, log); err != nil {
+		return err
+	}
 	source, err := certificates(config, o)
 	if err != nil {
 		return err

@@ -165,10 +165,10 @@ func (e *Evictor) recover(ctx context.Context, state state.State, known bool) {
 	e.lost = text
 }
 
-// applyPolicy compiles the policy's thresholds when they change. It is false if there are none.
+// applyPolicy compiles the policy's thresholds when they change. It is false if there are none, as with a kubelet that is too old.
 func (e *Evictor) applyPolicy(state state.State) bool {
 	var wanted *v1alpha1.NodeEviction
-	if spec := state.Spec(); spec != nil {
+	if spec := state.Spec(); spec != nil && state.TooOld() == "" {
 		wanted = spec.Eviction
 	}
 	if wanted == e.policy {

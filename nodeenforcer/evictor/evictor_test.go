@@ -188,6 +188,23 @@ func TestEvictorHard(t *testing.T) {
 	}
 }
 
+// On a node whose kubelet is too old nobody is evicted, and no pressure is told.
+func TestEvictorLeavesAnOldKubeletAlone(t *testing.T) {
+	for version, goes := range map[string]int{"v1.32.4": 0, "v1.33.0": 1} {
+		big := victim("big", 0)
+		s := newStage(t, onMemory("1Gi", ""), big)
+		s.source.Say(func(state *state.State) { state.Node.Status.NodeInfo.KubeletVersion = version })
+		s.uses(big, 3<<30)
+		s.left(1 << 20)
+		for range 3 {
+			s.later(time.Second)
+		}
+		if len(s.terminator.asked) != goes || (s.short != "") != (goes > 0) {
+			t.Errorf("%s: %v have to go, and %q is short", version, s.terminator.names(), s.short)
+		}
+	}
+}
+
 // Who came just now, while a round is still writing, goes like anybody else: no plan is needed to find its cgroup.
 func TestEvictorNeedsNoPlan(t *testing.T) {
 	hog, other := victim("hog", 0), victim("other", 1000)

@@ -12,6 +12,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/cgroupfile"
+	"github.com/podgrace/podgrace/support"
 )
 
 type quantity = resource.Quantity
@@ -112,8 +113,12 @@ func withDefaults(n Node) Node {
 	return n
 }
 
-// rooted says whether the kubelet has a tree, and where.
+// rooted says whether the kubelet has a tree that is known, and where.
 func (b *builder) rooted() bool {
+	if why := support.TooOld("the kubelet", b.node.KubeletVersion); why != "" {
+		b.unusableNode("nothing is planned: %s", why)
+		return false
+	}
 	if k := b.node.Kubelet; k != nil && k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
 		b.unusableNode("nothing is planned: cgroupsPerQOS is off, and then the kubelet has no tree")
 		return false

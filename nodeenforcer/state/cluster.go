@@ -243,7 +243,7 @@ func (c *Cluster) askKubelet(ctx context.Context) {
 	for failed := false; ; {
 		config, err := c.kubelet.Config(ctx)
 		if err != nil && ctx.Err() == nil && !failed {
-			c.log.Error(err, "failed to read the kubelet's configuration, using the last known one or the defaults")
+			c.log.Error(err, "failed to read the kubelet's configuration, going by the last known one, and without one writing nothing")
 		}
 		failed = err != nil
 		c.answered(config)

@@ -8,6 +8,7 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/support"
 )
 
 // State is the state of a node at one moment.
@@ -19,7 +20,7 @@ type State struct {
 	Pods          []*corev1.Pod
 	// Config is the kubelet's; nil: unknown.
 	Config *kubeletconfigv1beta1.KubeletConfiguration
-	// Guessed: the kubelet never answered the request for its configuration, so that its defaults are assumed.
+	// Guessed: the kubelet never told its configuration. What is planned by its defaults is compared, and not written.
 	Guessed bool
 	// Old: it is from a checkpoint. What the kubelet has been told since, to resize a pod for instance, is not known.
 	Old bool
@@ -37,18 +38,23 @@ func (s State) Spec() *v1alpha1.NodePolicySpec {
 	return &s.Policy.Spec
 }
 
-// Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy is not known;
-// what the kubelet wrote is not restored as long as its configuration is only guessed, or by a checkpoint.
+// TooOld says why nothing at all is done on the node; empty: its kubelet is new enough.
+func (s State) TooOld() string {
+	return support.TooOld("the kubelet", s.Node.Status.NodeInfo.KubeletVersion)
+}
+
+// Mode is the one that was set, else the policy's. A node without a policy is observed, and so is one as long as its policy or the kubelet's configuration is not
+// known; what the kubelet wrote is not restored by a checkpoint.
 func (s State) Mode(set v1alpha1.NodeMode) v1alpha1.NodeMode {
 	mode := v1alpha1.NodeModeObserve
-	if s.PolicyUnknown {
+	if s.PolicyUnknown || s.Guessed {
 		return mode
 	}
 	if s.Policy != nil {
 		mode = s.Policy.Spec.Mode
 	}
 	mode = cmp.Or(set, mode)
-	if (s.Guessed || s.Old) && mode == v1alpha1.NodeModeRepair {
+	if s.Old && mode == v1alpha1.NodeModeRepair {
 		return v1alpha1.NodeModeTune
 	}
 	return mode

@@ -31,8 +31,8 @@ func TestMode(t *testing.T) {
 		"set":                {"Repair", state.State{Policy: policy("Tune")}, "Repair"},
 		"set, no policy":     {"Tune", state.State{}, "Tune"},
 		"not known yet":      {"Repair", state.State{PolicyUnknown: true}, "Observe"},
-		"guessed":            {"", state.State{Policy: policy("Repair"), Guessed: true}, "Tune"},
-		"guessed and set":    {"Repair", state.State{Guessed: true}, "Tune"},
+		"guessed":            {"", state.State{Policy: policy("Repair"), Guessed: true}, "Observe"},
+		"guessed and set":    {"Repair", state.State{Guessed: true}, "Observe"},
 		"by a checkpoint":    {"", state.State{Policy: policy("Repair"), Old: true}, "Tune"},
 		"guessed, observing": {"", state.State{Policy: policy("Observe"), Guessed: true}, "Observe"},
 	} {

@@ -42,6 +42,7 @@ type Metrics struct {
 	drift     *prometheus.GaugeVec
 	givenUp   prometheus.Counter
 	groups    *prometheus.GaugeVec
+	refused   *prometheus.GaugeVec
 	pressure  *prometheus.GaugeVec
 	available map[unit]*prometheus.GaugeVec
 	known     *prometheus.GaugeVec
@@ -91,6 +92,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		groups: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_cgroups", Help: "Cgroups in the plan, by level.",
 		}, []string{"level"}),
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_refused", Help: "1 while the node is not enforced, by reason: KubeletTooOld (it is older than Podgrace works with: nothing is planned or evicted) or KubeletUnknown (it has not told its configuration: nothing is written); else 0.",
+		}, []string{"reason"}),
 		pressure: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure by the NodePolicy's thresholds, by resource.",
 		}, []string{"resource"}),
@@ -106,7 +110,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.005, 3, 10),
 		}, []string{"kind", "step"}),
 	}
-	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.pressure, m.known, m.steps, m.latency)
+	registry.MustRegister(m.rounds, m.writes, m.failures, m.drift, m.givenUp, m.groups, m.refused, m.pressure, m.known, m.steps, m.latency)
 	for _, u := range []unit{inBytes, inInodes, inProcesses} {
 		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is available of each signal with a threshold, in " + string(u) + ".",
@@ -122,6 +126,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 func (m *Metrics) begin() {
 	m.rounds.WithLabelValues(scopeFull)
 	m.rounds.WithLabelValues(scopeChanged)
+	m.ObserveRefused(false, false)
 	for _, kind := range []eviction.Kind{eviction.Soft, eviction.Hard} {
 		for _, step := range alerted() {
 			m.steps.WithLabelValues(kind.Label(), string(step))
@@ -155,6 +160,20 @@ func (m *Metrics) ObserveRound(r repair.Round, err error) {
 	}
 	for _, level := range []plan.Level{plan.LevelReserved, plan.LevelKubepods, plan.LevelQOS, plan.LevelPod, plan.LevelContainer} {
 		m.groups.WithLabelValues(string(level)).Set(float64(r.Tree.Count(level)))
+	}
+}
+
+// ObserveRefused records why the node is not enforced: its kubelet is too old, or has not told its configuration.
+func (m *Metrics) ObserveRefused(tooOld, unknown bool) {
+	if m == nil {
+		return
+	}
+	for reason, is := range map[string]bool{"KubeletTooOld": tooOld, "KubeletUnknown": unknown} {
+		value := 0.0
+		if is {
+			value = 1
+		}
+		m.refused.WithLabelValues(reason).Set(value)
 	}
 }
 

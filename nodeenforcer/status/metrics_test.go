@@ -45,6 +45,8 @@ func TestMetricsOfRounds(t *testing.T) {
 		`podgrace_node_drift_files owner="kubelet" reason="BelowUsage" 1`,
 		`podgrace_node_drift_files owner="runtime" reason="Rival" 1`,
 		`podgrace_node_given_up_files_total 2`,
+		`podgrace_node_refused reason="KubeletTooOld" 0`,
+		`podgrace_node_refused reason="KubeletUnknown" 0`,
 		`podgrace_node_round_failures_total 1`,
 		`podgrace_node_round_seconds scope="changed" 1`,
 		`podgrace_node_round_seconds scope="full" 1`,

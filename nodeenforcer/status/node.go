@@ -133,13 +133,16 @@ func Unenforced(r repair.Round) string {
 // Unusable is what was given and cannot be used; empty: nothing.
 func Unusable(tree *plan.Tree) string { return told(tree.Unusable()) }
 
-// Unwritten is why nothing that policies ask for is written in a mode; empty: it is. The policy is the node's; nil: it has none.
-func Unwritten(policy *v1alpha1.NodePolicy, mode v1alpha1.NodeMode) string {
+// Unwritten is why nothing that policies ask for is written in a mode; empty: it is. The policy is the node's; nil: it has none. guessed: the kubelet has not told its
+// configuration.
+func Unwritten(policy *v1alpha1.NodePolicy, mode v1alpha1.NodeMode, guessed bool) string {
 	switch {
 	case enforcement.Writes(mode):
 		return ""
 	case policy == nil:
 		return "no NodePolicy selects the node"
+	case guessed && enforcement.Writes(policy.Spec.Mode):
+		return "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"
 	case enforcement.Writes(policy.Spec.Mode):
 		return fmt.Sprintf("the node enforcer was started in mode %s", mode)
 	}

@@ -134,19 +134,22 @@ func TestUnwritten(t *testing.T) {
 		return &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{Name: "workers"}, Spec: v1alpha1.NodePolicySpec{Mode: mode}}
 	}
 	for name, tc := range map[string]struct {
-		policy *v1alpha1.NodePolicy
-		mode   v1alpha1.NodeMode
-		want   string
+		policy  *v1alpha1.NodePolicy
+		mode    v1alpha1.NodeMode
+		guessed bool
+		want    string
 	}{
-		"Tune":         {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeTune, ""},
-		"Repair":       {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeRepair, ""},
-		"a lesser":     {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeTune, ""},
-		"Observe":      {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, "NodePolicy workers is in mode Observe"},
-		"no policy":    {nil, v1alpha1.NodeModeObserve, "no NodePolicy selects the node"},
-		"of its own":   {nil, v1alpha1.NodeModeTune, ""},
-		"kept from it": {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, "the node enforcer was started in mode Observe"},
+		"Tune":             {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeTune, false, ""},
+		"Repair":           {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeRepair, false, ""},
+		"a lesser":         {policy(v1alpha1.NodeModeRepair), v1alpha1.NodeModeTune, false, ""},
+		"Observe":          {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, false, "NodePolicy workers is in mode Observe"},
+		"Observe, guessed": {policy(v1alpha1.NodeModeObserve), v1alpha1.NodeModeObserve, true, "NodePolicy workers is in mode Observe"},
+		"no policy":        {nil, v1alpha1.NodeModeObserve, false, "no NodePolicy selects the node"},
+		"of its own":       {nil, v1alpha1.NodeModeTune, false, ""},
+		"kept from it":     {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, false, "the node enforcer was started in mode Observe"},
+		"not by a guess":   {policy(v1alpha1.NodeModeTune), v1alpha1.NodeModeObserve, true, "the kubelet has not told its configuration (nodes/configz), and what it does may not be its defaults"},
 	} {
-		why := Unwritten(tc.policy, tc.mode)
+		why := Unwritten(tc.policy, tc.mode, tc.guessed)
 		if why != tc.want {
 			t.Errorf("%s: got %q", name, why)
 		}

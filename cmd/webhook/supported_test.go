@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/client-go/rest"
+)
+
+// An API server that is too old is refused, but never in place of an armed guard.
+func TestRefuseOldAPIServer(t *testing.T) {
+	const old = "the API server is of Kubernetes v1.32.1"
+	for name, tc := range map[string]struct {
+		tooOld  string
+		armed   bool
+		err     error
+		refused bool
+		told    bool
+	}{
+		"new enough":            {},
+		"new enough, and armed": {armed: true},
+		"too old":               {tooOld: old, refused: true},
+		"too old, and armed":    {tooOld: old, armed: true, told: true},
+		"too old, not known":    {tooOld: old, err: errors.New("it is away"), told: true},
+	} {
+		var lines []string
+		err := refuseOldAPIServer(tc.tooOld, func() (bool, error) { return tc.armed, tc.err }, funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+		if refused := err != nil; refused != tc.refused || refused && err.Error() != old {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if told := len(lines) == 1 && strings.Contains(lines[0], old); told != tc.told {
+			t.Errorf("%s: told %q", name, lines)
+		}
+	}
+}
+
+// Whether the guard is armed is what the API server itself would ask for: the right of the webhook's account.
+func TestCheckAPIServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version, allowed string
+		refused          bool
+	}{
+		"too old":            {"v1.32.1", "false", true},
+		"too old, and armed": {"v1.32.1", "true", false},
+		"new enough":         {"v1.33.0", "false", false},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch r.URL.Path {
+			case "/version":
+				_, _ = io.WriteString(w, `{"gitVersion":"`+tc.version+`"}`)
+			case "/api":
+				_, _ = io.WriteString(w, `{"kind":"APIVersions","versions":[]}`)
+			case "/apis":
+				_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}}]}`)
+			case "/apis/authorization.k8s.io/v1":
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"authorization.k8s.io/v1","resources":[{"name":"selfsubjectaccessreviews","kind":"SelfSubjectAccessReview","namespaced":false,"verbs":["create"]}]}`)
+			case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+				body, _ := io.ReadAll(r.Body)
+				for _, want := range []string{`"namespace":"podgrace-system"`, `"verb":"judge"`, `"resource":"removals"`, `"group":"podgrace.dev"`} {
+					if !strings.Contains(string(body), want) {
+						t.Errorf("%s: asked for %s, want %s", name, body, want)
+					}
+				}
+				_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":`+tc.allowed+`}}`)
+			default:
+				t.Errorf("%s: asked for %s", name, r.URL)
+			}
+		}))
+		err := checkAPIServer(t.Context(), &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "podgrace-system", funcr.New(func(string, string) {}, funcr.Options{}))
+		if (err != nil) != tc.refused {
+			t.Errorf("%s: got %v", name, err)
+		}
+		server.Close()
+	}
+	if err := checkAPIServer(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, "podgrace-system", funcr.New(func(string, string) {}, funcr.Options{})); err != nil {
+		t.Errorf("one that is away: %v", err)
+	}
+}
