@@ -41,7 +41,7 @@ func TestEnforcersFolders(t *testing.T) {
 	flags := programFlags(t)
 	standard := map[string]string{
 		"cgroup-root": "/sys/fs/cgroup", "systemd-bus": "/run/dbus/system_bus_socket", "checkpoint": "/var/lib/podgrace/checkpoint",
-		"runtime-dir": "/run/podgrace", "kubelet-root": "/var/lib/kubelet", "image-root": "/var/lib/containerd",
+		"runtime-dir": "/run/podgrace", "kubelet-root": "/var/lib/kubelet",
 	}
 	hidden := []string{"pods", "plugins", "plugins_registry", "pod-resources", "device-plugins", "checkpoints"}
 	check := func(name string, o *unstructured.Unstructured, opens map[string]string, hidden []string) {
@@ -62,7 +62,12 @@ func TestEnforcersFolders(t *testing.T) {
 	check("kustomize", find(t, variants[0].kustomized(t), "DaemonSet", "podgrace-nodeenforcer"), standard, hidden)
 	patched := maps.Clone(standard)
 	patched["image-root"] = "/var/lib/containers"
-	check("kustomize with the patch of the docs", find(t, withPatchOfDocs(t), "DaemonSet", "podgrace-nodeenforcer"), patched, hidden)
+	check("kustomize with the patch of the docs", find(t, withPatchOfDocs(t, "name: images,"), "DaemonSet", "podgrace-nodeenforcer"), patched, hidden)
+	for _, v := range typed[appsv1.DaemonSet](t, find(t, withPatchOfDocs(t, "name: dbus,"), "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec.Volumes {
+		if v.Name == "dbus" {
+			t.Errorf("with the patch of the docs it has D-Bus: %v", v)
+		}
+	}
 	for values, change := range map[string]struct {
 		opens  map[string]string
 		hidden []string
@@ -80,16 +85,21 @@ func TestEnforcersFolders(t *testing.T) {
 	}
 }
 
-// withPatchOfDocs is what the overlay gives with the patch that docs/install.md shows.
-func withPatchOfDocs(t *testing.T) []*unstructured.Unstructured {
+// withPatchOfDocs is what the overlay gives with the patch of the DaemonSet, in docs/install.md, that has a text.
+func withPatchOfDocs(t *testing.T, has string) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch := regexp.MustCompile("(?s)```yaml\n(patches:\n.*?)```").FindSubmatch(text)
+	var patch [][]byte
+	for _, found := range regexp.MustCompile("(?s)```yaml\n(patches:\n.*?)```").FindAllSubmatch(text, -1) {
+		if strings.Contains(string(found[1]), has) {
+			patch = found
+		}
+	}
 	if patch == nil {
-		t.Fatal("docs/install.md shows no patch")
+		t.Fatalf("docs/install.md shows no patch with %s", has)
 	}
 	dir := variants[0].folder(t)
 	file := filepath.Join(dir, "kustomization.yaml")

@@ -31,6 +31,8 @@ const (
 	kubeconfig = "/etc/podgrace-nodeenforcer/kubeconfig"
 	// kubeletCA is beside it: who signs the kubelets' serving certificates, which name the nodes.
 	kubeletCA = "/etc/podgrace-nodeenforcer/kubelet-ca.crt"
+	// imageRoot is containerd's folder, on the node and where the enforcer looks for it.
+	imageRoot = "/var/lib/containerd"
 	namespace = "podgrace-system"
 )
 
@@ -151,7 +153,11 @@ func change(d *appsv1.DaemonSet) {
 	c.Image, c.ImagePullPolicy = enforcerImage, corev1.PullNever
 	c.Args = append(c.Args, "--kubeconfig="+kubeconfig, "--kubelet-ca="+kubeletCA, "--resync=3s")
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kubeconfig", MountPath: filepath.Dir(kubeconfig), ReadOnly: true})
+	// One of the nodes has a disk of its own for what containerd has (TestImageDisk).
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "images", MountPath: imageRoot, ReadOnly: true, MountPropagation: new(corev1.MountPropagationHostToContainer)})
 	d.Spec.Template.Spec.Volumes = append(d.Spec.Template.Spec.Volumes, corev1.Volume{
+		Name: "images", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: imageRoot, Type: new(corev1.HostPathDirectory)}},
+	}, corev1.Volume{
 		Name: "kubeconfig", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: filepath.Dir(kubeconfig)}},
 	})
 }

@@ -52,6 +52,8 @@ follow. Takes "root" and "object"; returns nothing. */}}
 {{- $webhook := .root.Values.webhook -}}
 {{- $pod := .object.spec.template.spec -}}
 {{- $container := first $pod.containers -}}
+{{- $taken := list 10250 -}}
+{{- with .root.Values.nodeEnforcer }}{{ if .enabled }}{{ $taken = concat $taken (list (int .ports.health) (int .ports.metrics)) }}{{ end }}{{ end -}}
 {{- $flags := dict "https" "port" "health" "health-port" "metrics" "metrics-port" -}}
 {{- if ne 3 (len (list (int $webhook.ports.https) (int $webhook.ports.health) (int $webhook.ports.metrics) | uniq)) }}{{ fail "webhook.ports: https, health and metrics must be three ports" }}{{ end -}}
 {{- range $container.ports -}}
@@ -61,8 +63,8 @@ follow. Takes "root" and "object"; returns nothing. */}}
 {{- $_ := set . "containerPort" $port -}}
 {{- end -}}
 {{- if $webhook.hostNetwork -}}
-{{- if has (int $port) (list 10250 10346 10347) -}}
-{{- fail (printf "webhook.ports.%s: with webhook.hostNetwork port %d is the kubelet's (10250) or the node enforcer's (10346 and 10347) on each node" .name (int $port)) -}}
+{{- if has (int $port) $taken -}}
+{{- fail (printf "webhook.ports.%s: with webhook.hostNetwork port %d is the kubelet's (10250) or the node enforcer's (nodeEnforcer.ports) on each node" .name (int $port)) -}}
 {{- end -}}
 {{- /* As the API server would set it: the scheduler looks for a node where it is free. */ -}}
 {{- $_ := set . "hostPort" $port -}}
