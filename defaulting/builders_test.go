@@ -195,7 +195,7 @@ func testApply(t *testing.T, rows []scenario) {
 			t.Parallel()
 			policies := Compile(t, row.policies...)
 			before := row.pod.DeepCopy()
-			result := defaulting.For(policies, row.request(), OwnNamespace).Apply(row.request(), row.facts)
+			result := defaulting.For(policies, row.request(), Exempt).Apply(row.request(), row.facts)
 			row.compare(t, result)
 			if diff := cmp.Diff(before, row.pod); diff != "" {
 				t.Errorf("Apply changed its input (-before +after):\n%s", diff)
@@ -205,7 +205,7 @@ func testApply(t *testing.T, rows []scenario) {
 			}
 			again := row
 			again.pod = patched(t, row.pod, result.Changes)
-			if second := defaulting.For(policies, again.request(), OwnNamespace).Apply(again.request(), row.facts); len(second.Changes)+len(second.Denials) > 0 {
+			if second := defaulting.For(policies, again.request(), Exempt).Apply(again.request(), row.facts); len(second.Changes)+len(second.Denials) > 0 {
 				t.Errorf("applied twice, it still changes %q and denies %v", render(t, second.Changes), second.Denials)
 			}
 		})
@@ -217,7 +217,7 @@ func testValidate(t *testing.T, rows []scenario) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			row.compare(t, defaulting.For(Compile(t, row.policies...), row.request(), OwnNamespace).Validate(row.request(), row.facts))
+			row.compare(t, defaulting.For(Compile(t, row.policies...), row.request(), Exempt).Validate(row.request(), row.facts))
 		})
 	}
 }

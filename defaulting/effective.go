@@ -16,7 +16,7 @@ import (
 type Effective struct {
 	// Policies that match, the heaviest first; without those that select by priority until it is Settled.
 	Policies []string
-	// Excluded says that no policy may touch the pod: it is a mirror pod, or in kube-system or Podgrace's own namespace.
+	// Excluded says that no policy may touch the pod: it is a mirror pod, or in an exempt namespace.
 	Excluded bool
 
 	class    from[string]
@@ -76,9 +76,9 @@ func stricterZeroGrace(have, other from[v1alpha1.ZeroGraceAction]) from[v1alpha1
 	return have
 }
 
-// For returns what the policies require of a pod. ownNamespace is where Podgrace itself runs; its pods are exempt.
-func For(ps policy.Policies, req policy.Request, ownNamespace string) *Effective {
-	if isMirror(req) || policy.Exempt(req.Namespace.Name, ownNamespace) {
+// For returns what the policies require of a pod. Those of exempt namespaces are left alone.
+func For(ps policy.Policies, req policy.Request, exempt policy.Exempt) *Effective {
+	if isMirror(req) || exempt.Has(req.Namespace.Name) {
 		return &Effective{Excluded: true}
 	}
 	question := policy.NewEvaluation(req)

@@ -76,7 +76,7 @@ func TestExceptions(t *testing.T) {
 			policies := Compile(t, append(tc.policies, base)...)
 			req := tc.request
 			req.Namespace.Exceptions = CompileExceptions(t, tc.given...).InForce(tc.now)
-			result := defaulting.For(policies, req, OwnNamespace).Validate(req, defaulting.Facts{Partial: true})
+			result := defaulting.For(policies, req, Exempt).Validate(req, defaulting.Facts{Partial: true})
 			var reasons []string
 			for _, d := range result.Denials {
 				reasons = append(reasons, d.Reason.Code)
@@ -89,7 +89,7 @@ func TestExceptions(t *testing.T) {
 				t.Errorf("warnings %q, exceptions %v; want %q", result.Warnings, result.Exceptions, tc.warns)
 			}
 			// The mutating webhook leaves alone what is let through, and says the same.
-			applied := defaulting.For(policies, req, OwnNamespace).Apply(req, defaulting.Facts{Partial: true})
+			applied := defaulting.For(policies, req, Exempt).Apply(req, defaulting.Facts{Partial: true})
 			if len(tc.reasons) == 0 && tc.warns != "" && (len(applied.Changes) > 0 || len(applied.Denials) > 0 || req.Pod.Spec.PriorityClassName == "" && len(applied.Exceptions) == 0) {
 				t.Errorf("applied: %+v", applied)
 			}
@@ -110,7 +110,7 @@ func TestExceptionsOfPodGroups(t *testing.T) {
 		told    int
 	}{"all": {all, "high", false, 1}, "needless": {all, "low", false, 0}, "some": {some, "high", true, 0}} {
 		t.Run(name, func(t *testing.T) {
-			got := defaulting.ValidatePodGroup(policies, tc.class, policy.Namespace{Name: "shop", Exceptions: CompileExceptions(t, tc.given).InForce(Noon)}, OwnNamespace)
+			got := defaulting.ValidatePodGroup(policies, tc.class, policy.Namespace{Name: "shop", Exceptions: CompileExceptions(t, tc.given).InForce(Noon)}, Exempt)
 			if len(got.Denials) > 0 != tc.refused || len(got.Exceptions) != tc.told || len(got.Warnings) != tc.told {
 				t.Errorf("%+v", got)
 			}

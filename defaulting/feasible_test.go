@@ -79,7 +79,7 @@ func TestInfeasible(t *testing.T) {
 				p = Pod()
 			}
 			s := scenario{pod: p, policies: One(PodPolicy("web", Spreads(tt.constraint), OnInfeasible(v1alpha1.InfeasibleDeny))), facts: facts(append(tt.facts, service("app", "web"))...)}
-			got := defaulting.For(Compile(t, s.policies...), s.request(), OwnNamespace).Apply(s.request(), s.facts)
+			got := defaulting.For(Compile(t, s.policies...), s.request(), Exempt).Apply(s.request(), s.facts)
 			var denials, want []string
 			for _, d := range got.Denials {
 				denials = append(denials, d.Reason.Code+": "+d.Message)
@@ -149,7 +149,7 @@ func TestNeeds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			req := scenario{pod: tt.pod}.request()
-			if got := defaulting.For(Compile(t, tt.policy), req, OwnNamespace).Needs(); got != tt.want {
+			if got := defaulting.For(Compile(t, tt.policy), req, Exempt).Needs(); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})

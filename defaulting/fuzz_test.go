@@ -12,6 +12,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/graceperiod"
+	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
@@ -30,7 +31,7 @@ func FuzzPreStopSeconds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		command := strings.Split(text, "\x00")
 		s := scenario{pod: Pod(Grace(1), stopping("a", run(command...)))}
-		result := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
+		result := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts)
 		unknown := slices.ContainsFunc(texts(result.Warnings), func(w string) bool { return strings.Contains(w, "not known") })
 		if len(result.Changes) == 0 {
 			if !unknown && !wordsSleep(command, 0) { // a sleep of 0 needs no margin, so nothing is changed
@@ -85,7 +86,7 @@ func FuzzEnforcementAnnotation(f *testing.F) {
 	policies := Compile(f, PodPolicy("p", Node(want)))
 	f.Fuzz(func(t *testing.T, text string) {
 		s := scenario{pod: Pod(enforced(text))}
-		result := defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts)
+		result := defaulting.For(policies, s.request(), policy.Exempt{}).Validate(s.request(), s.facts)
 		if len(result.Warnings) > 0 || len(result.Denials) > 1 {
 			t.Fatalf("%q: %+v", text, result)
 		}
@@ -120,7 +121,7 @@ func FuzzSkipAnnotation(f *testing.F) {
 	known := facts(classes(high))
 	f.Fuzz(func(t *testing.T, text string) {
 		s := scenario{pod: Pod(skipping(text))}
-		result := defaulting.For(policies, s.request(), "").Apply(s.request(), known)
+		result := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), known)
 		var words []string
 		for part := range strings.SplitSeq(text, ",") {
 			words = append(words, strings.TrimSpace(part))

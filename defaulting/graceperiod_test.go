@@ -399,7 +399,7 @@ func TestPreStopSpellings(t *testing.T) {
 			} else {
 				s.changes, s.warnings = setGrace(tt.want+100), []string{fmt.Sprintf("takes %d s plus", tt.want)}
 			}
-			s.compare(t, defaulting.For(Compile(t, s.policies...), s.request(), OwnNamespace).Apply(s.request(), s.facts))
+			s.compare(t, defaulting.For(Compile(t, s.policies...), s.request(), Exempt).Apply(s.request(), s.facts))
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
@@ -81,7 +82,7 @@ func TestHostilePods(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := scenario{pod: tt.pod}
 			taken := processor(t)
-			effective := defaulting.For(policies, s.request(), OwnNamespace)
+			effective := defaulting.For(policies, s.request(), Exempt)
 			applied, validated := effective.Apply(s.request(), known), effective.Validate(s.request(), known)
 			foreseen := effective.Foresee(s.request(), known)
 			if took := taken(); took > longest {
@@ -125,7 +126,7 @@ func TestHostileClusters(t *testing.T) {
 			s := scenario{pod: known.pod, facts: known.facts}
 			policies := Compile(t, PodPolicy("p", Spreads(Hard(zone, MinDomains(5)), Hard(host), Soft(zone))))
 			taken := processor(t)
-			defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
+			defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)
 			}
@@ -169,7 +170,7 @@ func TestHostileCost(t *testing.T) {
 			s := scenario{pod: tt.pod, facts: facts(classes(high, low), service("app", "web"), tainting)}
 			policies := Compile(t, tt.policies...)
 			taken := processor(t)
-			effective := defaulting.For(policies, s.request(), OwnNamespace)
+			effective := defaulting.For(policies, s.request(), Exempt)
 			applied := effective.Apply(s.request(), s.facts)
 			if took := taken(); took > longest {
 				t.Errorf("took %v", took)

@@ -87,12 +87,12 @@ func TestConditionsOnOwnFields(t *testing.T) {
 			}
 			policies := append(Compile(t, PodPolicy("safe", ZeroGrace("", ""))), compiled)
 			s := scenario{pod: Pod(OfStatefulSet), facts: facts(classes(high), service("app", "web"))}
-			first := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts)
+			first := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts)
 			s.pod = patched(t, s.pod, first.Changes)
-			if second := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts); len(second.Changes) > 0 {
+			if second := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts); len(second.Changes) > 0 {
 				t.Errorf("reinvoked: changes %q", render(t, second.Changes))
 			}
-			if final := defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts); len(final.Denials) > 0 {
+			if final := defaulting.For(policies, s.request(), policy.Exempt{}).Validate(s.request(), s.facts); len(final.Denials) > 0 {
 				t.Errorf("the pod that we made is refused: %+v", final.Denials)
 			}
 		})
@@ -137,11 +137,11 @@ func TestValidateIsSilentAboutExcludedPods(t *testing.T) {
 func TestNoOwnNamespace(t *testing.T) {
 	t.Parallel()
 	s := scenario{pod: Pod(), namespace: policy.Namespace{Name: "x"}}
-	if e := defaulting.For(Compile(t, PodPolicy("p", DefaultGrace(45))), s.request(), ""); e.Excluded || len(e.Policies) != 1 {
+	if e := defaulting.For(Compile(t, PodPolicy("p", DefaultGrace(45))), s.request(), policy.Exempt{}); e.Excluded || len(e.Policies) != 1 {
 		t.Errorf("no own namespace excludes nothing: %+v", e)
 	}
 	s.namespace = policy.Namespace{}
-	if e := defaulting.For(Compile(t, PodPolicy("p", DefaultGrace(45))), policy.Request{Pod: s.pod}, ""); e.Excluded {
+	if e := defaulting.For(Compile(t, PodPolicy("p", DefaultGrace(45))), policy.Request{Pod: s.pod}, policy.Exempt{}); e.Excluded {
 		t.Error("an empty namespace is not Podgrace's own where it has none")
 	}
 }

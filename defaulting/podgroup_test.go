@@ -38,7 +38,7 @@ func TestValidatePodGroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			policies := Compile(t, PodPolicy("p", append(tt.options, Allows("low", "batch"))...), PodPolicy("none", MaxGrace(5)))
-			got := defaulting.ValidatePodGroup(policies, tt.class, tt.namespace, OwnNamespace)
+			got := defaulting.ValidatePodGroup(policies, tt.class, tt.namespace, Exempt)
 			switch {
 			case tt.want == "" && len(got.Denials) > 0:
 				t.Errorf("refused: %+v", got.Denials)
@@ -48,7 +48,7 @@ func TestValidatePodGroup(t *testing.T) {
 		})
 	}
 	both := Compile(t, PodPolicy("a", Allows("low", "high")), PodPolicy("b", Allows("low")))
-	if got := defaulting.ValidatePodGroup(both, "high", Shop, ""); len(got.Denials) != 1 || !strings.Contains(got.Denials[0].Message, "PodPolicy a and b allows low. ") {
+	if got := defaulting.ValidatePodGroup(both, "high", Shop, policy.Exempt{}); len(got.Denials) != 1 || !strings.Contains(got.Denials[0].Message, "PodPolicy a and b allows low. ") {
 		t.Errorf("of two policies: %+v", got)
 	}
 }

@@ -161,9 +161,9 @@ func list(names []string) string {
 // labels, owners or images of its pods, so that only policies count that are for all pods of the namespace.
 
 // ValidatePodGroup judges the class of a PodGroup that is created; the in-tree Priority plugin has filled in the globalDefault.
-func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, ownNamespace string) Result {
+func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, exempt policy.Exempt) Result {
 	var out Result
-	if policy.Exempt(ns.Name, ownNamespace) {
+	if exempt.Has(ns.Name) {
 		return out
 	}
 	e, strict := &Effective{}, &Effective{}

@@ -70,11 +70,11 @@ func (w world) excepting(t *rapid.T) world {
 }
 
 func (w world) apply() defaulting.Result {
-	return defaulting.For(w.compiled, w.request(), OwnNamespace).Apply(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), Exempt).Apply(w.request(), w.facts)
 }
 
 func (w world) validate() defaulting.Result {
-	return defaulting.For(w.compiled, w.request(), OwnNamespace).Validate(w.request(), w.facts)
+	return defaulting.For(w.compiled, w.request(), Exempt).Validate(w.request(), w.facts)
 }
 
 // after is the world with the pod that Apply makes.
@@ -372,7 +372,7 @@ func TestTheClassThatCounts(t *testing.T) {
 			others.Priority, others.PriorityClassNames = nil, nil
 			without := PodPolicy("without")
 			without.Spec.Match = &others
-			want = want && len(defaulting.For(Compile(t, without), final.request(), OwnNamespace).Policies) > 0
+			want = want && len(defaulting.For(Compile(t, without), final.request(), Exempt).Policies) > 0
 			if holds := slices.Contains(first.Policies, p.Name); holds != want {
 				t.Fatalf("%s for class %q, priority %d: holds %v, want %v", describe(p.Spec), spec.PriorityClassName, *spec.Priority, holds, want)
 			}
@@ -735,7 +735,7 @@ func TestWarningsReachTheUser(t *testing.T) {
 		w.pod.Spec.Containers[0].Name = odd + strings.Repeat("ü", rapid.IntRange(0, 300).Draw(t, "long"))
 		w.pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: callHTTP}
 		skipping(odd)(w.pod)
-		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), OwnNamespace).Foresee(w.request(), w.facts)} {
+		for _, r := range []defaulting.Result{w.apply(), w.validate(), defaulting.For(w.compiled, w.request(), Exempt).Foresee(w.request(), w.facts)} {
 			for _, warning := range r.Warnings {
 				if problem := unfit(warning.Message); problem != "" {
 					t.Fatalf("warning %q %s", warning, problem)
@@ -766,7 +766,7 @@ func TestInputIsNeverChanged(t *testing.T) {
 		}
 		w.apply()
 		w.validate()
-		defaulting.For(w.compiled, w.request(), OwnNamespace).Foresee(w.request(), w.facts)
+		defaulting.For(w.compiled, w.request(), Exempt).Foresee(w.request(), w.facts)
 		if diff := cmp.Diff(before, w.pod); diff != "" {
 			t.Fatalf("pod: %s", diff)
 		}

@@ -83,10 +83,10 @@ func FuzzProtectedAnnotation(f *testing.F) {
 		if want != "" && want != "StatefulSet.apps/"+name || strings.ContainsAny(want, " \n\x1b\"") {
 			t.Fatalf("%q is recorded as %q", name, want)
 		}
-		if accepted := len(defaulting.For(policies, s.request(), "").Validate(s.request(), s.facts).Denials) == 0; accepted != (text == want && want != "") {
+		if accepted := len(defaulting.For(policies, s.request(), policy.Exempt{}).Validate(s.request(), s.facts).Denials) == 0; accepted != (text == want && want != "") {
 			t.Fatalf("%q of %q: accepted %v", text, name, accepted)
 		}
-		changes := defaulting.For(policies, s.request(), "").Apply(s.request(), s.facts).Changes
+		changes := defaulting.For(policies, s.request(), policy.Exempt{}).Apply(s.request(), s.facts).Changes
 		left, ok := defaulting.Patch(s.pod, changes).Annotations[v1alpha1.AnnotationProtected]
 		if ok != (want != "") || left != want {
 			t.Fatalf("%q of %q: %q is left, want %q", text, name, left, want)

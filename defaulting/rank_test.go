@@ -104,7 +104,7 @@ func TestPoliciesAndNeedsByPriority(t *testing.T) {
 	t.Parallel()
 	policies := Compile(t, PodPolicy("plain", MaxGrace(50)), PodPolicy("ranked", ForClasses("low"), Spreads(Hard(zone, MinDomains(2)))), PodPolicy("other", ForClasses("high"), MaxGrace(5)))
 	s := scenario{pod: Pod(OfClass(low)), facts: facts(classes(low, high))}
-	effective := defaulting.For(policies, s.request(), OwnNamespace)
+	effective := defaulting.For(policies, s.request(), Exempt)
 	if want := (defaulting.Needs{Selectors: true, Nodes: true}); effective.Needs() != want {
 		t.Errorf("needs %+v, want %+v", effective.Needs(), want)
 	}

@@ -19,7 +19,7 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 			gives := name == "topology key" // its class, grace period and limit on that
 			policies := HalfRead(t, PodPolicy("p", InNamespaces("team", "shop"), Gives("high"), MaxGrace(20), Spreads(Soft(zone)), Removal(v1alpha1.RemovalSection{}), part))
 			s := scenario{pod: Pod(OfReplicaSet), facts: facts(classes(high), ownerSelects("app", "web"))}
-			r := defaulting.For(policies, s.request(), OwnNamespace).Apply(s.request(), s.facts)
+			r := defaulting.For(policies, s.request(), Exempt).Apply(s.request(), s.facts)
 			if got := changed(r, "/spec/priorityClassName") && changed(r, "/spec/terminationGracePeriodSeconds"); got != gives {
 				t.Errorf("gives its class and holds its limit: %v, want %v: %v", got, gives, r.Changes)
 			}
@@ -27,7 +27,7 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 				t.Errorf("spreads by what can't be read: %v", r.Changes)
 			}
 			hasty := scenario{pod: Pod(OfStatefulSet, Grace(0)), facts: facts(classes(high))}
-			if r := defaulting.For(policies, hasty.request(), OwnNamespace).Apply(hasty.request(), hasty.facts); !changed(r, "/spec/terminationGracePeriodSeconds") {
+			if r := defaulting.For(policies, hasty.request(), Exempt).Apply(hasty.request(), hasty.facts); !changed(r, "/spec/terminationGracePeriodSeconds") {
 				t.Errorf("a StatefulSet's pod keeps a grace period of 0: %v", r.Changes)
 			}
 		})

@@ -46,12 +46,12 @@ const (
 
 // outcome is what becomes of a removal under the policies: a node's pod is in the namespace till.
 func outcome(policies policy.Policies, namespace policy.Namespace, req guard.Request, facts guard.Facts) int {
-	switch facts.Policy = policies.Removal(namespace, ""); req.Road {
+	switch facts.Policy = policies.Removal(namespace, policy.Exempt{}); req.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		facts.Policy = policies.RemovalOfAll()
 	}
 	facts.Bound = map[v1alpha1.RemovalAction][]*corev1.Pod{}
-	for _, action := range policies.Removal(Till, "").ProtectedBy(req.Pod, nil) {
+	for _, action := range policies.Removal(Till, policy.Exempt{}).ProtectedBy(req.Pod, nil) {
 		facts.Bound[action] = append(facts.Bound[action], req.Pod)
 	}
 	d := guard.Decide(req, facts)

@@ -15,8 +15,8 @@ import (
 // What an exception can't lift: the protection from removal, whatever it names.
 func TestExceptionsNeverUnprotect(t *testing.T) {
 	policies := Compile(t, PodPolicy("guard", ZeroGrace(v1alpha1.ProtectAll, v1alpha1.ZeroGraceDeny)))
-	without := policies.Removal(policy.Namespace{Name: "shop"}, OwnNamespace)
-	with := policies.Removal(policy.Namespace{Name: "shop", Exceptions: CompileExceptions(t, Exception("guard", v1alpha1.LiftZeroGrace)).InForce(Noon)}, OwnNamespace)
+	without := policies.Removal(policy.Namespace{Name: "shop"}, Exempt)
+	with := policies.Removal(policy.Namespace{Name: "shop", Exceptions: CompileExceptions(t, Exception("guard", v1alpha1.LiftZeroGrace)).InForce(Noon)}, Exempt)
 	if diff := cmp.Diff(without, with); !without.Guards() || diff != "" {
 		t.Error(diff)
 	}

@@ -50,18 +50,6 @@ const (
 	MatchUnread
 )
 
-// kubeSystem is exempt from all policies, as Podgrace's own namespace is: the webhooks never select the two, so that a cluster can always start, and
-// offline the answer must be the same.
-const kubeSystem = metav1.NamespaceSystem
-
-// ExemptNamespaces are those that no policy is for, where Podgrace runs in ownNamespace.
-func ExemptNamespaces(ownNamespace string) []string { return []string{kubeSystem, ownNamespace} }
-
-// Exempt says whether a namespace is one of those. An empty ownNamespace, as offline, exempts none.
-func Exempt(namespace, ownNamespace string) bool {
-	return namespace == kubeSystem || ownNamespace != "" && namespace == ownNamespace
-}
-
 // Match says whether the policy is for the pod, as far as its PriorityClass is not what the policy selects by: which class that is only defaulting knows
 // (rank.go there). The error says why it is uncertain. Whether the namespace is exempt is not asked here.
 func (p *Policy) Match(e *Evaluation) (Matching, error) {

@@ -96,8 +96,8 @@ func (r Removal) Why(pod *corev1.Pod, claims Claims) string {
 
 // Removal returns what the policies say about removals in a namespace. A removal section selects by namespace only. Where the namespace is unknown all
 // policies hold: a removal is judged on the safe side.
-func (ps Policies) Removal(ns Namespace, ownNamespace string) Removal {
-	if Exempt(ns.Name, ownNamespace) {
+func (ps Policies) Removal(ns Namespace, exempt Exempt) Removal {
+	if exempt.Has(ns.Name) {
 		return Removal{}
 	}
 	return ps.removal(func(policy *Policy) bool { return policy.Guards(ns) })

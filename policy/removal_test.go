@@ -81,7 +81,7 @@ func TestRemoval(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, Compile(t, tt.policies...).Removal(tt.namespace, OwnNamespace), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, Compile(t, tt.policies...).Removal(tt.namespace, Exempt), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -93,7 +93,7 @@ func TestRemovalWithoutAnOwnNamespace(t *testing.T) {
 	t.Parallel()
 	policies := Compile(t, PodPolicy("p", Removal(v1alpha1.RemovalSection{})))
 	for name, want := range map[string]int{"": 1, "shop": 1, OwnNamespace: 1, "kube-system": 0} {
-		if got := policies.Removal(policy.Namespace{Name: name}, ""); len(got.Names) != want {
+		if got := policies.Removal(policy.Namespace{Name: name}, policy.Exempt{}); len(got.Names) != want {
 			t.Errorf("namespace %q: %+v", name, got)
 		}
 	}
@@ -124,7 +124,7 @@ func TestRemovalLeavesThePoliciesAlone(t *testing.T) {
 	first, second := PodPolicy("p", Removal(v1alpha1.RemovalSection{AllowedActors: []string{"a", "b"}})), PodPolicy("q", Removal(v1alpha1.RemovalSection{AllowedActors: []string{"b"}}))
 	policies := Compile(t, first, second)
 	for range 2 {
-		policies.Removal(Shop, "")
+		policies.Removal(Shop, policy.Exempt{})
 		policies.RemovalOfAll()
 		if diff := cmp.Diff([]string{"a", "b"}, first.Spec.Removal.AllowedActors); diff != "" {
 			t.Fatal(diff)
@@ -150,7 +150,7 @@ func TestOrderOfRemovalsDoesNotMatter(t *testing.T) {
 		}
 		a, b := Compile(t, policies...), Compile(t, shuffled...)
 		sorted := cmp.Options{cmpopts.SortSlices(func(x, y string) bool { return x < y }), cmpopts.SortSlices(func(x, y schema.GroupKind) bool { return x.String() < y.String() })}
-		if diff := cmp.Diff(a.Removal(Shop, ""), b.Removal(Shop, ""), sorted, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(a.Removal(Shop, policy.Exempt{}), b.Removal(Shop, policy.Exempt{}), sorted, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 		if diff := cmp.Diff(a.RemovalOfAll(), b.RemovalOfAll(), sorted, cmpopts.EquateEmpty()); diff != "" {

@@ -37,7 +37,7 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 			}
 			for _, ns := range []policy.Namespace{Shop, Till} {
 				want := slices.ContainsFunc(tt.guards, func(n policy.Namespace) bool { return n.Name == ns.Name })
-				if got := policies.Removal(ns, OwnNamespace); len(got.Names) == 1 != want {
+				if got := policies.Removal(ns, Exempt); len(got.Names) == 1 != want {
 					t.Errorf("namespace %s is guarded by %v, want %v", ns.Name, got.Names, want)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/apiserver"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/lookup"
@@ -46,8 +47,8 @@ type Engine struct {
 	State *State
 	// Namespace of objects that name none; empty: default.
 	Namespace string
-	// OwnNamespace is the one that Podgrace runs in, whose pods are left alone.
-	OwnNamespace string
+	// Exempt are the namespaces that no policy is for.
+	Exempt policy.Exempt
 	// Exceptions that are beside the policies; one of the state that has the name of one of these does not count.
 	Exceptions []*v1alpha1.PolicyException
 	// NodePolicies that are beside the policies: what they let policies' node sections have is a remark.
@@ -83,7 +84,7 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 	if own.policies, err = apiserver.NewPolicies(ofAll); err != nil {
 		return nil, err
 	}
-	return &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, OwnNamespace: "podgrace-system", policies: policies, rules: own}, nil
+	return &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, Exempt: policy.ExemptIn("podgrace-system"), policies: policies, rules: own}, nil
 }
 
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is
@@ -153,7 +154,7 @@ type step struct {
 func (s *step) handlers() *webhook.Engine {
 	return &webhook.Engine{
 		Policies: s.Policies, Lookup: &lookup.Lookup{Informers: s.view, Live: s.view, Nodes: s.State.known(), Partial: s.State.partial(), Exceptions: s.inForce},
-		Ready: func() bool { return true }, Namespace: s.OwnNamespace, Clock: s.Clock, Offline: true, Later: s.later,
+		Ready: func() bool { return true }, Exempt: s.Exempt, Clock: s.Clock, Offline: true, Later: s.later,
 	}
 }
 

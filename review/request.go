@@ -163,7 +163,7 @@ func (s *step) request(ctx context.Context, subject client.Object) (*admission.R
 		return s.createRequest(pod)
 	}
 	s.view.madeUp = append(s.view.madeUp, pod)
-	s.result.Policies = s.Policies.Policies().Removal(s.handlers().Lookup.Namespace(ctx, pod.Namespace), s.OwnNamespace).AllNames()
+	s.result.Policies = s.Policies.Policies().Removal(s.handlers().Lookup.Namespace(ctx, pod.Namespace), s.Exempt).AllNames()
 	if s.result.Operation == OperationEvict {
 		return s.evictRequest(pod)
 	}

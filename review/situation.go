@@ -40,7 +40,7 @@ func (e *Engine) Situation(ctx context.Context, d *manifest.Document, q Question
 // Situate fills in what a webhook's lookup knows about the pod of an explanation. The reader gives what the webhook never asks
 // for: the node as a whole, and the pods on it.
 func Situate(ctx context.Context, w *webhook.Engine, reader client.Reader, in *explain.Input) error {
-	in.Now, in.Policies, in.OwnNamespace = w.Now(), w.Policies.Policies(), w.Namespace
+	in.Now, in.Policies, in.Exempt = w.Now(), w.Policies.Policies(), w.Exempt
 	in.Namespace = w.Lookup.Namespace(ctx, in.Pod.Namespace)
 	facts, err := w.Lookup.Facts(ctx, explain.Needs(*in), in.Pod.Namespace, in.Pod)
 	if err != nil {
@@ -68,7 +68,7 @@ func made(in *explain.Input) {
 		return
 	}
 	request := policy.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
-	result := defaulting.For(in.Policies, request, in.OwnNamespace).Apply(request, in.Facts)
+	result := defaulting.For(in.Policies, request, in.Exempt).Apply(request, in.Facts)
 	in.Review, in.Pod = &result, defaulting.Patch(pod, result.Changes)
 	apiserver.MergeMatchLabelKeys(in.Pod)
 }

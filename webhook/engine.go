@@ -26,8 +26,8 @@ type Engine struct {
 	Lookup *lookup.Lookup
 	// Ready says whether policies and informers have synced.
 	Ready func() bool
-	// Namespace that Podgrace itself runs in; its pods are left alone. Empty: none.
-	Namespace string
+	// Exempt are the namespaces that no policy is for.
+	Exempt policy.Exempt
 	// Offline: this is a review of files. A request whose facts can't be read is then refused, also where it would be allowed in a cluster so that nothing
 	// is held up.
 	Offline bool

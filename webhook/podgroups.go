@@ -37,13 +37,13 @@ func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) (
 	}
 	namespace, policies := e.Lookup.Namespace(ctx, req.Namespace), e.Policies.Policies()
 	if req.Kind.Kind == "PodGroup" {
-		d.Result = defaulting.ValidatePodGroup(policies, group.Spec.PriorityClassName, namespace, e.Namespace)
+		d.Result = defaulting.ValidatePodGroup(policies, group.Spec.PriorityClassName, namespace, e.Exempt)
 		e.Metrics.decided(req, d.Result)
 		e.Metrics.except(req, d.Result)
 		return d, nil
 	}
 	for _, template := range group.Spec.PodGroupTemplates {
-		for _, denial := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Namespace).Denials {
+		for _, denial := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Exempt).Denials {
 			if len(d.Warnings) < maxRemarks {
 				d.warn(denial.Reason, fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, denial.Message))
 			}

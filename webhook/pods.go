@@ -44,7 +44,7 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 		return e.missed(path, otherwise, errNotReady), nil
 	}
 	request := policy.Request{Pod: pod, Namespace: e.Lookup.Namespace(ctx, req.Namespace), User: req.UserInfo, DryRun: ptr.Deref(req.DryRun, false)}
-	effective := defaulting.For(e.Policies.Policies(), request, e.Namespace)
+	effective := defaulting.For(e.Policies.Policies(), request, e.Exempt)
 	facts, err := e.Lookup.Facts(ctx, effective.Needs(), req.Namespace, pod)
 	if err != nil {
 		return e.missed(path, otherwise, err), nil

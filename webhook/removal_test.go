@@ -164,7 +164,7 @@ func guardedEngine(t *testing.T, live client.Reader, policies ...*v1alpha1.PodPo
 		policies = append(policies, guarding())
 	}
 	e := newEngine(t, cluster(namespace("shop")), live, policies...)
-	e.Namespace = "podgrace-system"
+	e.Exempt = policy.ExemptIn("podgrace-system")
 	return e
 }
 

@@ -66,13 +66,13 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 // attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
 	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
-		return policies.Removal(e.Lookup.Current().Namespace(ctx, namespace), e.Namespace)
+		return policies.Removal(e.Lookup.Current().Namespace(ctx, namespace), e.Exempt)
 	}
 	switch r.Road {
 	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
 		return policies.RemovalOfAll()
 	}
-	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Namespace)
+	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Exempt)
 }
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.
@@ -107,7 +107,7 @@ func (e *Engine) addProtected(ctx context.Context, protected map[v1alpha1.Remova
 		p := &pods[i]
 		pol, ok := guarding[p.Namespace]
 		if !ok {
-			pol = policies.Removal(live.Namespace(ctx, p.Namespace), e.Namespace)
+			pol = policies.Removal(live.Namespace(ctx, p.Namespace), e.Exempt)
 			guarding[p.Namespace] = pol
 		}
 		if ctx.Err() != nil {

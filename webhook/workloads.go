@@ -49,7 +49,7 @@ func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime
 		return none, err
 	}
 	request := policy.Request{Pod: template.Pod, Namespace: e.Lookup.Namespace(ctx, namespace), User: authenticationv1.UserInfo{}}
-	effective := defaulting.For(e.Policies.Policies(), request, e.Namespace)
+	effective := defaulting.For(e.Policies.Policies(), request, e.Exempt)
 	needs := effective.Needs()
 	facts, err := e.Lookup.Facts(ctx, needs, namespace, template.Pod)
 	if err != nil {

@@ -90,7 +90,7 @@ func runCompile(t cli.Terminal, paths []string, namespace, globalDefault string)
 	}
 	policy.SortExceptions(exceptions)
 	now := clock.RealClock{}.Now()
-	compiled := controllers.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), namespace, globalDefault)
+	compiled := controllers.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), policy.ExemptIn(namespace), globalDefault)
 	slices.SortFunc(ready, func(a, b *policy.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]

@@ -59,7 +59,7 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 		return nil, err
 	}
 	w := &webhook.Engine{
-		Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: ownNamespace,
+		Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Exempt: policy.ExemptIn(ownNamespace),
 	}
 	exceptions, err := review.ExceptionsOf(ctx, reader, pod.Namespace, w.Now())
 	in.ExceptionsUnknown = err != nil

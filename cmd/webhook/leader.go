@@ -112,7 +112,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
 		Answered: webhook.Answered(l.config), Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	limits := &controllers.Limits{Client: mgr.GetClient(), Namespace: o.namespace, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
+	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: policy.ExemptIn(o.namespace), Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
 	var errs []error
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()

@@ -28,6 +28,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/cmd/version"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -199,13 +200,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	followed := func() bool { return synced() && nodesSynced() && (exceptionsSynced == nil || exceptionsSynced()) }
 	readiness := &lookup.Readiness{Cache: mgr.GetCache(), Followed: followed}
 	engine := &webhook.Engine{
-		Policies:  store,
-		Lookup:    facts,
-		Ready:     readiness.Ready,
-		Namespace: o.namespace,
-		Holds:     holds,
-		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
-		Metrics:   webhook.NewMetrics(metrics.Registry, store),
+		Policies: store,
+		Lookup:   facts,
+		Ready:    readiness.Ready,
+		Exempt:   policy.ExemptIn(o.namespace),
+		Holds:    holds,
+		Events:   webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
+		Metrics:  webhook.NewMetrics(metrics.Registry, store),
 	}
 	if len(o.policies) == 0 {
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())

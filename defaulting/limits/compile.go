@@ -36,9 +36,9 @@ const (
 
 // Cluster has the values of the cluster that are baked in.
 type Cluster struct {
-	// Namespace that Podgrace runs in.
-	Namespace string
-	// ServiceAccount in that namespace, whose right keeps the limits in force, so that they end with the namespace.
+	// Exempt are the namespaces that no policy is for, Podgrace's own among them.
+	Exempt policy.Exempt
+	// ServiceAccount in its own namespace, whose right keeps the limits in force, so that they end with the namespace.
 	ServiceAccount string
 	// GlobalDefault is the name of the cluster's globalDefault PriorityClass, for messages; empty: none.
 	GlobalDefault string
@@ -288,7 +288,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 				MatchPolicy:    new(admissionregistrationv1.Equivalent),
 				ObjectSelector: &metav1.LabelSelector{},
 				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: policy.ExemptNamespaces(b.cluster.Namespace)},
+					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: b.cluster.Exempt.Names()},
 				}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
@@ -300,7 +300,7 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 					text(corev1.MirrorPodAnnotationKey), text(user.NodesGroup))},
 				// They end with the namespace, when nobody is left who would keep them.
 				{Name: "kept", Expression: fmt.Sprintf("authorizer.serviceAccount(%[1]s, %[2]s).group(%[3]s).resource(%[4]s).namespace(%[1]s).check(%[5]s).allowed()",
-					text(b.cluster.Namespace), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(HoldVerb))},
+					text(b.cluster.Exempt.Own()), text(b.cluster.ServiceAccount), text(v1alpha1.GroupVersion.Group), text(Resource), text(HoldVerb))},
 			},
 			Variables:   b.variables(),
 			Validations: validations,

@@ -45,7 +45,7 @@ func TestProbes(t *testing.T) {
 					*probe = &corev1.Probe{TerminationGracePeriodSeconds: &seconds}
 				}
 			}
-			for _, change := range defaulting.For(w.policies, w.request, here.Namespace).Apply(w.request, defaulting.Facts{}).Changes {
+			for _, change := range defaulting.For(w.policies, w.request, here.Exempt).Apply(w.request, defaulting.Facts{}).Changes {
 				if change.Path == "/spec/terminationGracePeriodSeconds" { // the pod's own is within the bounds
 					w.request.Pod.Spec.TerminationGracePeriodSeconds = new(change.Value.(int64))
 				}

@@ -32,7 +32,7 @@ import (
 // A case has thirty pods.
 func TestMain(m *testing.M) { os.Exit(Run(m, 160)) }
 
-var here = limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
+var here = limits.Cluster{Exempt: policy.ExemptIn("podgrace-system"), ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
 
 // holds says that the webhook's account has the right by which the limits are in force, and no other.
 type holds bool
@@ -58,7 +58,7 @@ type world struct {
 // validate is what the webhook says of the pod's limits: its first words, or none; and whether a match condition failed.
 func (w world) validate() (reasons []string, words string, fails bool) {
 	facts := defaulting.Facts{PriorityClasses: map[string]*schedulingv1.PriorityClass{}, Partial: true, GlobalDefault: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}}
-	result := defaulting.For(w.policies, w.request, here.Namespace).Validate(w.request, facts)
+	result := defaulting.For(w.policies, w.request, here.Exempt).Validate(w.request, facts)
 	for _, d := range result.Denials {
 		reasons = append(reasons, d.Reason.Code)
 		if words == "" {
@@ -71,7 +71,7 @@ func (w world) validate() (reasons []string, words string, fails bool) {
 
 // excepted says whether the webhook would refuse the pod but for an exception.
 func (w world) excepted() bool {
-	return len(defaulting.For(w.policies, w.request, here.Namespace).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
+	return len(defaulting.For(w.policies, w.request, here.Exempt).Validate(w.request, defaulting.Facts{Partial: true}).Exceptions) > 0
 }
 
 // judge is what the API server says of the same.

@@ -306,7 +306,7 @@ func TestExceptionEndsWithoutALeader(t *testing.T) {
 		}
 		inForce = append(inForce, x)
 	}
-	compiled := limits.Compile(policy.Policies{pol}, limits.Cluster{Namespace: "podgrace-system", ServiceAccount: "podgrace-webhook", Exceptions: policy.SortExceptions(inForce)})
+	compiled := limits.Compile(policy.Policies{pol}, limits.Cluster{Exempt: policy.ExemptIn("podgrace-system"), ServiceAccount: "podgrace-webhook", Exceptions: policy.SortExceptions(inForce)})
 	compiled.Policy.Name, compiled.Binding.Name, compiled.Binding.Spec.PolicyName = g.namespace, g.namespace, g.namespace
 	s.Create(t, compiled.Policy)
 	s.Create(t, compiled.Binding)

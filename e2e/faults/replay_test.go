@@ -25,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/suite"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
@@ -184,7 +185,7 @@ func (g *ground) inProcess(t *testing.T, be *corev1.Pod, policies ...*v1alpha1.P
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).WithReturnManagedFields().Build()
-	return &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Namespace: "podgrace-system"}
+	return &webhook.Engine{Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Exempt: policy.ExemptIn("podgrace-system")}
 }
 
 // ago is the part of a message that depends on when it is said.

@@ -75,7 +75,7 @@ func (c *feasibilityCase) withOwn(t *rapid.T) *corev1.Pod {
 	policy.Name = "p"
 	pod := sent(t, received(t, c.Pod))
 	req := request(pod, authenticationv1.UserInfo{})
-	given := defaulting.For(compiled(t, []*v1alpha1.PodPolicy{policy}), req, "").Apply(req, defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}})
+	given := defaulting.For(compiled(t, []*v1alpha1.PodPolicy{policy}), req, kubeSystemAlone).Apply(req, defaulting.Facts{ServiceSelectors: []map[string]string{c.Service}})
 	pod.Spec.TopologySpreadConstraints = slices.DeleteFunc(injected(given.Changes), func(k corev1.TopologySpreadConstraint) bool {
 		return k.WhenUnsatisfiable != corev1.DoNotSchedule
 	})
@@ -88,7 +88,7 @@ func (c *feasibilityCase) withOwn(t *rapid.T) *corev1.Pod {
 func (c *feasibilityCase) said(t *rapid.T, pod *corev1.Pod) string {
 	req := request(pod, authenticationv1.UserInfo{})
 	facts := defaulting.Facts{Nodes: topology.New(c.Nodes...), Pods: counted(c.Neighbours), Told: true}
-	result := defaulting.For(nil, req, "").Validate(req, facts)
+	result := defaulting.For(nil, req, kubeSystemAlone).Validate(req, facts)
 	said := ""
 	for _, w := range result.Warnings {
 		if w.Reason.Code == "SpreadContradiction" {

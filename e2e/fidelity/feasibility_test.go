@@ -173,7 +173,7 @@ func judge(t *rapid.T, c *feasibilityCase, arrived *corev1.Pod) judgement {
 		policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{TopologySpread: c.Spread.DeepCopy()}}
 		policy.Spec.TopologySpread.OnInfeasible = action
 		req := request(arrived, authenticationv1.UserInfo{})
-		return defaulting.For(compiled(t, []*v1alpha1.PodPolicy{policy}), req, "").Apply(req, facts)
+		return defaulting.For(compiled(t, []*v1alpha1.PodPolicy{policy}), req, kubeSystemAlone).Apply(req, facts)
 	}
 	warned, denied, softened := apply(v1alpha1.InfeasibleWarn), apply(v1alpha1.InfeasibleDeny), apply(v1alpha1.InfeasibleSoften)
 	j := judgement{constraints: injected(warned.Changes)}

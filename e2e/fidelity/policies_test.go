@@ -216,6 +216,9 @@ func drawRemoval(s draw.Source, stored bool) *v1alpha1.RemovalSection {
 	return r
 }
 
+// kubeSystemAlone is exempt where nobody knows where Podgrace runs.
+var kubeSystemAlone policy.Exempt
+
 // compiled makes policies ready. Match conditions are compiled once a list.
 func compiled(t fataler, policies []*v1alpha1.PodPolicy) policy.Policies {
 	ready := make([]*policy.Policy, 0, len(policies))

@@ -62,7 +62,7 @@ func TestFidelityPriority(t *testing.T) {
 		policies := compiled(t, c.Policies)
 		facts := defaulting.Facts{PriorityClasses: c.Classes, GlobalDefault: defaulting.GlobalDefaultOf(c.Classes)}
 		arrived := sent(t, first)
-		result := defaulting.For(policies, request(arrived, authenticationv1.UserInfo{}), "").Apply(request(arrived, authenticationv1.UserInfo{}), facts)
+		result := defaulting.For(policies, request(arrived, authenticationv1.UserInfo{}), kubeSystemAlone).Apply(request(arrived, authenticationv1.UserInfo{}), facts)
 		if len(result.Denials) > 0 {
 			t.Fatalf("denied: %v\n%s", result.Denials, draw.Show(c))
 		}
@@ -158,7 +158,7 @@ func severalLowest(classes map[string]*schedulingv1.PriorityClass) bool {
 // checkPriorityValidated: Podgrace's own validation and a second call have nothing to add.
 func checkPriorityValidated(t *rapid.T, policies policy.Policies, facts defaulting.Facts, internal *core.Pod, given string) {
 	final := request(sent(t, internal), authenticationv1.UserInfo{})
-	effective := defaulting.For(policies, final, "")
+	effective := defaulting.For(policies, final, kubeSystemAlone)
 	for _, d := range effective.Validate(final, facts).Denials {
 		if d.Reason.Code == "PriorityMismatch" || d.Reason.Code == "PreemptionPolicyMismatch" || given != "" && d.Reason.Code == "PriorityClassNotAllowed" {
 			t.Fatalf("Podgrace refuses what it made itself: %+v", d)

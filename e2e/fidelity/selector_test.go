@@ -89,7 +89,7 @@ func TestFidelitySelector(t *testing.T) {
 		var facts defaulting.Facts
 		c.Owned.addFacts(arrived, &facts)
 		req := request(arrived, authenticationv1.UserInfo{})
-		result := defaulting.For(compiled(t, []*v1alpha1.PodPolicy{c.Policy}), req, "").Apply(req, facts)
+		result := defaulting.For(compiled(t, []*v1alpha1.PodPolicy{c.Policy}), req, kubeSystemAlone).Apply(req, facts)
 		constraints := injected(result.Changes)
 		if !takesSpread(c) {
 			if constraints != nil {

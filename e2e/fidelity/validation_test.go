@@ -85,7 +85,7 @@ func TestFidelityValidation(t *testing.T) {
 		policies, facts := compiled(t, c.Policies), c.facts()
 		arrived := sent(t, first)
 		untouched := arrived.DeepCopy()
-		result := defaulting.For(policies, c.request(arrived), "").Apply(c.request(arrived), facts)
+		result := defaulting.For(policies, c.request(arrived), kubeSystemAlone).Apply(c.request(arrived), facts)
 		if !equality.Semantic.DeepEqual(arrived, untouched) {
 			t.Fatalf("Apply changed the pod that it was given\n%s", draw.Show(arrived))
 		}
@@ -113,7 +113,7 @@ func TestFidelityValidation(t *testing.T) {
 		checkSettled(t, c, policies, facts, second, "before the merge")
 		checkSettled(t, c, policies, facts, stored, "after the merge")
 		checkOwnValidation(t, c, policies, facts, stored)
-		if keeps := saysZero(result); keeps != saysZero(defaulting.For(policies, c.request(sent(t, stored)), "").Validate(c.request(sent(t, stored)), facts)) {
+		if keeps := saysZero(result); keeps != saysZero(defaulting.For(policies, c.request(sent(t, stored)), kubeSystemAlone).Validate(c.request(sent(t, stored)), facts)) {
 			t.Fatalf("of a grace period of 0 only one of the two webhooks warns\n%s", draw.Show(c.Policies, sent(t, stored)))
 		} else if keeps {
 			counts.Add("keeps 0, warned")
@@ -142,7 +142,7 @@ func countSections(counts *draw.Tally, changes []defaulting.Change) {
 // checkSettled: a webhook may be called again, after others changed the pod, or see a stored one.
 func checkSettled(t *rapid.T, c *validationCase, policies policy.Policies, facts defaulting.Facts, internal *core.Pod, when string) {
 	req := c.request(sent(t, internal))
-	if again := defaulting.For(policies, req, "").Apply(req, facts); len(again.Changes) > 0 || len(again.Denials) > 0 {
+	if again := defaulting.For(policies, req, kubeSystemAlone).Apply(req, facts); len(again.Changes) > 0 || len(again.Denials) > 0 {
 		t.Fatalf("%s a second call decides anew\n%s", when, draw.Show(again, req.Pod))
 	}
 }
@@ -153,7 +153,7 @@ var judgedBySelf = sets.New("PriorityMismatch", "PreemptionPolicyMismatch", "Gra
 
 func checkOwnValidation(t *rapid.T, c *validationCase, policies policy.Policies, facts defaulting.Facts, internal *core.Pod) {
 	req := c.request(sent(t, internal))
-	for _, d := range defaulting.For(policies, req, "").Validate(req, facts).Denials {
+	for _, d := range defaulting.For(policies, req, kubeSystemAlone).Validate(req, facts).Denials {
 		if judgedBySelf.Has(d.Reason.Code) {
 			t.Fatalf("Podgrace refuses what it made itself: %+v\n%s", d, draw.Show(req.Pod))
 		}

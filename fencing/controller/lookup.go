@@ -287,7 +287,7 @@ func (f *Fencer) claim(ctx context.Context, namespace, name string, about *surro
 type surroundings struct {
 	policies      policy.Policies
 	policiesKnown bool
-	own           string
+	exempt        policy.Exempt
 	namespaces    client.Reader
 	removals      map[string]policy.Removal
 	claims        map[string]map[string]*corev1.PersistentVolumeClaim // by namespace and name; nil: it can't be read
@@ -302,7 +302,7 @@ type surroundings struct {
 type budget struct{ selector labels.Selector }
 
 func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
-	about := &surroundings{own: f.Namespace, namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}, volumes: map[string][]string{}}
+	about := &surroundings{exempt: policy.ExemptIn(f.Namespace), namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}, volumes: map[string][]string{}}
 	var policies v1alpha1.PodPolicyList
 	var budgets policyv1.PodDisruptionBudgetList
 	var attachments storagev1.VolumeAttachmentList
@@ -335,7 +335,7 @@ func (s *surroundings) removal(ctx context.Context, namespace string) policy.Rem
 	}
 	var ns corev1.Namespace
 	err := s.namespaces.Get(ctx, types.NamespacedName{Name: namespace}, &ns)
-	s.removals[namespace] = s.policies.Removal(policy.Namespace{Name: namespace, Labels: ns.Labels, Unknown: err != nil}, s.own)
+	s.removals[namespace] = s.policies.Removal(policy.Namespace{Name: namespace, Labels: ns.Labels, Unknown: err != nil}, s.exempt)
 	return s.removals[namespace]
 }
 

@@ -15,6 +15,9 @@ import (
 // OwnNamespace is where Podgrace runs in the tests.
 const OwnNamespace = "podgrace-system"
 
+// Exempt are the namespaces that no policy is for in the tests.
+var Exempt = policy.ExemptIn(OwnNamespace)
+
 // Namespaces of the tests. Pods are in shop, which Unknown is as well: where it could not be looked up.
 var (
 	Shop    = policy.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}}

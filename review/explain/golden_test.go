@@ -179,7 +179,7 @@ func (s situation) into(t *testing.T, in *explain.Input) {
 	}
 	if s.Ready != nil {
 		in.Removal = &guard.Facts{
-			Now: now, Policy: in.Policies.Removal(in.Namespace, ""), Claims: s.claims(),
+			Now: now, Policy: in.Policies.Removal(in.Namespace, policy.Exempt{}), Claims: s.claims(),
 			Node: guard.Node{Name: in.Pod.Spec.NodeName, State: guard.NodePresent, Ready: *s.Ready, Heartbeat: now.Add(-5 * time.Minute)},
 		}
 	}
@@ -196,7 +196,7 @@ func review(in *explain.Input) {
 	}
 	_ = defaulting.ResolvePriority(pod, in.Facts)
 	request := policy.Request{Pod: pod, Namespace: in.Namespace, User: in.Creator}
-	result := defaulting.For(in.Policies, request, in.OwnNamespace).Apply(request, in.Facts)
+	result := defaulting.For(in.Policies, request, in.Exempt).Apply(request, in.Facts)
 	in.Pod, in.Review = defaulting.Patch(pod, result.Changes), &result
 }
 

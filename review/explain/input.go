@@ -34,8 +34,8 @@ type Input struct {
 
 	// Namespace of the pod.
 	Namespace policy.Namespace
-	// OwnNamespace is where Podgrace itself runs; empty: unknown or nowhere.
-	OwnNamespace string
+	// Exempt are the namespaces that no policy is for.
+	Exempt policy.Exempt
 	// Policies of the cluster.
 	Policies policy.Policies
 	// PoliciesUnknown says that they could not be read.
@@ -86,7 +86,7 @@ type Machine struct {
 func Needs(in Input) defaulting.Needs {
 	v := newView(in)
 	needs := v.effective.Needs()
-	again := defaulting.For(in.Policies, v.asking(v.unspread()), in.OwnNamespace).Needs()
+	again := defaulting.For(in.Policies, v.asking(v.unspread()), in.Exempt).Needs()
 	return defaulting.Needs{
 		Selectors: needs.Selectors || again.Selectors, Nodes: needs.Nodes || again.Nodes,
 		Claims: true, // the guard asks for them

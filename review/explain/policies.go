@@ -112,7 +112,7 @@ func (v *view) probe(p *policy.Policy) defaulting.Result {
 	pod := v.pod.DeepCopy()
 	delete(pod.Annotations, v1alpha1.AnnotationEnforcement)
 	request := v.asking(pod)
-	return defaulting.For(policy.Policies{&marked}, request, v.in.OwnNamespace).Settled(request, v.in.Facts).Apply(request, v.in.Facts)
+	return defaulting.For(policy.Policies{&marked}, request, v.in.Exempt).Settled(request, v.in.Facts).Apply(request, v.in.Facts)
 }
 
 // refusal says which part of a policy's match the pod does not meet, by asking for one part at a time.
@@ -162,7 +162,7 @@ func (v *view) rankRefusal(m *v1alpha1.PodMatch) string {
 
 func (v *view) meets(m v1alpha1.PodMatch) bool {
 	p, err := policy.Compile(&v1alpha1.PodPolicy{Spec: v1alpha1.PodPolicySpec{Match: &m}})
-	return err != nil || len(defaulting.For(policy.Policies{p}, v.asking(v.pod), v.in.OwnNamespace).Settled(v.asking(v.pod), v.in.Facts).Policies) > 0
+	return err != nil || len(defaulting.For(policy.Policies{p}, v.asking(v.pod), v.in.Exempt).Settled(v.asking(v.pod), v.in.Facts).Policies) > 0
 }
 
 func ownerKind(pod *corev1.Pod) string {

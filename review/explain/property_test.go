@@ -225,7 +225,7 @@ func TestAgreesWithDefaulting(t *testing.T) {
 		review(&in)
 		e := explain.Explain(in)
 		request := policy.Request{Pod: in.Pod, Namespace: in.Namespace}
-		effective := defaulting.For(in.Policies, request, "")
+		effective := defaulting.For(in.Policies, request, policy.Exempt{})
 		var matching []string
 		for _, p := range e.Policies {
 			if p.Matches != explain.MatchNo {
@@ -259,7 +259,7 @@ func agreeOnClasses(t *rapid.T, in explain.Input, e *explain.Explanation) {
 		pod := in.Pod.DeepCopy()
 		pod.Spec.PriorityClassName = name
 		request := policy.Request{Pod: pod, Namespace: in.Namespace}
-		refused := slices.ContainsFunc(defaulting.For(in.Policies, request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason.Code == "PriorityClassNotAllowed" })
+		refused := slices.ContainsFunc(defaulting.For(in.Policies, request, policy.Exempt{}).Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool { return d.Reason.Code == "PriorityClassNotAllowed" })
 		allowed := said == "" || slices.Contains(strings.Split(strings.TrimPrefix(strings.Split(said, " (")[0], "allowed are "), ", "), name)
 		if refused == allowed {
 			t.Errorf("class %s is refused: %v; said: %q", name, refused, said)
@@ -276,7 +276,7 @@ func agreeOnGrace(t *rapid.T, in explain.Input, e *explain.Explanation) {
 		pod := in.Pod.DeepCopy()
 		pod.Spec.TerminationGracePeriodSeconds = &n
 		request := policy.Request{Pod: pod, Namespace: in.Namespace}
-		return slices.ContainsFunc(defaulting.For(in.Policies, request, "").Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool {
+		return slices.ContainsFunc(defaulting.For(in.Policies, request, policy.Exempt{}).Validate(request, in.Facts).Denials, func(d defaulting.Denial) bool {
 			return d.Reason.Code == "GracePeriodOutOfBounds" || d.Reason.Code == "ZeroGracePeriod"
 		})
 	}

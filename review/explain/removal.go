@@ -27,7 +27,7 @@ func (v *view) guardFacts() guard.Facts {
 	if v.in.Removal != nil {
 		return *v.in.Removal
 	}
-	facts := guard.Facts{Now: v.in.Now, Claims: v.in.Facts.Claims, Policy: v.in.Policies.Removal(v.in.Namespace, v.in.OwnNamespace)}
+	facts := guard.Facts{Now: v.in.Now, Claims: v.in.Facts.Claims, Policy: v.in.Policies.Removal(v.in.Namespace, v.in.Exempt)}
 	if v.in.PoliciesUnknown {
 		facts.Policy = policy.Removal{Unknown: true}
 	}

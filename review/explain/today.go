@@ -55,7 +55,7 @@ func refused(v *view) (out []string) {
 // validate judges a pod as the last webhook does.
 func (v *view) validate(p *corev1.Pod) []defaulting.Denial {
 	request := v.asking(p)
-	return defaulting.For(v.in.Policies, request, v.in.OwnNamespace).Validate(request, v.in.Facts).Denials
+	return defaulting.For(v.in.Policies, request, v.in.Exempt).Validate(request, v.in.Facts).Denials
 }
 
 // difference says what one change comes to. The priority's value and preemption policy come with its class.

@@ -48,7 +48,7 @@ func newView(in Input) *view {
 	if in.Namespace.Unknown && v.doubtful() {
 		v.note("namespace %s could not be looked up: policies that select by its labels are left out, but for removals, where they hold", in.Namespace.Name)
 	}
-	v.effective = defaulting.For(v.in.Policies, v.asking(v.pod), in.OwnNamespace).Settled(v.asking(v.pod), in.Facts)
+	v.effective = defaulting.For(v.in.Policies, v.asking(v.pod), in.Exempt).Settled(v.asking(v.pod), in.Facts)
 	v.settled = v.effective.Apply(v.asking(v.pod), in.Facts)
 	for _, p := range v.in.Policies {
 		if slices.Contains(v.effective.Policies, p.Name) {
@@ -97,7 +97,7 @@ func (v *view) unspread() *corev1.Pod {
 
 // apply says what today's policies would change in a pod.
 func (v *view) apply(p *corev1.Pod) defaulting.Result {
-	return defaulting.For(v.in.Policies, v.asking(p), v.in.OwnNamespace).Apply(v.asking(p), v.in.Facts)
+	return defaulting.For(v.in.Policies, v.asking(p), v.in.Exempt).Apply(v.asking(p), v.in.Facts)
 }
 
 // reviewed returns what the review changed at a path, or nil.

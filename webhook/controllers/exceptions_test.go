@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -60,14 +61,14 @@ func TestLimitsWithExceptions(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(policytest.Noon)
 	p := minimum("p", 20)
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, policytest.NamedException("a"), policytest.NamedException("b", policytest.Ungranted)).Build()
-	l := &controllers.Limits{Client: kube, Namespace: "ours", Exceptions: kube, Clock: clock}
+	l := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours"), Exceptions: kube, Clock: clock}
 	policies := policytest.Compile(t, p)
 	result, err := l.Reconcile(t.Context(), reconcile.Request{})
 	if err != nil || result.RequeueAfter != time.Hour {
 		t.Errorf("%+v, %v", result, err)
 	}
-	wantStored(t, kube, controllers.CompileLimits(policies, policytest.CompileExceptions(t, policytest.NamedException("a")), "ours", ""))
+	wantStored(t, kube, controllers.CompileLimits(policies, policytest.CompileExceptions(t, policytest.NamedException("a")), policy.ExemptIn("ours"), ""))
 	clock.SetTime(policytest.Noon.Add(time.Hour))
 	reconcileLimits(t, l)
-	wantStored(t, kube, controllers.CompileLimits(policies, nil, "ours", ""))
+	wantStored(t, kube, controllers.CompileLimits(policies, nil, policy.ExemptIn("ours"), ""))
 }

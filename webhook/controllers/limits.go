@@ -42,9 +42,9 @@ func LimitsCache() cache.ByObject {
 	return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, limits.Name)}
 }
 
-// CompileLimits compiles policies and the exceptions in force into a ValidatingAdmissionPolicy, for a Podgrace that runs in a namespace.
-func CompileLimits(policies policy.Policies, exceptions policy.Exceptions, namespace, globalDefault string) limits.Compiled {
-	return limits.Compile(policies, limits.Cluster{Namespace: namespace, ServiceAccount: account, GlobalDefault: globalDefault, Exceptions: exceptions})
+// CompileLimits compiles policies and the exceptions in force into a ValidatingAdmissionPolicy.
+func CompileLimits(policies policy.Policies, exceptions policy.Exceptions, exempt policy.Exempt, globalDefault string) limits.Compiled {
+	return limits.Compile(policies, limits.Cluster{Exempt: exempt, ServiceAccount: account, GlobalDefault: globalDefault, Exceptions: exceptions})
 }
 
 // Limits reconciles the compiled limits of all policies in the API server, where they hold while the webhook is away: it writes the ValidatingAdmissionPolicy and its
@@ -52,8 +52,8 @@ func CompileLimits(policies policy.Policies, exceptions policy.Exceptions, names
 // Podgrace's namespace (RoleBinding podgrace-limits), so that they end with the installation. The leader runs it.
 type Limits struct {
 	Client client.Client
-	// Namespace that Podgrace runs in.
-	Namespace string
+	// Exempt are the namespaces that no policy is for, Podgrace's own among them.
+	Exempt policy.Exempt
 	// Off: they are deleted.
 	Off bool
 	// Fixed are policies from files; nil: those of the cluster count.
@@ -128,7 +128,7 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	compiled := CompileLimits(policies, exceptions, l.Namespace, globalDefaultOf(classes.Items))
+	compiled := CompileLimits(policies, exceptions, l.Exempt, globalDefaultOf(classes.Items))
 	if l.Off {
 		compiled.Policy, compiled.Binding = nil, nil
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting/limits"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policytest"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -83,9 +84,9 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 	basic := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, basic).WithInterceptorFuncs(count).Build()
-	l := &controllers.Limits{Client: kube, Namespace: "ours"}
+	l := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours")}
 	of := func(p *v1alpha1.PodPolicy) limits.Compiled {
-		return controllers.CompileLimits(policytest.Compile(t, p), nil, "ours", "basic")
+		return controllers.CompileLimits(policytest.Compile(t, p), nil, policy.ExemptIn("ours"), "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -141,7 +142,7 @@ func TestLimitsAreKept(t *testing.T) {
 	wantStored(t, kube, of(p))
 	wantWrites(1)
 
-	off := &controllers.Limits{Client: kube, Namespace: "ours", Off: true}
+	off := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours"), Off: true}
 	reconcileLimits(t, off)
 	if havePolicy, haveBinding := stored(t, kube); havePolicy != nil || haveBinding != nil {
 		t.Error("switched off, and still there")
@@ -168,7 +169,7 @@ func TestLimitsThatAreRefused(t *testing.T) {
 			return apierrors.NewForbidden(admissionregistrationv1.Resource("validatingadmissionpolicies"), limits.Name, nil)
 		},
 	}).Build()
-	l := &controllers.Limits{Client: kube, Namespace: "ours"}
+	l := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours")}
 	if _, err := l.Reconcile(t.Context(), reconcile.Request{}); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
 	}
@@ -181,6 +182,6 @@ func TestLimitsThatAreRefused(t *testing.T) {
 func TestLimitsFromFiles(t *testing.T) {
 	fixed := policytest.Compile(t, minimum("f", 10))
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
-	reconcileLimits(t, &controllers.Limits{Client: kube, Namespace: "ours", Fixed: fixed})
-	wantStored(t, kube, controllers.CompileLimits(fixed, nil, "ours", ""))
+	reconcileLimits(t, &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours"), Fixed: fixed})
+	wantStored(t, kube, controllers.CompileLimits(fixed, nil, policy.ExemptIn("ours"), ""))
 }
