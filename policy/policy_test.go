@@ -142,7 +142,7 @@ func TestRemarks(t *testing.T) {
 			all := Compile(t, append(tt.others, tt.policy)...)
 			for _, p := range all {
 				if p.Name == "a" {
-					CompareTexts(t, "remarks", tt.want, p.Remarks(all))
+					CompareTexts(t, "remarks", tt.want, p.Remarks(all, Exempt))
 				}
 			}
 		})

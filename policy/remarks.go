@@ -59,9 +59,10 @@ func (p *Policy) Problems(classes map[string]*schedulingv1.PriorityClass) []Prob
 	return problems
 }
 
-// Remarks returns hints about a policy that works, but perhaps not as meant, given all policies of the cluster.
-func (p *Policy) Remarks(all Policies) []string {
-	var remarks []string
+// Remarks returns hints about a policy that works, but perhaps not as meant, given all policies of the cluster and the
+// namespaces that none is for.
+func (p *Policy) Remarks(all Policies, exempt Exempt) []string {
+	remarks := p.remarkExempt(exempt)
 	for _, other := range all {
 		if other.Name != p.Name && other.Spec.Weight == p.Spec.Weight && sharesDefaults(p.Spec, other.Spec) {
 			first := min(p.Name, other.Name)

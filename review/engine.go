@@ -27,6 +27,9 @@ const (
 	OperationEvict = "EVICT"
 )
 
+// OwnNamespace is where Podgrace runs, as far as nobody says anything else.
+const OwnNamespace = "podgrace-system"
+
 // Question is what is asked of a manifest: what becomes of it when somebody does something to it. An AdmissionReview asks
 // its own.
 type Question struct {
@@ -47,7 +50,7 @@ type Engine struct {
 	State *State
 	// Namespace of objects that name none; empty: default.
 	Namespace string
-	// Exempt are the namespaces that no policy is for.
+	// Exempt are the namespaces that no policy is for; SetExempt sets it, and what follows from it.
 	Exempt policy.Exempt
 	// Exceptions that are beside the policies; one of the state that has the name of one of these does not count.
 	Exceptions []*v1alpha1.PolicyException
@@ -76,15 +79,22 @@ func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	e := &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, policies: policies}
+	return e, e.SetExempt(policy.ExemptIn(OwnNamespace))
+}
+
+// SetExempt has the engine leave these namespaces alone, as a cluster does where they are excluded.
+func (e *Engine) SetExempt(exempt policy.Exempt) (err error) {
 	var own rules
-	ofAll := store.Policies().RemovalOfAll()
-	if own.webhooks, err = apiserver.NewWebhooks(ofAll); err != nil {
-		return nil, err
+	ofAll := e.Policies.Policies().RemovalOfAll()
+	if own.webhooks, err = apiserver.NewWebhooks(ofAll, exempt); err != nil {
+		return err
 	}
-	if own.policies, err = apiserver.NewPolicies(ofAll); err != nil {
-		return nil, err
+	if own.policies, err = apiserver.NewPolicies(ofAll, exempt); err != nil {
+		return err
 	}
-	return &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, Exempt: policy.ExemptIn("podgrace-system"), policies: policies, rules: own}, nil
+	e.Exempt, e.rules = exempt, own
+	return nil
 }
 
 // Review judges one document. The result is nil for an object that is no pod and makes none, and on which the question is

@@ -34,6 +34,18 @@ func engineOf(t testing.TB, policies string, state ...string) *Engine {
 	return e
 }
 
+func excluding(t testing.TB, e *Engine, patterns ...string) *Engine {
+	t.Helper()
+	exempt, err := e.Exempt.Excluding(patterns...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.SetExempt(exempt); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
 func document(t testing.TB, text string) *manifest.Document {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -177,6 +189,16 @@ func TestCreation(t *testing.T) {
 		"kube-system": {
 			engine: engineOf(t, web, high), object: strings.Replace(running, "namespace: shop", "namespace: kube-system", 1),
 			want: Result{Decision: Allowed, Reason: notJudged},
+		},
+		"an excluded namespace": {
+			engine: excluding(t, engineOf(t, web, high), "shop"), object: running, want: Result{Decision: Allowed, Reason: notJudged},
+		},
+		"one by its beginning": {
+			engine: excluding(t, engineOf(t, web, high), "openshift-*"), object: strings.Replace(running, "namespace: shop", "namespace: openshift-dns", 1),
+			want: Result{Decision: Allowed, Reason: notJudged},
+		},
+		"a StatefulSet in one": {
+			engine: excluding(t, engineOf(t, noZero, shop), "shop"), object: statefulSet, want: Result{Decision: Allowed, Via: "template", Reason: notJudged},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

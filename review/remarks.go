@@ -33,7 +33,7 @@ func (e *Engine) Remarks(results []Result) []Remark {
 				remarks = append(remarks, Remark{Policy: p.Name, Message: problem.Message})
 			}
 		}
-		for _, message := range p.Remarks(policies) {
+		for _, message := range p.Remarks(policies, e.Exempt) {
 			remarks = append(remarks, Remark{Policy: p.Name, Message: message})
 		}
 	}

@@ -391,9 +391,12 @@ func TestOrdinaryRemovals(t *testing.T) {
 		"the taint is taken away":                  {taint(true, false), ""},
 		"kube-system":                              {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "kube-system" })), "NotGuarded"},
 		"Podgrace's own":                           {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "podgrace-system" })), "NotGuarded"},
+		"an excluded one":                          {forceDelete(dbPod(func(p *corev1.Pod) { p.Namespace = "openshift-dns" })), "NotGuarded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := webhook.Handler(guardedEngine(t, silentCluster(dbPod())).ValidateRemoval).Handle(t.Context(), tc.request)
+			e := guardedEngine(t, silentCluster(dbPod()))
+			e.Exempt = excludingOpenShift(t)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), tc.request)
 			if !got.Allowed || got.AuditAnnotations["reason"] != tc.reason || len(got.Warnings) > 0 {
 				t.Errorf("got %+v", got)
 			}
@@ -718,6 +721,7 @@ func TestForceDetach(t *testing.T) {
 		reason  string
 		allowed bool
 	}{
+		"of an excluded namespace":  {live(using(inUse), namespace("openshift-dns"), bound("openshift-dns", corev1.ReadWriteOnce)), "NotGuarded", true},
 		"in use":                    {live(using(inUse), bound("shop", corev1.ReadWriteOnce)), "Unsafe", false},
 		"of an unguarded namespace": {live(using(inUse), bound("till", corev1.ReadWriteOnce)), "NotGuarded", true},
 		"unmounted":                 {live(using("kubernetes.io/csi/d^other"), bound("shop", corev1.ReadWriteOnce)), "AttachDetachController", true},
@@ -729,7 +733,9 @@ func TestForceDetach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()), func(r *admission.Request) { r.UserInfo.Username = controller })
-			got := webhook.Handler(newEngine(t, cluster(), tc.live, policy).ValidateRemoval).Handle(t.Context(), request)
+			e := newEngine(t, cluster(), tc.live, policy)
+			e.Exempt = excludingOpenShift(t)
+			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), request)
 			if got.Allowed != tc.allowed || got.AuditAnnotations["reason"] != tc.reason {
 				t.Errorf("got %+v", got)
 			}
@@ -738,6 +744,47 @@ func TestForceDetach(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A detach by anybody else is judged by the policies of all namespaces, but where the claim's was excluded.
+func TestDetachOfExcluded(t *testing.T) {
+	volume := func(claim *corev1.ObjectReference) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-data"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: claim}}
+	}
+	claim := func(namespace string) *corev1.ObjectReference {
+		return &corev1.ObjectReference{Namespace: namespace, Name: "data"}
+	}
+	for name, tc := range map[string]struct {
+		live    client.Reader
+		exempt  policy.Exempt
+		allowed bool
+	}{
+		"excluded":                  {silentCluster(volume(claim("openshift-dns"))), excludingOpenShift(t), true},
+		"excluded elsewhere":        {silentCluster(volume(claim("openshift-dns"))), policy.ExemptIn("podgrace-system"), false},
+		"of another namespace":      {silentCluster(volume(claim("shop"))), excludingOpenShift(t), false},
+		"of kube-system, as always": {silentCluster(volume(claim("kube-system"))), excludingOpenShift(t), false},
+		"of no claim":               {silentCluster(volume(nil)), excludingOpenShift(t), false},
+		"gone":                      {silentCluster(), excludingOpenShift(t), false},
+		"it can't be read":          {away(), excludingOpenShift(t), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, tc.live)
+			e.Exempt = tc.exempt
+			request := removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()))
+			if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), request); got.Allowed != tc.allowed || tc.allowed && got.AuditAnnotations["reason"] != "NotGuarded" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func excludingOpenShift(t *testing.T) policy.Exempt {
+	t.Helper()
+	exempt, err := policy.ExemptIn("podgrace-system").Excluding("calico-system", "openshift-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exempt
 }
 
 // A Node is not deleted while pods that a policy would not let be force-deleted may run on it.
@@ -763,10 +810,14 @@ func TestNodeRoad(t *testing.T) {
 		"no policy there":           {[]client.Object{namespace("other"), dbPod(in("other"))}, ""},
 		"kube-system":               {[]client.Object{dbPod(in("kube-system"))}, ""},
 		"Podgrace's own":            {[]client.Object{dbPod(in("podgrace-system"))}, ""},
+		"excluded namespaces":       {[]client.Object{dbPod(in("openshift-dns")), dbPod(in("calico-system"))}, ""},
+		"an excluded one and shop":  {[]client.Object{dbPod(in("openshift-dns")), dbPod()}, "its pods are force-deleted: shop/db-0. Ways on"},
+		"a name like an excluded":   {[]client.Object{dbPod(in("openshift"))}, "openshift/db-0"},
 		"a namespace that is gone":  {[]client.Object{dbPod(in("gone"))}, "gone/db-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := guardedEngine(t, silentCluster(tc.pods...), strict, lax, warning)
+			e.Exempt = excludingOpenShift(t)
 			got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())))
 			if got.Allowed != (tc.says == "") || !strings.Contains(message(got), tc.says) || len(got.Warnings) > 0 {
 				t.Errorf("got %+v, %q", got, message(got))

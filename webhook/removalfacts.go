@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -63,16 +64,31 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 }
 
 // guarding returns what the policies say about the removal: for Nodes and VolumeAttachments, which have no namespace, those of all namespaces. A detach by the
-// attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
+// attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that; one by anybody else is not judged
+// where that namespace was excluded.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
 	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
 		return policies.Removal(e.Lookup.Current().Namespace(ctx, namespace), e.Exempt)
 	}
 	switch r.Road {
-	case guard.RoadNode, guard.RoadOutOfService, guard.RoadVolumeAttachment:
+	case guard.RoadVolumeAttachment:
+		if e.ofExcluded(ctx, r.VolumeAttachment) {
+			return policy.Removal{}
+		}
+		return policies.RemovalOfAll()
+	case guard.RoadNode, guard.RoadOutOfService:
 		return policies.RemovalOfAll()
 	}
 	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Exempt)
+}
+
+// ofExcluded says whether an attachment's volume is of a claim in a namespace that was excluded. Who works in a namespace can't write that into a PersistentVolume.
+func (e *Engine) ofExcluded(ctx context.Context, attachment *storagev1.VolumeAttachment) bool {
+	if attachment == nil || len(e.Exempt.Excluded()) == 0 {
+		return false
+	}
+	namespace, _, _ := strings.Cut(e.Lookup.Volume(ctx, attachment).Claim, "/")
+	return e.Exempt.By(namespace) != ""
 }
 
 // protectedOn returns the pods of a node that may still run, by the action of the policies that protect them.

@@ -87,7 +87,7 @@ func (e *Engine) remarks(ctx context.Context, pol *policy.Policy) (d Decision) {
 	for _, p := range problems {
 		d.warn(becauseRemark, p.Message)
 	}
-	for _, remark := range pol.Remarks(all) {
+	for _, remark := range pol.Remarks(all, e.Exempt) {
 		d.warn(becauseRemark, remark)
 	}
 	if n := len(d.Warnings) - maxRemarks; n > 0 {

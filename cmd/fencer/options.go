@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/policy"
 )
 
 type options struct {
@@ -16,6 +18,9 @@ type options struct {
 	healthPort  int
 	metricsPort int
 	namespace   string
+	// excluded are patterns of namespaces; exempt are they, and those that always are.
+	excluded    []string
+	exempt      policy.Exempt
 	nodeName    string
 	leaderElect bool
 	verbosity   int
@@ -32,6 +37,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.healthPort, "health-port", o.healthPort, "port for /healthz and /readyz; 0: none")
 	f.IntVar(&o.metricsPort, "metrics-port", o.metricsPort, "port for /metrics; 0: none")
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of its Leases and of the Secrets that FenceAgents name; default: $POD_NAMESPACE, else podgrace-system")
+	f.StringSliceVar(&o.excluded, "exclude-namespaces", o.excluded, policy.ExcludeUsage)
 	f.StringVar(&o.nodeName, "node-name", o.nodeName, "node that it runs on, which it never fences; default: $NODE_NAME, else none of the cluster")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica that decides; false: this is the only replica")
 	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
@@ -41,6 +47,10 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 func (o *options) Complete() error {
 	o.namespace = cmp.Or(o.namespace, os.Getenv("POD_NAMESPACE"), "podgrace-system")
 	o.nodeName = cmp.Or(o.nodeName, os.Getenv("NODE_NAME"))
+	var err error
+	if o.exempt, err = policy.ExemptIn(o.namespace).Excluding(o.excluded...); err != nil {
+		return fmt.Errorf("--exclude-namespaces: %w", err)
+	}
 	return nil
 }
 

@@ -91,7 +91,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, program version.In
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(),
 		Agents: controller.LiveAgents{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.namespace}, Addresses: book,
 		Recorder: mgr.GetEventRecorder("podgrace-fencer"), Metrics: controller.NewMetrics(metrics.Registry), Clock: clock.RealClock{},
-		Namespace: o.namespace, Node: o.nodeName, Identity: cmp.Or(os.Getenv("POD_NAME"), hostname),
+		Namespace: o.namespace, Exempt: o.exempt, Node: o.nodeName, Identity: cmp.Or(os.Getenv("POD_NAME"), hostname),
 	}
 	return errors.Join(
 		mgr.Add(fencer),

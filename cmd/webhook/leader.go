@@ -112,7 +112,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
 		Answered: webhook.Answered(l.config), Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: policy.ExemptIn(o.namespace), Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
+	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
 	var errs []error
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()
@@ -122,8 +122,8 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if len(o.policies) == 0 {
 		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
-			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
+			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
+			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Exempt: o.exempt}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {
 		bundle := &certs.CABundle{

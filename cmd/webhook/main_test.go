@@ -84,6 +84,8 @@ func TestOptions(t *testing.T) {
 		"clients":               {[]string{"--client-ca-file=/x", "--client-allowed-names=a,b"}, ""},
 		"clients without CA":    {[]string{"--client-allowed-names=a"}, "--client-allowed-names needs --client-ca-file"},
 		"client without name":   {[]string{"--client-ca-file=/x", "--client-allowed-names=a,"}, "--client-allowed-names: a name is empty"},
+		"excluded namespaces":   {[]string{"--exclude-namespaces=calico-system,openshift-*", "--exclude-namespaces=shop"}, ""},
+		"all of them excluded":  {[]string{"--exclude-namespaces=*"}, `--exclude-namespaces: "*" is neither the name of a namespace nor`},
 		"short leaves":          {[]string{"--leaf-duration=1m", "--ca-settle=10s", "--ca-duration=1h"}, ""},
 		"leaves too short":      {[]string{"--leaf-duration=1s"}, "--leaf-duration: 1s is less than 10s"},
 		"CA too short":          {[]string{"--ca-duration=24h"}, "--ca-duration: 24h0m0s is less than"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
@@ -39,6 +40,9 @@ type options struct {
 	timing      certs.Timing
 	namespace   string
 	dnsNames    []string
+	// excluded are patterns of namespaces; exempt are they, and those that always are.
+	excluded    []string
+	exempt      policy.Exempt
 	leaderElect bool
 	// compileLimits has the leader write limits into the API server.
 	compileLimits bool
@@ -76,6 +80,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 		_ = f.MarkHidden(advanced) // fails for a flag that is not there
 	}
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace that Podgrace runs in; default: $POD_NAMESPACE, else podgrace-system")
+	f.StringSliceVar(&o.excluded, "exclude-namespaces", o.excluded, policy.ExcludeUsage)
 	f.StringSliceVar(&o.dnsNames, "dns-names", o.dnsNames, "names in the self-managed certificate; default: those of Service podgrace-webhook in the namespace")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica to write the policies' status and caBundle; false: this is the only replica")
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
@@ -90,6 +95,10 @@ func (o *options) Complete() error {
 	if len(o.dnsNames) == 0 {
 		service := "podgrace-webhook." + o.namespace
 		o.dnsNames = []string{service + ".svc", service, service + ".svc.cluster.local"}
+	}
+	var err error
+	if o.exempt, err = policy.ExemptIn(o.namespace).Excluding(o.excluded...); err != nil {
+		return fmt.Errorf("--exclude-namespaces: %w", err)
 	}
 	if text := os.Getenv(memoryLimitVariable); text != "" {
 		limit, err := strconv.ParseInt(text, 10, 64)

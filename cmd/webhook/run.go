@@ -28,7 +28,6 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
 	"github.com/podgrace/podgrace/cmd/version"
-	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policyfile"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
@@ -88,7 +87,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	}
 	ctx, cancel := end.after(ctx, o.shutdownDelay)
 	defer cancel()
-	log.Info("serving", "address", reviewAddress(o), "policies", policySource(o))
+	log.Info("serving", "address", reviewAddress(o), "policies", policySource(o), "excludedNamespaces", o.exempt.Excluded())
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -203,7 +202,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 		Policies: store,
 		Lookup:   facts,
 		Ready:    readiness.Ready,
-		Exempt:   policy.ExemptIn(o.namespace),
+		Exempt:   o.exempt,
 		Holds:    holds,
 		Events:   webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
 		Metrics:  webhook.NewMetrics(metrics.Registry, store),

@@ -285,11 +285,9 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: new(admissionregistrationv1.Fail),
 			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy:    new(admissionregistrationv1.Equivalent),
-				ObjectSelector: &metav1.LabelSelector{},
-				NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-					{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: b.cluster.Exempt.Names()},
-				}},
+				MatchPolicy:       new(admissionregistrationv1.Equivalent),
+				ObjectSelector:    &metav1.LabelSelector{},
+				NamespaceSelector: b.cluster.Exempt.Selector(),
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionregistrationv1.NamespacedScope)},
@@ -305,6 +303,9 @@ func (b *builder) policy(validations []admissionregistrationv1.Validation) *admi
 			Variables:   b.variables(),
 			Validations: validations,
 		},
+	}
+	if condition := b.cluster.Exempt.Condition(); condition != "" {
+		p.Spec.MatchConditions = append(p.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: policy.ExemptCondition, Expression: condition})
 	}
 	return p
 }

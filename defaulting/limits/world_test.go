@@ -32,7 +32,15 @@ import (
 // A case has thirty pods.
 func TestMain(m *testing.M) { os.Exit(Run(m, 160)) }
 
-var here = limits.Cluster{Exempt: policy.ExemptIn("podgrace-system"), ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
+var here = limits.Cluster{Exempt: excluding("till", "team-*"), ServiceAccount: "podgrace-webhook", GlobalDefault: "basic"}
+
+func excluding(patterns ...string) policy.Exempt {
+	exempt, err := policy.ExemptIn("podgrace-system").Excluding(patterns...)
+	if err != nil {
+		panic(err)
+	}
+	return exempt
+}
 
 // holds says that the webhook's account has the right by which the limits are in force, and no other.
 type holds bool
@@ -205,7 +213,7 @@ func drawRequest(t *rapid.T) policy.Request {
 	r := policy.Request{Pod: drawPod(t), DryRun: Rarely(t, "dry run")}
 	r.Namespace = policy.Namespace{Name: "shop", Labels: drawLabels(t, "namespace ")}
 	if Rarely(t, "another namespace") {
-		r.Namespace.Name = Pick(t, "namespace", "kube-system", "podgrace-system")
+		r.Namespace.Name = Pick(t, "namespace", "kube-system", "podgrace-system", "till", "team-a", "team", "a-team-b")
 	}
 	r.Namespace.Labels[corev1.LabelMetadataName] = r.Namespace.Name
 	r.Pod.Namespace = r.Namespace.Name

@@ -70,7 +70,7 @@ func TestFidelityReviewCalls(t *testing.T) {
 		if p.idle {
 			together.ForceDelete = v1alpha1.RemovalAllow
 		}
-		w, err := apiserver.NewWebhooks(together)
+		w, err := apiserver.NewWebhooks(together, policy.ExemptIn("podgrace-system"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestFidelityReviewPolicies(t *testing.T) {
 	server := newRouter(t)
 	reviews := map[bool]*apiserver.Policies{} // by whether the guard is idle
 	for idle, force := range map[bool]v1alpha1.RemovalAction{false: v1alpha1.RemovalDeny, true: v1alpha1.RemovalAllow} {
-		policies, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: force})
+		policies, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: force}, policy.ExemptIn("podgrace-system"))
 		if err != nil {
 			t.Fatal(err)
 		}

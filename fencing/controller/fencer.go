@@ -22,6 +22,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/policy"
 )
 
 const (
@@ -62,6 +63,8 @@ type Fencer struct {
 	Clock    clock.WithTicker
 	// Namespace that the fencer runs in, and Node that it runs on, if any.
 	Namespace, Node string
+	// Exempt are the namespaces whose pods no policy protects.
+	Exempt policy.Exempt
 	// Identity of this replica.
 	Identity string
 

@@ -24,6 +24,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 )
 
 // cluster is a Fencer on a fake API, with three nodes of which the test renews the Leases.
@@ -50,7 +51,7 @@ func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithInterceptorFuncs(funcs).
 		WithStatusSubresource(&corev1.Node{}, &corev1.Pod{}, &v1alpha1.Fence{}, &v1alpha1.FencePolicy{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
-	c := &cluster{Client: kube, clock: at, Fencer: &Fencer{Client: kube, Cache: kube, Live: kube, Clock: at, Namespace: "podgrace-system", Identity: "one"}}
+	c := &cluster{Client: kube, clock: at, Fencer: &Fencer{Client: kube, Cache: kube, Live: kube, Clock: at, Namespace: "podgrace-system", Exempt: policy.ExemptIn("podgrace-system"), Identity: "one"}}
 	c.lead()
 	return c
 }

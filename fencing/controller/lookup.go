@@ -302,7 +302,7 @@ type surroundings struct {
 type budget struct{ selector labels.Selector }
 
 func (f *Fencer) newSurroundings(ctx context.Context) (*surroundings, error) {
-	about := &surroundings{exempt: policy.ExemptIn(f.Namespace), namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}, volumes: map[string][]string{}}
+	about := &surroundings{exempt: f.Exempt, namespaces: f.Cache, removals: map[string]policy.Removal{}, claims: map[string]map[string]*corev1.PersistentVolumeClaim{}, budgets: map[string][]budget{}, attached: map[string][]string{}, volumes: map[string][]string{}}
 	var policies v1alpha1.PodPolicyList
 	var budgets policyv1.PodDisruptionBudgetList
 	var attachments storagev1.VolumeAttachmentList

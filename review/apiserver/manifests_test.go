@@ -35,7 +35,7 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 			if strings.HasPrefix(tc.in, policies[:30]) && tc.from != "" {
 				_, err = ReadPolicies([]byte(text), false)
 			} else {
-				_, err = readWebhooks([]byte(text), policy.Removal{})
+				_, err = readWebhooks([]byte(text), policy.Removal{}, policy.ExemptIn("podgrace-system"))
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -46,11 +46,11 @@ func TestManifestsThatAreNotModelled(t *testing.T) {
 
 // Everything that is shipped compiles. At run time a request for what does not would fail.
 func TestEverythingCompiles(t *testing.T) {
-	w, err := NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"somebody"}})
+	w, err := NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"somebody"}}, policy.ExemptIn("podgrace-system"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewPolicies(policy.Removal{})
+	p, err := NewPolicies(policy.Removal{}, policy.ExemptIn("podgrace-system"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // Policies are Podgrace's ValidatingAdmissionPolicies as shipped, with their bindings. They may be used by several goroutines at
@@ -47,12 +48,16 @@ type Denial struct {
 }
 
 // NewPolicies reads the policies. ofAll is what all PodPolicies together say of what is in no namespace, as for NewWebhooks.
-func NewPolicies(ofAll policy.Removal) (*Policies, error) {
-	return ReadPolicies(deploy.AdmissionPolicies, ofAll.Guards())
+func NewPolicies(ofAll policy.Removal, exempt policy.Exempt) (*Policies, error) {
+	return readPolicies(deploy.AdmissionPolicies, ofAll.Guards(), func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { controllers.RenderExempt(p, exempt) })
 }
 
 // ReadPolicies reads other policies, and their bindings, from YAML documents. armed: the removal guard is.
 func ReadPolicies(text []byte, armed bool) (*Policies, error) {
+	return readPolicies(text, armed, func(*admissionregistrationv1.ValidatingAdmissionPolicy) {})
+}
+
+func readPolicies(text []byte, armed bool, change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) (*Policies, error) {
 	objects, err := manifests("admission policies", text)
 	if err != nil {
 		return nil, err
@@ -69,6 +74,7 @@ func ReadPolicies(text []byte, armed bool) (*Policies, error) {
 		if !ok {
 			continue
 		}
+		change(definition)
 		p, err := newPolicy(definition, bindings[definition.Name])
 		if err != nil {
 			return nil, fmt.Errorf("admission policy %s: %w", definition.Name, err)

@@ -18,7 +18,11 @@ import (
 
 func policies(t testing.TB) *apiserver.Policies {
 	t.Helper()
-	p, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny})
+	exempt, err := policy.ExemptIn("podgrace-system").Excluding("calico-system", "openshift-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := apiserver.NewPolicies(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny}, exempt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +92,7 @@ func TestPolicies(t *testing.T) {
 		"annotation by status":   {request: request(t, update, "pods/status", oldObject(pod()), object(pod(annotated(annotation, "{}")))), want: []string{"enforcement.podgrace.dev Forbidden: "}},
 		"annotation by kubelet":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(kubelet))},
 		"annotation by a group":  {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), as(authenticationv1.UserInfo{Username: "ghost", Groups: kubelet.Groups})), want: []string{"enforcement.podgrace.dev Forbidden: "}},
+		"annotation, excluded":   {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("openshift-dns"))},
 		"annotation, own system": {request: request(t, update, "pods", oldObject(pod()), object(pod(annotated(annotation, "{}"))), in("kube-system"))},
 
 		"record kept":            {request: request(t, update, "pods", oldObject(pod(annotated(record, "StatefulSet.apps/db"))), object(pod(annotated(record, "StatefulSet.apps/db"), phase("Failed"))))},

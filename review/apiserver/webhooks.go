@@ -45,17 +45,18 @@ type Calls struct {
 }
 
 // NewWebhooks reads the configurations. The policy is what all policies together say of what is in no namespace.
-func NewWebhooks(ofAll policy.Removal) (*Webhooks, error) {
-	return readWebhooks(deploy.WebhookConfigurations, ofAll)
+func NewWebhooks(ofAll policy.Removal, exempt policy.Exempt) (*Webhooks, error) {
+	return readWebhooks(deploy.WebhookConfigurations, ofAll, exempt)
 }
 
-func readWebhooks(text []byte, ofAll policy.Removal) (*Webhooks, error) {
+func readWebhooks(text []byte, ofAll policy.Removal, exempt policy.Exempt) (*Webhooks, error) {
 	objects, err := manifests("webhook configurations", text)
 	if err != nil {
 		return nil, err
 	}
 	w := &Webhooks{armed: ofAll.Guards()}
 	for _, o := range objects {
+		controllers.RenderExempt(o, exempt)
 		switch c := o.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration:
 			for i := range c.Webhooks {

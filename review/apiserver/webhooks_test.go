@@ -18,7 +18,11 @@ import (
 
 func webhooks(t testing.TB, actors ...string) *apiserver.Webhooks {
 	t.Helper()
-	w, err := apiserver.NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors})
+	exempt, err := policy.ExemptIn("podgrace-system").Excluding("calico-system", "openshift-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := apiserver.NewWebhooks(policy.Removal{Names: []string{"guarded"}, ForceDelete: v1alpha1.RemovalDeny, AllowedActors: actors}, exempt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +75,8 @@ func TestCalls(t *testing.T) {
 	}{
 		"pod created":                   {request: request(t, create, "pods", object(pod())), mutating: []string{webhook.PathMutatePods}, validating: []string{webhook.PathValidatePods}},
 		"pod created in kube-system":    {request: request(t, create, "pods", object(pod()), in("kube-system"))},
+		"pod created where excluded":    {request: request(t, create, "pods", object(pod()), in("calico-system"))},
+		"pod created where many are":    {request: request(t, create, "pods", object(pod()), in("openshift-dns"))},
 		"pod created in Podgrace's own": {request: request(t, create, "pods", object(pod()), in("podgrace-system"))},
 		"in a namespace not known":      {request: request(t, create, "pods", object(pod()), in("elsewhere")), mutating: []string{webhook.PathMutatePods}, validating: []string{webhook.PathValidatePods}},
 		"pod updated":                   {request: request(t, update, "pods", object(pod()), oldObject(pod()))},
@@ -85,6 +91,8 @@ func TestCalls(t *testing.T) {
 		"force delete, nulls in the object":    {request: request(t, remove, "pods", oldObject(`{"metadata":{"name":"db-0","deletionTimestamp":null},"spec":{"nodeName":"n1","terminationGracePeriodSeconds":null}}`), options(patient))},
 		"force delete of a finished pod":       {request: request(t, remove, "pods", oldObject(pod(phase("Failed"))), options(hasty))},
 		"force delete of a pending pod":        {request: request(t, remove, "pods", oldObject(pod(pending)), options(hasty))},
+		"force delete where excluded":          {request: request(t, remove, "pods", oldObject(pod()), options(hasty), in("openshift-dns"))},
+		"force delete where it looks like it":  {request: request(t, remove, "pods", oldObject(pod()), options(hasty), in("openshift")), validating: judged},
 		"force delete in kube-system":          {request: request(t, remove, "pods", oldObject(pod()), options(hasty), in("kube-system"))},
 		"kubelet's delete":                     {request: request(t, remove, "pods", oldObject(pod()), options(hasty), as(kubelet))},
 		"what is left of a force delete":       {request: request(t, remove, "pods", oldObject(pod(halfDone)), options(patient)), validating: []string{webhook.PathValidateRemoval}},

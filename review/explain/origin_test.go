@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/explain"
 )
 
@@ -181,6 +182,7 @@ func TestPolicies(t *testing.T) {
 		"condition fails":   {v1alpha1.PodMatch{MatchConditions: conditions("object.metadata.annotations['a'] == 'b'")}, nil, explain.MatchLimits, "its limits hold for this pod, its defaults do not"},
 		"creator":           {v1alpha1.PodMatch{MatchConditions: conditions("request.userInfo.username == 'ci'")}, []option{func(in *explain.Input) { in.Creator = authenticationv1.UserInfo{Username: "ci"} }}, explain.MatchYes, ""},
 		"excluded":          {v1alpha1.PodMatch{}, []option{func(in *explain.Input) { in.Namespace.Name = "kube-system" }}, explain.MatchNo, "no policy is for pods of namespace kube-system"},
+		"excluded by name":  {v1alpha1.PodMatch{}, []option{func(in *explain.Input) { in.Exempt, _ = policy.Exempt{}.Excluding("shop-*", "shop") }}, explain.MatchNo, "no policy is for pods of namespace shop: it is excluded (--exclude-namespaces=shop of the webhook)"},
 		"mirror": {v1alpha1.PodMatch{}, []option{annotated(corev1.MirrorPodAnnotationKey, "h"), edit(func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", Controller: new(true)}}
 		})}, explain.MatchNo, "mirror pod"},

@@ -79,7 +79,11 @@ func (v *view) excluded() string {
 	if plan.IsMirror(v.pod) {
 		return "it is a mirror pod: its kubelet runs it from a file"
 	}
-	return "no policy is for pods of namespace " + v.in.Namespace.Name
+	why := "no policy is for pods of namespace " + v.in.Namespace.Name
+	if by := v.in.Exempt.By(v.in.Namespace.Name); by != "" {
+		why += ": it is excluded (--exclude-namespaces=" + by + " of the webhook)"
+	}
+	return why
 }
 
 // marker is a default that is cheap to recognise.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,6 +42,10 @@ type AllowedActors struct {
 	Client client.Client
 	// Configuration is the name of the ValidatingWebhookConfiguration.
 	Configuration string
+	// Exempt are the namespaces that no policy is for, as the webhook has them. The log tells where the configuration leaves out others.
+	Exempt policy.Exempt
+
+	differs string // what the log told last
 }
 
 // SetUp adds the controller to the manager.
@@ -69,6 +74,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	a.compareExempt(ctx, &have)
 	want := actorsExpression(policy.InForce(list.Items).RemovalOfAll().ActorsOfAll())
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
@@ -90,6 +96,22 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 		return reconcile.Result{}, fmt.Errorf("write the allowed actors: %w", err)
 	}
 	return reconcile.Result{}, nil
+}
+
+// compareExempt tells where the API server leaves out other namespaces than the webhook, once for each difference: installed by hand, one can be forgotten.
+func (a *AllowedActors) compareExempt(ctx context.Context, configuration *admissionregistrationv1.ValidatingWebhookConfiguration) {
+	differs := ""
+	read, err := ReadExempt(configuration, a.Exempt.Own())
+	switch {
+	case err != nil:
+		differs = err.Error()
+	case !slices.Equal(read.Excluded(), a.Exempt.Excluded()):
+		differs = fmt.Sprintf("it leaves out %q, and --exclude-namespaces has %q", read.Excluded(), a.Exempt.Excluded())
+	}
+	if differs != a.differs && differs != "" {
+		log.FromContext(ctx).Info("the webhook configuration excludes other namespaces than the webhook", "configuration", configuration.Name, "difference", differs)
+	}
+	a.differs = differs
 }
 
 // RenderActors writes the match condition for allowed actors (policy.Removal.ActorsOfAll) into a configuration from a file, as the leader does in a cluster.

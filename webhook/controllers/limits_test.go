@@ -84,9 +84,10 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 	basic := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "basic"}, GlobalDefault: true}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p, basic).WithInterceptorFuncs(count).Build()
-	l := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours")}
+	exempt := policy.ExemptIn("ours")
+	l := &controllers.Limits{Client: kube, Exempt: exempt}
 	of := func(p *v1alpha1.PodPolicy) limits.Compiled {
-		return controllers.CompileLimits(policytest.Compile(t, p), nil, policy.ExemptIn("ours"), "basic")
+		return controllers.CompileLimits(policytest.Compile(t, p), nil, exempt, "basic")
 	}
 	wantWrites := func(want int) {
 		t.Helper()
@@ -184,4 +185,29 @@ func TestLimitsFromFiles(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(minimum("p", 20)).Build()
 	reconcileLimits(t, &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours"), Fixed: fixed})
 	wantStored(t, kube, controllers.CompileLimits(fixed, nil, policy.ExemptIn("ours"), ""))
+}
+
+// While two replicas have different flags, the one that leads says what the API server leaves out; the next leader writes it anew.
+func TestLimitsLeaveOutWhatTheLeaderExcludes(t *testing.T) {
+	exempt := policy.ExemptIn("ours")
+	more, err := exempt.Excluding("calico-system", "openshift-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := minimum("p", 10)
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p).Build()
+	for _, flag := range []policy.Exempt{exempt, more, exempt} {
+		reconcileLimits(t, &controllers.Limits{Client: kube, Exempt: flag})
+		wantStored(t, kube, controllers.CompileLimits(policytest.Compile(t, p), nil, flag, ""))
+		have, _ := stored(t, kube)
+		conditions := 0
+		for _, c := range have.Spec.MatchConditions {
+			if c.Name == policy.ExemptCondition {
+				conditions++
+			}
+		}
+		if want := len(flag.Excluded()) / 2; conditions != want || len(have.Spec.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values) != 2+want {
+			t.Errorf("with %q: %+v, %+v", flag.Excluded(), have.Spec.MatchConstraints.NamespaceSelector, have.Spec.MatchConditions)
+		}
+	}
 }

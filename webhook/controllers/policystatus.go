@@ -40,6 +40,8 @@ type PolicyStatus struct {
 	Live client.Reader
 	// Nodes reads those of the cluster, as CacheOptions keep them. nil: where a policy's node section holds is not said.
 	Nodes client.Reader
+	// Exempt are the namespaces that no policy is for.
+	Exempt policy.Exempt
 	// Guard returns the state of the removal guard for a policy.
 	Guard func(types.UID) GuardState
 	// Limits returns what the API server judges by itself of a policy at a generation (Limits.Condition). nil: nothing is said of it.
@@ -170,12 +172,12 @@ func (s *PolicyStatus) statuses(policies []v1alpha1.PodPolicy, facts defaulting.
 	inForce := policy.Sort(slices.Clone(compiled))
 	all := make([]v1alpha1.PodPolicyStatus, len(policies))
 	for i := range policies {
-		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, facts, s.Guard(policies[i].UID))
+		all[i] = statusOf(&policies[i], compiled[i], wrong[i], inForce, s.Exempt, facts, s.Guard(policies[i].UID))
 	}
 	return all
 }
 
-func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inForce policy.Policies, facts defaulting.Facts, state GuardState) v1alpha1.PodPolicyStatus {
+func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inForce policy.Policies, exempt policy.Exempt, facts defaulting.Facts, state GuardState) v1alpha1.PodPolicyStatus {
 	status := *p.Status.DeepCopy()
 	status.ObservedGeneration = p.Generation
 	status.Summary = policy.Summary(&p.Spec)
@@ -185,7 +187,7 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inFor
 	if wrong != nil {
 		problems = append(problems, policy.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: compiled.InForce() + ": " + wrong.Error()})
 	} else {
-		status.Warnings = compiled.Remarks(inForce)
+		status.Warnings = compiled.Remarks(inForce, exempt)
 		problems = append(problems, compiled.Problems(facts.PriorityClasses)...)
 	}
 	if len(problems) > 0 {
