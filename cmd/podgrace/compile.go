@@ -39,6 +39,7 @@ const compileExample = `  # What would the API server judge by itself of these p
 func newCompile(t cli.Terminal, name string) *cobra.Command {
 	var paths []string
 	var namespace, globalDefault string
+	var excluded []string
 	cmd := &cobra.Command{
 		Use:                   "compile --policy PATH...",
 		DisableFlagsInUseLine: true,
@@ -53,17 +54,22 @@ func newCompile(t cli.Terminal, name string) *cobra.Command {
 			if err := inputs.NoEmptyPath("--policy", paths); err != nil {
 				return cli.UsageError{Err: err}
 			}
-			return runCompile(t, paths, namespace, globalDefault)
+			exempt, err := policy.ExemptIn(namespace).Excluding(excluded...)
+			if err != nil {
+				return cli.UsageError{Err: fmt.Errorf("--exclude-namespaces: %w", err)}
+			}
+			return runCompile(t, paths, exempt, globalDefault)
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&paths, "policy", nil, "file or folder with PodPolicies, and exceptions from them; may be repeated")
 	f.StringVarP(&namespace, "namespace", "n", "podgrace-system", "namespace that Podgrace runs in")
+	f.StringSliceVar(&excluded, "exclude-namespaces", nil, "namespaces that no policy is for, as the webhook's flag of that name has them")
 	f.StringVar(&globalDefault, "global-default", "", "name of the cluster's globalDefault PriorityClass, which a refusal explains")
 	return cmd
 }
 
-func runCompile(t cli.Terminal, paths []string, namespace, globalDefault string) error {
+func runCompile(t cli.Terminal, paths []string, exempt policy.Exempt, globalDefault string) error {
 	policies, wrong, err := inputs.RequirePolicies("--policy", paths)
 	if err != nil {
 		return err
@@ -90,7 +96,7 @@ func runCompile(t cli.Terminal, paths []string, namespace, globalDefault string)
 	}
 	policy.SortExceptions(exceptions)
 	now := clock.RealClock{}.Now()
-	compiled := controllers.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), policy.ExemptIn(namespace), globalDefault)
+	compiled := controllers.CompileLimits(policy.Sort(ready), policy.Exceptions(exceptions).InForce(now), exempt, globalDefault)
 	slices.SortFunc(ready, func(a, b *policy.Policy) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range ready {
 		v := compiled.Verdicts[p.Name]

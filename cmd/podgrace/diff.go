@@ -16,6 +16,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
 	"github.com/podgrace/podgrace/cmd/version"
 	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/review/impact"
 )
@@ -173,6 +174,7 @@ type diffReader struct {
 	*diffOptions
 	cli.Terminal
 	state         *review.State
+	exempt        policy.Exempt
 	before, after []*v1alpha1.PodPolicy
 	documents     []*manifest.Document
 	files         int
@@ -199,6 +201,11 @@ func (r *diffReader) read(ctx context.Context) error {
 	if err := r.inputs.Templates.Set(r.state); err != nil {
 		return err
 	}
+	exempt, err := r.inputs.Exempt(ctx, r.Terminal)
+	if err != nil {
+		return err
+	}
+	r.exempt = exempt
 	r.state.Listed(manifests.Listed)
 	for _, d := range slices.Concat(further.Documents, manifests.Documents) {
 		if err := r.state.Add(d, r.inputs.Namespace); err != nil {
@@ -271,6 +278,9 @@ func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.Po
 	e, err := review.NewEngine(r.state, policies...)
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
+	}
+	if err := e.SetExempt(r.exempt); err != nil {
+		return nil, fmt.Errorf("leave out excluded namespaces: %w", err)
 	}
 	if r.inputs.Namespace != "" {
 		e.Namespace = r.inputs.Namespace

@@ -108,8 +108,9 @@ func cluster(t *testing.T) (kubeconfig string) {
 		"/api/v1/pods":                            `{"items":[{"metadata":{"namespace":"shop","name":"web-abc-1","labels":{"app":"web","pod-template-hash":"abc"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-abc","uid":"u","controller":true}]},"spec":{"nodeName":"n1","priority":0,"terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}]}`,
 		"/apis/podgrace.dev/v1alpha1/podpolicies": `{"items":[{"metadata":{"name":"p"},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true}}}]}`,
 		"/apis/apps.example.com/v1/clonesets":     `{"items":[{"apiVersion":"apps.example.com/v1","kind":"CloneSet","metadata":{"namespace":"shop","name":"own"},"spec":{"template":{"metadata":{"labels":{"app":"own"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
-		"/api":                                    `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":                                   `{"kind":"APIGroupList","groups":[{"name":"apps.example.com","versions":[{"groupVersion":"apps.example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps.example.com/v1","version":"v1"}}]}`,
+		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podgrace": `{"kind":"ValidatingWebhookConfiguration","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"podgrace"},"webhooks":[{"name":"pods.validate.podgrace.dev","clientConfig":{"service":{"namespace":"podgrace-system","name":"w"}},"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system","podgrace-system"]}]}}]}`,
+		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis": `{"kind":"APIGroupList","groups":[{"name":"apps.example.com","versions":[{"groupVersion":"apps.example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps.example.com/v1","version":"v1"}}]}`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -142,7 +143,9 @@ func resources(path string) string {
 		"/apis/scheduling.k8s.io/v1":   "priorityclasses PriorityClass",
 		"/apis/coordination.k8s.io/v1": "leases Lease",
 		"/apis/podgrace.dev/v1alpha1":  "podpolicies PodPolicy",
-		"/apis/apps.example.com/v1":    "clonesets CloneSet",
+
+		"/apis/admissionregistration.k8s.io/v1": "validatingwebhookconfigurations ValidatingWebhookConfiguration",
+		"/apis/apps.example.com/v1":             "clonesets CloneSet",
 	}
 	listed, ok := kinds[path]
 	if !ok {
@@ -152,7 +155,7 @@ func resources(path string) string {
 	for pair := range strings.SplitSeq(listed, ",") {
 		name, kind, _ := strings.Cut(pair, " ")
 		namespaced := "true"
-		if strings.Contains("nodes namespaces priorityclasses podpolicies", name) {
+		if strings.Contains("nodes namespaces priorityclasses podpolicies validatingwebhookconfigurations", name) {
 			namespaced = "false"
 		}
 		all = append(all, `{"name":"`+name+`","kind":"`+kind+`","namespaced":`+namespaced+`,"verbs":["list","get"]}`)

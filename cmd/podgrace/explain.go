@@ -130,7 +130,7 @@ func runExplain(ctx context.Context, t cli.Terminal, o *explainOptions) error {
 	var in *explain.Input
 	var err error
 	if len(o.inputs.Paths) == 0 {
-		if in, err = o.livePod(ctx); err == nil {
+		if in, err = o.livePod(ctx, t); err == nil {
 			o.previewPod(ctx, t, in)
 		}
 	} else {

@@ -29,11 +29,8 @@ import (
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
-// ownNamespace is where Podgrace is installed.
-const ownNamespace = "podgrace-system"
-
 // livePod is a pod of the cluster, and what the cluster knows around it.
-func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
+func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.Input, error) {
 	reader, err := o.inputs.Client()
 	if err != nil {
 		return nil, err
@@ -58,8 +55,12 @@ func (o *explainOptions) livePod(ctx context.Context) (*explain.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	exempt, err := o.inputs.ExemptOf(ctx, t, reader)
+	if err != nil {
+		return nil, err
+	}
 	w := &webhook.Engine{
-		Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Exempt: policy.ExemptIn(ownNamespace),
+		Policies: store, Lookup: &lookup.Lookup{Informers: reader, Live: reader}, Ready: func() bool { return true }, Exempt: exempt,
 	}
 	exceptions, err := review.ExceptionsOf(ctx, reader, pod.Namespace, w.Now())
 	in.ExceptionsUnknown = err != nil

@@ -75,6 +75,13 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
+	exempt, err := o.Exempt(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Engine.SetExempt(exempt); err != nil {
+		return nil, fmt.Errorf("leave out excluded namespaces: %w", err)
+	}
 	if o.Namespace != "" {
 		l.Engine.Namespace = o.Namespace
 	}

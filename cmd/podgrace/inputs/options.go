@@ -22,6 +22,8 @@ type Options struct {
 	Kube *genericclioptions.ConfigFlags
 	// Paths, Policies and State are the values of -f, --policy and --state; Exclude and Render those of the flags of that name.
 	Paths, Policies, State, Exclude, Render []string
+	// ExcludeNamespaces are the values of --exclude-namespaces; nil: the cluster's, if one is named.
+	ExcludeNamespaces []string
 	// Templates are where custom workloads have the template of their pods.
 	Templates TemplateFlag
 	// Further are kinds that the state has, and that are read of a cluster, beside those that decisions read (review.NewState).
@@ -70,6 +72,7 @@ func (o *Options) addState(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Policies, "policy", nil, "file or folder with PodPolicies, also of a commit: git::REPOSITORY//PATH@REF; may be repeated")
 	f.StringArrayVar(&o.State, "state", nil, "file or folder with more objects of the cluster; may be repeated")
 	o.Templates.AddFlag(f)
+	f.StringSliceVar(&o.ExcludeNamespaces, "exclude-namespaces", nil, "namespaces that no policy is for, as the webhook's flag of that name has them (default: those of the cluster that was named)")
 	o.Kube.AddFlags(f)
 }
 
@@ -99,7 +102,8 @@ func (o *Options) Validate() error {
 
 // ValidatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.
 func (o *Options) ValidatePaths() error {
-	return errors.Join(NoEmptyPath("-f", o.Paths), NoEmptyPath("--policy", o.Policies), NoEmptyPath("--state", o.State), o.validateReading())
+	_, excluded := o.excluded()
+	return errors.Join(excluded, NoEmptyPath("-f", o.Paths), NoEmptyPath("--policy", o.Policies), NoEmptyPath("--state", o.State), o.validateReading())
 }
 
 func (o *Options) validateReading() error {
