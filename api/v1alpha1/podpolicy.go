@@ -49,7 +49,7 @@ type PodPolicyList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.priority) || !has(self.match) || (!has(self.match.priorityClassNames) && !has(self.match.priority))",message="a policy that selects by priority cannot say which class pods get or may have: whether it matches would depend on itself",fieldPath=".priority"
 type PodPolicySpec struct {
 	// Match says which pods the policy is for. Empty or absent: every pod. Pods of kube-system and of Podgrace's own
-	// namespace are never matched.
+	// namespace, and of those that were excluded at installation, are never matched.
 	// +optional
 	Match *PodMatch `json:"match,omitempty"`
 	// Weight orders the policies that give defaults: the heaviest matching policy that has a section gives it. Policies of

@@ -38,6 +38,8 @@ type variant struct {
 	components []string
 	// patched adds the patch to the overlay that docs/install.md has for the component network-policy.
 	patched bool
+	// excluding adds to the overlay what docs/install.md has for the component exclude-namespaces.
+	excluding bool
 	// values for the chart.
 	values []string
 }
@@ -54,12 +56,31 @@ var variants = []variant{
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
 	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
+	{name: "excluded namespaces", overlay: "selfmanaged", components: []string{"fencer", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "fencer.enabled=true")},
+	{name: "certmanager, excluded namespaces, limits fail closed", overlay: "certmanager", components: []string{"limits-fail-closed", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "certificates.mode=cert-manager", "limits.failurePolicy=Fail")},
 	{name: "certmanager, only the API server", overlay: "certmanager", components: []string{"client-ca"}, values: []string{"certificates.mode=cert-manager", "webhook.clientCA.configMap=podgrace-client-ca"}},
 }
 
 // apiServersOfDocs are the values by which the chart has the addresses that the patch of docs/install.md has.
 var apiServersOfDocs = []string{
 	"networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=192.0.2.10/32", "networkPolicy.apiServers[1].ipBlock.cidr=192.0.2.11/32",
+}
+
+// excludedOfDocs are the values by which the chart excludes the namespaces that the object of docs/install.md has.
+var excludedOfDocs = []string{"excludedNamespaces={calico-system,tigera-operator,openshift-*}"}
+
+// excludedNamespacesOfDocs is that object.
+func excludedNamespacesOfDocs(t testing.TB) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := regexp.MustCompile("(?s)```yaml\n(apiVersion: [^`]*?kind: ExcludedNamespaces\n.*?)```").FindSubmatch(text)
+	if object == nil {
+		t.Fatal("docs/install.md has no object ExcludedNamespaces")
+	}
+	return object[1]
 }
 
 // policyPatchOfDocs is the patch of the component network-policy.
@@ -98,6 +119,12 @@ func (v variant) folder(t testing.TB) string {
 	}
 	if v.patched {
 		text = append(text, policyPatchOfDocs(t)...)
+	}
+	if v.excluding {
+		if err := os.WriteFile(filepath.Join(dir, "excluded.yaml"), excludedNamespacesOfDocs(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte("resources: [../../base]"), []byte("resources: [../../base, excluded.yaml]"), 1)
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,63 @@ and are printed with Helm's labels. */}}
 {{- dict "items" $items | toJson -}}
 {{- end -}}
 
+{{/* podgrace.exclude has an object of admission leave out the namespaces of excludedNamespaces, as policy.Exempt does: names by the selector, which costs the API
+server less, beginnings by a match condition. What selects no namespaces stays as it is. Takes "root" and "object"; returns nothing. */}}
+{{- define "podgrace.exclude" -}}
+{{- $names := list -}}
+{{- $prefixes := list -}}
+{{- range .root.Values.excludedNamespaces -}}
+{{- if hasSuffix "*" . }}{{ $prefixes = append $prefixes (trimSuffix "*" .) }}{{ else }}{{ $names = append $names . }}{{ end -}}
+{{- end -}}
+{{- $names = without ($names | uniq | sortAlpha) "kube-system" .root.Release.Namespace -}}
+{{- $hooks := .object.webhooks | default list -}}
+{{- $spec := .object.spec | default dict -}}
+{{- if $spec.matchConstraints }}{{ $hooks = list $spec }}{{ end -}}
+{{- range $hooks -}}
+{{- with .namespaceSelector | default (.matchConstraints | default dict).namespaceSelector -}}
+{{- $requirement := first .matchExpressions -}}
+{{- $_ := set $requirement "values" (concat $requirement.values $names) -}}
+{{- end -}}
+{{- if and $prefixes (or .namespaceSelector (.matchConstraints | default dict).namespaceSelector) -}}
+{{- $expression := printf "!['%s'].exists(prefix, request.?namespace.orValue('').startsWith(prefix))" ($prefixes | uniq | sortAlpha | join "', '") -}}
+{{- $_ := set . "matchConditions" (append (.matchConditions | default list) (dict "name" "not-excluded" "expression" $expression)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* podgrace.excluded is the flag by which a program knows these namespaces, to be appended to the arguments of its container. Takes "root" and "object"; returns
+nothing. */}}
+{{- define "podgrace.excluded" -}}
+{{- $container := first .object.spec.template.spec.containers -}}
+{{- with .root.Values.excludedNamespaces -}}
+{{- $_ := set $container "args" (append ($container.args | default list) (printf "--exclude-namespaces=%s" (join "," .))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* podgrace.answers sets what API servers do while no replica answers: how long they wait, and whether the limits hold then. Takes "root" and "object", a webhook
+configuration; returns nothing. */}}
+{{- define "podgrace.answers" -}}
+{{- $seconds := .root.Values.webhook.timeoutSeconds.validating -}}
+{{- if eq .object.kind "MutatingWebhookConfiguration" }}{{ $seconds = .root.Values.webhook.timeoutSeconds.mutating }}{{ end -}}
+{{- range .object.webhooks -}}
+{{- /* A drain hardly waits. */ -}}
+{{- $_ := set . "timeoutSeconds" (eq .name "plain-eviction.removal.podgrace.dev" | ternary (min (int $seconds) (int .timeoutSeconds)) (int $seconds)) -}}
+{{- end -}}
+{{- if and (eq .root.Values.limits.failurePolicy "Fail") (eq .object.kind "ValidatingWebhookConfiguration") -}}
+{{- /* As components/limits-fail-closed does. */ -}}
+{{- $kept := printf "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('hold').allowed()" .root.Release.Namespace -}}
+{{- $mirror := "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))" -}}
+{{- range .object.webhooks -}}
+{{- if has .name (list "pods.validate.podgrace.dev" "pod-groups.validate.podgrace.dev") -}}
+{{- $conditions := .matchConditions | default list -}}
+{{- if eq .name "pods.validate.podgrace.dev" }}{{ $conditions = append $conditions (dict "name" "no-mirror-pod" "expression" $mirror) }}{{ end -}}
+{{- $_ := set . "matchConditions" (append $conditions (dict "name" "kept" "expression" $kept)) -}}
+{{- $_ := set . "failurePolicy" "Fail" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* podgrace.print prints one object with Helm's labels and those of the values. Takes "root" and "object". */}}
 {{- define "podgrace.print" -}}
 {{- $labels := dict "app.kubernetes.io/managed-by" .root.Release.Service "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/version" .root.Chart.AppVersion "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
