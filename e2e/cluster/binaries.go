@@ -19,6 +19,10 @@ import (
 // assetsVariable names a folder with programs built elsewhere, as envtest does.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
+// VersionVariable names the minor version of Kubernetes to run, of those with a folder of their own in e2e/kubernetes: "1.33". Unset or
+// empty is the version that is pinned for all tests.
+const VersionVariable = "PODGRACE_KUBERNETES"
+
 // modulePath is the module whose go.mod marks the repository's root.
 const modulePath = "github.com/podgrace/podgrace"
 
@@ -157,7 +161,7 @@ func majorMinor(version string) (major, minor string) {
 	return major, minor
 }
 
-// kubernetesVersion reads the pinned version, which stands in that go.mod and nowhere else.
+// kubernetesVersion reads a module's pinned version, which stands in its go.mod and nowhere else.
 func kubernetesVersion(module string) (string, error) {
 	path := filepath.Join(module, "go.mod")
 	text, err := os.ReadFile(path)
@@ -183,9 +187,23 @@ func requiredVersion(gomod []byte, module string) (string, bool) {
 	return "", false
 }
 
-// kubernetesModule finds e2e/kubernetes from the working directory upwards, which serves go run and go test anywhere in
-// the repository.
+// kubernetesModule is the folder of the module that pins the version which VersionVariable names.
 func kubernetesModule() (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	pinned := filepath.Join(root, "e2e", "kubernetes")
+	version := os.Getenv(VersionVariable)
+	module := filepath.Join(pinned, version)
+	if _, err := os.Stat(filepath.Join(module, "go.mod")); err != nil {
+		return "", fmt.Errorf("%s: no version %q has a folder in %s", VersionVariable, version, pinned)
+	}
+	return module, nil
+}
+
+// ModuleRoot finds the repository from the working directory upwards, which serves go run and go test anywhere in it.
+func ModuleRoot() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("finding the repository: %w", err)
@@ -194,7 +212,7 @@ func kubernetesModule() (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no go.mod of %s above %s: run this inside the repository", modulePath, wd)
 	}
-	return filepath.Join(root, "e2e", "kubernetes"), nil
+	return root, nil
 }
 
 // repositoryRoot walks up from dir to the folder whose go.mod is the repository's.

@@ -86,6 +86,31 @@ func TestOnlyTheNamedProgramsAreBuilt(t *testing.T) {
 	}
 }
 
+// Each supported minor version is pinned in a folder with its name, and built into a folder of its own.
+func TestVersionByVariable(t *testing.T) {
+	fakeGo(t)
+	root, err := ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := filepath.Glob(filepath.Join(root, "e2e", "kubernetes", "*", "go.mod"))
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("found %q, %v", modules, err)
+	}
+	for _, module := range modules {
+		minor := filepath.Base(filepath.Dir(module))
+		t.Setenv(VersionVariable, minor)
+		dir, err := Binaries(t.Context(), io.Discard, "etcd")
+		if err != nil || !strings.HasPrefix(filepath.Base(dir), "kubernetes-v"+minor+".") {
+			t.Errorf("%s: got %s, %v", minor, dir, err)
+		}
+	}
+	t.Setenv(VersionVariable, "1.9")
+	if _, err := Binaries(t.Context(), io.Discard, "etcd"); err == nil || !strings.Contains(err.Error(), `no version "1.9"`) {
+		t.Errorf("a version that is not pinned: %v", err)
+	}
+}
+
 // Nobody finds half a program, neither after a build that failed nor after one that was killed and left its file.
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	fakeGo(t)

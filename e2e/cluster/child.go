@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"syscall"
 )
 
@@ -59,15 +58,6 @@ func (p *process) Exited() error {
 	default:
 		return nil
 	}
-}
-
-// ModuleRoot returns the repository's folder.
-func ModuleRoot() (string, error) {
-	module, err := kubernetesModule()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Dir(filepath.Dir(module)), nil
 }
 
 // Wait returns when the process has ended by itself, with its error, or stops it when ctx ends.

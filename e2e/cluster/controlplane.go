@@ -16,6 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
+// What every control plane is started with besides, to see what a later version will have on by default:
+const (
+	// GatesVariable has feature gates of the API server, the controller manager and the scheduler: "A=true,B=false".
+	GatesVariable = "PODGRACE_FEATURE_GATES"
+	// RuntimeConfigVariable has API versions that the API server serves besides: "scheduling.k8s.io/v1alpha2=true".
+	RuntimeConfigVariable = "PODGRACE_RUNTIME_CONFIG"
+)
+
 // loopback is where the control plane listens.
 const loopback = "127.0.0.1"
 
@@ -128,6 +136,11 @@ func (c *Cluster) configureAPIServer(pki string, args *envtest.Arguments) error 
 	if c.options.AuditLog {
 		if err := c.configureAudit(args); err != nil {
 			return err
+		}
+	}
+	for name, variable := range map[string]string{"feature-gates": GatesVariable, "runtime-config": RuntimeConfigVariable} {
+		if value := os.Getenv(variable); value != "" {
+			args.Append(name, value)
 		}
 	}
 	for _, arg := range c.options.APIServerArgs {
@@ -268,6 +281,9 @@ func (c *Cluster) startComponent(ctx context.Context, name string, args ...strin
 		"--leader-elect=false", "--bind-address=" + loopback, "--secure-port=" + strconv.Itoa(port),
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}, args...)
+	if gates := os.Getenv(GatesVariable); gates != "" {
+		args = append(args, "--feature-gates="+gates)
+	}
 	child, err := startProcess(name, c.logPath(name), filepath.Join(c.BinDir, name), args...)
 	if err != nil {
 		return nil, err
