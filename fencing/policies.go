@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 	"github.com/podgrace/podgrace/console"
 )
 
@@ -19,6 +20,8 @@ type Policy struct {
 	// Spec is shared with the object: read only.
 	Spec  *v1alpha1.FencePolicySpec
 	nodes labels.Selector // nil: it can't be read
+	// unread are fields that were written and are not read (written.Unread). They may be what keeps a node from being fenced, so that it counts as paused.
+	unread []string
 }
 
 // Policies are all FencePolicies, the heaviest first, those of equal weight by name.
@@ -27,7 +30,10 @@ type Policies []*Policy
 // CompilePolicy makes a policy ready. The error says what can't be read of it, which the schema refuses: such a policy selects no node for a fence, but its budget
 // and its pause hold for all nodes, which is the safe side.
 func CompilePolicy(p *v1alpha1.FencePolicy) (*Policy, error) {
-	c := &Policy{Name: p.Name, Spec: &p.Spec}
+	c := &Policy{Name: p.Name, Spec: &p.Spec, unread: written.Unread(p.ManagedFields, v1alpha1.GroupVersion.String(), &p.Spec)}
+	if slices.ContainsFunc(c.unread, func(path string) bool { return strings.HasPrefix(path, "spec.nodeSelector") }) {
+		return c, fmt.Errorf("FencePolicy %s: %s was written, and is not read", p.Name, strings.Join(c.unread, ", "))
+	}
 	selector, err := p.Spec.NodeSelector.AsSelector()
 	if err != nil {
 		return c, fmt.Errorf("FencePolicy %s: %w", p.Name, err)
@@ -85,8 +91,11 @@ func ReadinessOf(policies Policies, facts Facts) map[string]Readiness {
 }
 
 func readinessOf(p *Policy, policies Policies, f *Facts) Readiness {
-	if p.nodes == nil {
+	if p.nodes == nil && len(p.unread) == 0 {
 		return Readiness{Reason: "Unreadable", Message: "its nodeSelector can't be read: it has no node fenced, and its budget holds for all"}
+	}
+	if len(p.unread) > 0 {
+		return Readiness{Reason: v1alpha1.ReasonFieldsUnread, Message: console.Some(p.unread, 3, ", ") + ": written, and not read: the CustomResourceDefinition or this program is older than the policy. It counts as paused"}
 	}
 	if !f.Known.Nodes || !f.Known.Agents {
 		return Readiness{Reason: "Unknown", Message: "nodes or FenceAgents can't be listed"}

@@ -143,7 +143,10 @@ func (r *round) sure(c *candidate) *Verdict {
 
 func (r *round) unpaused(c *candidate) *Verdict {
 	for _, p := range c.bounding {
-		if p.Spec.Paused {
+		switch {
+		case len(p.unread) > 0:
+			return c.wait(paused, "FencePolicy %s counts as paused: written, and not read is %s", p.Name, strings.Join(p.unread, ", "))
+		case p.Spec.Paused:
 			return c.wait(paused, "FencePolicy %s is paused", p.Name)
 		}
 	}

@@ -42,6 +42,8 @@ type unread struct {
 	match bool
 	// spread: its topologySpread.
 	spread bool
+	// fields were written and are not read (written.Unread), such as spec.removal.newField. A removal section with such a field is as strict as can be.
+	fields []string
 }
 
 // InForce says in words which parts of the policy are in force: all, unless a part of it can't be read.
@@ -55,6 +57,8 @@ func (p *Policy) InForce() string {
 		return "not in force, but for removal"
 	case p.unread.spread:
 		return "in force, but for topologySpread"
+	case len(p.unread.fields) > 0:
+		return "in force, but for " + strings.Join(p.unread.fields, ", ")
 	}
 	return "in force"
 }
@@ -102,7 +106,8 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 		}
 		c.unread.match = len(errs) > 0
 	}
-	if r := p.Spec.Removal; r != nil {
+	errs = append(errs, c.withhold(p.ManagedFields)...)
+	if r := c.Spec.Removal; r != nil {
 		c.Protect = protectionOf(r)
 	}
 	if s := p.Spec.TopologySpread; s != nil {

@@ -120,7 +120,7 @@ func Read(live client.Reader) func(context.Context) (policy.Policies, error) {
 		if err := live.List(ctx, &list); err != nil {
 			return nil, fmt.Errorf("list PodPolicies: %w", err)
 		}
-		list.Items = slices.DeleteFunc(list.Items, func(p v1alpha1.PodPolicy) bool { return p.Spec.Removal == nil })
+		list.Items = slices.DeleteFunc(list.Items, func(p v1alpha1.PodPolicy) bool { return !policy.HasRemoval(&p) })
 		return policy.InForce(list.Items), nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
@@ -26,11 +27,17 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) (D
 		if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &p); err != nil {
 			return Decision{}, fmt.Errorf("decode the PodPolicy: %w", err)
 		}
+		unread := policy.UnreadFields(&p)
+		p.ManagedFields = nil // what is not read is no fault of who writes the rest
 		compiled, err := policy.Compile(&p)
 		if err != nil {
 			return invalid(err), nil
 		}
-		return e.remarks(ctx, compiled), nil
+		d := e.remarks(ctx, compiled)
+		if len(unread) > 0 {
+			d.warn(becauseRemark, fmt.Sprintf("written once, and not in what is stored now: %s. Is the CustomResourceDefinition older than the policy? (docs/versions.md)", strings.Join(unread, ", ")))
+		}
+		return d, nil
 	case "PolicyException":
 		return e.validateException(req)
 	case "NodePolicy":

@@ -494,8 +494,10 @@ const (
 	// ConditionEnforced is there where the policy has a node section: True while all of it holds on every node.
 	ConditionEnforced = "Enforced"
 
-	ReasonValid                 = "Valid"
-	ReasonInvalidSpec           = "InvalidSpec"
+	ReasonValid       = "Valid"
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonFieldsUnread: fields were written that are not read, because the CustomResourceDefinition or the program is older than the policy.
+	ReasonFieldsUnread          = "FieldsUnread"
 	ReasonUnknownPriorityClass  = "UnknownPriorityClass"
 	ReasonReservedPriorityClass = "ReservedPriorityClass"
 	ReasonGuardWaiting          = "GuardWaiting"

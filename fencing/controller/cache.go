@@ -65,6 +65,9 @@ func CacheOptions() cache.Options {
 				return &storagev1.VolumeAttachment{ObjectMeta: identity(o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
 					NodeName: o.Spec.NodeName, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName}}}
 			})),
+			// By their managed fields it is known what is not read of them.
+			&v1alpha1.PodPolicy{}:   {Transform: func(in any) (any, error) { return in, nil }},
+			&v1alpha1.FencePolicy{}: {Transform: func(in any) (any, error) { return in, nil }},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}

@@ -73,6 +73,11 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	if err := s.Client.List(ctx, &list); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list PodPolicies: %w", err)
 	}
+	if s.Live != nil && slices.ContainsFunc(list.Items, saidUnread) {
+		if err := s.Live.List(ctx, &list); err != nil {
+			return reconcile.Result{}, fmt.Errorf("list PodPolicies live: %w", err)
+		}
+	}
 	facts, err := s.Lookup.Facts(ctx, defaulting.Needs{}, "", nil)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -88,7 +93,7 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 		if !s.tellCompiled(&list.Items[i], &status) {
 			again = sooner(again, time.Second)
 		}
-		if after := guardAgain(&status); after > 0 {
+		if after := lookAgain(&status); after > 0 {
 			again = sooner(again, after)
 		}
 		for _, field := range unknown[list.Items[i].UID] {
@@ -101,13 +106,21 @@ func (s *PolicyStatus) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
-// guardAgain is when to look again at a policy that is not guarded; 0: it is. No event follows what Arming finds: it sees at the same time as we do that the guard is switched on again, and may
-// be later.
-func guardAgain(status *v1alpha1.PodPolicyStatus) time.Duration {
+// saidUnread says whether a policy's status tells already of fields that are not read. The API server may have changed its mind since, without an event: an informer's
+// watch that began under another definition goes on under that, and is resumed, not begun anew. What is written then of the policy, read live, is an event for
+// the informers of all replicas.
+func saidUnread(p v1alpha1.PodPolicy) bool {
+	ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Reason == v1alpha1.ReasonFieldsUnread
+}
+
+// lookAgain is when to look again at a policy; 0: at the next event. No event follows what Arming finds: it sees at the same time as we do that the guard is switched on again, and may
+// be later. Nor does one follow where the API server reads more of a policy (saidUnread).
+func lookAgain(status *v1alpha1.PodPolicyStatus) time.Duration {
 	switch meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady).Reason {
 	case v1alpha1.ReasonGuardWaiting:
 		return time.Second
-	case v1alpha1.ReasonGuardOff:
+	case v1alpha1.ReasonGuardOff, v1alpha1.ReasonFieldsUnread:
 		return 5 * time.Second
 	}
 	return 0
@@ -185,7 +198,11 @@ func statusOf(p *v1alpha1.PodPolicy, compiled *policy.Policy, wrong error, inFor
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, ObservedGeneration: p.Generation, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, Message: "in force"}
 	problems := unguarded(compiled, state)
 	if wrong != nil {
-		problems = append(problems, policy.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: compiled.InForce() + ": " + wrong.Error()})
+		reason := v1alpha1.ReasonInvalidSpec
+		if len(policy.UnreadFields(p)) > 0 {
+			reason = v1alpha1.ReasonFieldsUnread
+		}
+		problems = append(problems, policy.Problem{Reason: reason, Message: compiled.InForce() + ": " + wrong.Error()})
 	} else {
 		status.Warnings = compiled.Remarks(inForce, exempt)
 		problems = append(problems, compiled.Problems(facts.PriorityClasses)...)

@@ -45,7 +45,7 @@ func TestGuardAgain(t *testing.T) {
 			ready.Status, ready.Reason = metav1.ConditionFalse, problems[0].Reason
 		}
 		meta.SetStatusCondition(&status.Conditions, ready)
-		if again := guardAgain(&status); (again == 0) != guarded {
+		if again := lookAgain(&status); (again == 0) != guarded {
 			t.Errorf("%s: again after %s", state, again)
 		}
 	}

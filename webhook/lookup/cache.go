@@ -51,8 +51,8 @@ func CacheOptions() cache.Options {
 				meta.Finalizers = o.Finalizers
 				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
 			})),
-			// Policies are kept whole: the status controller reads all of them.
-			&v1alpha1.PodPolicy{}: {Transform: cache.TransformStripManagedFields()},
+			// Policies are kept whole: the status controller reads all of them, and by their managed fields it is known what is not read of them.
+			&v1alpha1.PodPolicy{}: {Transform: func(in any) (any, error) { return in, nil }},
 			exceptions.New():      {Transform: exceptions.Trim},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),

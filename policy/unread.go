@@ -1,0 +1,61 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
+)
+
+// UnreadFields are fields of a PodPolicy that were written and are not read: the CustomResourceDefinition that serves it is older than the policy, or this program
+// is. What they say may be what the policy is for, so it is not decided as if they had never been there.
+func UnreadFields(p *v1alpha1.PodPolicy) []string {
+	return written.Unread(p.ManagedFields, v1alpha1.GroupVersion.String(), &p.Spec)
+}
+
+// HasRemoval says whether a policy guards removals: it has a removal section, or had one that can't be read.
+func HasRemoval(p *v1alpha1.PodPolicy) bool {
+	return p.Spec.Removal != nil || slices.ContainsFunc(UnreadFields(p), within("removal"))
+}
+
+// withhold has what can't be read whole weaken nothing: a match is not taken for the wider one that is left of it, and a removal section is as strict as
+// its action can be.
+func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) (errs field.ErrorList) {
+	p.unread.fields = written.Unread(managed, v1alpha1.GroupVersion.String(), p.Spec)
+	for _, path := range p.unread.fields {
+		errs = append(errs, &field.Error{Type: field.ErrorTypeRequired, Field: path, Detail: "it was written, and is not read: the CustomResourceDefinition or this program is older than the policy"})
+	}
+	lost := func(section string) bool { return slices.ContainsFunc(p.unread.fields, within(section)) }
+	p.unread.match = p.unread.match || lost("match")
+	p.unread.namespaces = p.unread.namespaces || lost("match.namespaceSelector")
+	if lost("removal") {
+		spec := *p.Spec // shared: not to be changed
+		spec.Removal = strictest(spec.Removal)
+		p.Spec = &spec
+	}
+	return errs
+}
+
+// within says of paths whether they are those of a section, or of what is in it, or of what it is in.
+func within(section string) func(path string) bool {
+	section = "spec." + section
+	return func(path string) bool {
+		return path == section || strings.HasPrefix(path, section+".") || strings.HasPrefix(section, path+".")
+	}
+}
+
+// strictest is a removal section of which a part can't be read: it protects all pods and lets nobody through by name. Its action is the one that can be read;
+// where that is gone, it denies. nil: all of it is gone.
+func strictest(r *v1alpha1.RemovalSection) *v1alpha1.RemovalSection {
+	s := &v1alpha1.RemovalSection{ZeroGrace: v1alpha1.ZeroGraceRaise}
+	if r != nil {
+		*s = *r
+	}
+	s.ForceDelete, s.Protect, s.BlockClaims = ActionOf(s), v1alpha1.ProtectAll, v1alpha1.BlockClaimsExclusive
+	s.EvictionWithoutGrace, s.AllowedActors = v1alpha1.GraceDeny, nil
+	return s
+}
