@@ -73,6 +73,13 @@ func TestDecide(t *testing.T) {
 		}, nil, fencing.DoWait, "ShowOnly", "is not fenced yet"},
 		{"a policy that only shows, and a person asks", func(w *world) { spec(w).Mode = v1alpha1.FenceModeShow; asks(w) }, nil, fencing.DoFence, "Requested", "alice"},
 		{"paused", func(w *world) { spec(w).Paused = true; asks(w) }, nil, fencing.DoWait, "Paused", "FencePolicy all is paused"},
+		{"another of which a field is not read", func(w *world) {
+			w.policies = fencing.CompilePolicies([]v1alpha1.FencePolicy{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: *spec(w)}, unread("newer", `"f:budget":{"f:maxPerHour":{}}`)})
+			asks(w)
+		}, nil, fencing.DoWait, "Paused", "FencePolicy newer counts as paused: written, and not read is spec.budget.maxPerHour"},
+		{"one whose selector is not read whole", func(w *world) {
+			w.policies = fencing.CompilePolicies([]v1alpha1.FencePolicy{{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: *spec(w)}, unread("newer", `"f:nodeSelector":{"f:names":{}}`)})
+		}, nil, fencing.DoWait, "Paused", "FencePolicy newer counts as paused: written, and not read is spec.nodeSelector"},
 		{"of the control plane", func(w *world) { w.machines[1].ControlPlane = true }, nil, fencing.DoShow, "ControlPlane", "never fenced"},
 		{"of the control plane, and a person asks", func(w *world) { w.machines[1].ControlPlane = true; asks(w) }, nil, fencing.DoRefuse, "ControlPlane", "kubectl podgrace confirm node/n1"},
 		{"two nodes claim one machine", func(w *world) { w.machines[2].SystemUUID = "78563412-3412-3412-1234-000000000001" }, nil, fencing.DoShow, "SharedIdentity", "n2 says that it is the same machine"},

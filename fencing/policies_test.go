@@ -60,6 +60,8 @@ func TestReadiness(t *testing.T) {
 			"1 node that its nodeSelector matches is of FencePolicy a, which is heavier, or of the same weight and before it by name"},
 		{"a heavier one has its nodes", []v1alpha1.FencePolicy{fence("p"), fence("q", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 })}, []fencing.Node{known}, false, false, "NoNodes", "is of FencePolicy q, which is heavier"},
 		{"budgets that overlap", []v1alpha1.FencePolicy{fence("p", func(s *v1alpha1.FencePolicySpec) { s.Weight = 9 }), fence("q")}, []fencing.Node{known}, false, true, "Ready", "the budgets of q hold for them as well"},
+		{"a field that is not read", []v1alpha1.FencePolicy{unread("p", `"f:budget":{"f:maxPerHour":{}}`)}, []fencing.Node{known}, false, false, "FieldsUnread", "spec.budget.maxPerHour: written, and not read"},
+		{"a selector that is not read whole", []v1alpha1.FencePolicy{unread("p", `"f:nodeSelector":{"f:names":{}}`)}, []fencing.Node{known}, false, false, "FieldsUnread", "spec.nodeSelector: written"},
 		{"unknown", []v1alpha1.FencePolicy{fence("p")}, []fencing.Node{known}, true, false, "Unknown", "can't be listed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -71,4 +73,11 @@ func TestReadiness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unread is a policy of which somebody wrote fields that are not there.
+func unread(name, fields string) v1alpha1.FencePolicy {
+	p := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{` + fields + `}}`)}}}
+	return p
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
 	. "github.com/podgrace/podgrace/policy/policytest"
@@ -48,5 +51,53 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 	}
 	if got := HalfRead(t, PodPolicy("p", Gives("high"), Unreadable["match condition"]))[0].InForce(); got != "not in force" {
 		t.Errorf("without removal: %q", got)
+	}
+}
+
+// A field that was written and is not read weakens nothing: what holds by the parts that are left is stricter, or nothing.
+func TestFieldsThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	warns := Removal(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, AllowedActors: []string{"repair"}, EvictionWithoutGrace: v1alpha1.GraceRaise})
+	for name, tt := range map[string]struct {
+		fields    string
+		inForce   string
+		matchable bool
+		elsewhere bool                   // it guards namespaces that it does not select
+		action    v1alpha1.RemovalAction // empty: no removal section
+		strict    bool
+		options   []PolicyOption
+	}{
+		"of no section":            {`"f:newSection":{}`, "in force, but for spec.newSection", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of the grace period":      {`"f:gracePeriod":{"f:newLimit":{}}`, "in force, but for spec.gracePeriod.newLimit", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads", true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
+		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal", true, false, v1alpha1.RemovalDeny, true, nil},
+		"of match":                 {`"f:match":{"f:nodes":{}}`, "not in force, but for removal", false, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of match, and no removal": {`"f:match":{"f:nodes":{}}`, "not in force", false, false, "", false, nil},
+		"of its namespaces":        {`"f:match":{"f:namespaceSelector":{"f:names":{}}}`, "not in force, but for removal, which holds in every namespace until the selector can be read", false, true, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stored := PodPolicy("p", append([]PolicyOption{InNamespaces("team", "shop"), MaxGrace(20)}, tt.options...)...)
+			stored.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{` + tt.fields + `}}`)}}}
+			before := stored.DeepCopy()
+			policies := HalfRead(t, stored)
+			if p := policies[0]; p.InForce() != tt.inForce || p.Matchable() != tt.matchable {
+				t.Errorf("in force: %q, matchable: %v", p.InForce(), p.Matchable())
+			}
+			if policy.HasRemoval(stored) != (tt.action != "") {
+				t.Error("whether it has a removal section")
+			}
+			got := policies.Removal(Shop, OwnNamespace)
+			strict := got.Protect.All && got.Protect.BlockClaims && len(got.AllowedActors) == 0 && got.EvictionWithoutGrace == v1alpha1.GraceDeny
+			if got.ForceDelete != tt.action || strict != tt.strict {
+				t.Errorf("removals are judged by %+v", got)
+			}
+			if elsewhere := len(policies.Removal(Till, OwnNamespace).Names) > 0; elsewhere != tt.elsewhere {
+				t.Errorf("it guards another namespace: %v", elsewhere)
+			}
+			if !equality.Semantic.DeepEqual(before, stored) {
+				t.Error("the object that it was read from was changed")
+			}
+		})
 	}
 }

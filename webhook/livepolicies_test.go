@@ -24,6 +24,15 @@ func TestReplicaThatIsBehind(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	guarding := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
 	warning := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ForceDelete: v1alpha1.RemovalWarn}})
+	dropped := podPolicy("p", v1alpha1.PodPolicySpec{})
+	dropped.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:removal":{"f:forceDelete":{}}}}`)}}}
+	withDropped := interceptor.NewClient(cluster(namespace("shop"), node), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		if policies, ok := list.(*v1alpha1.PodPolicyList); ok {
+			policies.Items = []v1alpha1.PodPolicy{*dropped} // the fake client returns no managed fields
+			return nil
+		}
+		return c.List(ctx, list, options...)
+	}})
 	away := interceptor.NewClient(cluster(namespace("shop"), node), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("connection refused")
 	}})
@@ -41,6 +50,7 @@ func TestReplicaThatIsBehind(t *testing.T) {
 		"nothing guards it in truth": {cluster(namespace("shop"), node), true, "", nil},
 		"a policy is newer":          {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", nil},
 		"a policy is stricter now":   {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", []*v1alpha1.PodPolicy{warning}},
+		"its section was dropped":    {withDropped, false, "(PodPolicy p)", nil},
 		"warned, and can't be read":  {away, false, "which policies guard it could not be read", []*v1alpha1.PodPolicy{warning}},
 		"denied, and can't be read":  {away, false, "(PodPolicy p)", []*v1alpha1.PodPolicy{guarding}},
 		"the policies can't be read": {away, false, "which policies guard it could not be read", nil},

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,5 +112,15 @@ func TestRemarksOnPolicies(t *testing.T) {
 	e.Ready = func() bool { return false }
 	if diff := cmp.Diff([]string(nil), told(spec), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Who writes a policy that lacks what somebody wrote before is told, and not refused: an older definition may have dropped it, and he may mean it so.
+func TestWhatWasWrittenBeforeIsTold(t *testing.T) {
+	e := newEngine(t, cluster(), nil)
+	got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies("PodPolicy"),
+		`{"metadata":{"name":"p","managedFields":[{"apiVersion":"podgrace.dev/v1alpha1","fieldsV1":{"f:spec":{"f:removal":{"f:protect":{}}}}}]},"spec":{}}`))
+	if !got.Allowed || !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.Contains(w, "not in what is stored now: spec.removal") }) {
+		t.Errorf("got %v, %q", got.Allowed, got.Warnings)
 	}
 }
