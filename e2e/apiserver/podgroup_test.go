@@ -22,6 +22,7 @@ var grouping = &suite.Shared{Tier: "API server", Options: cluster.Options{APISer
 // The class of a PodGroup counts in place of its pods': a limit on classes can't be evaded by one. The in-tree plugin resolves it before the
 // webhook is asked (plugin/pkg/admission/priority/admission.go admitPodGroup, 1.36.3).
 func TestClassOfPodGroups(t *testing.T) {
+	shared.Get(t).Since(t, 36, "PodGroups that are preempted as one")
 	s := grouping.Get(t)
 	t.Cleanup(func() {
 		if err := grouping.Stop(); err != nil {

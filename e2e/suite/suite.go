@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -219,6 +221,22 @@ func (s *Suite) WaitServiceAccount(t testing.TB, namespace string) {
 		err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
 		return err == nil, client.IgnoreNotFound(err)
 	})
+}
+
+// Since skips a test of what Kubernetes has since a minor version of 1 where the API server is older (cluster.VersionVariable).
+func (s *Suite) Since(t testing.TB, minor int, what string) {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := kube.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, err := strconv.Atoi(strings.TrimSuffix(is.Minor, "+")); err != nil || have < minor {
+		t.Skipf("%s: since Kubernetes 1.%d, this is %s", what, minor, is.GitVersion)
+	}
 }
 
 // Create makes an object, and deletes it when the test ends.
