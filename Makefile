@@ -13,7 +13,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits fuzz build
+.PHONY: help demo demo-fencing test attack e2e-kind images lint verify generate bench bench-scale bench-fencer bench-partition bench-node bench-review bench-preview screenshots fidelity limits versions versions-gates fuzz build
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,18 @@ screenshots: build ## The pictures of the README and the docs: review, its page,
 
 fidelity: ## 1,000,000 random cases against Kubernetes' own code
 	cd e2e/fidelity && go test ./... -count=1 -timeout=10h -v -rapid.checks=$(FIDELITY_CASES)
+
+# Packages that need a control plane and no nodes, and of 1.36's gates those that are on in 1.37 or were promoted there.
+VERSIONS ?= 1.33 1.34 1.35
+SERVER_TESTS ?= ./apiserver ./agreement ./certificates ./faults ./controlplane
+NEXT_GATES := GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true,TopologyAwareWorkloadScheduling=true,DRAWorkloadResourceClaims=true,DRADeviceTaintRules=true,ManifestBasedAdmissionControlConfig=true,MutablePVNodeAffinity=true,MaxUnavailableStatefulSet=true,InPlacePodVerticalScalingExclusiveCPUs=true,InPlacePodVerticalScalingExclusiveMemory=true,PodLevelResourceManagers=true,MemoryQoS=true,UserNamespacesHostNetworkSupport=true
+versions: ## The tests that need only a control plane, on older versions of Kubernetes (VERSIONS="1.33"; each is built once, 6 to 8 minutes)
+	failed=; for version in $(VERSIONS); do echo "=== Kubernetes $$version"; (cd e2e/kubernetes/$$version && go mod tidy -diff) && \
+	  REQUIRE_ALL=1 PODGRACE_KUBERNETES=$$version go test -C e2e -count=1 -p=1 -timeout=60m $(SERVER_TESTS) || failed="$$failed $$version"; done; \
+	  [[ -z $$failed ]] || { echo "failed on$$failed"; exit 1; }
+
+versions-gates: ## The same tests on the pinned version, with the feature gates on that the next version promotes
+	REQUIRE_ALL=1 PODGRACE_FEATURE_GATES=$(NEXT_GATES) PODGRACE_RUNTIME_CONFIG=scheduling.k8s.io/v1alpha2=true go test -C e2e -count=1 -p=1 -timeout=60m $(SERVER_TESTS)
 
 LIMITS_CHECKS ?= 33334
 limits: ## 1,000,000 random pods: the compiled limits against the webhook's own decision (LIMITS_CHECKS=33334 sets of policies, 30 pods each)

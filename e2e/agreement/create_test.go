@@ -147,7 +147,7 @@ func TestCreationOfTheExamples(t *testing.T) {
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			if filepath.Base(folder) == "production-web" {
-				s.Since(t, 34, "matchLabelKeys that are merged into the selector, as a review shows them")
+				s.Since(t, suite.MergesMatchLabelKeys, "matchLabelKeys that are merged into the selector, as a review shows them")
 			}
 			engine, documents := read(t, s, folder)
 			install(t, s, documents)

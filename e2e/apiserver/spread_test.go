@@ -45,7 +45,7 @@ func newReplicaSet(namespace string) *appsv1.ReplicaSet {
 // one: the informer need not have it.
 func TestMatchLabelKeysMerge(t *testing.T) {
 	s := shared.Get(t)
-	s.Since(t, 34, "matchLabelKeys that are merged into the selector")
+	s.Since(t, suite.MergesMatchLabelKeys, "matchLabelKeys that are merged into the selector")
 	ns := s.Namespace(t)
 	s.Policy(t, ns, zoneAndHost())
 	rs := newReplicaSet(ns)

@@ -223,8 +223,8 @@ func (s *Suite) WaitServiceAccount(t testing.TB, namespace string) {
 	})
 }
 
-// Since skips a test of what Kubernetes has since a minor version of 1 where the API server is older (cluster.VersionVariable).
-func (s *Suite) Since(t testing.TB, minor int, what string) {
+// Minor is the minor version of 1 of the API server.
+func (s *Suite) Minor(t testing.TB) int {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(s.Config)
 	if err != nil {
@@ -234,8 +234,22 @@ func (s *Suite) Since(t testing.TB, minor int, what string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have, err := strconv.Atoi(strings.TrimSuffix(is.Minor, "+")); err != nil || have < minor {
-		t.Skipf("%s: since Kubernetes 1.%d, this is %s", what, minor, is.GitVersion)
+	minor, err := strconv.Atoi(strings.TrimSuffix(is.Minor, "+"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return minor
+}
+
+// MergesMatchLabelKeys is the minor version since which the API server merges matchLabelKeys of a pod's spread constraints into their selectors; before, the scheduler
+// alone heeds them (MatchLabelKeysInPodTopologySpreadSelectorMerge, pkg/features/kube_features.go, 1.36.3).
+const MergesMatchLabelKeys = 34
+
+// Since skips a test of what Kubernetes has since a minor version where the API server is older (cluster.VersionVariable).
+func (s *Suite) Since(t testing.TB, minor int, what string) {
+	t.Helper()
+	if have := s.Minor(t); have < minor {
+		t.Skipf("%s: since Kubernetes 1.%d, this is 1.%d", what, minor, have)
 	}
 }
 
