@@ -42,8 +42,10 @@ type unread struct {
 	match bool
 	// spread: its topologySpread.
 	spread bool
-	// fields were written and are not read (written.Unread), such as spec.removal.newField. A removal section with such a field is as strict as can be.
+	// fields were written and are not read (written.Unread), such as spec.removal.newField.
 	fields []string
+	// removal: such a field is in its removal section, which is as strict as can be.
+	removal bool
 }
 
 // InForce says in words which parts of the policy are in force: all, unless a part of it can't be read.
@@ -57,6 +59,8 @@ func (p *Policy) InForce() string {
 		return "not in force, but for removal"
 	case p.unread.spread:
 		return "in force, but for topologySpread"
+	case p.unread.removal:
+		return "in force, but for " + strings.Join(p.unread.fields, ", ") + ", and until that can be read its removal section protects all pods and lets nobody through by name"
 	case len(p.unread.fields) > 0:
 		return "in force, but for " + strings.Join(p.unread.fields, ", ")
 	}

@@ -32,7 +32,7 @@ func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) (errs field.Error
 	lost := func(section string) bool { return slices.ContainsFunc(p.unread.fields, within(section)) }
 	p.unread.match = p.unread.match || lost("match")
 	p.unread.namespaces = p.unread.namespaces || lost("match.namespaceSelector")
-	if lost("removal") {
+	if p.unread.removal = lost("removal"); p.unread.removal {
 		spec := *p.Spec // shared: not to be changed
 		spec.Removal = strictest(spec.Removal)
 		p.Spec = &spec

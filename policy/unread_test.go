@@ -57,6 +57,7 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 // A field that was written and is not read weakens nothing: what holds by the parts that are left is stricter, or nothing.
 func TestFieldsThatAreNotRead(t *testing.T) {
 	t.Parallel()
+	const strictly = ", and until that can be read its removal section protects all pods and lets nobody through by name"
 	warns := Removal(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, AllowedActors: []string{"repair"}, EvictionWithoutGrace: v1alpha1.GraceRaise})
 	for name, tt := range map[string]struct {
 		fields    string
@@ -69,8 +70,8 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 	}{
 		"of no section":            {`"f:newSection":{}`, "in force, but for spec.newSection", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
 		"of the grace period":      {`"f:gracePeriod":{"f:newLimit":{}}`, "in force, but for spec.gracePeriod.newLimit", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
-		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads", true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
-		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal", true, false, v1alpha1.RemovalDeny, true, nil},
+		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads" + strictly, true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
+		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal" + strictly, true, false, v1alpha1.RemovalDeny, true, nil},
 		"of match":                 {`"f:match":{"f:nodes":{}}`, "not in force, but for removal", false, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
 		"of match, and no removal": {`"f:match":{"f:nodes":{}}`, "not in force", false, false, "", false, nil},
 		"of its namespaces":        {`"f:match":{"f:namespaceSelector":{"f:names":{}}}`, "not in force, but for removal, which holds in every namespace until the selector can be read", false, true, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
