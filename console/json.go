@@ -24,9 +24,9 @@ func EncodeJSON(w io.Writer, value any) error {
 }
 
 // escaper escapes what is not to be seen. It works on the text, which it gets as a whole: outside of strings, JSON is printable ASCII without #.
-type escaper struct{ w *bufio.Writer }
+type escaper struct{ w io.Writer }
 
-// Write is io.Writer's. A writer that fails says so until it is flushed.
+// Write is io.Writer's. Who looks at the last error alone has a writer that fails again, as bufio's does.
 func (e escaper) Write(text []byte) (int, error) {
 	rest, shown := text, 0
 	for shown < len(rest) {
