@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -23,11 +24,11 @@ type options struct {
 	exempt      policy.Exempt
 	nodeName    string
 	leaderElect bool
-	verbosity   int
+	log         logging.Options
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", healthPort: 8081, metricsPort: 8080, leaderElect: true}
+	return &options{bindAddress: "0.0.0.0", healthPort: 8081, metricsPort: 8080, leaderElect: true, log: logging.Default()}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -40,7 +41,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.excluded, "exclude-namespaces", o.excluded, policy.ExcludeUsage)
 	f.StringVar(&o.nodeName, "node-name", o.nodeName, "node that it runs on, which it never fences; default: $NODE_NAME, else none of the cluster")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica that decides; false: this is the only replica")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+	o.log.AddFlags(f)
 }
 
 // Complete fills in what depends on the surroundings.
@@ -71,5 +72,5 @@ func (o *options) Validate(args []string) error {
 			errs = append(errs, fmt.Errorf("--%s: %d is no port", port.name, port.value))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.log.Validate())...)
 }

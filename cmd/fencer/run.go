@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,7 +29,7 @@ const leaderName = "podgrace-fencer"
 
 // run works until the context ends. It ends as well when this replica loses the lead, so that it begins again knowing nothing.
 func run(ctx context.Context, o *options, out io.Writer) error {
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	log := o.log.New(out)
 	klog.SetLogger(log)
 	ctrl.SetLogger(log)
 	program := version.Of(version.Fencer)

@@ -4,11 +4,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/podgrace/podgrace/cmd/logging"
 )
 
 func main() {
@@ -21,6 +22,20 @@ func main() {
 // usageError is a command line that can't be carried out.
 type usageError struct{ error }
 
+// runError is why a daemon ended, which is told in the format of its log.
+type runError struct {
+	error
+	log *logging.Options
+}
+
+// failed is the error of a daemon that has run.
+func (o *options) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return runError{err, &o.log}
+}
+
 // command returns the exit code: 0, 1 where it failed, 2 where it was called wrongly.
 func command(ctx context.Context, args []string, out, log io.Writer) int {
 	root := newRoot(out, log)
@@ -29,7 +44,11 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(log, "nodeenforcer:", err)
+	told := logging.Default()
+	if ran, ok := errors.AsType[runError](err); ok {
+		told = *ran.log
+	}
+	told.Failed(log, "nodeenforcer", err)
 	if _, ok := errors.AsType[usageError](err); ok {
 		return 2
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/nodeenforcer"
 	"github.com/podgrace/podgrace/nodeenforcer/plan"
 	"github.com/podgrace/podgrace/nodeenforcer/state"
@@ -27,7 +28,7 @@ type options struct {
 	policies      []string
 	kubeletConfig string
 	podsFrom      string
-	verbosity     int
+	log           logging.Options
 }
 
 func defaultOptions() *options {
@@ -37,7 +38,7 @@ func defaultOptions() *options {
 			ImageRoot: "/var/lib/containerd", SystemdBus: "/run/dbus/system_bus_socket", Kubelet: "127.0.0.1:10250", RuntimeDir: "/run/podgrace",
 			Resync: 30 * time.Second, BindAddress: "0.0.0.0", HealthPort: 8081, MetricsPort: 8080,
 		},
-		podsFrom: podsFromAPI,
+		podsFrom: podsFromAPI, log: logging.Default(),
 	}
 }
 
@@ -46,7 +47,7 @@ func (o *options) addNode(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", o.kubeconfig, "kubeconfig file of the API server; empty: the pod's service account, or $KUBECONFIG")
 	f.StringVar(&o.NodeName, "node-name", o.NodeName, "name of this node; default: $NODE_NAME, else the host's name")
 	f.StringVar(&o.Machine.ProcRoot, "proc-root", o.Machine.ProcRoot, "where the host's /proc is mounted")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+	o.log.AddFlags(f)
 }
 
 // addShared declares what the daemon and plan both take.
@@ -117,7 +118,7 @@ func (o *options) Validate() error {
 	if o.podsFrom == "" {
 		errs = append(errs, errors.New("--pods-from: it is neither api nor a file"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.log.Validate())...)
 }
 
 // planOptions are those of plan alone.

@@ -34,7 +34,7 @@ Without a NodePolicy it observes and writes nothing. Without an API server it en
 			if err := errors.Join(o.Complete(), o.Validate()); err != nil {
 				return usageError{err}
 			}
-			return run(cmd.Context(), o, log)
+			return o.failed(run(cmd.Context(), o, log))
 		},
 	}
 	root.SetOut(out)

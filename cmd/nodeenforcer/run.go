@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -51,7 +50,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err := limitMemory(); err != nil {
 		return err
 	}
-	o.Log = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	o.Log = o.log.New(out)
 	klog.SetLogger(o.Log)
 	logf.SetLogger(o.Log) // of the health checks
 	program := version.Of(version.NodeEnforcer)

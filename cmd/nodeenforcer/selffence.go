@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/cmd/version"
@@ -49,7 +48,7 @@ func (o *selfFenceOptions) Validate() error {
 			errs = append(errs, fmt.Errorf("--%s: %s is not from %s to %s in whole seconds", d.name, d.is, d.least, d.most))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.log.Validate())...)
 }
 
 func newSelfFence(log io.Writer) *cobra.Command {
@@ -69,7 +68,7 @@ It runs in a container of its own, which is privileged: nothing else of the node
 			if err := errors.Join(o.Complete(), o.Validate()); err != nil {
 				return usageError{err}
 			}
-			return runSelfFence(cmd.Context(), o, log)
+			return o.failed(runSelfFence(cmd.Context(), o, log))
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -78,7 +77,7 @@ It runs in a container of its own, which is privileged: nothing else of the node
 }
 
 func runSelfFence(ctx context.Context, o *selfFenceOptions, out io.Writer) error {
-	o.Log = textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	o.Log = o.log.New(out)
 	klog.SetLogger(o.Log)
 	o.Log.Info("starting", version.Of(version.NodeEnforcer).Pairs()...)
 	boot, err := selffence.BootID(o.Machine.ProcRoot)

@@ -52,7 +52,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		do = askAPIServer
 	}
 	if err := do(ctx, options, log); err != nil {
-		fmt.Fprintln(log, "webhook:", err)
+		options.log.Failed(log, "webhook", err)
 		return 1
 	}
 	return 0

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
@@ -46,7 +47,7 @@ type options struct {
 	leaderElect bool
 	// compileLimits has the leader write limits into the API server.
 	compileLimits bool
-	verbosity     int
+	log           logging.Options
 	// requestTimeout is the API servers'.
 	requestTimeout time.Duration
 
@@ -56,7 +57,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, log: logging.Default(), requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -86,7 +87,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
 	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+	o.log.AddFlags(f)
 }
 
 // Complete fills in what depends on the surroundings.
@@ -151,7 +152,7 @@ func (o *options) Validate(args []string) error {
 		errs = append(errs, fmt.Errorf("--api-server-request-timeout: %s is no time that a request can take", o.requestTimeout))
 	}
 	_, err := tlsBounds(o.tlsMin, o.tlsSuites)
-	return errors.Join(append(errs, o.validateCertificate(), err)...)
+	return errors.Join(append(errs, o.log.Validate(), o.validateCertificate(), err)...)
 }
 
 // validateCertificate says all that is wrong with how the serving certificate is to be got.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -51,7 +50,7 @@ func askAPIServer(ctx context.Context, o *options, out io.Writer) error {
 
 // run serves until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) error {
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	log := o.log.New(out)
 	klog.SetLogger(log)
 	ctrl.SetLogger(log) // without it controller-runtime keeps every request's logger for its first 30 s
 	program := version.Of(version.Webhook)
