@@ -24,7 +24,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 		return
 	}
 	if present {
-		r.warn(becauseAnnotationReserved, "annotation %s is written by Podgrace only: it was replaced", key)
+		r.warn(becauseAnnotationReserved, "", "annotation %s is written by Podgrace only: it was replaced", key)
 	}
 	// JSON patch adds nothing to a missing map: it is added first, unless another annotation has done so.
 	made := slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Path == annotationsPath })
@@ -42,7 +42,7 @@ func (r *Result) annotate(pod *corev1.Pod, section, key string, want from[string
 func (r *Result) unannotate(pod *corev1.Pod, section, key, why string) {
 	if have, present := pod.Annotations[key]; present {
 		r.change(Change{Section: section, Path: annotationPath(key), Before: have, Why: why})
-		r.warn(becauseAnnotationReserved, "annotation %s is written by Podgrace only: it was removed", key)
+		r.warn(becauseAnnotationReserved, "", "annotation %s is written by Podgrace only: it was removed", key)
 	}
 }
 

@@ -46,7 +46,7 @@ func (e *Effective) run(req policy.Request, facts Facts, step func(rule) decide)
 		return result
 	}
 	for _, w := range e.warnings {
-		result.warn(w.Reason, "%s", w.Message)
+		result.warn(w.Reason, w.Policy, "%s", w.Message)
 	}
 	e.judge(rules, req, facts, step, &result)
 	e.letThrough(req, facts, step, &result)

@@ -186,7 +186,7 @@ func warnOfContradiction(pod *corev1.Pod, facts Facts, out *Result) {
 		return
 	}
 	if c := contradictionOf(pod, constraints, hardOnes(constraints), facts); c != nil {
-		out.warn(becauseSpreadContradicts, "%s", bounded(func(names int) string {
+		out.warn(becauseSpreadContradicts, "", "%s", bounded(func(names int) string {
 			return "topologySpreadConstraints on " + c.says(constraints, names) + "; " + c.ways()
 		}))
 	}

@@ -57,6 +57,9 @@ type allowList struct {
 	policies []string
 }
 
+// first is the heaviest of the policies.
+func (a *allowList) first() string { return a.policies[0] }
+
 func (a *allowList) permits(class string) bool {
 	return a == nil || class == "" || slices.Contains(a.names, class)
 }
@@ -135,7 +138,7 @@ func (cs candidates) together(pod *corev1.Pod, settle func(candidate) candidate)
 		e.strict = cs.together(pod, settle)
 	}
 	if cs.remark != "" {
-		e.warnings = append(e.warnings, Warning{becauseNamespaceUnknown, cs.remark})
+		e.warnings = append(e.warnings, Warning{Reason: becauseNamespaceUnknown, Message: cs.remark})
 	}
 	e.addSkips(pod)
 	e.addNeeds(pod)
@@ -152,7 +155,7 @@ func (e *Effective) add(c candidate, lifting *lifting) {
 		return
 	}
 	if c.why != nil {
-		e.warnings = append(e.warnings, Warning{ConditionFailed, fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", c.policy.Name, c.why)})
+		e.warnings = append(e.warnings, Warning{Reason: ConditionFailed, Policy: c.policy.Name, Message: fmt.Sprintf("PodPolicy %s: its limits hold for this pod, its defaults do not: %v", c.policy.Name, c.why)})
 	}
 	e.addLimits(c.policy, lifting)
 	if c.how == policy.MatchYes {
@@ -251,7 +254,7 @@ func (e *Effective) addSkips(pod *corev1.Pod) {
 		}
 	}
 	if len(unknown) > 0 {
-		e.warnings = append(e.warnings, Warning{becauseSkipRefused, fmt.Sprintf("annotation %s: priority, topologySpread and gracePeriod can be skipped, not %s: ignored", v1alpha1.AnnotationSkip, strings.Join(unknown, ", "))})
+		e.warnings = append(e.warnings, Warning{Reason: becauseSkipRefused, Message: fmt.Sprintf("annotation %s: priority, topologySpread and gracePeriod can be skipped, not %s: ignored", v1alpha1.AnnotationSkip, strings.Join(unknown, ", "))})
 	}
 }
 
@@ -272,7 +275,7 @@ func (e *Effective) giver(section v1alpha1.Section) (giver *policy.Policy, known
 }
 
 func (e *Effective) refuseSkip(giver *policy.Policy, section v1alpha1.Section) {
-	w := Warning{becauseSkipRefused, fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section)}
+	w := Warning{Reason: becauseSkipRefused, Policy: giver.Name, Message: fmt.Sprintf("annotation %s: PodPolicy %s does not permit to skip %s (allowSkip): ignored", v1alpha1.AnnotationSkip, giver.Name, section)}
 	if !slices.Contains(e.warnings, w) {
 		e.warnings = append(e.warnings, w)
 	}

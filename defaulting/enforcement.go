@@ -26,11 +26,11 @@ func validateEnforcement(req policy.Request, e *Effective, _ Facts, out *Result)
 	have, present := req.Pod.Annotations[v1alpha1.AnnotationEnforcement]
 	switch {
 	case !present && e.node.given():
-		out.warn(becauseNotMutated, "annotation %s is missing: the mutating webhook was not called, the node keeps its defaults for this pod instead of what PodPolicy %s says", v1alpha1.AnnotationEnforcement, e.node.name())
+		out.warn(becauseNotMutated, e.node.name(), "annotation %s is missing: the mutating webhook was not called, the node keeps its defaults for this pod instead of what PodPolicy %s says", v1alpha1.AnnotationEnforcement, e.node.name())
 	case present && !e.node.given():
-		out.deny(becauseEnforcementForged, wordsEnforcementUngiven, v1alpha1.AnnotationEnforcement)
+		out.deny(becauseEnforcementForged, "", wordsEnforcementUngiven, v1alpha1.AnnotationEnforcement)
 	case present && !sameEnforcement(have, e.node.value):
-		out.deny(becauseEnforcementForged, wordsEnforcementOther,
+		out.deny(becauseEnforcementForged, e.node.name(), wordsEnforcementOther,
 			v1alpha1.AnnotationEnforcement, e.node.name(), encodeEnforcement(e.node.value))
 	}
 }

@@ -89,6 +89,6 @@ func (e *Effective) letThrough(req policy.Request, facts Facts, step func(rule) 
 	}
 	out.Exceptions = e.lifted
 	for _, l := range e.lifted[:min(len(e.lifted), maxNamed)] {
-		out.warn(becauseExcepted, "%s", l)
+		out.warn(becauseExcepted, l.Exception.Spec.Policy, "%s", l)
 	}
 }

@@ -51,7 +51,7 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 	facts.Told = true
 	pod := req.Pod.DeepCopy()
 	if err := ResolvePriority(pod, facts); err != nil {
-		out.warn(PriorityRefused, "its pods will be refused: %v", err)
+		out.warn(PriorityRefused, "", "its pods will be refused: %v", err)
 		return out
 	}
 	req.Pod = pod
@@ -66,7 +66,7 @@ func (e *Effective) Foresee(req policy.Request, facts Facts) Result {
 		warnOfContradiction(req.Pod, facts, &out)
 	}
 	for _, d := range denials {
-		out.warn(d.Reason, "its pods will be refused: %s", d.Message)
+		out.warn(d.Reason, d.Policy, "its pods will be refused: %s", d.Message)
 	}
 	return out
 }

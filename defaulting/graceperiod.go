@@ -27,7 +27,7 @@ func applyGracePeriod(req policy.Request, e *Effective, facts Facts, out *Result
 	if want != have {
 		out.change(Change{Section: string(v1alpha1.SectionGracePeriod), Policy: why.policy, Path: gracePath, Before: pointed(req.Pod.Spec.TerminationGracePeriodSeconds), Value: want, Why: why.text})
 		if !why.isDefault {
-			out.warn(becauseGracePeriodOutOfBounds, "terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
+			out.warn(becauseGracePeriodOutOfBounds, why.policy, "terminationGracePeriodSeconds is now %d, not %d: %s", want, have, why.text)
 		}
 	}
 	if want == 0 && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -120,18 +120,18 @@ func (e *Effective) bound(value int64, stops preStops) (int64, because) {
 func (e *Effective) remarkStops(grace int64, stops preStops, probes []probeGrace, out *Result) {
 	if e.margin.given() {
 		if len(stops.unknown) > 0 {
-			out.warn(becausePreStop, "preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
+			out.warn(becausePreStop, e.margin.name(), "preStop of %s: how long it takes is not known, it comes out of the grace period of %s (PodPolicy %s keeps %s after preStop only where it is a sleep)",
 				strings.Join(stops.unknown, ", "), seconds(grace), e.margin.name(), seconds(e.margin.value))
 		}
 		if stops.known+e.margin.value > grace && stops.known > 0 {
-			out.warn(becausePreStop, "%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
+			out.warn(becausePreStop, e.margin.name(), "%s, which leaves %s of the grace period of %s to stop: less than the %s of PodPolicy %s", stops.describe(), seconds(max(0, grace-stops.known)), seconds(grace), seconds(e.margin.value), e.margin.name())
 		}
 	}
 	if !e.managesGrace() {
 		return
 	}
 	if longer := longerThan(grace, probes); len(longer) > 0 {
-		out.warn(becauseProbeLonger, "container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
+		out.warn(becauseProbeLonger, "", "container %s: a probe's terminationGracePeriodSeconds is longer than the pod's %s: a probe failure stops it more slowly than a delete", strings.Join(longer, ", "), seconds(grace))
 	}
 }
 
@@ -154,12 +154,12 @@ func validateGracePeriod(req policy.Request, e *Effective, facts Facts, out *Res
 	}
 	stops := stopsOf(req.Pod)
 	if e.maxGrace.given() && stops.sleep > max(e.maxGrace.value, e.minGrace.value) {
-		out.deny(becauseSleepTooLong, WordsSleep, stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
+		out.deny(becauseSleepTooLong, e.maxGrace.name(), WordsSleep, stops.sleeper, seconds(stops.sleep), e.maxGrace.name(), seconds(max(e.maxGrace.value, e.minGrace.value)))
 		return
 	}
 	want, why := e.bound(have, stops)
 	if want != have {
-		out.deny(becauseGracePeriodOutOfBounds, WordsBounds, have, want, why.text, want)
+		out.deny(becauseGracePeriodOutOfBounds, why.policy, WordsBounds, have, want, why.text, want)
 	}
 	e.validateProbes(probesOf(req.Pod), out)
 	if want == have && zero.action() == v1alpha1.ZeroGraceWarn {
@@ -207,17 +207,17 @@ func (z zeroGrace) action() v1alpha1.ZeroGraceAction { return z.by.value }
 
 // warn puts what to do first, as long warnings are truncated and the reason why the pod is protected can be long.
 func (z zeroGrace) warn(out *Result) {
-	out.warn(becauseZeroGracePeriod, "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
+	out.warn(becauseZeroGracePeriod, z.by.name(), "terminationGracePeriodSeconds is 0, so every delete of the pod is a force delete, which may leave it running twice. Set it to what the pod needs to stop (PodPolicy %s; %s)",
 		z.by.name(), z.because)
 }
 
 func (z zeroGrace) deny(out *Result) {
-	out.deny(becauseZeroGracePeriod, WordsZeroDenied, z.by.name(), z.because)
+	out.deny(becauseZeroGracePeriod, z.by.name(), WordsZeroDenied, z.by.name(), z.because)
 }
 
 // denyUnraised refuses a 0 that the mutating webhook should have raised.
 func (z zeroGrace) denyUnraised(out *Result) {
-	out.deny(becauseZeroGracePeriod, WordsZeroRaised, z.by.name(), z.because)
+	out.deny(becauseZeroGracePeriod, z.by.name(), WordsZeroRaised, z.by.name(), z.because)
 }
 
 // preStops is how long a pod's preStop hooks take. The kubelet runs all of them at once, also those of sidecars, before it stops containers in order, and

@@ -82,13 +82,13 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 	class, ok := facts.PriorityClasses[name]
 	switch {
 	case facts.PriorityClasses == nil, !ok && facts.Partial:
-		out.warn(becauseClassUnknown, "PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseClassUnknown, e.class.name(), "PodPolicy %s gives PriorityClass %q, but whether the cluster has it is not known here: the pod keeps the priority it has", e.class.name(), name)
 	case !ok:
-		out.warn(becauseNoSuchClass, "PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
+		out.warn(becauseNoSuchClass, e.class.name(), "PodPolicy %s: PriorityClass %q does not exist: the pod keeps the priority it has", e.class.name(), name)
 	case class.Value > policy.HighestUserPriority:
-		out.warn(becauseSystemClass, "PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
+		out.warn(becauseSystemClass, e.class.name(), "PodPolicy %s: PriorityClass %q has a value reserved for the system (%d): the pod keeps the priority it has", e.class.name(), name, class.Value)
 	case !e.allowed.permits(name):
-		out.warn(becausePriorityClassNotAllowed, "PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
+		out.warn(becausePriorityClassNotAllowed, e.class.name(), "PodPolicy %s would give PriorityClass %q, but %s it: the pod keeps the priority it has", e.class.name(), name, policiesDo(e.allowed.policies, "does not allow", "do not allow"))
 	default:
 		return class
 	}
@@ -100,26 +100,26 @@ func givable(e *Effective, facts Facts, out *Result) *schedulingv1.PriorityClass
 func validatePriority(req policy.Request, e *Effective, facts Facts, out *Result) {
 	spec := &req.Pod.Spec
 	if !e.allowed.permits(spec.PriorityClassName) {
-		out.deny(becausePriorityClassNotAllowed, WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))
+		out.deny(becausePriorityClassNotAllowed, e.allowed.first(), WordsClass, spec.PriorityClassName, allowing(e.allowed.policies), list(e.allowed.names), hintDefault(req.Pod, facts))
 	}
 	if spec.PriorityClassName == "" {
 		return
 	}
 	class, ok := facts.PriorityClasses[spec.PriorityClassName]
 	if !ok && facts.Partial {
-		out.warn(becauseClassUnknown, "PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
+		out.warn(becauseClassUnknown, "", "PriorityClass %q is not known here: the pod's priority was not compared with it", spec.PriorityClassName)
 		return
 	}
 	if !ok {
-		out.warn(becauseNoSuchClass, "PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
+		out.warn(becauseNoSuchClass, "", "PriorityClass %q was not found when the pod was checked: it may just have been made or deleted, its value was not compared", spec.PriorityClassName)
 		return
 	}
 	if ptr.Deref(spec.Priority, 0) != class.Value {
-		out.deny(becausePriorityMismatch, wordsPriority,
+		out.deny(becausePriorityMismatch, "", wordsPriority,
 			ptr.Deref(spec.Priority, 0), class.Name, class.Value)
 	}
 	if class.PreemptionPolicy != nil && ptr.Deref(spec.PreemptionPolicy, "") != *class.PreemptionPolicy {
-		out.deny(becausePreemptionPolicyMismatch, wordsPreemptionPolicy,
+		out.deny(becausePreemptionPolicyMismatch, "", wordsPreemptionPolicy,
 			ptr.Deref(spec.PreemptionPolicy, ""), class.Name, *class.PreemptionPolicy)
 	}
 }
@@ -177,12 +177,12 @@ func ValidatePodGroup(ps policy.Policies, class string, ns policy.Namespace, exe
 		}
 	}
 	if !e.allowed.permits(class) {
-		out.deny(becausePriorityClassNotAllowed, wordsPodGroupClass,
+		out.deny(becausePriorityClassNotAllowed, e.allowed.first(), wordsPodGroupClass,
 			class, strings.Join(e.allowed.policies, " and "), list(e.allowed.names))
 	} else if !strict.allowed.permits(class) {
 		out.Exceptions = slices.DeleteFunc(excepting.lifted, func(l Lifted) bool { return !slices.Contains(l.Limits, v1alpha1.LiftAllowedClassNames) })
 		for _, l := range out.Exceptions {
-			out.warn(becauseExcepted, "%s", l)
+			out.warn(becauseExcepted, l.Exception.Spec.Policy, "%s", l)
 		}
 	}
 	return out

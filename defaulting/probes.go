@@ -93,7 +93,7 @@ func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 	}
 	if len(moves) > 0 {
 		m := moves[0]
-		out.warn(becauseGracePeriodOutOfBounds, "terminationGracePeriodSeconds of %s is now %d, not %d: %s%s", m.whose(), m.want, m.seconds, m.why.text, others(len(moves)))
+		out.warn(becauseGracePeriodOutOfBounds, m.why.policy, "terminationGracePeriodSeconds of %s is now %d, not %d: %s%s", m.whose(), m.want, m.seconds, m.why.text, others(len(moves)))
 	}
 	for _, m := range moves {
 		m.seconds = m.want
@@ -104,7 +104,7 @@ func (e *Effective) applyProbes(probes []probeGrace, out *Result) {
 func (e *Effective) validateProbes(probes []probeGrace, out *Result) {
 	if moves := e.moves(probes); len(moves) > 0 {
 		m := moves[0]
-		out.deny(becauseGracePeriodOutOfBounds, WordsProbe, m.whose(), m.seconds, m.want, m.why.text, others(len(moves)), m.want)
+		out.deny(becauseGracePeriodOutOfBounds, m.why.policy, WordsProbe, m.whose(), m.seconds, m.want, m.why.text, others(len(moves)), m.want)
 	}
 }
 

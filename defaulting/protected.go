@@ -24,9 +24,9 @@ func validateProtected(req policy.Request, e *Effective, _ Facts, out *Result) {
 	by := e.records(req)
 	switch {
 	case present && (have == "" || have != policy.RecordOf(req.Pod)):
-		out.deny(becauseProtectionForged, wordsProtectedOther, v1alpha1.AnnotationProtected)
+		out.deny(becauseProtectionForged, "", wordsProtectedOther, v1alpha1.AnnotationProtected)
 	case !present && by.given():
-		out.warn(becauseNotMutated, "annotation %s is missing: the mutating webhook was not called, so that the pod's controller is not recorded, for which PodPolicy %s protects it", v1alpha1.AnnotationProtected, by.name())
+		out.warn(becauseNotMutated, by.name(), "annotation %s is missing: the mutating webhook was not called, so that the pod's controller is not recorded, for which PodPolicy %s protects it", v1alpha1.AnnotationProtected, by.name())
 	}
 }
 

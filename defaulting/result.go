@@ -84,6 +84,8 @@ func (c Change) Text() string {
 type Warning struct {
 	// Reason is the rule that warns.
 	Reason policy.Reason
+	// Policy that it follows from, the heaviest of several; empty: none.
+	Policy string
 	// Message by the rules of the API server's warnings: one line, at most 256 bytes.
 	Message string
 }
@@ -92,6 +94,8 @@ type Warning struct {
 type Denial struct {
 	// Reason is the rule that decided.
 	Reason policy.Reason
+	// Policy that it follows from, the heaviest of several; empty: none.
+	Policy string
 	// Message for the person: what is wrong, by which policy, and what to do instead.
 	Message string
 }
@@ -105,15 +109,15 @@ func (r *Result) change(c Change) {
 	r.Changes = append(r.Changes, c)
 }
 
-func (r *Result) warn(reason policy.Reason, format string, args ...any) {
-	w := Warning{Reason: reason, Message: Shorten(fmt.Sprintf(format, args...))}
+func (r *Result) warn(reason policy.Reason, by, format string, args ...any) {
+	w := Warning{Reason: reason, Policy: by, Message: Shorten(fmt.Sprintf(format, args...))}
 	if !slices.ContainsFunc(r.Warnings, func(said Warning) bool { return said.Message == w.Message }) {
 		r.Warnings = append(r.Warnings, w)
 	}
 }
 
-func (r *Result) deny(reason policy.Reason, format string, args ...any) {
-	r.Denials = append(r.Denials, Denial{Reason: reason, Message: fmt.Sprintf(format, args...)})
+func (r *Result) deny(reason policy.Reason, by, format string, args ...any) {
+	r.Denials = append(r.Denials, Denial{Reason: reason, Policy: by, Message: fmt.Sprintf(format, args...)})
 }
 
 // MaxWarning is the length in bytes over which the API server truncates a warning

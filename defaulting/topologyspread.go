@@ -24,7 +24,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 	section := e.spread.value
 	selector, why := deriveSelector(req.Pod, section.OwnerRules, facts)
 	if selector == nil {
-		out.warn(NoSelector, "PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
+		out.warn(NoSelector, e.spread.name(), "PodPolicy %s: no topology spread constraints added, no selector can be derived for this pod: %s", e.spread.name(), why)
 		return
 	}
 	constraints := build(req.Pod, section, selector)
@@ -33,7 +33,7 @@ func applyTopologySpread(req policy.Request, e *Effective, facts Facts, out *Res
 		var problems map[int]string
 		problems, out.Unjudged = infeasible(req.Pod, constraints, facts)
 		if out.Unjudged == TooDear {
-			out.warn(becauseSpreadUnjudged, "PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), comparisons(req.Pod, facts.Nodes.Len()))
+			out.warn(becauseSpreadUnjudged, e.spread.name(), "PodPolicy %s: it was not looked at whether its hard topology spread constraints can be met now: the pod's node affinity and tolerations would have to be compared with nodes %d times", e.spread.name(), comparisons(req.Pod, facts.Nodes.Len()))
 		}
 		if len(problems) > 0 {
 			constraints = onInfeasible(e, constraints, problems, out)
@@ -61,7 +61,7 @@ func warnOfOwnLabels(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 		for _, key := range ownLabels {
 			if !slices.Contains(said, key) && wantsValue(pod, c, key) {
 				said = append(said, key)
-				out.warn(becauseSpreadsNothing, "PodPolicy %s: the topology spread constraints spread nothing: they count only the pods with this pod's own %s, which a Service that selects it, its controller or matchLabelKeys name", e.spread.name(), key)
+				out.warn(becauseSpreadsNothing, e.spread.name(), "PodPolicy %s: the topology spread constraints spread nothing: they count only the pods with this pod's own %s, which a Service that selects it, its controller or matchLabelKeys name", e.spread.name(), key)
 			}
 		}
 	}
@@ -153,17 +153,17 @@ func onInfeasible(e *Effective, constraints []corev1.TopologySpreadConstraint, p
 	for i, c := range constraints {
 		problem, bad := problems[i]
 		if bad && action == v1alpha1.InfeasibleDeny {
-			out.deny(becauseSpreadInfeasible, wordsSpread, e.spread.name(), c.TopologyKey, problem)
+			out.deny(becauseSpreadInfeasible, e.spread.name(), wordsSpread, e.spread.name(), c.TopologyKey, problem)
 			return nil
 		}
 		if bad && action == v1alpha1.InfeasibleSoften {
-			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
+			out.warn(becauseSpreadInfeasible, e.spread.name(), "PodPolicy %s: the hard spread constraint over %s can't be met now (%s): it was softened to ScheduleAnyway", e.spread.name(), c.TopologyKey, problem)
 			var unique bool
 			if c, unique = softened(c, constraints); !unique {
 				continue
 			}
 		} else if bad {
-			out.warn(becauseSpreadInfeasible, "PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
+			out.warn(becauseSpreadInfeasible, e.spread.name(), "PodPolicy %s: the hard spread constraint over %s can't be met now: %s; the pod stays Pending until it can", e.spread.name(), c.TopologyKey, problem)
 		}
 		kept = append(kept, c)
 	}
@@ -189,16 +189,16 @@ func onContradiction(pod *corev1.Pod, e *Effective, constraints []corev1.Topolog
 		}
 		switch {
 		case action == v1alpha1.InfeasibleDeny:
-			out.deny(becauseSpreadInfeasible, wordsSpreads, e.spread.name(), c.says(constraints, maxNamed))
+			out.deny(becauseSpreadInfeasible, e.spread.name(), wordsSpreads, e.spread.name(), c.says(constraints, maxNamed))
 			return nil
 		case !soften:
-			out.warn(becauseSpreadInfeasible, "%s", bounded(func(names int) string {
+			out.warn(becauseSpreadInfeasible, e.spread.name(), "%s", bounded(func(names int) string {
 				return fmt.Sprintf("PodPolicy %s: hard spread constraints over %s; the pod stays Pending until they can", e.spread.name(), c.says(constraints, names))
 			}))
 			return constraints
 		}
 		last := c.of[len(c.of)-1]
-		out.warn(becauseSpreadInfeasible, "%s", bounded(func(names int) string {
+		out.warn(becauseSpreadInfeasible, e.spread.name(), "%s", bounded(func(names int) string {
 			return fmt.Sprintf("PodPolicy %s: hard spread constraints over %s: the last was softened to ScheduleAnyway", e.spread.name(), c.says(constraints, names))
 		}))
 		wish, unique := softened(constraints[last], constraints)

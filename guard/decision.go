@@ -21,6 +21,8 @@ type Decision struct {
 	Verdict Verdict
 	// Reason is the rule that decided.
 	Reason policy.Reason
+	// By is the policy that it follows from, the heaviest of its level; empty: none.
+	By string
 	// What may happen, for the person, for Warn and Deny: what may run twice and where, and why that matters here.
 	What string
 	// Ways on, of a refusal that there is a way round.

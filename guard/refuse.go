@@ -149,6 +149,9 @@ func refuse(facts Facts, subject, why string, ways []string) *Decision {
 		by = "the policies could not be read"
 	}
 	d := &Decision{Verdict: Deny, Reason: Unsafe, What: oneLine("%s: %s.", subject, why), Ways: oneLine("Ways on: %s. (%s)", strings.Join(ways, "; "), by), Why: why}
+	if len(facts.Policy.Names) > 0 {
+		d.By = facts.Policy.Names[0]
+	}
 	if facts.Policy.ForceDelete == v1alpha1.RemovalWarn {
 		d.Verdict = Warn
 	}

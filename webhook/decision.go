@@ -49,8 +49,11 @@ var (
 )
 
 // warn adds a warning, shortened as the API server wants it.
-func (d *Decision) warn(reason policy.Reason, message string) {
-	d.Warnings = append(d.Warnings, defaulting.Warning{Reason: reason, Message: defaulting.Shorten(message)})
+func (d *Decision) warn(reason policy.Reason, message string) { d.warnBy(reason, "", message) }
+
+// warnBy is warn for what follows from a policy.
+func (d *Decision) warnBy(reason policy.Reason, by, message string) {
+	d.Warnings = append(d.Warnings, defaulting.Warning{Reason: reason, Policy: by, Message: defaulting.Shorten(message)})
 }
 
 // change adds one that follows from no section of a policy.
@@ -70,7 +73,7 @@ func (r *Removal) decision() Decision {
 	d := Decision{Removal: r}
 	switch r.Verdict {
 	case guard.Deny:
-		d.Denials = []defaulting.Denial{{Reason: r.Reason, Message: r.Message()}}
+		d.Denials = []defaulting.Denial{{Reason: r.Reason, Policy: r.By, Message: r.Message()}}
 	case guard.Warn: // in as many as it takes: the API server cuts each that is long
 		for _, part := range []string{r.What, r.Ways} {
 			for part != "" {
@@ -81,7 +84,7 @@ func (r *Removal) decision() Decision {
 					}
 				}
 				part = part[len(fits):]
-				d.warn(r.Reason, strings.TrimSpace(fits))
+				d.warnBy(r.Reason, r.By, strings.TrimSpace(fits))
 			}
 		}
 	case guard.Allow:

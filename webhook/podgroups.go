@@ -45,7 +45,7 @@ func (e *Engine) ValidatePodGroups(ctx context.Context, req admission.Request) (
 	for _, template := range group.Spec.PodGroupTemplates {
 		for _, denial := range defaulting.ValidatePodGroup(policies, template.PriorityClassName, namespace, e.Exempt).Denials {
 			if len(d.Warnings) < maxRemarks {
-				d.warn(denial.Reason, fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, denial.Message))
+				d.warnBy(denial.Reason, denial.Policy, fmt.Sprintf("its PodGroups of template %s will be refused: %s", template.Name, denial.Message))
 			}
 		}
 	}
