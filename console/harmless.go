@@ -72,3 +72,24 @@ func Printable(text string) string {
 		return '?'
 	}, text)
 }
+
+// Bounded makes a text one line of at most so many bytes, of which a terminal may see each: controls are blanks, and what is cut ends with dots.
+func Bounded(text string, most int) string {
+	if len(text) <= most && strings.IndexFunc(text, notASCII) < 0 { // nearly all are
+		return text
+	}
+	text = Printable(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?")))
+	if len(text) <= most {
+		return text
+	}
+	const dots = "..."
+	return strings.ToValidUTF8(text[:most-len(dots)], "") + dots
+}
+
+// notASCII is what is not to be seen of ASCII, and all beyond it.
+func notASCII(r rune) bool { return r < ' ' || r > '~' }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/policy"
@@ -127,16 +126,4 @@ const MaxWarning = 256
 // Shorten makes a warning that the API server neither truncates nor drops: it drops one that has a control character or is
 // not UTF-8 (apimachinery/pkg/util/net/http.go NewWarningHeader, 0.36.3). Characters that reverse or hide text are
 // replaced.
-func Shorten(s string) string {
-	s = console.Printable(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?")))
-	if len(s) <= MaxWarning {
-		return s
-	}
-	const dots = "..."
-	return strings.ToValidUTF8(s[:MaxWarning-len(dots)], "") + dots
-}
+func Shorten(s string) string { return console.Bounded(s, MaxWarning) }

@@ -61,7 +61,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 		t.Fatal(err)
 	}
 	var r registered
-	webhook.NewMetrics(&r, store)
+	webhook.NewMetrics(&r, store, webhook.Namespaces{Most: 100})
 	controllers.NewGuardMetric(&r)
 	lookup.NewWatchErrorHandler(&r)
 	intake.NewHandshakeLog(&r, logr.Discard())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -18,6 +19,8 @@ import (
 type Decision struct {
 	// Result is what changes, what is warned about and what is refused, whatever the request is about.
 	defaulting.Result
+	// Pod that was decided about at its creation; nil: the request is about something else, or could not be read.
+	Pod *corev1.Pod
 	// Removal that was judged; nil: the request is none.
 	Removal *Removal
 	// Invalid fields of a policy, for which it is refused.

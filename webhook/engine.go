@@ -39,6 +39,8 @@ type Engine struct {
 	Events *Events
 	// Metrics may be nil.
 	Metrics *Metrics
+	// Decisions logs them; nil: nobody does.
+	Decisions *Decisions
 	// Clock tells how long a node has been silent. nil: the real one.
 	Clock clock.PassiveClock
 }

@@ -100,7 +100,7 @@ func TestNotReady(t *testing.T) {
 	e := newEngine(t, cluster(), nil)
 	e.Ready = func() bool { return false }
 	registry := prometheus.NewRegistry()
-	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
+	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100})
 	for name, handle := range map[string]webhook.Handler{"mutate": e.MutatePods, "validate": e.ValidatePods} {
 		got := handle.Handle(t.Context(), review(pods, plainPod))
 		if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "does not know the cluster yet") || len(got.Patches) > 0 {

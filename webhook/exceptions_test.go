@@ -21,7 +21,7 @@ import (
 func TestExceptionIsTold(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop")), nil, policytest.PodPolicy("p", policytest.MinGrace(20)))
 	registry := prometheus.NewRegistry()
-	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
+	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100})
 	x, err := policy.CompileException(policytest.NamedException("batch"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,10 +18,12 @@ type Metrics struct {
 	refused  *prometheus.CounterVec
 	unjudged *prometheus.CounterVec
 	excepted *prometheus.CounterVec
+
+	namespaces *byNamespace
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics {
+func NewMetrics(registry prometheus.Registerer, policies *PolicyStore, bound Namespaces) *Metrics {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_pod_changes_total", Help: "Pods that a section of a policy changed at their creation, by section. Dry runs are not counted.",
@@ -47,9 +49,10 @@ func NewMetrics(registry prometheus.Registerer, policies *PolicyStore) *Metrics 
 		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_pod_exceptions_total", Help: "Pods for which a PolicyException lifted a limit, by the exception's namespace and the PodPolicy whose limit it lifts. Dry runs are not counted.",
 		}, []string{"namespace", "policy"}),
+		namespaces: newByNamespace(bound, policies),
 	}
 	m.begin()
-	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, m.unjudged, m.excepted, inForce{policies})
+	registry.MustRegister(m.changes, m.warnings, m.denials, m.removals, m.missed, m.refused, m.unjudged, m.excepted, m.namespaces, inForce{policies})
 	return m
 }
 
@@ -100,6 +103,9 @@ func (m *Metrics) removal(req admission.Request, r Removal) {
 		return
 	}
 	m.removals.WithLabelValues(string(r.Road), string(r.Verdict), r.Reason.Code).Inc()
+	if r.Verdict != guard.Allow {
+		m.namespaces.count(req.Namespace, r.By, r.Verdict, r.Reason)
+	}
 }
 
 func (m *Metrics) miss(path string) {
@@ -129,8 +135,12 @@ func (m *Metrics) decided(req admission.Request, result defaulting.Result) {
 		m.unjudged.WithLabelValues(string(result.Unjudged)).Inc()
 	}
 	m.warnings.Add(float64(len(result.Warnings)))
+	for _, w := range result.Warnings {
+		m.namespaces.count(req.Namespace, w.Policy, guard.Warn, w.Reason)
+	}
 	for _, d := range result.Denials {
 		m.denials.WithLabelValues(d.Reason.Code).Inc()
+		m.namespaces.count(req.Namespace, d.Policy, guard.Deny, d.Reason)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDenialsAreCountedByReason(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop"), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "x"}}), nil,
 		podPolicy("p", v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{AllowedClassNames: []string{"a"}}, GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}))
 	registry := prometheus.NewRegistry()
-	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
+	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100})
 	req := review(pods, `{"metadata":{},"spec":{"priorityClassName":"x","priority":0,"preemptionPolicy":"Never","terminationGracePeriodSeconds":5}}`)
 	webhook.Handler(e.ValidatePods).Handle(t.Context(), req)
 	dryRun(&req)
@@ -58,7 +58,7 @@ func TestDenialsAreCountedByReason(t *testing.T) {
 // The first refusal of whatever reason, on whatever road, is an increase: its series was there before.
 func TestSeriesOfAlertsAreThereFromTheStart(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	webhook.NewMetrics(registry, newEngine(t, cluster(), nil).Policies.(*webhook.PolicyStore))
+	webhook.NewMetrics(registry, newEngine(t, cluster(), nil).Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100})
 	reasons, roads := map[string]float64{}, map[string]float64{}
 	for _, r := range defaulting.Refusals() {
 		reasons[r.Code] = 0

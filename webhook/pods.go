@@ -40,6 +40,7 @@ func (e *Engine) pods(ctx context.Context, req admission.Request, path, otherwis
 	if err != nil {
 		return d, err
 	}
+	d.Pod = pod
 	if !e.Ready() {
 		return e.missed(path, otherwise, errNotReady), nil
 	}

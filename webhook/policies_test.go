@@ -54,7 +54,7 @@ func TestPolicyStoreFollowsTheInformer(t *testing.T) {
 	check("edited", "light", "heavy")
 
 	registry := prometheus.NewRegistry()
-	webhook.NewMetrics(registry, store)
+	webhook.NewMetrics(registry, store, webhook.Namespaces{Most: 100})
 	const metric = `
 # HELP podgrace_pod_policy_in_force_generation Generation of each PodPolicy that this replica decides by; one from a file has 0.
 # TYPE podgrace_pod_policy_in_force_generation gauge

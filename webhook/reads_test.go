@@ -184,7 +184,7 @@ func TestTooManyPodsAreNotJudged(t *testing.T) {
 	e := newEngine(t, cluster(namespace("shop"), service, node), live, podPolicy("p", spreading(hardly)))
 	e.Lookup.Reads = lookup.NewReads(live)
 	registry := prometheus.NewRegistry()
-	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore))
+	e.Metrics = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100})
 	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), review(pods, plainPod)); !got.Allowed || len(got.Patches) != 1 {
 		t.Errorf("what is not known is not judged: %+v", got)
 	}

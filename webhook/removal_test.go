@@ -1022,7 +1022,7 @@ func TestPlainEvictions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			registry, events := prometheus.NewRegistry(), &recorder{}
 			e := guardedEngine(t, holding(tc.pod))
-			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), webhook.NewEvents(events)
+			e.Metrics, e.Events = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100}), webhook.NewEvents(events)
 			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(tc.body))
 			kept := tc.verdict != guard.Deny && tc.verdict != "" && tc.body == evictionBare && name != "ordinary" // what removes the pod at once, to this pod
 			if got.Allowed != (tc.verdict != guard.Deny) || len(got.Patches) > 0 != kept || got.AuditAnnotations["verdict"] != string(tc.verdict) || got.AuditAnnotations["reason"] != tc.reason {
@@ -1153,7 +1153,7 @@ func TestPlainEvictionUnjudged(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			e := guardedEngine(t, tc.live)
 			e.Offline = tc.offline
-			e.Metrics, e.Ready = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore)), func() bool { return false }
+			e.Metrics, e.Ready = webhook.NewMetrics(registry, e.Policies.(*webhook.PolicyStore), webhook.Namespaces{Most: 100}), func() bool { return false }
 			got := webhook.Handler(e.MutateEvictions).Handle(t.Context(), eviction(evictionBare))
 			if got.Allowed != (tc.code == 0) || !got.Allowed && got.Result.Code != tc.code || !strings.Contains(strings.Join(append(got.Warnings, message(got)), ""), tc.says) {
 				t.Errorf("got %+v, %q", got, message(got))
@@ -1211,7 +1211,7 @@ func TestRemovalIsTold(t *testing.T) {
 	}
 	registry, events := prometheus.NewRegistry(), &recorder{}
 	e := guardedEngine(t, silentCluster(dbPod()))
-	e.Metrics, e.Events = webhook.NewMetrics(registry, store), webhook.NewEvents(events)
+	e.Metrics, e.Events = webhook.NewMetrics(registry, store, webhook.Namespaces{Most: 100}), webhook.NewEvents(events)
 	requests := []admission.Request{
 		forceDelete(dbPod()), forceDelete(dbPod(confirmed)), forceDelete(dbPod(stateless)), forceDelete(dbPod(ended)),
 		removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment())),

@@ -3,6 +3,7 @@ package webhook
 import (
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/podgrace/podgrace/webhook/intake"
@@ -39,9 +40,12 @@ func (e *Engine) Handlers() map[string]Handler {
 func (e *Engine) Register(mux interface {
 	Register(path string, hook http.Handler)
 }) {
-	reviews := intake.New(e.Metrics.refuse)
+	reviews := intake.New(func(path, reason string, uid types.UID) {
+		e.Metrics.refuse(path, reason)
+		e.Decisions.unread(path, reason, uid)
+	})
 	for path, handler := range e.Handlers() {
-		mux.Register(path, reviews.Handler(path, handler))
+		mux.Register(path, reviews.Handler(path, e.Decisions.Logged(path, handler)))
 	}
 	mux.Register(PathAnswers, reviews.Handler(PathAnswers, admission.HandlerFunc(e.Answers)))
 }

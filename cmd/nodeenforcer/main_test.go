@@ -56,6 +56,8 @@ func TestExitCodes(t *testing.T) {
 		"the daemon's flag":  {"plan --dry-run", 2, []string{"unknown flag: --dry-run; see nodeenforcer plan --help"}},
 		"not a number":       {"plan --cgroup-version=two", 2, []string{"invalid argument", "--cgroup-version"}},
 		"all that is wrong":  {"--mode=Force --resync=10ms --bind-address=here --metrics-bind-address=there --health-port=-1 --metrics-port=65536 --pods-from=", 2, []string{`--mode: "Force" is not Observe, Tune or Repair`, "--resync: 10ms is shorter than 1s", `--bind-address: "here"`, `--metrics-bind-address: "there"`, "--health-port: -1", "--metrics-port: 65536", "--pods-from"}},
+		"log format":         {"--log-format=yaml", 2, []string{`--log-format: "yaml" is neither text nor json`}},
+		"as JSON":            {"--log-format=json --cgroup-root=.", 1, []string{`"msg":"ended"`, "no cgroups are mounted at ."}},
 		"of plan":            {"plan --mode=observe --cgroup-version=3 --cgroup-driver=openrc -o yaml", 2, []string{`--mode: "observe"`, "--cgroup-version: 3 is neither 1 nor 2", `--cgroup-driver: "openrc" is neither cgroupfs nor systemd`, `--output: "yaml" is neither text nor json`}},
 		"a plan":             {files, 0, []string{"shop/web"}},
 		"in another mode":    {files + "--policy=policy.yaml --mode=Repair", 0, []string{"NodePolicy web, mode Repair"}},

@@ -96,6 +96,10 @@ func TestOptions(t *testing.T) {
 		"unsafe suite":          {[]string{"--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"}, `"TLS_RSA_WITH_RC4_128_SHA" is none of`},
 		"suite of TLS 1.3":      {[]string{"--tls-cipher-suites=TLS_AES_128_GCM_SHA256"}, `"TLS_AES_128_GCM_SHA256" is none of`},
 		"suites of no use":      {[]string{"--tls-min-version=VersionTLS13", "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, "none of them is used"},
+		"log format":            {[]string{"--log-format=yaml"}, `--log-format: "yaml" is neither text nor json`},
+		"sample":                {[]string{"--decision-log-allowed-percent=100", "--metrics-namespaces=0"}, ""},
+		"sample of more":        {[]string{"--decision-log-allowed-percent=101"}, "--decision-log-allowed-percent: 101 is not in 0..100"},
+		"namespaces":            {[]string{"--metrics-namespaces=-1"}, "--metrics-namespaces: -1 is not in 0..10000"},
 		"all that is wrong":     {[]string{"--port=-1", "--cert-mode=x"}, "--cert-mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +131,7 @@ func TestExitCodes(t *testing.T) {
 		"bad flag":      {[]string{"--port=x"}, 2, "", "webhook: invalid argument"},
 		"bad options":   {[]string{"--port=0"}, 2, "", "webhook: --port: 0 is not in 1..65535\n"},
 		"no kubeconfig": {[]string{"--kubeconfig", gone}, 1, "", "webhook: configure the API server's client"},
+		"as JSON":       {[]string{"--log-format=json", "--kubeconfig", gone}, 1, "", `"msg":"ended","program":"webhook","err":"configure the API server's client`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, log bytes.Buffer

@@ -48,6 +48,11 @@ type options struct {
 	// compileLimits has the leader write limits into the API server.
 	compileLimits bool
 	log           logging.Options
+	// decisionLog has decisions logged, of those that allow so many of 100.
+	decisionLog    bool
+	allowedPercent int
+	// metricsNamespaces is how many namespaces have series of their own.
+	metricsNamespaces int
 	// requestTimeout is the API servers'.
 	requestTimeout time.Duration
 
@@ -57,7 +62,7 @@ type options struct {
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, log: logging.Default(), requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
+	return &options{bindAddress: "0.0.0.0", port: 9443, healthPort: 8081, metricsPort: 8080, certMode: certModeSelfManaged, tlsMin: "VersionTLS12", timing: certs.DefaultTiming(), leaderElect: true, compileLimits: true, log: logging.Default(), decisionLog: true, allowedPercent: 1, metricsNamespaces: 200, requestTimeout: lookup.DefaultRequestTimeout, shutdownDelay: 5 * time.Second}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -87,6 +92,9 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.compileLimits, "compile-limits", o.compileLimits, "have the API server judge limits by itself where it can, so that they hold while the webhook is away; false: delete what it has")
 	f.DurationVar(&o.requestTimeout, "api-server-request-timeout", o.requestTimeout, "the API servers' --request-timeout: finalizers of a Node that are younger are not sure to hold it when it is deleted")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", o.shutdownDelay, "how long to go on serving after the signal to end, while API servers are asked to close their connections")
+	f.BoolVar(&o.decisionLog, "decision-log", o.decisionLog, "log each refusal and warning, as far as rate limits by namespace and kind let it through, and some of what is allowed")
+	f.IntVar(&o.allowedPercent, "decision-log-allowed-percent", o.allowedPercent, "of 100 decisions that allow, how many the decision log has")
+	f.IntVar(&o.metricsNamespaces, "metrics-namespaces", o.metricsNamespaces, "how many namespaces have series of their own in podgrace_namespace_decisions_total; the others are counted together as _other")
 	o.log.AddFlags(f)
 }
 
@@ -113,6 +121,9 @@ func (o *options) Complete() error {
 
 // memoryLimitVariable is the environment's for the memory limit of the container (deploy/webhook/deployment.yaml).
 const memoryLimitVariable = "POD_MEMORY_LIMIT"
+
+// maxMetricsNamespaces bounds the memory: with a series each they take 9 MiB, and have a handful at most.
+const maxMetricsNamespaces = 10000
 
 // limitMemory has the garbage collector work harder before the kernel ends the process: what is decoded of reviews is garbage a moment later.
 // Whoever sets GOMEMLIMIT decides by himself.
@@ -152,7 +163,19 @@ func (o *options) Validate(args []string) error {
 		errs = append(errs, fmt.Errorf("--api-server-request-timeout: %s is no time that a request can take", o.requestTimeout))
 	}
 	_, err := tlsBounds(o.tlsMin, o.tlsSuites)
-	return errors.Join(append(errs, o.log.Validate(), o.validateCertificate(), err)...)
+	return errors.Join(append(errs, o.validateLog(), o.validateCertificate(), err)...)
+}
+
+// validateLog says all that is wrong with what is logged and counted.
+func (o *options) validateLog() error {
+	errs := []error{o.log.Validate()}
+	if o.allowedPercent < 0 || o.allowedPercent > 100 {
+		errs = append(errs, fmt.Errorf("--decision-log-allowed-percent: %d is not in 0..100", o.allowedPercent))
+	}
+	if o.metricsNamespaces < 0 || o.metricsNamespaces > maxMetricsNamespaces {
+		errs = append(errs, fmt.Errorf("--metrics-namespaces: %d is not in 0..%d", o.metricsNamespaces, maxMetricsNamespaces))
+	}
+	return errors.Join(errs...)
 }
 
 // validateCertificate says all that is wrong with how the serving certificate is to be got.

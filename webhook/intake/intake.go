@@ -61,11 +61,11 @@ const (
 type Intake struct {
 	smallRead, largeRead, smallWork, largeWork *semaphore.Weighted
 
-	refused func(path, reason string)
+	refused func(path, reason string, uid types.UID)
 }
 
-// New returns an intake. It calls refused for each review that it refuses.
-func New(refused func(path, reason string)) *Intake {
+// New returns an intake. It calls refused for each review that it refuses, with its UID if that was found.
+func New(refused func(path, reason string, uid types.UID)) *Intake {
 	return &Intake{
 		smallRead: semaphore.NewWeighted(smallRead), largeRead: semaphore.NewWeighted(maxBody),
 		smallWork: semaphore.NewWeighted(smallWork), largeWork: semaphore.NewWeighted(maxWeight),
@@ -138,7 +138,7 @@ func (in *reader) answer(ctx context.Context, connection *http.ResponseControlle
 	if len(raw) > smallBody || weight > smallWeight {
 		ctx, cancel := context.WithDeadline(ctx, half)
 		defer cancel()
-		return in.judgeLarge(ctx, raw, weight, release)
+		return in.judgeLarge(ctx, raw, uid, weight, release)
 	}
 	defer release()
 	if in.smallWork.Acquire(ctx, weight) != nil {
@@ -150,10 +150,10 @@ func (in *reader) answer(ctx context.Context, connection *http.ResponseControlle
 
 // judgeLarge judges a large review until the context ends. A review that is not decided by then is refused, whatever it still waits for: the caller would
 // not read a later answer. (Small reviews need no such limit: they cost little.)
-func (in *reader) judgeLarge(ctx context.Context, raw []byte, weight int64, release func()) admission.Response {
+func (in *reader) judgeLarge(ctx context.Context, raw []byte, uid types.UID, weight int64, release func()) admission.Response {
 	if in.largeWork.Acquire(ctx, weight) != nil {
 		release()
-		return in.refuse("", reasonBusy, busy)
+		return in.refuse(uid, reasonBusy, busy)
 	}
 	answered := make(chan admission.Response, 1)
 	go func() {
@@ -174,7 +174,7 @@ func (in *reader) judgeLarge(ctx context.Context, raw []byte, weight int64, rele
 		}
 	case <-ctx.Done():
 	}
-	return in.refuse("", reasonTooDear, tooDear)
+	return in.refuse(uid, reasonTooDear, tooDear)
 }
 
 // bodies are readers that see where a review's UID is before it is read.
@@ -248,7 +248,7 @@ const (
 // refuse denies with the review's UID. Being busy is temporary: clients of Kubernetes retry by themselves after
 // retryAfterSeconds (k8s.io/client-go/rest/with_retry.go, 0.36.3).
 func (in *reader) refuse(uid types.UID, reason, message string) admission.Response {
-	in.refused(in.path, reason)
+	in.refused(in.path, reason, uid)
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReason(reason), Message: message}
 	if reason == reasonBusy {
 		status.Code, status.Details = http.StatusTooManyRequests, &metav1.StatusDetails{RetryAfterSeconds: 1}

@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/json"
 )
@@ -33,7 +34,7 @@ func repeated(before, part string, n int, after string) string {
 
 // bounded is an intake's handler in front of the function.
 func bounded(handle admission.HandlerFunc) *reader {
-	return New(func(string, string) {}).Handler("/test", handle).(*reader)
+	return New(func(string, string, types.UID) {}).Handler("/test", handle).(*reader)
 }
 
 // serve runs an intake whose handler is the function, and returns what posts reviews to it.

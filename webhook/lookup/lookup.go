@@ -65,6 +65,14 @@ func (l *Lookup) Namespace(ctx context.Context, name string) policy.Namespace {
 	return known
 }
 
+// NamespaceExists says whether the informer has a namespace; also where it can't say at once, because it has not synced.
+func (l *Lookup) NamespaceExists(ctx context.Context, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	var ns corev1.Namespace
+	return !apierrors.IsNotFound(l.Informers.Get(ctx, types.NamespacedName{Name: name}, &ns))
+}
+
 // Facts looks up the facts that are needed for a pod in a namespace. An error means that an informer could not be read; an absent object is none.
 func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace string, pod *corev1.Pod) (defaulting.Facts, error) {
 	var facts defaulting.Facts

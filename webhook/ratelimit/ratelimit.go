@@ -3,6 +3,8 @@ package ratelimit
 
 import (
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
@@ -25,14 +27,32 @@ func New(perSecond rate.Limit, burst int) *Limiters {
 	return &Limiters{perSecond: perSecond, burst: burst, by: lru.New(maxLimits)}
 }
 
-// Allow says whether one more is within the limit of a key, and counts it.
-func (l *Limiters) Allow(key string) bool {
-	l.mu.Lock()
-	limit, ok := l.by.Get(key)
-	if !ok {
-		limit = rate.NewLimiter(l.perSecond, l.burst)
-		l.by.Add(key, limit)
-	}
-	l.mu.Unlock()
-	return limit.(*rate.Limiter).Allow()
+// Limit is that of one key.
+type Limit struct {
+	*rate.Limiter
+	// Dropped is for the caller to count what did not pass, whatever kept it.
+	Dropped atomic.Int64
+
+	seen atomic.Int64
 }
+
+// Idle is how long it is since this was last asked; for the first time, since 1970.
+func (l *Limit) Idle() time.Duration {
+	now := time.Now().UnixNano()
+	return time.Duration(now - l.seen.Swap(now))
+}
+
+// Of returns the limit of a key.
+func (l *Limiters) Of(key string) *Limit {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limit, ok := l.by.Get(key); ok {
+		return limit.(*Limit)
+	}
+	limit := &Limit{Limiter: rate.NewLimiter(l.perSecond, l.burst)}
+	l.by.Add(key, limit)
+	return limit
+}
+
+// Allow says whether one more is within the limit of a key, and counts it.
+func (l *Limiters) Allow(key string) bool { return l.Of(key).Allow() }

@@ -1,0 +1,266 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/decisionlog"
+	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook/ratelimit"
+)
+
+// The rate limits of a replica's decision log, in lines a second and at once. What is refused, warned about and allowed each have their own, so that a flood
+// of the one hides nothing of the other. A line has to pass three: that of its kind (who was told what in which namespace), that of its namespace, and that
+// of all namespaces together. For the last, namespaces of which nothing was to be logged for a minute have one of their own: whoever floods from many leaves
+// them room. A replica writes at most 120 lines a second in the long run, however many tenants flood it.
+const (
+	kindPerSecond, kindBurst           = 0.2, 10
+	namespacePerSecond, namespaceBurst = 2, 50
+	totalPerSecond, totalBurst         = 20, 200
+
+	freshAfter = time.Minute
+)
+
+// Decisions is the decision log of a replica. A nil *Decisions logs nothing.
+type Decisions struct {
+	log     logr.Logger
+	percent int
+
+	kinds, namespaces *ratelimit.Limiters
+	totals            map[decisionlog.Decision]*totals
+	suppressed        *prometheus.CounterVec
+}
+
+// totals are the limits of all namespaces together.
+type totals struct{ again, fresh *rate.Limiter }
+
+// NewDecisions returns a log of refusals and warnings, and of so many of 100 decisions that allow. It registers the counter of what it leaves out.
+func NewDecisions(log logr.Logger, allowedPercent int, registry prometheus.Registerer) *Decisions {
+	l := &Decisions{
+		log: log, percent: allowedPercent,
+		kinds: ratelimit.New(kindPerSecond, kindBurst), namespaces: ratelimit.New(namespacePerSecond, namespaceBurst),
+		totals: map[decisionlog.Decision]*totals{},
+		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_decision_log_suppressed_total", Help: "Lines that the decision log left out because of its rate limits, by decision (Deny, Warn, Allow). What is allowed and not in the sample is not counted.",
+		}, []string{"decision"}),
+	}
+	for _, d := range []decisionlog.Decision{decisionlog.Allow, decisionlog.Warn, decisionlog.Deny} {
+		l.totals[d] = &totals{rate.NewLimiter(totalPerSecond, totalBurst), rate.NewLimiter(totalPerSecond, totalBurst)}
+		l.suppressed.WithLabelValues(string(d))
+	}
+	registry.MustRegister(l.suppressed)
+	return l
+}
+
+// Logged is the handler of a path, of which each decision is logged.
+func (l *Decisions) Logged(path string, handler Handler) Handler {
+	if l == nil {
+		return handler
+	}
+	return func(ctx context.Context, req admission.Request) (Decision, error) {
+		began := time.Now()
+		d, err := handler(ctx, req)
+		if outcome, logged := l.outcome(req, d, err); logged {
+			l.decided(path, req, d, err, outcome, time.Since(began))
+		}
+		return d, err
+	}
+}
+
+// outcome is what becomes of a request; false: it is not to be logged.
+func (l *Decisions) outcome(req admission.Request, d Decision, err error) (decisionlog.Decision, bool) {
+	switch {
+	case err != nil, len(d.Denials) > 0:
+		return decisionlog.Deny, true
+	case len(d.Warnings) > 0:
+		return decisionlog.Warn, true
+	case d.Removal != nil && vouched(d.Removal.Reason.Code):
+		return decisionlog.Allow, true
+	case d.Removal != nil, len(d.Policies) > 0:
+		return decisionlog.Allow, l.sampled(req.UID)
+	}
+	return "", false // there was nothing to decide
+}
+
+// vouched says whether a removal was allowed on somebody's word, which is always told: without it, it would have been refused.
+func vouched(reason string) bool {
+	return slices.Contains([]string{guard.Confirmed.Code, guard.NodeStopped.Code, guard.NodeOutOfService.Code, guard.AllowedActor.Code}, reason)
+}
+
+// sampled chooses by the UID of the review, which the API server makes at random for each.
+func (l *Decisions) sampled(uid types.UID) bool {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(uid))
+	return int(hash.Sum32()%100) < l.percent
+}
+
+// decided logs one decision, if the limits let it through.
+func (l *Decisions) decided(path string, req admission.Request, d Decision, err error, outcome decisionlog.Decision, took time.Duration) {
+	dryRun := req.DryRun != nil && *req.DryRun
+	reason, by := reasonsOf(d, err)
+	suppressed, ok := l.admit(outcome, req.Namespace, strings.Join([]string{req.Namespace, req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
+	if !ok {
+		return
+	}
+	e := decisionlog.Entry{
+		Component: decisionlog.Webhook, Decision: outcome, Reason: reason, Message: messageOf(d, err), Policy: by, Policies: strings.Join(policiesOf(d), ","),
+		User: req.UserInfo.Username, UID: string(req.UID), Path: path, Operation: string(req.Operation), Resource: resourceOf(req), Namespace: req.Namespace, Name: req.Name,
+		DryRun: dryRun, Defaults: defaultsOf(d.Changes), Seconds: took.Seconds(), Suppressed: suppressed,
+	}
+	switch {
+	case d.Pod != nil: // one that a controller creates is not named in the request
+		e.Name, e.Owner = cmp.Or(req.Name, d.Pod.Name, d.Pod.GenerateName), ownerOf(d.Pod)
+	case d.Removal != nil && d.Removal.Pod != nil:
+		e.Owner, e.Node = ownerOf(d.Removal.Pod), d.Removal.Pod.Spec.NodeName
+	case d.Removal != nil && d.Removal.VolumeAttachment != nil:
+		e.Node = d.Removal.VolumeAttachment.Spec.NodeName
+	case d.Removal != nil && d.Removal.Request.Node != nil:
+		e.Node = d.Removal.Request.Node.Name
+	}
+	decisionlog.Log(l.log, e)
+}
+
+// unread logs a review that was refused before anything was known of it but its UID.
+func (l *Decisions) unread(path, reason string, uid types.UID) {
+	if l == nil {
+		return
+	}
+	if suppressed, ok := l.admit(decisionlog.Deny, "", "\x00"+path+"\x00"+reason); ok {
+		decisionlog.Log(l.log, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path, Suppressed: suppressed})
+	}
+}
+
+// admit says whether the limits let a line through, and how many of its kind they have kept since the last one.
+func (l *Decisions) admit(d decisionlog.Decision, namespace, kind string) (suppressed int64, ok bool) {
+	of, in, all := l.kinds.Of(string(d)+"\x00"+kind), l.namespaces.Of(string(d)+"\x00"+namespace), l.totals[d]
+	total := all.again
+	if in.Idle() > freshAfter {
+		total = all.fresh
+	}
+	if !of.Allow() || !in.Allow() || !total.Allow() {
+		of.Dropped.Add(1)
+		l.suppressed.WithLabelValues(string(d)).Inc()
+		return 0, false
+	}
+	return of.Dropped.Swap(0), true
+}
+
+// becauseUnjudged is the reason where there is no decision.
+const becauseUnjudged = "Unjudged"
+
+// reasonsOf are the codes of why it was decided so, and the policies that it follows from, each once.
+func reasonsOf(d Decision, err error) (reasons, policies string) {
+	var codes, by []string
+	switch {
+	case err != nil:
+		return becauseUnjudged, ""
+	case len(d.Denials) > 0:
+		for _, denial := range d.Denials {
+			codes, by = append(codes, denial.Reason.Code), append(by, denial.Policy)
+		}
+	case len(d.Warnings) > 0:
+		for _, w := range d.Warnings {
+			codes, by = append(codes, w.Reason.Code), append(by, w.Policy)
+		}
+	case d.Removal != nil:
+		return d.Removal.Reason.Code, ""
+	case len(d.Changes) > 0:
+		return "Defaulted", ""
+	default:
+		return "WithinLimits", ""
+	}
+	return once(codes), once(by)
+}
+
+// once joins texts, those that are empty or were there before left out.
+func once(texts []string) string {
+	var kept []string
+	for _, text := range texts {
+		if text != "" && !slices.Contains(kept, text) {
+			kept = append(kept, text)
+		}
+	}
+	return strings.Join(kept, ",")
+}
+
+// messageOf is what the user was told.
+func messageOf(d Decision, err error) string {
+	var said []string
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(d.Denials) > 0:
+		for _, denial := range d.Denials {
+			said = append(said, denial.Message)
+		}
+	default:
+		for _, w := range d.Warnings {
+			said = append(said, w.Message)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// policiesOf are those that hold: for the pod, or in the pod's namespace for its removal.
+func policiesOf(d Decision) []string {
+	if d.Removal != nil {
+		return d.Removal.Policy.AllNames()
+	}
+	return d.Policies
+}
+
+func resourceOf(req admission.Request) string {
+	if req.SubResource != "" {
+		return req.Resource.Resource + "/" + req.SubResource
+	}
+	return req.Resource.Resource
+}
+
+func ownerOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return ""
+	}
+	return owner.Kind + "/" + owner.Name
+}
+
+// defaultsOf are the fields that policies gave: numbers and names with their value, of lists how many there are, of all else the name alone.
+func defaultsOf(changes []defaulting.Change) string {
+	var given []string
+	for _, c := range changes {
+		if c.Policy == "" {
+			continue
+		}
+		text := c.Name()
+		switch value := c.Value.(type) {
+		case nil:
+			text += "=" + c.Text()
+		case int64, int32:
+			text += fmt.Sprintf("=%d", value)
+		case string:
+			if c.Section == string(v1alpha1.SectionPriority) {
+				text += "=" + value
+			}
+		case []corev1.TopologySpreadConstraint:
+			text += fmt.Sprintf("=%d", len(value))
+		}
+		given = append(given, text)
+	}
+	return strings.Join(given, ",")
+}
