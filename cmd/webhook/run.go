@@ -198,13 +198,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	followed := func() bool { return synced() && nodesSynced() && (exceptionsSynced == nil || exceptionsSynced()) }
 	readiness := &lookup.Readiness{Cache: mgr.GetCache(), Followed: followed}
 	engine := &webhook.Engine{
-		Policies:  store,
-		Lookup:    facts,
-		Ready:     readiness.Ready,
-		Exempt:    o.exempt,
-		Holds:     holds,
-		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
-		Metrics:   webhook.NewMetrics(metrics.Registry, store, webhook.Namespaces{Most: o.metricsNamespaces, Exist: func(name string) bool { return facts.NamespaceExists(ctx, name) }}),
+		Policies: store,
+		Lookup:   facts,
+		Ready:    readiness.Ready,
+		Exempt:   o.exempt,
+		Holds:    holds,
+		Events:   webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
+		Metrics:  webhook.NewMetrics(metrics.Registry, store, webhook.Namespaces{Most: o.metricsNamespaces, Exist: func(name string) bool { return facts.NamespaceExists(ctx, name) }}),
 	}
 	if o.decisionLog {
 		engine.Decisions = webhook.NewDecisions(log, o.allowedPercent, metrics.Registry)

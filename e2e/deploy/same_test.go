@@ -214,6 +214,38 @@ func TestPods(t *testing.T) {
 	}
 }
 
+// All programs log in the format of logFormat, but for what has its own; with the defaults no flag says so. The decision log and the bound of the metrics are
+// the webhook's.
+func TestLogs(t *testing.T) {
+	base := []string{"fencer.enabled=true", "nodeEnforcer.selfFence.enabled=true"}
+	logs := []string{"--log-format=json"}
+	for _, tc := range []struct {
+		values                    []string
+		webhook, enforcer, fencer []string
+	}{
+		{nil, nil, nil, nil},
+		{[]string{"logFormat=json"}, logs, logs, logs},
+		{[]string{"logFormat=json", "nodeEnforcer.logFormat=text"}, logs, nil, logs},
+		{[]string{"fencer.logFormat=json"}, nil, nil, logs},
+		{[]string{"webhook.decisionLog.enabled=false", "webhook.decisionLog.allowedPercent=0", "webhook.metricsNamespaces=0"}, []string{"--decision-log=false", "--decision-log-allowed-percent=0", "--metrics-namespaces=0"}, nil, nil},
+		{[]string{"webhook.decisionLog.allowedPercent=50", "webhook.metricsNamespaces=1000"}, []string{"--decision-log-allowed-percent=50", "--metrics-namespaces=1000"}, nil, nil},
+	} {
+		before, after := variant{values: base}.templated(t, namespace), variant{values: append(slices.Clone(base), tc.values...)}.templated(t, namespace)
+		for name, want := range map[string][]string{"podgrace-webhook": tc.webhook, "podgrace-fencer": tc.fencer, "podgrace-nodeenforcer": tc.enforcer} {
+			kind := "Deployment"
+			if name == "podgrace-nodeenforcer" {
+				kind = "DaemonSet"
+			}
+			was, is := typed[appsv1.DaemonSet](t, asDaemonSet(find(t, before, kind, name))).Spec.Template.Spec.Containers, typed[appsv1.DaemonSet](t, asDaemonSet(find(t, after, kind, name))).Spec.Template.Spec.Containers
+			for i := range was {
+				if want := append(slices.Clone(was[i].Args), want...); !slices.Equal(is[i].Args, want) {
+					t.Errorf("%v: %s of %s has %q, want %q", tc.values, is[i].Name, name, is[i].Args, want)
+				}
+			}
+		}
+	}
+}
+
 // asDaemonSet gives a Deployment the kind that has no more fields than what all workloads have.
 func asDaemonSet(o *unstructured.Unstructured) *unstructured.Unstructured {
 	only := &unstructured.Unstructured{Object: map[string]any{"metadata": o.Object["metadata"]}}
@@ -380,14 +412,15 @@ func TestNullValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sections map[string]map[string]any
+	var sections map[string]any
 	if err := yaml.Unmarshal(text, &sections); err != nil {
 		t.Fatal(err)
 	}
 	var values []string
 	for section, of := range sections {
 		values = append(values, section)
-		for value := range of {
+		within, _ := of.(map[string]any)
+		for value := range within {
 			values = append(values, section+"."+value)
 		}
 	}
@@ -407,7 +440,7 @@ func TestBadValues(t *testing.T) {
 	for _, value := range []string{
 		"webhok.replicas=3", "webhook.replica=3", "webhook.replicas=0", "webhook.replicas=two", "certificates.mode=acme", "images.pullPolicy=Sometimes",
 		"images.registry=registry.example", "nodeEnforcer.enabled=perhaps", "crds.keep=1", "monitoring.enable=true", "webhook.resources.cpu=1",
-		"firstPolicy=true", "webhook.verbosity=11", "images.tag=sha256:" + digits, "images.tag=v1@sha256:" + digits, "images.tag=-v1",
+		"firstPolicy=true", "webhook.verbosity=11", "logFormat=", "logFormat=yaml", "fencer.logFormat=JSON", "webhook.decisionLog.allowedPercent=101", "webhook.decisionLog.enabled=1", "webhook.metricsNamespaces=-1", "images.tag=sha256:" + digits, "images.tag=v1@sha256:" + digits, "images.tag=-v1",
 		"webhook.digest=" + digits, "nodeEnforcer.digest=sha256:abc", "nodeEnforcer.kubeletRoot=var/lib/kubelet", "nodeEnforcer.imageRoot=/data/",
 		"nodeEnforcer.kubeletRoot=", "monitoring.labels.a.b=c", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].cidr=192.0.2.10/32",
 		"webhook.clientCA.allowedNames={a}", "webhook.clientCA.configMap=a,webhook.clientCA.secret=b", "webhook.clientCA.configMap=a,webhook.clientCA.key=",

@@ -147,6 +147,7 @@ nothing. */}}
 {{- $_ := set $container "resources" (mergeOverwrite $container.resources (deepCopy .values.resources)) -}}
 {{- $args := $container.args | default list -}}
 {{- with .values.verbosity }}{{ $args = append $args (printf "--v=%d" (int .)) }}{{ end -}}
+{{- if eq (.values.logFormat | default .root.Values.logFormat) "json" }}{{ $args = append $args "--log-format=json" }}{{ end -}}
 {{- with concat $args .values.extraArgs }}{{ $_ := set $container "args" . }}{{ end -}}
 {{- with concat ($container.env | default list) .values.env }}{{ $_ := set $container "env" . }}{{ end -}}
 {{- $_ := set $pod "priorityClassName" .values.priorityClassName -}}
