@@ -5,6 +5,9 @@
 package decisionlog
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/go-logr/logr"
 
 	"github.com/podgrace/podgrace/console"
@@ -13,7 +16,7 @@ import (
 // Decision is what was decided.
 type Decision string
 
-// The decisions: the webhook's, the node enforcer's and the fencer's. An order to power off and what its machine says are the fencer's Power.
+// The decisions: the webhook's about a request, the node enforcer's about a pod or a cgroup file, the fencer's about a silent node.
 const (
 	Allow Decision = "Allow"
 	Warn  Decision = "Warn"
@@ -23,11 +26,11 @@ const (
 	Write  Decision = "Write"
 	GiveUp Decision = "GiveUp"
 
-	Judge   Decision = "Judge"
-	Fence   Decision = "Fence"
+	// Fence is one of fencing.Do, which are decisions too.
+	Fence Decision = "Fence"
+	// Power is an order to power off, or a reading of the power; Receipt says that a node is off.
 	Power   Decision = "Power"
 	Receipt Decision = "Receipt"
-	Alarm   Decision = "Alarm"
 )
 
 // The programs.
@@ -39,6 +42,8 @@ const (
 
 // Entry is one line. A field that is empty is left out, but for Component, Decision and Reason.
 type Entry struct {
+	// Event is the log's msg; empty: "decided".
+	Event string
 	// Component is the program that decided.
 	Component string
 	Decision  Decision
@@ -79,8 +84,8 @@ const (
 // Name of the logger, by which the lines are found among the others.
 const Name = "decision"
 
-// Log writes an entry. The call depth is that of its caller.
-func Log(log logr.Logger, e Entry) {
+// Log writes an entry, and after it what only this kind of decision has, in pairs.
+func Log(log logr.Logger, e Entry, more ...any) {
 	pairs := make([]any, 0, 40)
 	for _, f := range []struct {
 		key, value string
@@ -105,6 +110,11 @@ func Log(log logr.Logger, e Entry) {
 	if e.Suppressed > 0 {
 		pairs = append(pairs, "suppressed", e.Suppressed)
 	}
+	for i := 1; i < len(more); i += 2 {
+		if text, ok := more[i].(string); ok {
+			more[i] = console.Bounded(text, maxMessage)
+		}
+	}
 	head := []any{"component", e.Component, "decision", string(e.Decision), "reason", console.Bounded(e.Reason, maxName)}
-	log.WithName(Name).WithCallDepth(1).Info("decided", append(head, pairs...)...)
+	log.WithName(Name).WithCallDepth(1).Info(cmp.Or(e.Event, "decided"), slices.Concat(head, pairs, more)...)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup/ledger"
 	"github.com/podgrace/podgrace/nodeenforcer/drift"
@@ -229,18 +230,18 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 		if n > 1 {
 			line = append(line, "processes", n)
 		}
-		a.Log.Info("wrote", line...)
+		a.tell("wrote", state, decisionlog.Write, "Drift", op.Where, line...)
 	}
 	if a.DryRun {
 		for _, op := range r.Diff.Operations {
-			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
+			a.tell("would write", state, decisionlog.Write, "Drift", op.Where, "cgroup", op.Path, "object", op.String(), "file", op.File, "from", op.From, "to", op.To)
 		}
 		for _, op := range r.Processes.Operations {
-			a.Log.Info("would write", "cgroup", op.Path, "object", op.String(), "process", op.PID, "oomScoreAdj", op.To)
+			a.tell("would write", state, decisionlog.Write, "Drift", op.Where, "cgroup", op.Path, "object", op.String(), "process", op.PID, "oomScoreAdj", op.To)
 		}
 	}
 	for _, v := range r.Reverts {
-		a.Log.Info("giving up cgroup file, another writer keeps reverting it", "cgroup", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
+		a.tell("giving up cgroup file, another writer keeps reverting it", state, decisionlog.GiveUp, "Reverted", v.Where, "cgroup", v.Path, "file", v.File, "wrote", v.Wrote, "found", v.Found, "times", v.Times)
 		a.Events.GivenUp(state.Node, v)
 	}
 	a.reportMode(state, r.Mode)
@@ -248,6 +249,18 @@ func (a *Agent) report(state state.State, r repair.Round, err error) {
 		a.Status.SetEnforced(status.Unenforced(r))
 	}
 	a.reportPlan(state, r.Tree)
+}
+
+// tell logs what was decided about a cgroup file, or would be done.
+func (a *Agent) tell(event string, state state.State, decision decisionlog.Decision, reason string, at drift.Where, more ...any) {
+	e := decisionlog.Entry{
+		Event: event, Component: decisionlog.NodeEnforcer, Decision: decision, Reason: reason, Policy: state.PolicyName(),
+		Namespace: at.Pod.Namespace, Name: at.Pod.Name, DryRun: a.DryRun,
+	}
+	if state.Node != nil {
+		e.Node = state.Node.Name
+	}
+	decisionlog.Log(a.Log, e, more...)
 }
 
 // reportMode logs the node's policy and the mode of the round when they are others than before, and reports in the Node's conditions where nothing is written.

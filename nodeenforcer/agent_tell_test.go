@@ -60,6 +60,11 @@ func TestAgentTellsWhatItGivesUp(t *testing.T) {
 	if log.Count(`"msg"="wrote"`) != drift.RivalLimit || log.Count("giving up cgroup file") != 1 || len(events) != 1 || !strings.Contains(events[0], "memory.max of container c of pod shop/a") {
 		t.Errorf("told %q, events %q", log.Lines(), events)
 	}
+	for decision, n := range map[string]int{`"decision"="Write" "reason"="Drift"`: drift.RivalLimit, `"decision"="GiveUp" "reason"="Reverted"`: 1} {
+		if got := log.Count(`"component"="nodeenforcer" ` + decision + ` "namespace"="shop" "name"="a" "node"="n"`); got != n {
+			t.Errorf("%d decisions %s, want %d: %q", got, decision, n, log.Lines())
+		}
+	}
 	if lines := strings.Join(statetest.Gathered(t, registry), "\n"); !strings.Contains(lines, "given_up_files_total 1") || !strings.Contains(lines, `drift_files owner="runtime" reason="Rival" 1`) {
 		t.Errorf("metrics:\n%s", lines)
 	}

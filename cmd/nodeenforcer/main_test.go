@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -57,7 +58,6 @@ func TestExitCodes(t *testing.T) {
 		"not a number":       {"plan --cgroup-version=two", 2, []string{"invalid argument", "--cgroup-version"}},
 		"all that is wrong":  {"--mode=Force --resync=10ms --bind-address=here --metrics-bind-address=there --health-port=-1 --metrics-port=65536 --pods-from=", 2, []string{`--mode: "Force" is not Observe, Tune or Repair`, "--resync: 10ms is shorter than 1s", `--bind-address: "here"`, `--metrics-bind-address: "there"`, "--health-port: -1", "--metrics-port: 65536", "--pods-from"}},
 		"log format":         {"--log-format=yaml", 2, []string{`--log-format: "yaml" is neither text nor json`}},
-		"as JSON":            {"--log-format=json --cgroup-root=.", 1, []string{`"msg":"ended"`, "no cgroups are mounted at ."}},
 		"of plan":            {"plan --mode=observe --cgroup-version=3 --cgroup-driver=openrc -o yaml", 2, []string{`--mode: "observe"`, "--cgroup-version: 3 is neither 1 nor 2", `--cgroup-driver: "openrc" is neither cgroupfs nor systemd`, `--output: "yaml" is neither text nor json`}},
 		"a plan":             {files, 0, []string{"shop/web"}},
 		"in another mode":    {files + "--policy=policy.yaml --mode=Repair", 0, []string{"NodePolicy web, mode Repair"}},
@@ -101,6 +101,20 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("it says %s", log)
 			}
 		})
+	}
+}
+
+// With JSON the last line is JSON as well.
+func TestEndsInTheFormatOfTheLog(t *testing.T) {
+	unpack(t)
+	code, _, log := call(t, "--log-format=json", "--cgroup-root=.")
+	for line := range strings.Lines(log) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if code != 1 || !strings.Contains(log, `"msg":"ended","program":"nodeenforcer","err":"no cgroups are mounted at .`) {
+		t.Errorf("exit %d, logged:\n%s", code, log)
 	}
 }
 

@@ -164,7 +164,7 @@ func (b *bed) timeline(ctx context.Context, o options, s *side, hog *corev1.Pod,
 		}
 	}
 	mine, other := kubelet, enforcer
-	needles, otherNeedles := kubeletNeedles(), enforcerNeedles(hog.Namespace+"/"+hog.Name)
+	needles, otherNeedles := kubeletNeedles(), enforcerNeedles(hog.Namespace, hog.Name)
 	if s.enforces {
 		mine, other, needles, otherNeedles = other, mine, otherNeedles, needles
 	}

@@ -27,7 +27,9 @@ func (t turn) sinceDecision() *float64 {
 
 // The needles are what a line of the log has that reports the decision: of the enforcer (nodeenforcer/evictor/relieve.go) with the pod's
 // name, and of the kubelet (pkg/kubelet/eviction/eviction_manager.go synchronize, 1.36.3).
-func enforcerNeedles(pod string) []string { return []string{`"evicting"`, `pod="` + pod + `"`} }
+func enforcerNeedles(namespace, name string) []string {
+	return []string{`"evicting"`, ` namespace="` + namespace + `"`, ` name="` + name + `"`}
+}
 func kubeletNeedles() []string {
 	return []string{"must evict pod(s) to reclaim", `resourceName="memory"`}
 }

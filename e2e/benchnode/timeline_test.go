@@ -12,11 +12,11 @@ import (
 
 // What the two programs logged in a guest.
 const (
-	enforcerLog = `I1231 23:59:50.000000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"
+	enforcerLog = `I1231 23:59:50.000000       1 evictor.go:262] "evicting" logger="decision" component="nodeenforcer" decision="Evict" reason="memory.available" namespace="default" name="hog" kind="Hard"
 I1231 23:59:58.250000       1 evictor.go:330] "node pressure changed" resources="memory" reason="hard threshold memory.available: 1 left, 2 wanted"
-I1231 23:59:58.300000       1 evictor.go:262] "evicting" pod="default/other" kind="hard" signal="memory.available"
-I1231 23:59:58.350000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"
-I1231 23:59:59.000000       1 evictor.go:262] "evicting" pod="default/hog" kind="hard" signal="memory.available"
+I1231 23:59:58.300000       1 evictor.go:262] "evicting" logger="decision" component="nodeenforcer" decision="Evict" reason="memory.available" namespace="default" name="other" kind="Hard"
+I1231 23:59:58.350000       1 evictor.go:262] "evicting" logger="decision" component="nodeenforcer" decision="Evict" reason="memory.available" namespace="default" name="hog" kind="Hard"
+I1231 23:59:59.000000       1 evictor.go:262] "evicting" logger="decision" component="nodeenforcer" decision="Evict" reason="memory.available" namespace="default" name="hog" kind="Hard"
 `
 	kubeletLog = `I1231 23:59:58.900000     321 eviction_manager.go:381] "Eviction manager: attempting to reclaim" resourceName="memory"
 I1231 23:59:58.900100     321 eviction_manager.go:392] "Eviction manager: must evict pod(s) to reclaim" resourceName="memory"
@@ -38,7 +38,7 @@ func TestTimeline(t *testing.T) {
 		needles []string
 		want    turn
 	}{
-		"enforcer": {whole, enforcerLog, enforcerNeedles("default/hog"), turn{decision: new(50.0), containment: new(100.0), gone: 1000, beyond: 10}},
+		"enforcer": {whole, enforcerLog, enforcerNeedles("default", "hog"), turn{decision: new(50.0), containment: new(100.0), gone: 1000, beyond: 10}},
 		"kubelet":  {free, kubeletLog, kubeletNeedles(), turn{decision: new(600.1), gone: 1000, beyond: 10}},
 		"nobody":   {free, enforcerLog, kubeletNeedles(), turn{gone: 1000, beyond: 10}},
 	} {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/fencing/agents"
 	"github.com/podgrace/podgrace/guard"
@@ -79,7 +80,7 @@ func (f *Fencer) writeOne(ctx context.Context, log logr.Logger, fence *v1alpha1.
 	case fencing.CreateReceipt:
 		err := f.create(ctx, a)
 		if err == nil {
-			log.Info("FenceReceipt written", "receipt", a.Receipt.Name, "fence", fence.Name, "node", fence.Spec.Node.Name, "class", a.Receipt.Spec.Class)
+			decisionlog.Log(log, entryOf("FenceReceipt written", decisionlog.Receipt, string(a.Receipt.Spec.Class), fence, ""), "receipt", a.Receipt.Name)
 		}
 		return err
 	case fencing.ConfirmOff:
@@ -102,7 +103,7 @@ func (f *Fencer) readPower(ctx context.Context, log logr.Logger, fence *v1alpha1
 		if err == nil {
 			reading, err = agent.Power(ctx, a.Machine)
 		}
-		log.Info("power read", "fence", fence.Name, "node", fence.Spec.Node.Name, "agent", a.Agent.Name, "attempt", a.Attempt, "state", reading.State, "error", text(err))
+		decisionlog.Log(log, entryOf("power read", decisionlog.Power, "Read", fence, text(err)), "agent", a.Agent.Name, "attempt", a.Attempt, "state", string(reading.State))
 		f.Metrics.call("power", err)
 		known.do(func(p *fencing.Progress) { p.Read(a.Call, reading, err, began, f.now()) })
 	})
@@ -113,7 +114,7 @@ func (f *Fencer) orderOff(ctx context.Context, log logr.Logger, fence *v1alpha1.
 		if err == nil {
 			err = agent.Off(ctx, a.Machine)
 		}
-		log.Info("power off ordered", "fence", fence.Name, "node", fence.Spec.Node.Name, "agent", a.Agent.Name, "attempt", a.Attempt, "error", text(err))
+		decisionlog.Log(log, entryOf("power off ordered", decisionlog.Power, "Ordered", fence, text(err)), "agent", a.Agent.Name, "attempt", a.Attempt)
 		f.Metrics.call("off", err)
 		known.do(func(p *fencing.Progress) { p.Ordered(a.Call, err) })
 	})
@@ -136,6 +137,11 @@ func (f *Fencer) call(ctx context.Context, fence *v1alpha1.Fence, known *tracked
 		agent, err := f.Agents.Agent(ctx, fence, call.Agent)
 		do(ctx, agent, err)
 	})
+}
+
+// entryOf is the line of the log of what is decided, or done, for a Fence.
+func entryOf(event string, decision decisionlog.Decision, reason string, fence *v1alpha1.Fence, message string) decisionlog.Entry {
+	return decisionlog.Entry{Event: event, Component: decisionlog.Fencer, Decision: decision, Reason: reason, Message: message, Node: fence.Spec.Node.Name, Fence: fence.Name}
 }
 
 func text(err error) string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/fencing"
 	"github.com/podgrace/podgrace/policy"
 )
@@ -310,7 +311,9 @@ func (f *Fencer) begin(ctx context.Context, log logr.Logger, verdicts []fencing.
 			errs = append(errs, fmt.Errorf("create Fence %s of node %s: %w", fence.Name, v.Node.Name, err))
 			continue
 		}
-		log.Info("fence begun", "fence", fence.Name, "node", v.Node.Name, "bootID", v.Node.BootID, "policy", v.Policy, "why", v.Message)
+		e := entryOf("fence begun", decisionlog.Fence, v.Reason.Code, fence, v.Message)
+		e.Policy = v.Policy
+		decisionlog.Log(log, e, "bootID", v.Node.BootID)
 	}
 	return errors.Join(errs...)
 }
@@ -340,7 +343,7 @@ func (f *Fencer) advance(ctx context.Context, log logr.Logger, fence *v1alpha1.F
 			return true, fmt.Errorf("write the status of Fence %s: %w", fence.Name, err)
 		}
 		if was != fence.Status.Phase {
-			log.Info("fence goes on", "fence", fence.Name, "node", fence.Spec.Node.Name, "phase", fence.Status.Phase, "message", fence.Status.Message)
+			decisionlog.Log(log, entryOf("fence goes on", decisionlog.Fence, string(fence.Status.Phase), fence, fence.Status.Message))
 		}
 		f.tell(log, fence, next.Tell)
 	}
@@ -354,7 +357,9 @@ func (f *Fencer) report(log logr.Logger, verdicts []fencing.Verdict, facts fenci
 		key := string(v.Node.UID) + "/" + v.Fence
 		now[key] = string(v.Do) + " " + v.Reason.Code
 		if f.told[key] != now[key] {
-			log.Info("node judged", "node", v.Node.Name, "do", v.Do, "reason", v.Reason.Code, "message", v.Message, "policy", v.Policy, "fence", v.Fence)
+			decisionlog.Log(log, decisionlog.Entry{
+				Event: "node judged", Component: decisionlog.Fencer, Decision: decisionlog.Decision(v.Do), Reason: v.Reason.Code, Message: v.Message, Policy: v.Policy, Node: v.Node.Name, Fence: v.Fence,
+			})
 		}
 	}
 	f.told = now

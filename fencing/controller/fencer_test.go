@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +56,28 @@ func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	c := &cluster{Client: kube, clock: at, Fencer: &Fencer{Client: kube, Cache: kube, Live: kube, Clock: at, Namespace: "podgrace-system", Exempt: policy.ExemptIn("podgrace-system"), Identity: "one"}}
 	c.lead()
 	return c
+}
+
+// lines keeps what is logged.
+type lines []string
+
+func (l *lines) logger() logr.Logger {
+	return funcr.New(func(prefix, args string) { *l = append(*l, prefix+" "+args) }, funcr.Options{})
+}
+
+// What becomes of a silent node is told when it changes, with the fields that all decisions have.
+func TestDecisionsAreLogged(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{})
+	var log lines
+	var node v1alpha1.BootReference
+	node.Name, node.UID = "n1", "uid-n1"
+	judged := []fencing.Verdict{{Node: node, Do: fencing.DoShow, Reason: policy.Reason{Code: "NoPolicy"}, Message: "no FencePolicy is for it\n\x1b[2K", Policy: "all"}}
+	for range 3 {
+		c.report(log.logger(), judged, fencing.Facts{})
+	}
+	if want := (lines{`decision "level"=0 "msg"="node judged" "component"="fencer" "decision"="Show" "reason"="NoPolicy" "message"="no FencePolicy is for it  [2K" "policy"="all" "node"="n1"`}); !slices.Equal(log, want) {
+		t.Errorf("got %q", log)
+	}
 }
 
 // later lets time pass in the steps in which the fencer looks, with every node but the silent ones renewing its Lease.

@@ -392,6 +392,9 @@ func TestEvictorForbidden(t *testing.T) {
 	if n := s.log.Count(`"evicting"`); n != 2 {
 		t.Errorf("told %d times: %v", n, s.log.Lines())
 	}
+	if n := s.log.Count(`"component"="nodeenforcer" "decision"="Evict" "reason"="memory.available" "message"=`); n != 2 {
+		t.Errorf("%d decisions: %v", n, s.log.Lines())
+	}
 }
 
 // A pod whose eviction was forbidden counts once its owner has deleted it.

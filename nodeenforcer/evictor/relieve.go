@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/graceperiod"
 	"github.com/podgrace/podgrace/nodeenforcer/cgroup"
 	"github.com/podgrace/podgrace/nodeenforcer/eviction"
@@ -159,7 +160,7 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	if e.DryRun {
 		if !e.would[v.Pod.UID] {
 			e.would[v.Pod.UID] = true
-			e.Log.Info("would evict", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "reason", reason)
+			e.tell("would evict", state, met, v, reason, grace)
 		}
 		return
 	}
@@ -182,8 +183,16 @@ func (e *Evictor) end(state state.State, met shortage, v eviction.Ranked, left i
 	if before.Refused && before.Kind == met.Kind { // told when it was tried first
 		return
 	}
-	e.Log.Info("evicting", "pod", v.Pod.Namespace+"/"+v.Pod.Name, "kind", met.Kind, "signal", met.Signal, "graceSeconds", grace, "reason", reason)
+	e.tell("evicting", state, met, v, reason, grace)
 	e.Events.Evicting(v.Pod, reason)
+}
+
+// tell logs that a pod is evicted, or would be.
+func (e *Evictor) tell(event string, state state.State, met shortage, v eviction.Ranked, why string, grace int64) {
+	decisionlog.Log(e.Log, decisionlog.Entry{
+		Event: event, Component: decisionlog.NodeEnforcer, Decision: decisionlog.Evict, Reason: string(met.Signal), Message: why, Policy: state.PolicyName(),
+		Namespace: v.Pod.Namespace, Name: v.Pod.Name, Node: state.Node.Name, DryRun: e.DryRun,
+	}, "kind", met.Kind.Label(), "graceSeconds", grace)
 }
 
 // usage reads how much a pod uses, and when that was measured; not ok if it is unknown.

@@ -30,6 +30,14 @@ type State struct {
 	Live bool
 }
 
+// PolicyName is empty where there is no policy.
+func (s State) PolicyName() string {
+	if s.Policy == nil {
+		return ""
+	}
+	return s.Policy.Name
+}
+
 // Spec is what the policy asks for; nil: there is none.
 func (s State) Spec() *v1alpha1.NodePolicySpec {
 	if s.Policy == nil {
