@@ -65,6 +65,8 @@ type Shared struct {
 	Tier string
 	// Options of the cluster.
 	Options cluster.Options
+	// Flags of the webhook, where the suite starts it.
+	Flags []string
 
 	once       sync.Once
 	suite      *Suite
@@ -88,7 +90,7 @@ func (s *Shared) Get(t testing.TB) *Suite {
 		if kubeconfig != "" {
 			s.suite, s.err = connect(ctx, kubeconfig)
 		} else {
-			s.suite, s.err = start(ctx, s.Options)
+			s.suite, s.err = start(ctx, s.Options, s.Flags)
 		}
 	})
 	clustertest.Require(t, s.Tier, s.unmet)
@@ -113,13 +115,13 @@ func (s *Shared) Stop() error {
 // buildTimeout is for the first run on a machine, which builds Kubernetes.
 const buildTimeout = 40 * time.Minute
 
-func start(ctx context.Context, options cluster.Options) (*Suite, error) {
+func start(ctx context.Context, options cluster.Options, flags []string) (*Suite, error) {
 	options.Log = os.Stderr
 	c, err := cluster.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	w, err := podgrace.Install(ctx, c, podgrace.Options{Log: os.Stderr})
+	w, err := podgrace.Install(ctx, c, podgrace.Options{Log: os.Stderr, Args: flags})
 	if err != nil {
 		_ = c.Stop()
 		return nil, err
