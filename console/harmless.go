@@ -78,17 +78,25 @@ func Bounded(text string, most int) string {
 	if len(text) <= most && strings.IndexFunc(text, notASCII) < 0 { // nearly all are
 		return text
 	}
+	cut := len(text) > most
+	if cut { // before it is looked at: it may be long, and none of what follows makes it longer
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
 	text = Printable(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?")))
-	if len(text) <= most {
+	if !cut {
 		return text
 	}
 	const dots = "..."
-	return strings.ToValidUTF8(text[:most-len(dots)], "") + dots
+	return strings.ToValidUTF8(text[:min(len(text), most-len(dots))], "") + dots
 }
 
 // notASCII is what is not to be seen of ASCII, and all beyond it.

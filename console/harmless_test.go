@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -66,6 +67,30 @@ func TestAtStart(t *testing.T) {
 	for line, want := range map[string]string{"::error::x": `\::error::x`, " \t::x": " \t" + `\::x`, "a ::x": "a ::x", "": ""} {
 		if got := console.AtStart(line); got != want {
 			t.Errorf("AtStart(%q) = %q, want %q", line, got, want)
+		}
+	}
+}
+
+// What is cut is no longer than its bound, whole characters, and says that it was cut; what fits stays, but for what does not print.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                         "",
+		"0123456789":               "0123456789",
+		"0123456789a":              "0123456...",
+		"a\nb\tc\x1b[2K":           "a b c [2K",
+		"a\u202eb\u009b":           "a?b ",
+		"\xff\xfeab":               "?ab",
+		"äöüäö":                    "äöüäö",
+		"äöüäöü":                   "äöü...",
+		"0123456ö99":               "0123456...",
+		"01234567ö9":               "0123456...",
+		"\u202e\u202e\u202e\u202e": "???...",
+		"012345678ö":               "0123456...",
+	} {
+		got := console.Bounded(text, 10)
+		if got != want || len(got) > 10 || !utf8.ValidString(got) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // otherwise is a JSON escape.
 func EncodeJSON(w io.Writer, value any) error {
 	out := bufio.NewWriter(w)
-	encoder := json.NewEncoder(escaper{out})
+	encoder := json.NewEncoder(escaper{out, true})
 	encoder.SetIndent("", "  ")
 	if err := cmp.Or(encoder.Encode(value), out.Flush()); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
@@ -24,7 +24,11 @@ func EncodeJSON(w io.Writer, value any) error {
 }
 
 // escaper escapes what is not to be seen. It works on the text, which it gets as a whole: outside of strings, JSON is printable ASCII without #.
-type escaper struct{ w io.Writer }
+type escaper struct {
+	w io.Writer
+	// inert: also the marker of a CI system's commands.
+	inert bool
+}
 
 // Write is io.Writer's. Who looks at the last error alone has a writer that fails again, as bufio's does.
 func (e escaper) Write(text []byte) (int, error) {
@@ -34,7 +38,7 @@ func (e escaper) Write(text []byte) (int, error) {
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(rest[shown:])
 		}
-		if hidden := r != '\n' && unprintable(r) || r == '#' && bytes.HasPrefix(rest[shown:], []byte("##")); !hidden {
+		if hidden := r != '\n' && unprintable(r) || e.inert && r == '#' && bytes.HasPrefix(rest[shown:], []byte("##")); !hidden {
 			shown += size
 			continue
 		}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// JSONWriter returns a writer of lines of JSON of which a terminal may see every byte, as with EncodeJSON. A call is one write, of whole characters.
+// JSONWriter returns a writer of lines of JSON of which a terminal may see every byte, as with EncodeJSON; no CI system reads them. A call is one write, of whole characters.
 func JSONWriter(w io.Writer) io.Writer {
 	return lineWriter{w, func(text []byte) []byte {
 		var shown bytes.Buffer
-		_, _ = escaper{&shown}.Write(text) // a Buffer takes all
+		_, _ = escaper{&shown, false}.Write(text) // a Buffer takes all
 		return shown.Bytes()
 	}}
 }

@@ -28,7 +28,7 @@ const OtherNamespaces = "_other"
 // refusal of a namespace is no increase of a series that was not there, so that alerts are of those.
 type byNamespace struct {
 	Namespaces
-	counter  *prometheus.CounterVec
+	*prometheus.CounterVec
 	policies *PolicyStore
 
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type byNamespace struct {
 func newByNamespace(bound Namespaces, policies *PolicyStore) *byNamespace {
 	return &byNamespace{
 		Namespaces: bound, policies: policies, own: map[string]bool{}, named: map[string]bool{},
-		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
+		CounterVec: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_namespace_decisions_total",
 			Help: "Refusals (verdict Deny) of and warnings (Warn) about pods that are created and removals, by the namespace of the request (empty: that of a Node or VolumeAttachment, which has none), the PodPolicy that they follow from (the heaviest of several; empty: none) and reason. Namespaces beyond --metrics-namespaces are counted together as _other. The series of a namespace or a policy go away with it. Dry runs are not counted.",
 		}, []string{"namespace", "policy", "verdict", "reason"}),
@@ -59,18 +59,15 @@ func (b *byNamespace) count(namespace, by string, verdict guard.Verdict, reason 
 	if by != "" {
 		b.named[by] = true
 	}
-	b.counter.WithLabelValues(namespace, by, string(verdict), reason.Code).Inc()
+	b.WithLabelValues(namespace, by, string(verdict), reason.Code).Inc()
 }
 
 func (b *byNamespace) exists(namespace string) bool { return b.Exist == nil || b.Exist(namespace) }
 
-// Describe is for prometheus.Collector.
-func (b *byNamespace) Describe(ch chan<- *prometheus.Desc) { b.counter.Describe(ch) }
-
 // Collect is for prometheus.Collector.
 func (b *byNamespace) Collect(ch chan<- prometheus.Metric) {
 	b.forget()
-	b.counter.Collect(ch)
+	b.CounterVec.Collect(ch)
 }
 
 // forget drops the series of namespaces and policies that are gone.
@@ -84,13 +81,13 @@ func (b *byNamespace) forget() {
 	for namespace := range b.own {
 		if !b.exists(namespace) {
 			delete(b.own, namespace)
-			b.counter.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
+			b.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
 		}
 	}
 	for name := range b.named {
 		if !inForce[name] {
 			delete(b.named, name)
-			b.counter.DeletePartialMatch(prometheus.Labels{"policy": name})
+			b.DeletePartialMatch(prometheus.Labels{"policy": name})
 		}
 	}
 }
