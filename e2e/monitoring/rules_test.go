@@ -36,6 +36,41 @@ func TestPromtool(t *testing.T) {
 	promtool(t, "test", "rules", filepath.Join(folder, "rules_test.yaml"))
 }
 
+// The queries that docs/logs.md shows are those that are tested.
+func TestQueriesOfTheLogsPage(t *testing.T) {
+	file := filepath.Join(folder, "queries_test.yaml")
+	promtool(t, "test", "rules", file)
+	tests := read[struct {
+		RuleFiles          []string `json:"rule_files"`
+		EvaluationInterval string   `json:"evaluation_interval"`
+		Tests              []struct {
+			Name, Interval string
+			InputSeries    []any `json:"input_series"`
+			Expressions    []struct {
+				Expr    string
+				At      string `json:"eval_time"`
+				Samples []any  `json:"exp_samples"`
+			} `json:"promql_expr_test"`
+		}
+	}](t, file)
+	var tested, shown []string
+	for _, test := range tests.Tests {
+		for _, e := range test.Expressions {
+			tested = append(tested, e.Expr)
+		}
+	}
+	page, err := os.ReadFile("../../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("(?s)```promql\n(.*?)\n```").FindAllStringSubmatch(string(page), -1) {
+		shown = append(shown, m[1])
+	}
+	if d := cmp.Diff(shown, tested); d != "" || len(shown) == 0 {
+		t.Errorf("(-page +tested):\n%s", d)
+	}
+}
+
 func read[T any](t *testing.T, file string) (content T) {
 	t.Helper()
 	text, err := os.ReadFile(file)
