@@ -103,7 +103,7 @@ versions: ## The tests that need only a control plane, on older versions of Kube
 	  [[ -z $$failed ]] || { echo "failed on$$failed"; exit 1; }
 
 versions-gates: ## The same tests on the pinned version, with the feature gates on that the next version promotes
-	REQUIRE_ALL=1 PODGRACE_FEATURE_GATES=$(NEXT_GATES) PODGRACE_RUNTIME_CONFIG=scheduling.k8s.io/v1alpha2=true go test -C e2e -count=1 -p=1 -timeout=60m $(SERVER_TESTS)
+	REQUIRE_ALL=1 PODGRACE_FEATURE_GATES=$(NEXT_GATES) PODGRACE_RUNTIME_CONFIG=scheduling.k8s.io/v1alpha2=true,resource.k8s.io/v1beta2=true go test -C e2e -count=1 -p=1 -timeout=60m $(SERVER_TESTS)
 
 LIMITS_CHECKS ?= 33334
 limits: ## 1,000,000 random pods: the compiled limits against the webhook's own decision (LIMITS_CHECKS=33334 sets of policies, 30 pods each)
