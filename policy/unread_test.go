@@ -88,12 +88,12 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 			if policy.HasRemoval(stored) != (tt.action != "") {
 				t.Error("whether it has a removal section")
 			}
-			got := policies.Removal(Shop, OwnNamespace)
+			got := policies.Removal(Shop, Exempt)
 			strict := got.Protect.All && got.Protect.BlockClaims && len(got.AllowedActors) == 0 && got.EvictionWithoutGrace == v1alpha1.GraceDeny
 			if got.ForceDelete != tt.action || strict != tt.strict {
 				t.Errorf("removals are judged by %+v", got)
 			}
-			if elsewhere := len(policies.Removal(Till, OwnNamespace).Names) > 0; elsewhere != tt.elsewhere {
+			if elsewhere := len(policies.Removal(Till, Exempt).Names) > 0; elsewhere != tt.elsewhere {
 				t.Errorf("it guards another namespace: %v", elsewhere)
 			}
 			if !equality.Semantic.DeepEqual(before, stored) {
