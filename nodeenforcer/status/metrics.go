@@ -45,6 +45,7 @@ type Metrics struct {
 	refused   *prometheus.GaugeVec
 	pressure  *prometheus.GaugeVec
 	available map[unit]*prometheus.GaugeVec
+	bounds    map[unit]map[eviction.Kind]*prometheus.GaugeVec
 	known     *prometheus.GaugeVec
 	steps     *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
@@ -52,6 +53,7 @@ type Metrics struct {
 
 	// The series as last set, by label. Only the evictor uses them.
 	left  map[unit]map[string]float64
+	bound map[unit]map[eviction.Kind]map[string]float64
 	sees  map[string]float64
 	short map[string]float64
 }
@@ -69,6 +71,8 @@ func alerted() []terminate.Step {
 		terminate.StepGone, terminate.StepLate, terminate.StepBlind, terminate.StepGaveUp, terminate.StepNotSignalled, terminate.StepNotKilled,
 	}
 }
+
+func kinds() []eviction.Kind { return []eviction.Kind{eviction.Soft, eviction.Hard} }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
@@ -99,6 +103,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "podgrace_node_pressure", Help: "1 while the node is under pressure by the NodePolicy's thresholds, by resource.",
 		}, []string{"resource"}),
 		available: map[unit]*prometheus.GaugeVec{}, left: map[unit]map[string]float64{},
+		bounds: map[unit]map[eviction.Kind]*prometheus.GaugeVec{}, bound: map[unit]map[eviction.Kind]map[string]float64{},
 		known: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_eviction_signal_known", Help: "1 for each signal with a threshold that is measured, 0 for one that can't be: no pod is evicted for it.",
 		}, []string{"signal"}),
@@ -115,7 +120,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		m.available[u] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "podgrace_node_eviction_signal_available_" + string(u), Help: "What is available of each signal with a threshold, in " + string(u) + ".",
 		}, []string{"signal"})
-		registry.MustRegister(m.available[u])
+		bounds := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "podgrace_node_eviction_threshold_" + string(u), Help: "The NodePolicy's thresholds for this node, by kind (Soft or Hard) and signal, in " + string(u) + ": pods are evicted while less is available.",
+		}, []string{"kind", "signal"})
+		registry.MustRegister(m.available[u], bounds)
+		m.bounds[u], m.bound[u] = map[eviction.Kind]*prometheus.GaugeVec{}, map[eviction.Kind]map[string]float64{}
+		for _, kind := range kinds() {
+			m.bounds[u][kind] = bounds.MustCurryWith(prometheus.Labels{"kind": kind.Label()})
+		}
 	}
 	m.counters = newCounters(registry)
 	m.begin()
@@ -127,7 +139,7 @@ func (m *Metrics) begin() {
 	m.rounds.WithLabelValues(scopeFull)
 	m.rounds.WithLabelValues(scopeChanged)
 	m.ObserveRefused(false, false)
-	for _, kind := range []eviction.Kind{eviction.Soft, eviction.Hard} {
+	for _, kind := range kinds() {
 		for _, step := range alerted() {
 			m.steps.WithLabelValues(kind.Label(), string(step))
 		}
@@ -177,7 +189,7 @@ func (m *Metrics) ObserveRefused(tooOld, unknown bool) {
 	}
 }
 
-// ObserveSignals records what is available of each signal, which signals can't be measured, and which resources are under pressure. Series of
+// ObserveSignals records what is available of each signal, its thresholds, which signals can't be measured, and which resources are under pressure. Series of
 // signals that have no threshold any more are deleted.
 func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressure.Signals, verdict pressure.Verdict) {
 	if m == nil {
@@ -191,6 +203,9 @@ func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressur
 			}
 		}
 		m.left[u] = tell(gauge, m.left[u], left)
+		for _, kind := range kinds() {
+			m.bound[u][kind] = tell(m.bounds[u][kind], m.bound[u][kind], boundsOf(u, kind, thresholds, signals))
+		}
 	}
 	m.sees = tell(m.known, m.sees, sees(thresholds, verdict))
 	short := map[string]float64{}
@@ -202,6 +217,18 @@ func (m *Metrics) ObserveSignals(thresholds pressure.Thresholds, signals pressur
 		short[strings.ToLower(strings.TrimSuffix(string(condition), "Pressure"))] = value
 	}
 	m.short = tell(m.pressure, m.short, short)
+}
+
+// boundsOf are the thresholds of a kind, by signal. One that is a share is of what was measured: without that it is not known.
+func boundsOf(u unit, kind eviction.Kind, thresholds pressure.Thresholds, signals pressure.Signals) map[string]float64 {
+	bounds := map[string]float64{}
+	for _, t := range thresholds.List {
+		sample, measured := signals[t.Signal]
+		if t.Kind == kind && unitOf(t.Signal) == u && measured {
+			bounds[string(t.Signal)] = float64(t.Value.Of(sample.Capacity))
+		}
+	}
+	return bounds
 }
 
 // sees has 1 for each signal with a threshold that is measured, and 0 for one that can't be.

@@ -142,3 +142,35 @@ func TestMetricsOfSignals(t *testing.T) {
 		}
 	}
 }
+
+// A threshold that is a share is told in the signal's unit, of the node's capacity; with the threshold, or while nothing is measured, its series ends.
+func TestMetricsOfThresholds(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m := NewMetrics(registry)
+	memory, pids := v1alpha1.SignalMemoryAvailable, v1alpha1.SignalPIDAvailable
+	all := pressure.Thresholds{List: []pressure.Threshold{
+		{Signal: memory, Kind: eviction.Hard, Value: pressure.Amount{Quantity: 3}},
+		{Signal: memory, Kind: eviction.Soft, Value: pressure.Amount{Percentage: 0.25}},
+		{Signal: pids, Kind: eviction.Hard, Value: pressure.Amount{Percentage: 0.5}},
+	}}
+	for _, step := range []struct {
+		thresholds pressure.Thresholds
+		signals    pressure.Signals
+		want       []string
+	}{
+		{all, pressure.Signals{memory: {Available: 5, Capacity: 16}, pids: {Available: 7, Capacity: 10}}, []string{
+			`podgrace_node_eviction_threshold_bytes kind="Hard" signal="memory.available" 3`,
+			`podgrace_node_eviction_threshold_bytes kind="Soft" signal="memory.available" 4`,
+			`podgrace_node_eviction_threshold_processes kind="Hard" signal="pid.available" 5`,
+		}},
+		{all, pressure.Signals{pids: {Available: 7, Capacity: 20}}, []string{`podgrace_node_eviction_threshold_processes kind="Hard" signal="pid.available" 10`}},
+		{pressure.Thresholds{List: all.List[1:2]}, pressure.Signals{memory: {Capacity: 8}}, []string{`podgrace_node_eviction_threshold_bytes kind="Soft" signal="memory.available" 2`}},
+		{pressure.Thresholds{}, nil, nil},
+	} {
+		m.ObserveSignals(step.thresholds, step.signals, pressure.Verdict{})
+		got := slices.DeleteFunc(statetest.Gathered(t, registry), func(l string) bool { return !strings.HasPrefix(l, "podgrace_node_eviction_threshold_") })
+		if diff := cmp.Diff(step.want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
