@@ -64,6 +64,7 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	webhook.NewMetrics(&r, store, webhook.Namespaces{Most: 100})
 	webhook.NewDecisions(logr.Discard(), 0, &r)
 	controllers.NewGuardMetric(&r)
+	controllers.NewRegisteredMetric(&r)
 	lookup.NewWatchErrorHandler(&r)
 	intake.NewHandshakeLog(&r, logr.Discard())
 	version.NewMetric(&r, version.Info{})

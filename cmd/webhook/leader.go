@@ -21,13 +21,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/podgrace/podgrace/certs"
+	"github.com/podgrace/podgrace/deploy"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
-// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard. A manager ends when it
+// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard, and tells what the webhook configurations lack. A manager ends when it
 // loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
 // leader's controllers have a manager of their own, which is started anew.
 type leader struct {
@@ -42,8 +43,9 @@ type leader struct {
 	// exceptions are those of the cluster.
 	exceptions bool
 	// nodes reads the cluster's Nodes, which every replica has.
-	nodes client.Reader
-	guard *controllers.GuardMetric
+	nodes      client.Reader
+	guard      *controllers.GuardMetric
+	registered *controllers.RegisteredMetric
 }
 
 // retry is how long a lost lease is left to others.
@@ -79,6 +81,7 @@ func (l *leader) lead(ctx context.Context) error {
 		return err
 	}
 	defer l.guard.Reset()
+	defer l.registered.Reset()
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("lead: %w", err)
 	}
@@ -118,7 +121,8 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		limits.Exceptions = mgr.GetCache()
 		errs = append(errs, (&controllers.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
 	}
-	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr))
+	registered := &controllers.Registered{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Want: deploy.WebhookConfigurations, Tell: l.registered.Set}
+	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr), registered.SetUp(mgr))
 	if len(o.policies) == 0 {
 		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
