@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"regexp"
 	"slices"
@@ -63,12 +62,12 @@ func ofTheWebhook(t *testing.T) []prometheus.Collector {
 	var r registered
 	webhook.NewMetrics(&r, store, webhook.Namespaces{Most: 100})
 	webhook.NewDecisions(logr.Discard(), 0, &r)
-	controllers.NewGuardMetric(&r)
-	controllers.NewRegisteredMetric(&r)
+	controllers.NewGuardMetric(&r).Set(controllers.GuardArmed)
+	controllers.NewRegisteredMetric(&r).Set(map[string]string{"pods.mutate.podgrace.dev": "", "delete.removal.podgrace.dev": ""})
 	lookup.NewWatchErrorHandler(&r)
 	intake.NewHandshakeLog(&r, logr.Discard())
 	version.NewMetric(&r, version.Info{})
-	intake.NewServingMetrics(&r, func() bool { return true }, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil })
+	intake.NewServingMetrics(&r, func() bool { return true }, certificateOfSamples)
 	return r.collectors
 }
 
