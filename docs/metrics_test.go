@@ -161,6 +161,7 @@ var others = []struct {
 	{metric{"leader_election_master_status", "1 for the replica that leads, with the name podgrace-webhook.", gauge, []string{"name"}}, "webhook"},
 	{metric{"apiserver_admission_webhook_fail_open_count", "Requests that were let through unasked, because the webhook could not be reached in time.", counter, []string{"name", "type"}}, "API server"},
 	{metric{"apiserver_validating_admission_policy_check_total", "Requests by what ValidatingAdmissionPolicies did with them, `limits.podgrace.dev` among them.", counter, []string{"enforcement_action", "error_type", "policy", "policy_binding"}}, "API server"},
+	{metric{"apiserver_admission_webhook_admission_duration_seconds", "How long a call took as the API server sees it, also one that got no answer.", histogram, []string{"name", "type", "operation", "rejected"}}, "API server"},
 	{metric{"apiserver_admission_webhook_rejection_count", "Requests that were refused; error_type calling_webhook_error: because the webhook could not be reached in time.", counter, []string{"name", "type", "operation", "error_type", "rejection_code"}}, "API server"},
 	{metric{"kube_daemonset_status_desired_number_scheduled", "Nodes that should run a pod of the DaemonSet.", gauge, []string{"namespace", "daemonset"}}, "kube-state-metrics"},
 	{metric{"kube_daemonset_status_number_ready", "Nodes that run one that is ready.", gauge, []string{"namespace", "daemonset"}}, "kube-state-metrics"},
