@@ -55,6 +55,7 @@ var variants = []variant{
 	{name: "OpenShift", overlay: "selfmanaged", components: []string{"openshift"}, values: []string{"openshift.scc.create=true"}},
 	{name: "monitoring", overlay: "selfmanaged", components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 	{name: "monitoring, webhook only", overlay: "selfmanaged", components: []string{"webhook-only", "monitoring"}, values: []string{"monitoring.enabled=true", "nodeEnforcer.enabled=false"}},
+	{name: "dashboard", overlay: "selfmanaged", components: []string{"dashboard"}, values: []string{"monitoring.dashboard.enabled=true"}},
 	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
 	{name: "excluded namespaces", overlay: "selfmanaged", components: []string{"fencer", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "fencer.enabled=true")},
 	{name: "certmanager, excluded namespaces, limits fail closed", overlay: "certmanager", components: []string{"limits-fail-closed", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "certificates.mode=cert-manager", "limits.failurePolicy=Fail")},

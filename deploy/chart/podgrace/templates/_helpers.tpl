@@ -162,3 +162,50 @@ nothing. */}}
 {{- $_ := set $pod "imagePullSecrets" $secrets -}}
 {{- end -}}
 {{- end -}}
+
+{{/* podgrace.promql writes the values' names into PromQL, or into JSON with PromQL in it: the label of the cluster, which the word cluster stands for, and the
+jobs. Takes "root" and "text". */}}
+{{- define "podgrace.promql" -}}
+{{- $values := .root.Values.monitoring -}}
+{{- $text := .text -}}
+{{- if ne $values.clusterLabel "cluster" }}{{ $text = regexReplaceAll "\\bcluster\\b" $text $values.clusterLabel }}{{ end -}}
+{{- range $workload, $job := dict "webhook" $values.jobs.webhook "fencer" $values.jobs.fencer "nodeenforcer" $values.jobs.nodeEnforcer -}}
+{{- $text = regexReplaceAll (printf "(job=\\\\?\")podgrace-%s(\\\\?\")" $workload) $text (printf "${1}%s${2}" $job) -}}
+{{- end -}}
+{{- $text -}}
+{{- end -}}
+
+{{/* podgrace.rules changes a PrometheusRule as the values say. Takes "root" and "object"; returns nothing. */}}
+{{- define "podgrace.rules" -}}
+{{- $root := .root -}}
+{{- $values := .root.Values.monitoring.rules -}}
+{{- $names := list -}}
+{{- range .object.spec.groups -}}
+{{- $rules := list -}}
+{{- range .rules -}}
+{{- $rule := . -}}
+{{- $_ := set . "expr" (include "podgrace.promql" (dict "root" $root "text" .expr)) -}}
+{{- with .alert }}{{ $names = append $names . }}{{ end -}}
+{{- if and .record (eq .record "podgrace_slo:objective") -}}
+{{- $_ := set . "expr" (printf "vector(%s)" (get $values.objectives .labels.slo | toString)) -}}
+{{- end -}}
+{{- if .alert -}}
+{{- $runbook := splitList "#" .annotations.runbook_url | last -}}
+{{- with $values.runbooks }}{{ $_ := set $rule.annotations "runbook_url" (printf "%s#%s" . $runbook) }}{{ end -}}
+{{- with get $values.alerts .alert -}}
+{{- with .for }}{{ $_ := set $rule "for" . }}{{ end -}}
+{{- with .severity }}{{ $_ := set $rule.labels "severity" . }}{{ end -}}
+{{- if hasKey . "threshold" -}}
+{{- if not (regexMatch "[<>] [0-9.]+\\s*$" $rule.expr) }}{{ fail (printf "monitoring.rules.alerts.%s.threshold: this alert has none" $rule.alert) }}{{ end -}}
+{{- $_ := set $rule "expr" (regexReplaceAll "([<>]) [0-9.]+\\s*$" $rule.expr (printf "${1} %s" (.threshold | toString))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if not (has (.alert | default "") $values.disabled) }}{{ $rules = append $rules . }}{{ end -}}
+{{- end -}}
+{{- $_ := set . "rules" $rules -}}
+{{- end -}}
+{{- range concat $values.disabled (keys $values.alerts | sortAlpha) -}}
+{{- if not (has . $names) }}{{ fail (printf "monitoring.rules: there is no alert %s" .) }}{{ end -}}
+{{- end -}}
+{{- end -}}
