@@ -2,6 +2,8 @@ package controllers_test
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -104,6 +106,33 @@ func TestRegistered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the chart adds to match conditions is no lack.
+func TestConditionsOfTheChart(t *testing.T) {
+	templates, err := os.ReadFile("../../deploy/chart/podgrace/templates/_helpers.tpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, v := configurationsOfDeploy(t)
+	names := regexp.MustCompile(`"name" "([a-z-]+)" "expression"`).FindAllSubmatch(templates, -1)
+	if len(names) < 2 {
+		t.Fatalf("the chart adds %q: this test no longer sees them", names)
+	}
+	for _, name := range names {
+		v.Webhooks[0].MatchConditions = append(v.Webhooks[0].MatchConditions, admissionregistrationv1.MatchCondition{Name: string(name[1]), Expression: "true"})
+	}
+	r := controllers.Registered{
+		Client:        fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(m, v).Build(),
+		Configuration: "podgrace", Want: deploy.WebhookConfigurations, Tell: func(lacks map[string]string) {
+			if lack := lacks[v.Webhooks[0].Name]; lack != "" {
+				t.Errorf("it lacks %s", lack)
+			}
+		},
+	}
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
