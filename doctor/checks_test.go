@@ -1,0 +1,437 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+func karpenter() *appsv1.Deployment {
+	return deployment("karpenter", "karpenter", "public.ecr.aws/karpenter/controller:1.8.1@sha256:0")
+}
+
+func deployment(namespace, name, image string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		ServiceAccountName: name, Containers: []corev1.Container{{Name: "main", Image: image}},
+	}}}}
+}
+
+func daemonSet(name string) *appsv1.DaemonSet {
+	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}, Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2}}
+}
+
+// change is what is wrong with a cluster in which all was well.
+type change func(*Snapshot)
+
+func server(version string) change { return func(s *Snapshot) { s.Server = version } }
+
+func nodes(f func(*corev1.Node)) change {
+	return func(s *Snapshot) {
+		for i := range s.Nodes {
+			f(&s.Nodes[i])
+		}
+	}
+}
+
+func osImage(name string) change {
+	return nodes(func(n *corev1.Node) { n.Status.NodeInfo.OSImage = name })
+}
+
+func labelNodes(key, value string) change {
+	return nodes(func(n *corev1.Node) { n.Labels[key] = value })
+}
+
+func group(name string) change { return func(s *Snapshot) { s.Groups = append(s.Groups, name) } }
+
+func has(object *appsv1.Deployment) change { return func(s *Snapshot) { s.Add(object) } }
+
+func kubelet(c kubeletconfigv1beta1.KubeletConfiguration) change {
+	return func(s *Snapshot) {
+		delete(s.Unread, Kubelets)
+		s.Kubelets = map[string]*kubeletconfigv1beta1.KubeletConfiguration{"node-1": &c, "node-2": &c}
+	}
+}
+
+func policySpec(spec v1alpha1.PodPolicySpec) change {
+	return func(s *Snapshot) {
+		s.PodPolicies = append(s.PodPolicies, v1alpha1.PodPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: spec,
+			Status: v1alpha1.PodPolicyStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}},
+		})
+	}
+}
+
+func noEnforcer(s *Snapshot) {
+	s.DaemonSets = slices.DeleteFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == enforcerName })
+}
+
+func gone(s *Snapshot) { // a namespace that was deleted
+	s.Deployments, s.Pods, s.Budgets, s.Quotas, s.Leases, s.RoleBindings, s.Namespace = nil, nil, nil, nil, nil, nil, nil
+	noEnforcer(s)
+}
+
+// validating changes one webhook of the guard.
+func validating(name string, f func(*admissionregistrationv1.ValidatingWebhook)) change {
+	return func(s *Snapshot) {
+		for i := range s.Validating[0].Webhooks {
+			if w := &s.Validating[0].Webhooks[i]; w.Name == name {
+				f(w)
+			}
+		}
+	}
+}
+
+const nodeRoad = "node.removal.podgrace.dev"
+
+// Each check, with what it is about and with what is like that and is fine. A finding is written SEVERITY CHECK: a part of what it says.
+func TestFindings(t *testing.T) {
+	systemd := kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: "systemd"}
+	with := func(f func(*kubeletconfigv1beta1.KubeletConfiguration)) kubeletconfigv1beta1.KubeletConfiguration {
+		c := systemd
+		f(&c)
+		return c
+	}
+	found := map[string]bool{}
+	for name, test := range map[string]struct {
+		bare    bool
+		changes []change
+		want    []string
+	}{
+		"an old server":       {true, []change{server("v1.32.9"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.9" })}, []string{"error kubernetes-version: older than 1.33", "warning kubelet-skew: older than 1.33"}},
+		"the oldest server":   {true, []change{server("v1.33.0"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
+		"a newer server":      {true, []change{server("v1.37.0")}, []string{"note kubernetes-version: newer than 1.36"}},
+		"no version":          {true, []change{server("")}, []string{"warning kubernetes-version: can't be read"}},
+		"a newer kubelet":     {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" })}, []string{"error kubelet-skew: newer than the API server"}},
+		"a very old kubelet":  {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.0" })}, []string{"warning kubelet-skew: more than 3 minor"}},
+		"an older kubelet":    {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
+		"a kubelet unknown":   {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "" })}, []string{"note kubelet-skew: not told its version"}},
+		"OpenShift, before":   {true, []change{group("config.openshift.io")}, []string{"warning openshift: SecurityContextConstraints"}},
+		"OpenShift, refused":  {false, []change{group("config.openshift.io"), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"error openshift: no pod of it is ready", "error node-enforcer: none of 2 pods"}},
+		"OpenShift, runs":     {false, []change{group("config.openshift.io")}, nil},
+		"Autopilot, before":   {true, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"warning autopilot: hostPID", "note cloud-actors: GKE Autopilot"}},
+		"Autopilot, without":  {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name }), noEnforcer}, []string{"warning cloud-actors: GKE Autopilot"}},
+		"Autopilot, with":     {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"error autopilot: hostPID", "warning cloud-actors: GKE Autopilot"}},
+		"a Windows node":      {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.OperatingSystem = "windows" }}, []string{"note nodes-without-enforcer: windows"}},
+		"Fargate":             {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["eks.amazonaws.com/compute-type"] = "fargate" }}, []string{"note nodes-without-enforcer: EKS Fargate"}},
+		"a virtual node":      {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["type"] = "virtual-kubelet" }}, []string{"note nodes-without-enforcer: virtual-kubelet"}},
+		"CRI-O, before":       {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })}, []string{"warning image-root: /var/lib/containers"}},
+		"CRI-O, installed":    {false, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })}, []string{"error image-root: (it has /var/lib/containerd"}},
+		"CRI-O, without":      {false, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" }), noEnforcer}, nil},
+		"CRI-O, set":          {false, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" }), setHostPath("images", "/var/lib/containers")}, nil},
+		"k3s":                 {true, []change{server("v1.36.3+k3s1"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3+k3s1" })}, []string{"warning image-root: /var/lib/rancher/k3s/agent/containerd"}},
+		"RKE2":                {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3+rke2r1" })}, []string{"warning image-root: /var/lib/rancher/rke2/agent/containerd"}},
+		"k0s":                 {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.36.3+k0s" })}, []string{"warning image-root: /var/lib/k0s/kubelet"}},
+		"MicroK8s":            {true, []change{labelNodes("microk8s.io/cluster", "true")}, []string{"warning image-root: /var/snap/microk8s"}},
+		"two runtimes":        {true, []change{func(s *Snapshot) { s.Nodes[0].Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" }}, []string{"warning image-root: hold for all nodes"}},
+		"Talos":               {false, []change{osImage("Talos (v1.12.0)")}, []string{"warning node-system: no systemd"}},
+		"Talos, no bus":       {false, []change{osImage("Talos (v1.12.0)"), setHostPath("dbus", "")}, nil},
+		"Bottlerocket":        {true, []change{osImage("Bottlerocket OS 1.50.0")}, []string{"note node-system: SELinux"}},
+		"Bottlerocket, set":   {false, []change{osImage("Bottlerocket OS 1.50.0"), seLinuxType("spc_t")}, nil},
+		"kubelets are fine":   {false, []change{kubelet(systemd)}, nil},
+		"cgroupfs":            {false, []change{kubelet(kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: "cgroupfs"})}, []string{"note kubelet-configuration: cgroupfs"}},
+		"cgroupfs, no bus":    {false, []change{kubelet(kubeletconfigv1beta1.KubeletConfiguration{CgroupDriver: "cgroupfs"}), setHostPath("dbus", "")}, nil},
+		"no cgroups of QoS":   {false, []change{kubelet(with(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.CgroupsPerQOS = new(false) }))}, []string{"error kubelet-configuration: cgroupsPerQOS"}},
+		"cgroup v1":           {false, []change{kubelet(with(func(c *kubeletconfigv1beta1.KubeletConfiguration) { c.FailCgroupV1 = new(false) }))}, []string{"note kubelet-configuration: cgroup v1"}},
+		"a kubelet is silent": {false, []change{kubelet(systemd), func(s *Snapshot) { delete(s.Kubelets, "node-2") }}, []string{"note kubelet-configuration: did not tell"}},
+		"a short shutdown":    {false, []change{kubelet(with(shutdown)), policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(50))}})}, []string{"warning kubelet-configuration: ends pods after 40s"}},
+		"a long shutdown":     {false, []change{kubelet(with(shutdown)), policySpec(v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{DefaultSeconds: new(int64(40))}})}, nil},
+		"MemoryQoS":           {false, []change{kubelet(with(memoryQoS)), policySpec(v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: "Low"}}})}, []string{"warning kubelet-configuration: MemoryQoS"}},
+		"MemoryQoS, unused":   {false, []change{kubelet(with(memoryQoS))}, nil},
+		"private GKE":         {true, []change{server("v1.36.2-gke.100"), private0}, []string{"note cloud-actors: GKE", "warning network-reach: 443 and 10250"}},
+		"private GKE, set":    {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), private0, webhookPort(10250), allows("x")}, nil},
+		"public GKE":          {true, []change{server("v1.36.2-gke.100")}, []string{"note cloud-actors: GKE"}},
+		"EKS, overlay":        {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")) }}, []string{"note cloud-actors: EKS", "warning network-reach: overlay"}},
+		"EKS, chained":        {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")); s.Add(daemonSet("aws-node")) }}, []string{"note cloud-actors: EKS"}},
+		"EKS, on the host": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("x"), func(s *Snapshot) {
+			s.Add(daemonSet("calico-node"))
+			s.Deployments[0].Spec.Template.Spec.HostNetwork = true
+		}}, nil},
+		"Karpenter, before": {true, []change{has(karpenter())}, []string{`note removing-controllers: allowedActors: ["system:serviceaccount:karpenter:karpenter"]`}},
+		"Karpenter, denied": {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy names the user"}},
+		"Karpenter, named":  {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter")}, nil},
+		"Karpenter, of one": {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter"), policySpec(v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})}, []string{"warning removing-controllers: not every policy"}},
+		"Karpenter, warned": {false, []change{has(karpenter()), func(s *Snapshot) { s.PodPolicies[0].Spec.Removal.ForceDelete = v1alpha1.RemovalWarn }}, []string{"note removing-controllers: Karpenter"}},
+		"an autoscaler":     {true, []change{has(deployment("kube-system", "ca-aws", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"))}, []string{"note removing-controllers: system:serviceaccount:kube-system:ca-aws"}},
+		"a cloud controller": {true, []change{func(s *Snapshot) {
+			d := deployment("kube-system", "occm", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1.35.0")
+			d.Spec.Template.Spec.Containers[0].Args = []string{"--use-service-account-credentials=true"}
+			s.Add(d)
+		}}, []string{"note removing-controllers: system:serviceaccount:kube-system:node-controller"}},
+		"AKS":                      {false, []change{labelNodes("kubernetes.azure.com/cluster", "a")}, []string{"warning cloud-actors: AKS"}},
+		"AKS, without annotation":  {false, []change{labelNodes("kubernetes.azure.com/cluster", "a"), allows("x"), func(s *Snapshot) { s.Validating[0].Annotations = nil }}, []string{"warning admissions-enforcer: admissions.enforcer/disabled"}},
+		"no annotation, elsewhere": {false, []change{func(s *Snapshot) { s.Validating[0].Annotations = nil }}, nil},
+		"force detach":             {true, []change{func(s *Snapshot) { s.ControllerManagers[0].Spec.Containers[0].Command = nil }}, []string{"note controller-manager: six minutes"}},
+		"no controller manager":    {true, []change{func(s *Snapshot) { s.ControllerManagers = nil }}, []string{"note controller-manager: can be seen"}},
+		"a forgotten taint":        {true, []change{outOfServiceTaint}, []string{"warning out-of-service: is ready and has the taint"}},
+		"a taint that is due":      {true, []change{outOfServiceTaint, nodes(func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })}, nil},
+		"Pod Security, before":     {true, []change{namespaceLevel("restricted")}, []string{"warning pod-security: restricted"}},
+		"no level, before":         {true, []change{namespaceLevel("")}, nil},
+		"Pod Security":             {false, []change{namespaceLevel("baseline")}, []string{"error pod-security: baseline"}},
+		"Pod Security, alone":      {false, []change{namespaceLevel("restricted"), noEnforcer}, nil},
+		"no level, refused":        {false, []change{namespaceLevel(""), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"warning pod-security: no label", "error node-enforcer: none of 2"}},
+		"a namespace deleted":      {false, []change{gone}, []string{"error leftovers: namespace podgrace-system is gone", "warning leftovers: left of an installation", "error guard: is gone"}},
+		"policies left":            {true, []change{func(s *Snapshot) { s.AdmissionPolicies = healthy(t).AdmissionPolicies }}, []string{"warning leftovers: left of an installation"}},
+		"two installations":        {false, []change{has(deployment("other", webhookName, "x"))}, []string{"error two-installations: by turns"}},
+		"two configurations": {false, []change{func(s *Snapshot) {
+			c := s.Validating[0].DeepCopy()
+			c.Name = "podgrace-old"
+			s.Add(c)
+		}}, []string{"warning two-installations: podgrace-old"}},
+		"a definition is gone": {false, []change{func(s *Snapshot) { s.CRDs = s.CRDs[1:] }}, []string{"error definitions: podpolicies.podgrace.dev is not there"}},
+		"an older definition":  {false, []change{func(s *Snapshot) { delete(specOf(s).Properties, "removal") }}, []string{"warning definitions: dropped in silence"}},
+		"a newer definition":   {false, []change{func(s *Snapshot) { specOf(s).Properties["later"] = apiextensionsv1.JSONSchemaProps{} }}, []string{"note definitions: v1alpha1.spec.later"}},
+		"a definition unserved": {false, []change{func(s *Snapshot) {
+			s.CRDs[0].Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionFalse, Message: "names"}}
+		}}, []string{"error definitions: not served: names"}},
+		"no replica":     {false, []change{func(s *Snapshot) { s.Deployments[0].Status.AvailableReplicas = 0; waits(&s.Pods[0]) }}, []string{"error webhook-pods: ImagePullBackOff"}},
+		"a replica less": {false, []change{func(s *Snapshot) { s.Deployments[0].Status.AvailableReplicas = 1 }}, []string{"warning webhook-pods: 1 of 2"}},
+		"one replica": {false, []change{func(s *Snapshot) {
+			s.Deployments[0].Spec.Replicas = new(int32(1))
+			s.Pods = s.Pods[:1]
+			s.Deployments[0].Status.AvailableReplicas = 1
+		}}, []string{"warning webhook-pods: one replica"}},
+		"one node for both":              {false, []change{func(s *Snapshot) { s.Pods[1].Spec.NodeName = s.Pods[0].Spec.NodeName }}, []string{"warning webhook-pods: all 2 replicas are on one node"}},
+		"one node in all":                {false, []change{func(s *Snapshot) { s.Pods[1].Spec.NodeName = "node-1"; s.Nodes = s.Nodes[:1] }}, []string{"note webhook-pods: no second node"}},
+		"no budget":                      {false, []change{func(s *Snapshot) { s.Budgets = nil }}, []string{"warning disruption-budget: is gone"}},
+		"an enforcer of another version": {false, []change{func(s *Snapshot) { s.DaemonSets[0].Spec.Template.Spec.Containers[0].Image = "r/n:v0.2.0" }}, []string{"warning versions: v0.2.0"}},
+		"a program of another version":   {false, []change{func(s *Snapshot) { s.CLI = "v0.2.0" }}, []string{"note versions: of version v0.1.0"}},
+		"images by digest": {false, []change{func(s *Snapshot) {
+			s.CLI = "v9"
+			s.Deployments[0].Spec.Template.Spec.Containers[0].Image = "r/w@sha256:0"
+		}}, nil},
+		"no enforcer is asked for": {false, []change{func(s *Snapshot) { s.DaemonSets[0].Status = appsv1.DaemonSetStatus{} }}, []string{"warning node-enforcer: selects none of 2 Linux nodes"}},
+		"an enforcer less":         {false, []change{func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 1 }}, []string{"warning node-enforcer: 1 of 2"}},
+		"drift": {false, []change{nodes(func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Message: "cpu.weight is 1"})
+		})}, []string{"warning enforced: cpu.weight is 1"}},
+		"GKE, quota gone":       {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"error critical-quota: GKE admits"}},
+		"quota gone, elsewhere": {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
+		"a quota is used up":    {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
+		"a quota with room":     {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
+		"a limit range below":   {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("256Mi")}})}, []string{"error limit-range: podgrace-webhook has 512Mi"}},
+		"a limit range of CPU":  {false, []change{limits(corev1.LimitRangeItem{Default: corev1.ResourceList{"cpu": resource.MustParse("1")}})}, []string{"warning limit-range: throttled"}},
+		"a limit range above":   {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("1Gi")}})}, nil},
+		"no configurations":     {false, []change{func(s *Snapshot) { s.Mutating, s.Validating = nil, nil }}, []string{"error webhook-configurations: both are gone"}},
+		"a webhook is gone":     {false, []change{func(s *Snapshot) { s.Validating[0].Webhooks = s.Validating[0].Webhooks[1:] }}, []string{"error webhook-configurations: pods.validate.podgrace.dev"}},
+		"another failurePolicy": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.FailurePolicy = new(admissionregistrationv1.Ignore)
+		})}, []string{"warning webhook-configurations: failurePolicy is Ignore and not Fail"}},
+		"another condition": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.MatchConditions[0].Expression = "false" })}, []string{"warning webhook-configurations: match condition removes is another"}},
+		"a condition gone":  {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.MatchConditions = w.MatchConditions[1:] })}, []string{"warning webhook-configurations: match condition removes is gone"}},
+		"a condition more": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "mine", Expression: "false"})
+		})}, []string{"warning webhook-configurations: mine was added"}},
+		"other rules":           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.Rules = w.Rules[:1] })}, []string{"warning webhook-configurations: rules are others"}},
+		"kube-system is judged": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) { w.NamespaceSelector = nil })}, []string{"warning webhook-configurations: namespace kube-system is not left out"}},
+		"more namespaces left out": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", "podgrace-system", "infra"}
+		})}, nil},
+		"no caBundle":           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
+		"a caBundle of nothing": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("Cg==") })}, []string{"error ca-bundle: no certificate in it"}},
+		"a CA that has ended":   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, -time.Hour) })}, []string{"error ca-bundle: ended 60m ago"}},
+		"a CA that ends":        {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, time.Hour) })}, []string{"warning ca-bundle: ends in 60m"}},
+		"an old CA beside a new one": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.ClientConfig.CABundle = append(authority(t, -time.Hour), w.ClientConfig.CABundle...)
+		})}, nil},
+		"an admission policy gone":    {false, []change{func(s *Snapshot) { s.AdmissionPolicies = s.AdmissionPolicies[1:] }}, []string{"error admission-policies: not there"}},
+		"an admission policy unbound": {false, []change{func(s *Snapshot) { s.AdmissionBindings = s.AdmissionBindings[1:] }}, []string{"error admission-policies: no binding"}},
+		"an admission policy that warns": {false, []change{func(s *Snapshot) {
+			s.AdmissionBindings[0].Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Warn"}
+		}}, []string{"error admission-policies: no binding with the action Deny"}},
+		"an admission policy changed":  {false, []change{func(s *Snapshot) { s.AdmissionPolicies[0].Spec.Validations[0].Expression = "true" }}, []string{"warning admission-policies: not as this version"}},
+		"another webhook in the way":   {false, []change{foreign(admissionregistrationv1.Fail, nil)}, []string{"warning foreign-webhooks: none of Podgrace's can be replaced"}},
+		"another webhook that is open": {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
+		"another webhook elsewhere":    {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
+		"nobody leads":                 {false, []change{func(s *Snapshot) { s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute) }}, []string{"error leader: 2m ago"}},
+		"nobody ever led":              {false, []change{func(s *Snapshot) { s.Leases = nil }}, []string{"error leader: ever led"}},
+		"no policy":                    {false, []change{func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
+		"a policy out of force": {false, []change{func(s *Snapshot) {
+			s.PodPolicies[0].Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: "False", Reason: "InvalidSpec", Message: "spec.match"}
+		}}, []string{"warning policies: InvalidSpec: spec.match"}},
+		"a policy unseen":                {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Conditions = nil }}, []string{"warning policies: no leader has looked"}},
+		"a policy that was changed":      {false, []change{func(s *Snapshot) { s.PodPolicies[0].Generation = 2 }}, []string{"note policies: earlier generation"}},
+		"a remark of a policy":           {false, []change{func(s *Snapshot) { s.PodPolicies[0].Status.Warnings = []string{"selects nothing"} }}, []string{"note policies: selects nothing"}},
+		"a class that is missing":        {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}})}, []string{"warning priority-classes: high"}},
+		"a class that is there":          {false, []change{policySpec(v1alpha1.PodPolicySpec{Priority: &v1alpha1.PrioritySection{ClassName: "high"}}), func(s *Snapshot) { s.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}}) }}, nil},
+		"the guard is off":               {false, []change{func(s *Snapshot) { s.RoleBindings[0].Annotations = map[string]string{AnnotationGuard: GuardOff} }}, []string{"warning guard: switched the removal guard off"}},
+		"the guard is not armed":         {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil }}, []string{"error guard: no replica has answered"}},
+		"the guard is idle":              {false, []change{func(s *Snapshot) { s.RoleBindings[0].Subjects = nil; s.PodPolicies[0].Spec.Removal = nil }}, nil},
+		"the guard's binding is gone":    {false, []change{func(s *Snapshot) { s.RoleBindings = nil }}, []string{"error guard: is gone"}},
+		"calls that failed":              {false, []change{func(s *Snapshot) { s.Calls = Calls{map[string]int{nodeRoad: 7}, map[string]int{nodeRoad: 2}} }}, []string{"warning webhook-calls: node.removal.podgrace.dev (2 of 7)"}},
+		"calls that were to be expected": {false, []change{func(s *Snapshot) { s.Calls = Calls{nil, map[string]int{"answers.podgrace.dev": 2}} }}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := bare()
+			if !test.bare {
+				s = healthy(t)
+			}
+			for _, f := range test.changes {
+				f(s)
+			}
+			r := Examine(s)
+			left := slices.Clone(r.Findings)
+			for _, want := range test.want {
+				head, part, _ := strings.Cut(want, ": ")
+				i := slices.IndexFunc(left, func(f Finding) bool {
+					return fmt.Sprint(f.Severity, " ", f.Check) == head && strings.Contains(f.About+" "+f.Message+" "+f.Remedy, part)
+				})
+				if i < 0 {
+					t.Errorf("%s was not found, but %+v", want, r.Findings)
+					continue
+				}
+				found[left[i].Check] = true
+				left = slices.Delete(left, i, i+1)
+			}
+			if len(left) > 0 {
+				t.Errorf("also found: %+v", left)
+			}
+		})
+	}
+	for _, c := range checks() {
+		if !found[c.id] {
+			t.Errorf("nothing is tested that %s finds", c.id)
+		}
+	}
+}
+
+func shutdown(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration = time.Minute, 20*time.Second
+}
+
+func memoryQoS(c *kubeletconfigv1beta1.KubeletConfiguration) {
+	c.FeatureGates = map[string]bool{"MemoryQoS": true}
+}
+
+func private0(s *Snapshot) { nodes(func(n *corev1.Node) { n.Status.Addresses = nil })(s) }
+
+func outOfServiceTaint(s *Snapshot) {
+	s.Nodes[0].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+}
+
+func setHostPath(volume, path string) change {
+	return func(s *Snapshot) {
+		pod := &s.DaemonSets[0].Spec.Template.Spec
+		pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume })
+		if path != "" {
+			pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
+		}
+	}
+}
+
+func seLinuxType(name string) change {
+	return func(s *Snapshot) {
+		s.DaemonSets[0].Spec.Template.Spec.Containers[0].SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: name}
+	}
+}
+
+func webhookPort(port int32) change {
+	return func(s *Snapshot) { s.Deployments[0].Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = port }
+}
+
+// allows has every policy name these actors.
+func allows(actors ...string) change {
+	return func(s *Snapshot) {
+		for i := range s.PodPolicies {
+			s.PodPolicies[i].Spec.Removal.AllowedActors = actors
+		}
+	}
+}
+
+func namespaceLevel(level string) change {
+	return func(s *Snapshot) {
+		s.Namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: DefaultNamespace, Labels: map[string]string{}}}
+		if level != "" {
+			s.Namespace.Labels[enforceLevel] = level
+		}
+	}
+}
+
+// specOf is the schema of a PodPolicy's spec as the cluster has it.
+func specOf(s *Snapshot) *apiextensionsv1.JSONSchemaProps {
+	root := s.CRDs[0].Spec.Versions[0].Schema.OpenAPIV3Schema
+	spec := root.Properties["spec"]
+	root.Properties["spec"] = spec
+	return &spec
+}
+
+func waits(p *corev1.Pod) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Image: "registry.invalid/podgrace/webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+}
+
+func quotaUsed(used, hard string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "own"}, Status: corev1.ResourceQuotaStatus{
+		Used: corev1.ResourceList{"pods": resource.MustParse(used)}, Hard: corev1.ResourceList{"pods": resource.MustParse(hard)},
+	}}
+}
+
+func limits(item corev1.LimitRangeItem) change {
+	item.Type = corev1.LimitTypeContainer
+	return func(s *Snapshot) {
+		s.Add(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "own"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}})
+	}
+}
+
+func foreign(policy admissionregistrationv1.FailurePolicyType, of *metav1.LabelSelector) change {
+	return func(s *Snapshot) {
+		s.Add(&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of,
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
+		}}})
+	}
+}
+
+// A distribution is guessed by one sign of it.
+func TestDistributions(t *testing.T) {
+	for want, signs := range map[Distribution][]change{
+		OpenShift: {group("config.openshift.io")}, GKE: {server("v1.36.2-gke.1"), labelNodes("cloud.google.com/gke-nodepool", "a")},
+		EKS: {server("v1.36.2-eks-1"), labelNodes("eks.amazonaws.com/nodegroup", "a")}, AKS: {labelNodes("kubernetes.azure.com/cluster", "a")},
+		K3s: {server("v1.36.3+k3s1")}, RKE2: {server("v1.36.3+rke2r1")}, K0s: {server("v1.36.3+k0s.0")}, MicroK8s: {labelNodes("microk8s.io/cluster", "true")},
+		Talos: {osImage("Talos (v1.12.0)")}, Kind: {nodes(func(n *corev1.Node) { n.Spec.ProviderID = "kind://docker/kind/kind-control-plane" })},
+		Kubeadm: {func(*Snapshot) {}}, "": {nodes(func(n *corev1.Node) { n.Annotations = nil })},
+	} {
+		for _, sign := range signs {
+			s := bare()
+			sign(s)
+			if is, because := distributionOf(s); is != want || (because == "") != (want == "") {
+				t.Errorf("got %q (%s), want %q", is, because, want)
+			}
+		}
+	}
+}
+
+func TestIsImage(t *testing.T) {
+	for reference, want := range map[string]bool{
+		"public.ecr.aws/karpenter/controller:1.8.1@sha256:0": true, "karpenter/controller": true, "localhost:5000/karpenter/controller": true,
+		"example.org/other/controller:1": false, "example.org/my-karpenter/controller": false,
+	} {
+		if got := isImage(reference, "karpenter/controller"); got != want {
+			t.Errorf("%s: %t", reference, got)
+		}
+	}
+}
+
+func TestSnapshotLeavesOut(t *testing.T) {
+	s := bare()
+	for _, o := range []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}} {
+		if !s.Add(o) {
+			t.Error("pods are not looked at")
+		}
+	}
+	if s.Add(&corev1.Secret{}) || len(s.Pods) > 0 || cmp.Diff(1, len(s.ControllerManagers)) != "" {
+		t.Errorf("kept %+v", s.Pods)
+	}
+}

@@ -1,0 +1,284 @@
+package doctor
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/yaml"
+
+	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/deploy"
+)
+
+// hook is a webhook of either kind of configuration.
+type hook struct {
+	Configuration, Name string
+	Mutating            bool
+	Client              admissionregistrationv1.WebhookClientConfig
+	Policy              admissionregistrationv1.FailurePolicyType
+	Conditions          []admissionregistrationv1.MatchCondition
+	Rules               []admissionregistrationv1.RuleWithOperations
+	Namespaces          *metav1.LabelSelector
+	Annotations         map[string]string
+}
+
+func hooksOf(mutating []admissionregistrationv1.MutatingWebhookConfiguration, validating []admissionregistrationv1.ValidatingWebhookConfiguration) (all []hook) {
+	policy := func(p *admissionregistrationv1.FailurePolicyType) admissionregistrationv1.FailurePolicyType {
+		if p == nil {
+			return admissionregistrationv1.Fail
+		}
+		return *p
+	}
+	for _, c := range mutating {
+		for _, w := range c.Webhooks {
+			all = append(all, hook{c.Name, w.Name, true, w.ClientConfig, policy(w.FailurePolicy), w.MatchConditions, w.Rules, w.NamespaceSelector, c.Annotations})
+		}
+	}
+	for _, c := range validating {
+		for _, w := range c.Webhooks {
+			all = append(all, hook{c.Name, w.Name, false, w.ClientConfig, policy(w.FailurePolicy), w.MatchConditions, w.Rules, w.NamespaceSelector, c.Annotations})
+		}
+	}
+	return all
+}
+
+// isOwn says whether it is Podgrace's, whatever its configuration is called.
+func (h hook) isOwn() bool { return strings.HasSuffix(h.Name, "."+podgraceGroup) }
+
+// ownHooks are Podgrace's webhooks in the cluster.
+func (s *Snapshot) ownHooks() []hook {
+	return slices.DeleteFunc(hooksOf(s.Mutating, s.Validating), func(h hook) bool { return !h.isOwn() })
+}
+
+// shipped are the webhooks as the manifests have them, in a namespace.
+func shipped(namespace string) []hook {
+	var mutating []admissionregistrationv1.MutatingWebhookConfiguration
+	var validating []admissionregistrationv1.ValidatingWebhookConfiguration
+	for document := range bytes.SplitSeq(inNamespace(deploy.WebhookConfigurations, namespace), []byte("\n---\n")) {
+		var m admissionregistrationv1.MutatingWebhookConfiguration
+		var v admissionregistrationv1.ValidatingWebhookConfiguration
+		if err := yaml.Unmarshal(document, &m); err == nil && m.Kind == "MutatingWebhookConfiguration" {
+			mutating = append(mutating, m)
+		} else if err := yaml.Unmarshal(document, &v); err == nil {
+			validating = append(validating, v)
+		}
+	}
+	return hooksOf(mutating, validating)
+}
+
+// inNamespace is a manifest for another namespace, as the chart makes it (deploy/chart/podgrace/templates/_helpers.tpl).
+func inNamespace(manifest []byte, namespace string) []byte {
+	return bytes.ReplaceAll(manifest, []byte(DefaultNamespace), []byte(namespace))
+}
+
+const again = "install again (helm upgrade, or kubectl apply -k), and let nothing replace or change it"
+
+// webhookConfigurations: they are there, whole, and as this version has them.
+func webhookConfigurations(s *Snapshot) (found []Finding) {
+	have := map[string]hook{}
+	for _, h := range s.ownHooks() {
+		have[h.Name] = h
+	}
+	var missing []string
+	all := shipped(s.OwnNamespace)
+	for _, want := range all {
+		h, is := have[want.Name]
+		if !is {
+			missing = append(missing, want.Name)
+			continue
+		}
+		if what := differs(want, h); len(what) > 0 {
+			found = append(found, Finding{Severity: Warning, About: "webhook " + h.Name, Message: "it is not as this version of Podgrace ships it: " + strings.Join(what, "; "), Remedy: again + "; if the installation is of another version, take podgrace of that one"})
+		}
+	}
+	if len(missing) > 0 {
+		f := Finding{Severity: Error, About: "configurations " + configurationName, Message: fmt.Sprintf("the API server is not told of %s: what %s would have judged or changed passes", console.Some(missing, 4, ", "), console.Noun(len(missing), "it", "they")), Remedy: again}
+		if len(missing) == len(all) {
+			f.Message = "both are gone: the API server asks Podgrace nothing, and neither defaults nor the guard nor limits of the webhook hold"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// leaders are the match conditions that the leader writes, which no manifest has.
+const leaders = "not-an-allowed-actor"
+
+// differs are the parts of a webhook that decide when it is asked, and whether it fails closed, as far as no value of the chart is for them.
+func differs(want, have hook) (what []string) {
+	if want.Policy != have.Policy {
+		what = append(what, fmt.Sprintf("failurePolicy is %s and not %s", have.Policy, want.Policy))
+	}
+	conditions := func(h hook) map[string]string {
+		all := map[string]string{}
+		for _, c := range h.Conditions {
+			if c.Name != leaders {
+				all[c.Name] = console.Fold(c.Expression)
+			}
+		}
+		return all
+	}
+	w, h := conditions(want), conditions(have)
+	for _, c := range want.Conditions {
+		if h[c.Name] == "" {
+			what = append(what, "match condition "+c.Name+" is gone")
+		} else if h[c.Name] != w[c.Name] {
+			what = append(what, "match condition "+c.Name+" is another")
+		}
+	}
+	for _, c := range have.Conditions {
+		if c.Name != leaders && w[c.Name] == "" {
+			what = append(what, "match condition "+c.Name+" was added")
+		}
+	}
+	if fmt.Sprint(rulesOf(want)) != fmt.Sprint(rulesOf(have)) {
+		what = append(what, "its rules are others")
+	}
+	for _, ns := range excludedBy(want.Namespaces) {
+		if have.selects(ns, nil) {
+			what = append(what, "namespace "+ns+" is not left out")
+		}
+	}
+	return what
+}
+
+// rulesOf are its rules in one form.
+func rulesOf(h hook) (all []string) {
+	for _, r := range h.Rules {
+		scope := admissionregistrationv1.AllScopes
+		if r.Scope != nil {
+			scope = *r.Scope
+		}
+		all = append(all, fmt.Sprint(r.Operations, r.APIGroups, r.APIVersions, r.Resources, scope))
+	}
+	return all
+}
+
+// excludedBy are the namespaces that a selector leaves out by name.
+func excludedBy(selector *metav1.LabelSelector) []string {
+	if selector == nil {
+		return nil
+	}
+	for _, r := range selector.MatchExpressions {
+		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
+			return r.Values
+		}
+	}
+	return nil
+}
+
+// selects says whether it is asked about objects of a namespace with these labels and its name.
+func (h hook) selects(namespace string, with map[string]string) bool {
+	if h.Namespaces == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(h.Namespaces)
+	if err != nil {
+		return true
+	}
+	set := labels.Merge(with, labels.Set{corev1.LabelMetadataName: namespace})
+	return selector.Matches(set)
+}
+
+// expiresSoon is when an end of a CA is told. The webhook renews its own long before.
+const expiresSoon = 7 * 24 * time.Hour
+
+// caBundle: the API server can verify the webhook.
+func caBundle(s *Snapshot) (found []Finding) {
+	var without, expired, soon []string
+	var when time.Time
+	for _, h := range s.ownHooks() {
+		if h.Client.URL != nil {
+			continue
+		}
+		end := endOf(h.Client.CABundle)
+		switch {
+		case len(h.Client.CABundle) == 0 || end.IsZero():
+			without = append(without, h.Name)
+		case end.Before(s.Now):
+			expired, when = append(expired, h.Name), end
+		case end.Before(s.Now.Add(expiresSoon)):
+			soon, when = append(soon, h.Name), end
+		}
+	}
+	const remedy = "docs/certificates.md; the leader writes it, or cert-manager's cainjector"
+	if len(without) > 0 {
+		found = append(found, Finding{Severity: Error, About: "caBundle of " + console.Some(without, 2, ", "), Message: "there is no certificate in it, so that the API server trusts no webhook: every call fails. A tool that replaces the configurations leaves it so until the leader has seen it", Remedy: remedy + ". Let GitOps apply, and not replace"})
+	}
+	if len(expired) > 0 {
+		found = append(found, Finding{Severity: Error, About: "caBundle of " + console.Some(expired, 2, ", "), Message: fmt.Sprintf("its last CA ended %s ago: every call fails", duration.HumanDuration(s.Now.Sub(when))), Remedy: remedy})
+	}
+	if len(soon) > 0 {
+		found = append(found, Finding{Severity: Warning, About: "caBundle of " + console.Some(soon, 2, ", "), Message: fmt.Sprintf("its last CA ends in %s", duration.HumanDuration(when.Sub(s.Now))), Remedy: remedy})
+	}
+	return found
+}
+
+// endOf is when the last of a bundle's certificates ends; zero: it has none.
+func endOf(bundle []byte) (last time.Time) {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	return last
+}
+
+const disabled = "admissions.enforcer/disabled"
+
+// admissionsEnforcer: AKS does not write into the configurations.
+func admissionsEnforcer(s *Snapshot) []Finding {
+	if !isDistribution(s, AKS) {
+		return nil
+	}
+	for _, h := range s.ownHooks() {
+		if h.Annotations[disabled] != "true" {
+			return []Finding{{
+				Severity: Warning, About: "configurations " + h.Configuration, Message: "without the annotation " + disabled + " AKS' admissions enforcer writes selectors into the webhooks: upgrades conflict with it, and GitOps undoes it for ever",
+				Remedy: "upgrade with the chart's own value", Values: []string{`webhook.configurationAnnotations.admissions\.enforcer/disabled="true"`},
+			}}
+		}
+	}
+	return nil
+}
+
+// foreignWebhooks: no other webhook can keep Podgrace's own pods from being created while it is away itself.
+func foreignWebhooks(s *Snapshot) (found []Finding) {
+	var blocking []string
+	var with map[string]string
+	if s.Namespace != nil {
+		with = s.Namespace.Labels
+	}
+	for _, h := range hooksOf(s.Mutating, s.Validating) {
+		if h.isOwn() || h.Policy != admissionregistrationv1.Fail || !h.selects(s.OwnNamespace, with) || !createsPods(h.Rules) || len(h.Conditions) > 0 {
+			continue
+		}
+		blocking = append(blocking, h.Name)
+	}
+	if len(blocking) == 0 {
+		return nil
+	}
+	slices.Sort(blocking)
+	return []Finding{{
+		Severity: Warning, About: "webhook " + console.Some(slices.Compact(blocking), 3, ", "), Message: fmt.Sprintf("fails closed and is asked about pods of %s: while its own pods are away, none of Podgrace's can be replaced", s.OwnNamespace),
+		Remedy: fmt.Sprintf("leave the namespace %s out of its namespaceSelector", s.OwnNamespace),
+	}}
+}
+
+func createsPods(rules []admissionregistrationv1.RuleWithOperations) bool {
+	return slices.ContainsFunc(rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+		has := func(all []string, one string) bool { return slices.Contains(all, one) || slices.Contains(all, "*") }
+		creates := slices.Contains(r.Operations, admissionregistrationv1.Create) || slices.Contains(r.Operations, admissionregistrationv1.OperationAll)
+		return creates && has(r.APIGroups, "") && (has(r.Resources, "pods") || slices.Contains(r.Resources, "*/*"))
+	})
+}

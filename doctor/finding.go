@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Severity of a finding.
+type Severity string
+
+// The severities, the worst first.
+const (
+	// Error: something does not work, or will not.
+	Error Severity = "error"
+	// Warning: it works, but not as meant, or not when it matters.
+	Warning Severity = "warning"
+	// Note is worth knowing, or is to be set when installing.
+	Note Severity = "note"
+)
+
+// Severities are all of them, the worst first.
+func Severities() []Severity { return []Severity{Error, Warning, Note} }
+
+// Finding is what a check has found.
+type Finding struct {
+	// Check is the check's id, which stays the same.
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	// About is the object or the part of the cluster.
+	About string `json:"about"`
+	// Message says what would not work, and why.
+	Message string `json:"message"`
+	// Remedy says what to do; empty: nothing, or what Values and Commands say.
+	Remedy string `json:"remedy,omitempty"`
+	// Values of the chart, as --set takes them.
+	Values []string `json:"values,omitempty"`
+	// Commands to type.
+	Commands []string `json:"commands,omitempty"`
+}
+
+// NotLooked is a check that could not look.
+type NotLooked struct {
+	Check string `json:"check"`
+	// Source that could not be read, and why.
+	Source Source `json:"source"`
+	Why    string `json:"why"`
+}
+
+// sorted orders findings: the most severe first, those of a severity as their checks ran, and those of a check by what they are about.
+func sorted(all []Finding) []Finding {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(slices.Index(Severities(), a.Severity)-slices.Index(Severities(), b.Severity), order(a.Check)-order(b.Check), strings.Compare(a.About, b.About))
+	})
+	return all
+}

@@ -1,0 +1,259 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/podgrace/podgrace/console"
+)
+
+// webhookPods: replicas serve, and not from one node.
+func webhookPods(s *Snapshot) []Finding {
+	d := s.webhook()
+	if d == nil {
+		return nil // leftovers says so
+	}
+	about, want := "Deployment "+webhookName, int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	look := []string{fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/name=%s", s.OwnNamespace, webhookName), fmt.Sprintf("kubectl -n %s describe deployment %s", s.OwnNamespace, webhookName)}
+	var found []Finding
+	switch ready := d.Status.AvailableReplicas; {
+	case ready == 0:
+		found = append(found, Finding{Severity: Error, About: about, Message: fmt.Sprintf("none of %d replicas is available%s: pods are created without defaults, and once the guard is armed what it would have to judge is refused", want, whyWaiting(s.Pods)), Remedy: "find out why, or turn the guard off (docs/operations.md)", Commands: look})
+	case ready < want:
+		found = append(found, Finding{Severity: Warning, About: about, Message: fmt.Sprintf("%d of %d replicas are available%s", ready, want, whyWaiting(s.Pods)), Remedy: "find out why", Commands: look})
+	}
+	if want == 1 {
+		found = append(found, Finding{Severity: Warning, About: about, Message: "it has one replica: an update, a drain or the node's end leaves none for a while", Remedy: "two or more", Values: []string{"webhook.replicas=2"}})
+	}
+	return append(found, spread(s, about)...)
+}
+
+// whyWaiting is what keeps a container of the webhook from running; empty: nothing that its status tells.
+func whyWaiting(pods []corev1.Pod) string {
+	for _, p := range pods {
+		if p.Labels["app.kubernetes.io/name"] != webhookName {
+			continue
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && w.Reason != "ContainerCreating" {
+				return fmt.Sprintf(" (pod %s: %s, image %s)", p.Name, w.Reason, c.Image)
+			}
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				return fmt.Sprintf(" (pod %s: %s)", p.Name, console.OneLine(c.Message))
+			}
+		}
+	}
+	return ""
+}
+
+// spread: the replicas that run are on more than one node, if there are more.
+func spread(s *Snapshot, about string) []Finding {
+	on := map[string]bool{}
+	replicas := 0
+	for _, p := range s.Pods {
+		if p.Labels["app.kubernetes.io/name"] == webhookName && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+			on[p.Spec.NodeName] = true
+			replicas++
+		}
+	}
+	if replicas < 2 || len(on) > 1 {
+		return nil
+	}
+	f := Finding{Severity: Warning, About: about, Message: fmt.Sprintf("all %d replicas are on one node: with it goes the webhook", replicas), Remedy: "delete one of them, and the scheduler places it elsewhere"}
+	if len(s.linux()) < 2 {
+		f.Severity, f.Remedy = Note, "the cluster has no second node"
+	}
+	return []Finding{f}
+}
+
+// disruptionBudget: a drain does not take all replicas at once, and is not held up by one that is broken.
+func disruptionBudget(s *Snapshot) []Finding {
+	if s.webhook() == nil {
+		return nil
+	}
+	for _, b := range s.Budgets {
+		if b.Name == webhookName {
+			return nil
+		}
+	}
+	return []Finding{{Severity: Warning, About: "PodDisruptionBudget " + webhookName, Message: "it is gone: a drain of several nodes may take all replicas at once", Remedy: "install again: helm upgrade, or kubectl apply -k"}}
+}
+
+// versions: webhook, node enforcer and this program are of one version, as far as tags tell.
+func versions(s *Snapshot) []Finding {
+	tag := func(spec *corev1.PodSpec) string {
+		if len(spec.Containers) == 0 || strings.Contains(spec.Containers[0].Image, "@") {
+			return ""
+		}
+		image := spec.Containers[0].Image
+		if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+			return image[i+1:]
+		}
+		return ""
+	}
+	d, set := s.webhook(), s.enforcer()
+	if d == nil {
+		return nil
+	}
+	own := tag(&d.Spec.Template.Spec)
+	var found []Finding
+	if set != nil {
+		if other := tag(&set.Spec.Template.Spec); own != "" && other != "" && other != own {
+			found = append(found, Finding{Severity: Warning, About: "DaemonSet " + enforcerName, Message: fmt.Sprintf("it is of version %s, the webhook of %s: what one writes into pods the other may not know", other, own), Remedy: "install both of one version"})
+		}
+	}
+	if own != "" && strings.HasPrefix(s.CLI, "v") && strings.HasPrefix(own, "v") && s.CLI != own {
+		found = append(found, Finding{Severity: Note, About: "podgrace " + s.CLI, Message: fmt.Sprintf("the webhook is of version %s: what this program says of policies is what its own version makes of them", own), Remedy: "take the program of that version"})
+	}
+	return found
+}
+
+// nodeEnforcer: it runs where it should.
+func nodeEnforcer(s *Snapshot) []Finding {
+	set := s.enforcer()
+	if set == nil {
+		return nil // a cluster may do without
+	}
+	about := "DaemonSet " + enforcerName
+	st := set.Status
+	commands := []string{fmt.Sprintf("kubectl -n %s get pods -l app.kubernetes.io/name=%s -o wide", s.OwnNamespace, enforcerName), fmt.Sprintf("kubectl -n %s describe daemonset %s", s.OwnNamespace, enforcerName)}
+	switch linux := len(s.linux()); {
+	case st.DesiredNumberScheduled == 0 && linux > 0:
+		return []Finding{{Severity: Warning, About: about, Message: fmt.Sprintf("it selects none of %s", console.Plural(linux, "Linux node", "Linux nodes")), Remedy: "look at nodeEnforcer.nodeSelector, affinity and tolerations", Commands: commands}}
+	case st.NumberReady == 0 && st.DesiredNumberScheduled > 0:
+		return []Finding{{Severity: Error, About: about, Message: fmt.Sprintf("none of %d pods is ready: nothing that policies ask of nodes is done. Pods that are not even created were refused, by Pod Security for instance", st.DesiredNumberScheduled), Remedy: "find out why", Commands: commands}}
+	case st.NumberReady < st.DesiredNumberScheduled:
+		return []Finding{{Severity: Warning, About: about, Message: fmt.Sprintf("%d of %d pods are ready", st.NumberReady, st.DesiredNumberScheduled), Remedy: "find out why", Commands: commands}}
+	}
+	return nil
+}
+
+const enforceLevel = "pod-security.kubernetes.io/enforce"
+
+// podSecurity: the namespace admits what is, or is to be, installed there.
+func podSecurity(s *Snapshot) []Finding {
+	onHost := s.enforcer() != nil || s.webhook() != nil && s.webhook().Spec.Template.Spec.HostNetwork
+	label := []string{fmt.Sprintf("kubectl label namespace %s %s=privileged --overwrite", s.OwnNamespace, enforceLevel)}
+	switch level := levelOf(s.Namespace); {
+	case s.Namespace == nil, level == "privileged":
+		return nil
+	case s.webhook() == nil:
+		if level == "" {
+			return nil
+		}
+		return []Finding{{Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it enforces the Pod Security level " + level + ", which the node enforcer's pods do not keep to", Remedy: "before installing the node enforcer, or install without it (nodeEnforcer.enabled=false)", Commands: label}}
+	case !onHost:
+		return nil
+	case level != "":
+		return []Finding{{Severity: Error, About: "Namespace " + s.OwnNamespace, Message: "it enforces the Pod Security level " + level + ": new pods on the host (the node enforcer's, and the webhook's with hostNetwork) are refused", Remedy: "label the namespace", Commands: label}}
+	case s.enforcer() != nil && s.enforcer().Status.DesiredNumberScheduled > 0 && s.enforcer().Status.NumberReady == 0:
+		return []Finding{{Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and no pod of the node enforcer runs: the API server's own default may refuse them", Remedy: "label the namespace", Commands: label}}
+	}
+	return nil
+}
+
+func levelOf(ns *corev1.Namespace) string {
+	if ns == nil {
+		return ""
+	}
+	return ns.Labels[enforceLevel]
+}
+
+// criticalQuota: where critical classes are admitted by quotas, there is one, and it is not used up.
+func criticalQuota(s *Snapshot) []Finding {
+	var classes bool
+	for _, q := range s.Quotas {
+		for name, hard := range q.Status.Hard {
+			if used := q.Status.Used[name]; used.Cmp(hard) >= 0 && !hard.IsZero() {
+				return []Finding{{Severity: Warning, About: "ResourceQuota " + q.Name, Message: fmt.Sprintf("%s of %s is used up (%s of %s): an update of Podgrace, or a replica that is to be replaced, may be refused", name, s.OwnNamespace, used.String(), hard.String()), Remedy: "raise it"}}
+			}
+		}
+		if q.Spec.ScopeSelector != nil {
+			classes = classes || slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(r corev1.ScopedResourceSelectorRequirement) bool {
+				return r.ScopeName == corev1.ResourceQuotaScopePriorityClass && slices.Contains(r.Values, "system-cluster-critical")
+			})
+		}
+	}
+	if classes || !isDistribution(s, GKE, GKEAutopilot) {
+		return nil
+	}
+	return []Finding{{Severity: Error, About: "ResourceQuota podgrace-critical-pods", Message: "it is gone: GKE admits pods of system-cluster-critical and system-node-critical only where a quota names these classes", Remedy: "install again: helm upgrade, or kubectl apply -k"}}
+}
+
+// limitRange: no LimitRange of the namespace refuses or bends what the pods ask for.
+func limitRange(s *Snapshot) (found []Finding) {
+	for _, l := range s.LimitRanges {
+		for _, item := range l.Spec.Limits {
+			if item.Type != corev1.LimitTypeContainer {
+				continue
+			}
+			for name, most := range item.Max {
+				if asked, by := largest(s, name); asked.Cmp(most) > 0 {
+					found = append(found, Finding{Severity: Error, About: "LimitRange " + l.Name, Message: fmt.Sprintf("it allows a container %s of %s, and %s has %s: its next pod is refused", most.String(), name, by, asked.String()), Remedy: "raise it, or take it out of this namespace"})
+				}
+			}
+			if _, is := item.Default[corev1.ResourceCPU]; is {
+				found = append(found, Finding{Severity: Warning, About: "LimitRange " + l.Name, Message: "it gives containers a CPU limit: a webhook that is throttled holds up every pod that is created", Remedy: "take the LimitRange out of this namespace"})
+			}
+		}
+	}
+	return found
+}
+
+// largest is the most that a container of Podgrace asks for or is limited to, and which workload has it.
+func largest(s *Snapshot, name corev1.ResourceName) (most resource.Quantity, by string) {
+	look := func(workload string, spec *corev1.PodSpec) {
+		for _, c := range spec.Containers {
+			for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
+				if q, is := list[name]; is && q.Cmp(most) > 0 {
+					most, by = q, workload
+				}
+			}
+		}
+	}
+	if d := s.webhook(); d != nil {
+		look(d.Name, &d.Spec.Template.Spec)
+	}
+	if set := s.enforcer(); set != nil {
+		look(set.Name, &set.Spec.Template.Spec)
+	}
+	return most, by
+}
+
+// staleAfter is how long a lease may be unrenewed: the webhook renews it every 2 s and takes it over after 15 s (controller-runtime's defaults).
+const staleAfter = time.Minute
+
+// leader: one replica leads.
+func leader(s *Snapshot) []Finding {
+	if s.webhook() == nil || s.webhook().Status.AvailableReplicas == 0 {
+		return nil // webhookPods says so
+	}
+	f := Finding{
+		Severity: Error, About: "Lease " + LeaseName, Remedy: "docs/operations.md, PodgraceNoLeader",
+		Commands: []string{fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=%s --tail=50", s.OwnNamespace, webhookName)},
+	}
+	const undone = "caBundle, allowed actors, limits and whether the guard is armed are not written"
+	for _, l := range s.Leases {
+		if l.Name != LeaseName || l.Spec.RenewTime == nil {
+			continue
+		}
+		if since := s.Now.Sub(l.Spec.RenewTime.Time); since > staleAfter {
+			f.Message = fmt.Sprintf("no replica leads: it was last renewed %s ago. %s", duration.HumanDuration(since), undone)
+			return []Finding{f}
+		}
+		return nil
+	}
+	f.Message = "no replica has ever led: " + undone
+	return []Finding{f}
+}

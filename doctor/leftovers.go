@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/podgrace/podgrace/console"
+)
+
+// leftovers: nothing of Podgrace is left that nobody serves.
+func leftovers(s *Snapshot) (found []Finding) {
+	if s.webhook() != nil {
+		return nil
+	}
+	if hooks := s.ownHooks(); len(hooks) > 0 {
+		where := "its Deployment " + webhookName + " is gone"
+		if s.Namespace == nil {
+			where = "the namespace " + s.OwnNamespace + " is gone"
+		}
+		found = append(found, Finding{
+			Severity: Error, About: "webhook configurations", Message: fmt.Sprintf("the API server asks Podgrace, and nobody answers: %s. Each pod's creation waits in vain, and what fails closed may be refused", where),
+			Remedy: "install again, or take them away", Commands: []string{"kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations -l " + partOf + "=" + partOfPodgrace},
+		})
+	}
+	var left []string
+	for _, p := range s.AdmissionPolicies {
+		if isOwnPolicy(p) {
+			left = append(left, p.Name)
+		}
+	}
+	if len(left) > 0 {
+		found = append(found, Finding{
+			Severity: Warning, About: "ValidatingAdmissionPolicies " + console.Some(left, 3, ", "), Message: "they are left of an installation, and the API server holds what they say, though nothing else of Podgrace is there",
+			Remedy: "install again, or take them away", Commands: []string{"kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings -l " + partOf + "=" + partOfPodgrace},
+		})
+	}
+	return found
+}
+
+func isOwnPolicy(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+	return p.Labels[partOf] == partOfPodgrace && strings.HasSuffix(p.Name, "."+podgraceGroup)
+}
+
+// twoInstallations: there is one Podgrace, because its cluster-scoped objects have fixed names.
+func twoInstallations(s *Snapshot) (found []Finding) {
+	var deployments []string
+	for _, d := range s.Deployments {
+		if d.Name == webhookName {
+			deployments = append(deployments, d.Namespace)
+		}
+	}
+	slices.Sort(deployments)
+	if len(deployments) > 1 {
+		found = append(found, Finding{Severity: Error, About: "namespaces " + strings.Join(deployments, ", "), Message: "each has a webhook of Podgrace: they write the same webhook configurations by turns, and one of them answers nobody", Remedy: "uninstall all but one (docs/install.md)"})
+	}
+	configurations := map[string]bool{}
+	for _, h := range s.ownHooks() {
+		configurations[h.Configuration] = true
+	}
+	if names := slices.Sorted(maps.Keys(configurations)); len(names) > 1 {
+		found = append(found, Finding{Severity: Warning, About: "configurations " + strings.Join(names, ", "), Message: "Podgrace's webhooks are in more than one: each pod's creation may ask it twice", Remedy: "delete those that are not called " + configurationName})
+	}
+	return found
+}

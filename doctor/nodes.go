@@ -1,0 +1,210 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podgrace/podgrace/console"
+)
+
+// openshift: what is refused there without constraints of its own is asked for.
+func openshift(s *Snapshot) []Finding {
+	if !isDistribution(s, OpenShift) {
+		return nil
+	}
+	values := []string{"openshift.scc.create=true", "nodeEnforcer.imageRoot=/var/lib/containers", "nodeEnforcer.seLinuxType=spc_t"}
+	set := s.enforcer()
+	switch {
+	case s.webhook() == nil && set == nil:
+		return []Finding{{
+			Severity: Warning, About: "node enforcer", Message: "OpenShift admits its pods only by SecurityContextConstraints of their own, its containers' files are CRI-O's, and SELinux enforces. Nobody has tried it there",
+			Remedy: "install with these values, or without it: nodeEnforcer.enabled=false", Values: values,
+		}}
+	case set != nil && set.Status.DesiredNumberScheduled > 0 && set.Status.NumberReady == 0:
+		return []Finding{{
+			Severity: Error, About: "node enforcer", Message: "no pod of it is ready: OpenShift admits them only by SecurityContextConstraints of their own, and SELinux keeps them from cgroups without the type spc_t",
+			Remedy: "upgrade with these values", Values: values, Commands: []string{"kubectl -n " + s.OwnNamespace + " get events --field-selector reason=FailedCreate"},
+		}}
+	}
+	return nil
+}
+
+// autopilot: no node enforcer is asked for where none is admitted.
+func autopilot(s *Snapshot) []Finding {
+	if !isDistribution(s, GKEAutopilot) || s.webhook() != nil && s.enforcer() == nil {
+		return nil
+	}
+	severity := Warning
+	if s.enforcer() != nil {
+		severity = Error
+	}
+	return []Finding{{
+		Severity: severity, About: "node enforcer", Message: "GKE Autopilot admits no pod with hostPID, hostNetwork and these folders of the host: policies' node sections and NodePolicies can't hold there",
+		Remedy: "install without it", Values: []string{"nodeEnforcer.enabled=false"},
+	}}
+}
+
+// nodesWithoutEnforcer: which nodes have none, whatever is installed.
+func nodesWithoutEnforcer(s *Snapshot) []Finding {
+	by := map[string][]string{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if what := cmp.Or(virtual(n), map[bool]string{true: osOf(n)}[osOf(n) != "linux"]); what != "" {
+			by[what] = append(by[what], n.Name)
+		}
+	}
+	var found []Finding
+	for _, what := range slices.Sorted(maps.Keys(by)) {
+		found = append(found, ofNodes(by[what], Finding{Severity: Note, Message: "of " + what + ": no node enforcer runs there, and what policies ask of a node does not hold. The webhook's part does"})...)
+	}
+	return found
+}
+
+// rootOf is the folder of a node's container runtime, and the kubelet's, as the distributions document them (read 2026-11). Talos and Bottlerocket have containerd's own.
+func rootOf(n *corev1.Node) (image, kubelet string) {
+	image, kubelet = "/var/lib/containerd", "/var/lib/kubelet"
+	v := n.Status.NodeInfo.KubeletVersion
+	_, micro := n.Labels["microk8s.io/cluster"]
+	switch {
+	case strings.HasPrefix(n.Status.NodeInfo.ContainerRuntimeVersion, "cri-o://"):
+		image = "/var/lib/containers"
+	case strings.Contains(v, "+k3s"):
+		image = "/var/lib/rancher/k3s/agent/containerd"
+	case strings.Contains(v, "+rke2"):
+		image = "/var/lib/rancher/rke2/agent/containerd"
+	case strings.Contains(v, "+k0s"):
+		image, kubelet = "/var/lib/k0s/containerd", "/var/lib/k0s/kubelet"
+	case micro:
+		image, kubelet = "/var/snap/microk8s/common/var/lib/containerd", "/var/snap/microk8s/common/var/lib/kubelet"
+	}
+	return image, kubelet
+}
+
+// imageRoot: the node enforcer measures the file system that the runtime uses.
+func imageRoot(s *Snapshot) []Finding {
+	set := s.enforcer()
+	have := [2]string{"/var/lib/containerd", "/var/lib/kubelet"}
+	if set != nil {
+		have = [2]string{hostPath(set, "images"), hostPath(set, "kubelet")}
+	} else if s.webhook() != nil {
+		return nil // installed without it
+	}
+	by := map[[2]string][]string{}
+	for _, n := range s.linux() {
+		image, kubelet := rootOf(n)
+		by[[2]string{image, kubelet}] = append(by[[2]string{image, kubelet}], n.Name)
+	}
+	roots := slices.SortedFunc(maps.Keys(by), func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) })
+	var found []Finding
+	for _, root := range roots {
+		if root == have {
+			continue
+		}
+		f := Finding{
+			Severity: Warning, Message: fmt.Sprintf("the container runtime keeps images in %s and the kubelet its pods in %s: a node enforcer that looks elsewhere measures another file system, and evicts by that", root[0], root[1]),
+			Remedy: "install with these values", Values: []string{"nodeEnforcer.imageRoot=" + root[0], "nodeEnforcer.kubeletRoot=" + root[1]},
+		}
+		if set != nil {
+			f.Severity, f.Message, f.Remedy = Error, f.Message+fmt.Sprintf(" (it has %s and %s)", have[0], have[1]), "upgrade with these values"
+		}
+		if len(by) > 1 {
+			f.Remedy, f.Values = "the values hold for all nodes: give the node enforcer those nodes alone that have the same folders (nodeEnforcer.nodeSelector, affinity)", nil
+		}
+		found = append(found, ofNodes(by[root], f)...)
+	}
+	return found
+}
+
+// hostPath of a volume; empty: it has none.
+func hostPath(set *appsv1.DaemonSet, name string) string {
+	for _, v := range set.Spec.Template.Spec.Volumes {
+		if v.Name == name && v.HostPath != nil {
+			return v.HostPath.Path
+		}
+	}
+	return ""
+}
+
+// nodeSystem: what is special of operating systems that nobody has tried.
+func nodeSystem(s *Snapshot) []Finding {
+	if s.webhook() != nil && s.enforcer() == nil {
+		return nil
+	}
+	var noBus, confined []string
+	for _, n := range s.linux() {
+		switch image := n.Status.NodeInfo.OSImage; {
+		case strings.HasPrefix(image, "Talos"):
+			noBus = append(noBus, n.Name)
+		case strings.HasPrefix(image, "Bottlerocket"), strings.HasPrefix(image, "Flatcar"), strings.HasPrefix(image, "Fedora CoreOS"):
+			confined = append(confined, n.Name)
+		}
+	}
+	if set := s.enforcer(); set != nil {
+		if hostPath(set, "dbus") == "" {
+			noBus = nil
+		}
+		if hasSELinuxType(set) {
+			confined = nil
+		}
+	}
+	return slices.Concat(
+		ofNodes(noBus, Finding{Severity: Warning, Message: "Talos has no systemd, so that a node enforcer with the host's D-Bus mounts an empty folder that it makes there", Remedy: "it needs none: Talos' kubelets have the driver cgroupfs", Values: []string{"nodeEnforcer.dbus=false"}}),
+		ofNodes(confined, Finding{
+			Severity: Note, Message: "SELinux may enforce on this system: container_t may neither write cgroups nor connect to systemd's bus. Nobody has tried the node enforcer there",
+			Remedy: "where getenforce on the node says Enforcing", Values: []string{"nodeEnforcer.seLinuxType=spc_t"},
+		}),
+	)
+}
+
+func hasSELinuxType(set *appsv1.DaemonSet) bool {
+	for _, c := range set.Spec.Template.Spec.Containers {
+		if c.SecurityContext != nil && c.SecurityContext.SELinuxOptions != nil && c.SecurityContext.SELinuxOptions.Type != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// outOfService: a taint that was forgotten detaches volumes at once, the next time that the node is not ready.
+func outOfService(s *Snapshot) []Finding {
+	var forgotten []string
+	for _, n := range s.Nodes {
+		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if ready && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }) {
+			forgotten = append(forgotten, n.Name)
+		}
+	}
+	return ofNodes(forgotten, Finding{
+		Severity: Warning, Message: "it is ready and has the taint " + corev1.TaintNodeOutOfService + ", by which Kubernetes deletes its pods by force and detaches their volumes",
+		Remedy: "take the taint away, if the node is in service again", Commands: []string{"kubectl taint node NODE " + corev1.TaintNodeOutOfService + "-"},
+	})
+}
+
+// enforced: what the node enforcers have written into their Nodes.
+func enforced(s *Snapshot) []Finding {
+	const condition = "PodgraceEnforced"
+	by := map[string][]string{}
+	for _, n := range s.Nodes {
+		for _, c := range n.Status.Conditions {
+			if string(c.Type) == condition && c.Status == corev1.ConditionFalse {
+				by[c.Message] = append(by[c.Message], n.Name)
+			}
+		}
+	}
+	var found []Finding
+	for _, message := range slices.Sorted(maps.Keys(by)) {
+		found = append(found, ofNodes(by[message], Finding{
+			Severity: Warning, Message: "the condition " + condition + " says that cgroups are not as planned: " + console.OneLine(message),
+			Remedy: "docs/operations.md, PodgraceNodeDrift, or the node enforcer's log on that node",
+		})...)
+	}
+	return found
+}

@@ -1,0 +1,200 @@
+package doctor
+
+import (
+	"slices"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// What Podgrace's objects are called.
+const (
+	DefaultNamespace = "podgrace-system"
+	// LeaseName is the lease of the webhook's leader.
+	LeaseName = "podgrace-webhook"
+	// GuardBinding is the RoleBinding that arms the guard; AnnotationGuard with GuardOff on it switches the guard off.
+	GuardBinding    = "podgrace-guard"
+	AnnotationGuard = "podgrace.dev/guard"
+	GuardOff        = "off"
+
+	webhookName       = "podgrace-webhook" // Deployment, Service, service account, PodDisruptionBudget
+	enforcerName      = "podgrace-nodeenforcer"
+	configurationName = "podgrace" // both webhook configurations
+	partOf            = "app.kubernetes.io/part-of"
+	partOfPodgrace    = "podgrace"
+)
+
+// Snapshot is what was read of a cluster. A kind that is not in Unread was read as a whole: what is missing of it is not there.
+type Snapshot struct {
+	// Now is when it was read.
+	Now time.Time
+	// OwnNamespace is the one that Podgrace is, or is to be, installed in.
+	OwnNamespace string
+	// CLI is the version of the program that looks; empty or "unknown": it is not compared.
+	CLI string
+
+	// Server is the API server's version, as v1.36.3; Groups are the API groups that it serves.
+	Server string
+	Groups []string
+	Calls  Calls
+
+	Nodes             []corev1.Node
+	Deployments       []appsv1.Deployment
+	DaemonSets        []appsv1.DaemonSet
+	Mutating          []admissionregistrationv1.MutatingWebhookConfiguration
+	Validating        []admissionregistrationv1.ValidatingWebhookConfiguration
+	AdmissionPolicies []admissionregistrationv1.ValidatingAdmissionPolicy
+	AdmissionBindings []admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	CRDs              []apiextensionsv1.CustomResourceDefinition
+	PodPolicies       []v1alpha1.PodPolicy
+	PriorityClasses   []schedulingv1.PriorityClass
+
+	// Of Podgrace's own namespace; Namespace is nil where that does not exist.
+	Namespace    *corev1.Namespace
+	Pods         []corev1.Pod
+	Budgets      []policyv1.PodDisruptionBudget
+	Quotas       []corev1.ResourceQuota
+	LimitRanges  []corev1.LimitRange
+	Leases       []coordinationv1.Lease
+	RoleBindings []rbacv1.RoleBinding
+
+	// ControllerManagers are the pods of kube-controller-manager; none where the control plane is somebody else's.
+	ControllerManagers []corev1.Pod
+	// Kubelets are their configurations by node.
+	Kubelets map[string]*kubeletconfigv1beta1.KubeletConfiguration
+
+	// Unread are the sources that could not be read, and why.
+	Unread map[Source]string
+}
+
+// Calls are what one API server has counted of Podgrace's webhooks since it started, in calls, by the webhook's name.
+type Calls struct {
+	// Answered are all calls that ended, Failed those that got no answer: refused or let through by the failurePolicy.
+	Answered, Failed map[string]int
+}
+
+// Add takes an object that was read, and says whether it is of a kind that is looked at.
+func (s *Snapshot) Add(o runtime.Object) bool {
+	own := func(namespace string) bool { return namespace == s.OwnNamespace }
+	switch o := o.(type) {
+	case *corev1.Node:
+		s.Nodes = append(s.Nodes, *o)
+	case *appsv1.Deployment:
+		s.Deployments = append(s.Deployments, *o)
+	case *appsv1.DaemonSet:
+		s.DaemonSets = append(s.DaemonSets, *o)
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		s.Mutating = append(s.Mutating, *o)
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		s.Validating = append(s.Validating, *o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		s.AdmissionPolicies = append(s.AdmissionPolicies, *o)
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		s.AdmissionBindings = append(s.AdmissionBindings, *o)
+	case *apiextensionsv1.CustomResourceDefinition:
+		if o.Spec.Group == podgraceGroup {
+			s.CRDs = append(s.CRDs, *o)
+		}
+	case *v1alpha1.PodPolicy:
+		s.PodPolicies = append(s.PodPolicies, *o)
+	case *schedulingv1.PriorityClass:
+		s.PriorityClasses = append(s.PriorityClasses, *o)
+	case *corev1.Namespace:
+		if own(o.Name) {
+			s.Namespace = o
+		}
+	case *corev1.Pod:
+		if own(o.Namespace) {
+			s.Pods = append(s.Pods, *o)
+		} else if o.Namespace == "kube-system" && o.Labels["component"] == "kube-controller-manager" {
+			s.ControllerManagers = append(s.ControllerManagers, *o)
+		}
+	default:
+		return s.addNamespaced(o)
+	}
+	return true
+}
+
+// addNamespaced takes what is looked at in Podgrace's own namespace alone.
+func (s *Snapshot) addNamespaced(o runtime.Object) bool {
+	switch o := o.(type) {
+	case *policyv1.PodDisruptionBudget:
+		s.Budgets = appendOwn(s.Budgets, *o, o.Namespace, s)
+	case *corev1.ResourceQuota:
+		s.Quotas = appendOwn(s.Quotas, *o, o.Namespace, s)
+	case *corev1.LimitRange:
+		s.LimitRanges = appendOwn(s.LimitRanges, *o, o.Namespace, s)
+	case *coordinationv1.Lease:
+		s.Leases = appendOwn(s.Leases, *o, o.Namespace, s)
+	case *rbacv1.RoleBinding:
+		s.RoleBindings = appendOwn(s.RoleBindings, *o, o.Namespace, s)
+	default:
+		return false
+	}
+	return true
+}
+
+func appendOwn[T any](all []T, o T, namespace string, s *Snapshot) []T {
+	if namespace != s.OwnNamespace {
+		return all
+	}
+	return append(all, o)
+}
+
+// NamespaceOf is the namespace that the webhook configurations call Podgrace in; empty: they are not there, or call it by a URL.
+func (s *Snapshot) NamespaceOf() string {
+	for _, h := range s.ownHooks() {
+		if h.Client.Service != nil {
+			return h.Client.Service.Namespace
+		}
+	}
+	return ""
+}
+
+// firstUnread is the first of these sources that could not be read; empty: all were.
+func (s *Snapshot) firstUnread(sources ...Source) Source {
+	for _, source := range sources {
+		if s.Unread[source] != "" {
+			return source
+		}
+	}
+	return ""
+}
+
+// webhook is Podgrace's Deployment, enforcer its DaemonSet; nil: it is not there.
+func (s *Snapshot) webhook() *appsv1.Deployment {
+	i := slices.IndexFunc(s.Deployments, func(d appsv1.Deployment) bool { return d.Namespace == s.OwnNamespace && d.Name == webhookName })
+	if i < 0 {
+		return nil
+	}
+	return &s.Deployments[i]
+}
+
+func (s *Snapshot) enforcer() *appsv1.DaemonSet {
+	i := slices.IndexFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Namespace == s.OwnNamespace && d.Name == enforcerName })
+	if i < 0 {
+		return nil
+	}
+	return &s.DaemonSets[i]
+}
+
+// linux are the nodes on which a node enforcer could run: Linux, and a machine of their own.
+func (s *Snapshot) linux() (nodes []*corev1.Node) {
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; osOf(n) == "linux" && virtual(n) == "" {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
