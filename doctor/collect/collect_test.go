@@ -1,0 +1,120 @@
+package collect
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+var now = time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
+
+func TestCalls(t *testing.T) {
+	const text = `# HELP apiserver_admission_webhook_fail_open_count calls
+apiserver_admission_webhook_fail_open_count{name="pods.mutate.podgrace.dev",type="admit"} 3
+apiserver_admission_webhook_rejection_count{error_type="calling_webhook_error",name="node.removal.podgrace.dev",operation="DELETE",rejection_code="0",type="validating"} 2
+apiserver_admission_webhook_rejection_count{error_type="no_error",name="node.removal.podgrace.dev",operation="DELETE",rejection_code="403",type="validating"} 9
+apiserver_admission_webhook_request_total{code="200",name="node.removal.podgrace.dev",operation="DELETE",rejected="true",type="validating"} 9
+apiserver_admission_webhook_request_total{code="600",name="node.removal.podgrace.dev",operation="DELETE",rejected="true",type="validating"} 2
+apiserver_admission_webhook_request_total{code="200",name="x.example.org",operation="CREATE",rejected="false",type="admit"} 1e+06
+etcd_requests_total{name="node.removal.podgrace.dev"} 4
+`
+	got, err := calls(strings.NewReader(text))
+	want := doctor.Calls{
+		Answered: map[string]int{"node.removal.podgrace.dev": 11},
+		Failed:   map[string]int{"pods.mutate.podgrace.dev": 3, "node.removal.podgrace.dev": 2},
+	}
+	if d := cmp.Diff(want, got); err != nil || d != "" {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
+}
+
+// What files have no object and no list of is unread; an empty list is an answer.
+func TestFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"nodes.yaml":    "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node, metadata: {name: n1}}\n",
+		"policies.yaml": "apiVersion: podgrace.dev/v1alpha1\nkind: PodPolicyList\nitems: []\n",
+		"hooks.yaml": `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: podgrace}
+webhooks:
+- {name: node.removal.podgrace.dev, admissionReviewVersions: [v1], sideEffects: None, clientConfig: {service: {name: podgrace-webhook, namespace: guard}}}
+`,
+		"pods.yaml":  "{apiVersion: v1, kind: Pod, metadata: {name: ours, namespace: guard}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: theirs, namespace: shop}}\n",
+		"other.yaml": "{apiVersion: example.org/v1, kind: Deployment, metadata: {name: none}}\n",
+		"wrong.yaml": "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: wrong}, spec: {template: 3}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, errs := FromFiles(&input.Reader{}, Options{Now: now}, dir)
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "wrong.yaml:1: DaemonSet wrong: ") {
+		t.Errorf("errors %v", errs)
+	}
+	if len(s.Nodes) != 1 || s.OwnNamespace != "guard" || len(s.Pods) != 1 || s.Pods[0].Name != "ours" || len(s.Validating) != 1 {
+		t.Errorf("%+v", s)
+	}
+	for source := range doctor.Rights() {
+		read := source == doctor.Nodes || source == doctor.PodPolicies || source == doctor.Validating || source == doctor.Pods
+		if read != (s.Unread[source] == "") {
+			t.Errorf("%s: %q", source, s.Unread[source])
+		}
+	}
+}
+
+// An API server that lets somebody read nothing is told as such, source by source; one that is not there is an error.
+func TestFromClusterForbidden(t *testing.T) {
+	var methods []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		methods = append(methods, r.Method)
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/version":
+			_, _ = w.Write([]byte(`{"gitVersion":"v1.36.3"}`))
+		case "/apis":
+			_, _ = w.Write([]byte(`{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`))
+		case "/api":
+			_, _ = w.Write([]byte(`{"kind":"APIVersions","versions":["v1"]}`))
+		case "/api/v1":
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node"},{"name":"namespaces","kind":"Namespace"},{"name":"pods","kind":"Pod","namespaced":true}]}`))
+		case "/apis/apps/v1":
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[{"name":"deployments","kind":"Deployment","namespaced":true}]}`))
+		default:
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
+		}
+	}))
+	defer server.Close()
+	s, err := FromCluster(t.Context(), &rest.Config{Host: server.URL}, Options{Now: now, Kubelets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for source, want := range map[doctor.Source]string{
+		doctor.Version: "", doctor.APIs: "", doctor.Nodes: "you may not list nodes", doctor.Deployments: "you may not list deployments.apps", doctor.Namespace: "you may not get namespaces",
+		doctor.Pods: "you may not list pods in Podgrace's namespace", doctor.ControllerManagers: "you may not list pods in kube-system", doctor.Metrics: "you may not get /metrics",
+	} {
+		if s.Unread[source] != want {
+			t.Errorf("%s: %q", source, s.Unread[source])
+		}
+	}
+	for _, m := range methods {
+		if m != http.MethodGet {
+			t.Errorf("sent %s", m)
+		}
+	}
+	server.Close()
+	if _, err := FromCluster(t.Context(), &rest.Config{Host: server.URL}, Options{Now: now}); err == nil {
+		t.Error("no error without an API server")
+	}
+}

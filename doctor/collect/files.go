@@ -1,0 +1,76 @@
+package collect
+
+import (
+	"cmp"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+
+	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/manifest"
+	"github.com/podgrace/podgrace/review/input"
+)
+
+// absent is why a source is unread that files do not have.
+const absent = "it is not in --state"
+
+// kinds are those whose objects a source has in files.
+var kinds = map[string]doctor.Source{
+	"Node": doctor.Nodes, "Deployment": doctor.Deployments, "DaemonSet": doctor.DaemonSets, "MutatingWebhookConfiguration": doctor.Mutating,
+	"ValidatingWebhookConfiguration": doctor.Validating, "ValidatingAdmissionPolicy": doctor.AdmissionPolicies, "ValidatingAdmissionPolicyBinding": doctor.AdmissionBindings,
+	"CustomResourceDefinition": doctor.CRDs, "PodPolicy": doctor.PodPolicies, "PriorityClass": doctor.PriorityClasses, "Namespace": doctor.Namespace, "Pod": doctor.Pods,
+	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "RoleBinding": doctor.RoleBindings,
+}
+
+// FromFiles reads what kubectl get -o yaml has written. A kind of which there is no object and no list counts as unread.
+func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapshot, []*manifest.Error) {
+	s := newSnapshot(o)
+	for source := range doctor.Rights() {
+		s.Unread[source] = absent
+	}
+	decode := serializer.NewCodecFactory(newScheme()).UniversalDeserializer()
+	var (
+		errs    []*manifest.Error
+		objects []runtime.Object
+	)
+	for d, wrong := range files.Read(paths...) {
+		if wrong != nil {
+			errs = append(errs, wrong)
+			continue
+		}
+		if kinds[d.Kind] == "" {
+			continue
+		}
+		object, _, err := decode.Decode(d.JSON, nil, nil)
+		switch {
+		case runtime.IsNotRegisteredError(err): // of another group
+		case err != nil:
+			errs = append(errs, &manifest.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("%s %s: %v", d.Kind, d.Name, err)})
+		default:
+			delete(s.Unread, kinds[d.Kind])
+			objects = append(objects, object)
+		}
+	}
+	for _, l := range files.Listed {
+		delete(s.Unread, kinds[l.Kind])
+	}
+	for i, object := range objects { // first the configurations, which say where Podgrace is
+		switch object.(type) {
+		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
+			s.Add(object)
+			objects[i] = nil
+		}
+	}
+	s.OwnNamespace = cmp.Or(o.Namespace, s.NamespaceOf(), doctor.DefaultNamespace)
+	for _, object := range objects {
+		if object != nil {
+			s.Add(object)
+		}
+	}
+	if s.Unread[doctor.Pods] == "" && len(s.ControllerManagers) > 0 {
+		delete(s.Unread, doctor.ControllerManagers)
+	}
+	return s, errs
+}
