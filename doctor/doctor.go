@@ -56,46 +56,62 @@ type check struct {
 	// installed: it is about an installation, and not made before there is one.
 	installed bool
 	run       func(*Snapshot) []Finding
+	// looks says what it looks at, in Markdown: docs/doctor.md is made of it.
+	looks string
 }
 
 // checks in their order. Their ids are what others rely on.
 func checks() []check {
 	return []check{
-		{"kubernetes-version", []Source{Version}, false, kubernetesVersion},
-		{"kubelet-skew", []Source{Version, Nodes}, false, kubeletSkew},
-		{"openshift", []Source{APIs, Nodes, DaemonSets}, false, openshift},
-		{"autopilot", []Source{APIs, Nodes, DaemonSets}, false, autopilot},
-		{"nodes-without-enforcer", []Source{Nodes}, false, nodesWithoutEnforcer},
-		{"image-root", []Source{Nodes, DaemonSets}, false, imageRoot},
-		{"node-system", []Source{Nodes, DaemonSets}, false, nodeSystem},
-		{"kubelet-configuration", []Source{Kubelets, Nodes, PodPolicies, DaemonSets}, false, kubeletConfiguration},
-		{"network-reach", []Source{Version, Nodes, Deployments, DaemonSets}, false, networkReach},
-		{"removing-controllers", []Source{Deployments, DaemonSets, PodPolicies}, false, removingControllers},
-		{"cloud-actors", []Source{Version, Nodes, PodPolicies}, false, cloudActors},
-		{"controller-manager", []Source{ControllerManagers}, false, controllerManager},
-		{"out-of-service", []Source{Nodes}, false, outOfService},
-		{"pod-security", []Source{Namespace, DaemonSets, Deployments}, false, podSecurity},
-		{"leftovers", []Source{Namespace, Deployments, Mutating, Validating, AdmissionPolicies}, false, leftovers},
-		{"two-installations", []Source{Deployments, Mutating, Validating}, false, twoInstallations},
-		{"definitions", []Source{CRDs}, true, definitions},
-		{"webhook-pods", []Source{Deployments, Pods, Nodes}, true, webhookPods},
-		{"disruption-budget", []Source{Deployments, Budgets}, true, disruptionBudget},
-		{"versions", []Source{Deployments, DaemonSets}, true, versions},
-		{"node-enforcer", []Source{DaemonSets, Nodes}, true, nodeEnforcer},
-		{"enforced", []Source{Nodes}, true, enforced},
-		{"critical-quota", []Source{Quotas}, true, criticalQuota},
-		{"limit-range", []Source{LimitRanges, Deployments, DaemonSets}, true, limitRange},
-		{"webhook-configurations", []Source{Mutating, Validating}, true, webhookConfigurations},
-		{"ca-bundle", []Source{Mutating, Validating}, true, caBundle},
-		{"admissions-enforcer", []Source{Nodes, Mutating, Validating}, true, admissionsEnforcer},
-		{"admission-policies", []Source{AdmissionPolicies, AdmissionBindings}, true, admissionPolicies},
-		{"foreign-webhooks", []Source{Mutating, Validating, Namespace}, true, foreignWebhooks},
-		{"leader", []Source{Leases, Deployments}, true, leader},
-		{"policies", []Source{PodPolicies}, true, policies},
-		{"priority-classes", []Source{PodPolicies, PriorityClasses}, false, priorityClasses},
-		{"guard", []Source{PodPolicies, RoleBindings}, true, guardState},
-		{"webhook-calls", []Source{Metrics}, true, webhookCalls},
+		{"kubernetes-version", []Source{Version}, false, kubernetesVersion, "the API server is of Kubernetes 1.33 to 1.36; a newer one is a note"},
+		{"kubelet-skew", []Source{Version, Nodes}, false, kubeletSkew, "no kubelet is newer than the API server, too old for it, or older than 1.33"},
+		{"openshift", []Source{APIs, Nodes, DaemonSets}, false, openshift, "on OpenShift, the node enforcer has SecurityContextConstraints, CRI-O's folder and an SELinux type"},
+		{"autopilot", []Source{APIs, Nodes, DaemonSets}, false, autopilot, "on GKE Autopilot, no node enforcer is asked for"},
+		{"nodes-without-enforcer", []Source{Nodes}, false, nodesWithoutEnforcer, "which nodes are no Linux machine (Windows, EKS Fargate, virtual-kubelet), so that no node enforcer is there"},
+		{"image-root", []Source{Nodes, DaemonSets}, false, imageRoot, "the node enforcer has the folders of the container runtime and the kubelet that the nodes have (CRI-O, k3s, RKE2, k0s, MicroK8s)"},
+		{"node-system", []Source{Nodes, DaemonSets}, false, nodeSystem, "what operating systems want otherwise: Talos without D-Bus, Bottlerocket, Flatcar and Fedora CoreOS with SELinux"},
+		{"kubelet-configuration", []Source{Kubelets, Nodes, PodPolicies, DaemonSets}, false, kubeletConfiguration, "with `--kubelet-config`: the cgroup driver, cgroups of pods, cgroup v1, the grace of a node's shutdown against the policies', MemoryQoS"},
+		{"network-reach", []Source{Version, Nodes, Deployments, DaemonSets}, false, networkReach, "private clusters of GKE, whose firewall opens few ports, and EKS with an overlay network"},
+		{"removing-controllers", []Source{Deployments, DaemonSets, PodPolicies}, false, removingControllers, "who removes Nodes by himself (Karpenter, cluster autoscaler, cloud controllers, machine APIs), by the account that he has here, and whether every policy that denies or warns names him in `allowedActors`"},
+		{"cloud-actors", []Source{Version, Nodes, PodPolicies}, false, cloudActors, "on EKS, GKE and AKS, the same of the provider's own, whose name no object tells"},
+		{"controller-manager", []Source{ControllerManagers}, false, controllerManager, "whether kube-controller-manager takes volumes of silent nodes away by force, where its pod can be seen"},
+		{"out-of-service", []Source{Nodes}, false, outOfService, "no node is ready and has the out-of-service taint"},
+		{"pod-security", []Source{Namespace, DaemonSets, Deployments}, false, podSecurity, "the Pod Security level of the namespace admits what is, or is to be, installed"},
+		{"leftovers", []Source{Namespace, Deployments, Mutating, Validating, AdmissionPolicies}, false, leftovers, "no webhook configuration and no ValidatingAdmissionPolicy is left that nobody serves, as after `kubectl delete namespace`"},
+		{"two-installations", []Source{Deployments, Mutating, Validating}, false, twoInstallations, "there is one Podgrace"},
+		{"definitions", []Source{CRDs}, true, definitions, "the CustomResourceDefinitions are there, are served, and have the fields that this `podgrace` knows"},
+		{"webhook-pods", []Source{Deployments, Pods, Nodes}, true, webhookPods, "replicas are available, more than one, on more than one node"},
+		{"disruption-budget", []Source{Deployments, Budgets}, true, disruptionBudget, "the webhook's PodDisruptionBudget is there"},
+		{"versions", []Source{Deployments, DaemonSets}, true, versions, "webhook, node enforcer and this `podgrace` are of one version, by their tags"},
+		{"node-enforcer", []Source{DaemonSets, Nodes}, true, nodeEnforcer, "it is ready on the nodes that it selects, and selects some"},
+		{"enforced", []Source{Nodes}, true, enforced, "no node has the condition `PodgraceEnforced` with False"},
+		{"critical-quota", []Source{Quotas}, true, criticalQuota, "no ResourceQuota of the namespace is used up, and on GKE one names the critical classes"},
+		{"limit-range", []Source{LimitRanges, Deployments, DaemonSets}, true, limitRange, "no LimitRange of the namespace refuses Podgrace's containers, or limits their CPU"},
+		{"webhook-configurations", []Source{Mutating, Validating}, true, webhookConfigurations, "every webhook is there, with failurePolicy, match conditions, rules and namespaces left out as this version ships them"},
+		{"ca-bundle", []Source{Mutating, Validating}, true, caBundle, "each has a CA, which goes on for a week"},
+		{"admissions-enforcer", []Source{Nodes, Mutating, Validating}, true, admissionsEnforcer, "on AKS, the annotation is there that keeps AKS out of them"},
+		{"admission-policies", []Source{AdmissionPolicies, AdmissionBindings}, true, admissionPolicies, "the ValidatingAdmissionPolicies are there, bound with Deny, and as this version ships them"},
+		{"foreign-webhooks", []Source{Mutating, Validating, Namespace}, true, foreignWebhooks, "no other webhook that fails closed is asked about pods of Podgrace's namespace"},
+		{"leader", []Source{Leases, Deployments}, true, leader, "a replica leads, and has renewed its lease within a minute"},
+		{"policies", []Source{PodPolicies}, true, policies, "each PodPolicy is in force, by its status"},
+		{"priority-classes", []Source{PodPolicies, PriorityClasses}, false, priorityClasses, "the PriorityClasses that policies name exist"},
+		{"guard", []Source{PodPolicies, RoleBindings}, true, guardState, "the guard is armed if a policy needs it, which it is once the API server got an answer from the webhook; nobody has switched it off"},
+		{"webhook-calls", []Source{Metrics}, true, webhookCalls, "no call of the webhook failed since the API server that answers started"},
 	}
+}
+
+// Described is a check as the docs have it.
+type Described struct {
+	ID, Looks string
+	Needs     []Source
+}
+
+// Describe returns all checks, in their order.
+func Describe() (all []Described) {
+	for _, c := range checks() {
+		all = append(all, Described{c.id, c.looks, c.needs})
+	}
+	return all
 }
 
 // order is the place of a check.

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -165,4 +168,53 @@ func TestDoctor(t *testing.T) {
 	until("what a deleted namespace leaves", func(e examined) bool {
 		return e.code == 1 && looked(e) && slices.ContainsFunc(e.found("leftovers"), func(f string) bool { return strings.Contains(f, "the namespace podgrace-system is gone") })
 	})
+}
+
+// What docs/first-day.md installs is what it has pushed before, into a namespace that admits it; and it looks as TestDoctor does.
+func TestFirstDayInstalls(t *testing.T) {
+	page, err := os.ReadFile("../../docs/first-day.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(page), "\n")
+	line := func(beginning string) string {
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, beginning) })
+		if i < 0 {
+			t.Fatalf("docs/first-day.md has no line %q", beginning)
+		}
+		return lines[i]
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return l != "podgrace doctor" })); n != 2 {
+		t.Errorf("it looks %d times, before and after", n)
+	}
+	args := strings.Fields(strings.Replace(line("helm install podgrace deploy/chart/podgrace "), " deploy/chart/podgrace ", " "+chart+" ", 1))[1:]
+	args[0] = "template"
+	out, err := helm(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pushed := regexp.MustCompile(`^for i in (.*); do docker tag podgrace/\$i:(\S+) (\S+)/podgrace/\$i:(\S+) && docker push (\S+)/podgrace/\$i:(\S+); done$`).FindStringSubmatch(line("for i in "))
+	if pushed == nil || pushed[2] != pushed[4] || pushed[4] != pushed[6] || pushed[3] != pushed[5] || line("make images ") != "make images TAG="+pushed[2] {
+		t.Fatalf("what is pushed is not what was made: %q", pushed)
+	}
+	var there, used []string
+	for name := range strings.FieldsSeq(pushed[1]) {
+		there = append(there, pushed[3]+"/podgrace/"+name+":"+pushed[2])
+	}
+	for _, m := range regexp.MustCompile(`(?m)^ +image: "?([^"\n]+)"?$`).FindAllStringSubmatch(out, -1) {
+		used = append(used, m[1])
+	}
+	slices.Sort(there)
+	slices.Sort(used)
+	if d := cmp.Diff(there, slices.Compact(used)); d != "" {
+		t.Errorf("images (-pushed +used):\n%s", d)
+	}
+	for _, o := range objects(t, []byte(out)) {
+		if ns := o.GetNamespace(); ns != "" && ns != namespace && o.GetKind() != "Role" && o.GetKind() != "RoleBinding" {
+			t.Errorf("%s is in another namespace than the page's", key(o))
+		}
+	}
+	if got := line("kubectl label namespace "); got != "kubectl label namespace podgrace-system pod-security.kubernetes.io/enforce=privileged" {
+		t.Errorf("the namespace is labelled by %q", got)
+	}
 }
