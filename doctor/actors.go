@@ -105,7 +105,8 @@ func removingControllers(s *Snapshot) []Finding {
 	f := Finding{
 		Severity: Note, About: strings.Join(missing, ", "),
 		Message: strings.Join(each, "; ") + ". A policy with a removal section judges that, and while the webhook is away it is refused, unless every such policy names the user",
-		Remedy:  "name it in a policy's removal section where you trust its word that the machine is gone: " + allowedActors(missing),
+		Remedy:  "name it in the removal section of every policy that denies or warns, where you trust its word that the machine is gone",
+		Actors:  missing,
 	}
 	switch {
 	case !removal.Guards():
@@ -114,11 +115,6 @@ func removingControllers(s *Snapshot) []Finding {
 		f.Message = strings.Join(each, "; ") + ". That is refused where protected pods are still bound to the node, and always while the webhook is away: not every policy names the user"
 	}
 	return []Finding{f}
-}
-
-// allowedActors is a list to be copied into a policy.
-func allowedActors(users []string) string {
-	return `allowedActors: ["` + strings.Join(users, `", "`) + `"]`
 }
 
 // cloudActors: who removes Nodes from outside, where the control plane is somebody else's.

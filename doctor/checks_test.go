@@ -111,23 +111,30 @@ func TestFindings(t *testing.T) {
 		changes []change
 		want    []string
 	}{
-		"an old server":       {true, []change{server("v1.32.9"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.9" })}, []string{"error kubernetes-version: older than 1.33", "warning kubelet-skew: older than 1.33"}},
-		"the oldest server":   {true, []change{server("v1.33.0"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
-		"a newer server":      {true, []change{server("v1.37.0")}, []string{"note kubernetes-version: newer than 1.36"}},
-		"no version":          {true, []change{server("")}, []string{"warning kubernetes-version: can't be read"}},
-		"a newer kubelet":     {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" })}, []string{"error kubelet-skew: newer than the API server"}},
-		"a very old kubelet":  {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.0" })}, []string{"warning kubelet-skew: more than 3 minor"}},
-		"an older kubelet":    {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
-		"a kubelet unknown":   {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "" })}, []string{"note kubelet-skew: not told its version"}},
-		"OpenShift, before":   {true, []change{group("config.openshift.io")}, []string{"warning openshift: SecurityContextConstraints"}},
-		"OpenShift, refused":  {false, []change{group("config.openshift.io"), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"error openshift: no pod of it is ready", "error node-enforcer: none of 2 pods"}},
-		"OpenShift, runs":     {false, []change{group("config.openshift.io")}, nil},
-		"Autopilot, before":   {true, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"warning autopilot: hostPID", "note cloud-actors: GKE Autopilot"}},
-		"Autopilot, without":  {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name }), noEnforcer}, []string{"warning cloud-actors: GKE Autopilot"}},
-		"Autopilot, with":     {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"error autopilot: hostPID", "warning cloud-actors: GKE Autopilot"}},
-		"a Windows node":      {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.OperatingSystem = "windows" }}, []string{"note nodes-without-enforcer: windows"}},
-		"Fargate":             {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["eks.amazonaws.com/compute-type"] = "fargate" }}, []string{"note nodes-without-enforcer: EKS Fargate"}},
-		"a virtual node":      {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["type"] = "virtual-kubelet" }}, []string{"note nodes-without-enforcer: virtual-kubelet"}},
+		"an old server":         {true, []change{server("v1.32.9"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.9" })}, []string{"error kubernetes-version: older than 1.33", "warning kubelet-skew: older than 1.33"}},
+		"the oldest server":     {true, []change{server("v1.33.0"), nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
+		"a newer server":        {true, []change{server("v1.37.0")}, []string{"note kubernetes-version: newer than 1.36"}},
+		"no version":            {true, []change{server("")}, []string{"warning kubernetes-version: can't be read"}},
+		"a newer kubelet":       {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" })}, []string{"error kubelet-skew: newer than the API server"}},
+		"a very old kubelet":    {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.32.0" })}, []string{"warning kubelet-skew: more than 3 minor"}},
+		"an older kubelet":      {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.0" })}, nil},
+		"a kubelet unknown":     {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "" })}, []string{"note kubelet-skew: not told its version"}},
+		"OpenShift, before":     {true, []change{group("config.openshift.io")}, []string{"warning openshift: SecurityContextConstraints"}},
+		"OpenShift, refused":    {false, []change{group("config.openshift.io"), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"error openshift: no pod of it is ready", "error node-enforcer: none of 2 pods"}},
+		"OpenShift, runs":       {false, []change{group("config.openshift.io")}, nil},
+		"Autopilot, before":     {true, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"warning autopilot: hostPID", "note cloud-actors: GKE Autopilot"}},
+		"Autopilot, without":    {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name }), noEnforcer}, []string{"warning cloud-actors: GKE Autopilot"}},
+		"Autopilot, with":       {false, []change{group("auto.gke.io"), nodes(func(n *corev1.Node) { n.Name = "gk3-" + n.Name })}, []string{"error autopilot: hostPID", "warning cloud-actors: GKE Autopilot"}},
+		"a Windows node":        {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.OperatingSystem = "windows" }}, []string{"note nodes-without-enforcer: windows"}},
+		"Fargate":               {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["eks.amazonaws.com/compute-type"] = "fargate" }}, []string{"note nodes-without-enforcer: EKS Fargate"}},
+		"a virtual node":        {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["type"] = "virtual-kubelet" }}, []string{"note nodes-without-enforcer: virtual-kubelet"}},
+		"arm64":                 {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.Architecture = "arm64" }}, []string{"note architectures: of arm64"}},
+		"a fencer that is away": {false, []change{has(deployment(DefaultNamespace, fencerName, "x"))}, []string{"warning fencer: none is fenced"}},
+		"a fencer": {false, []change{func(s *Snapshot) {
+			d := deployment(DefaultNamespace, fencerName, "x")
+			d.Status.AvailableReplicas = 1
+			s.Add(d)
+		}}, nil},
 		"CRI-O, before":       {true, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })}, []string{"warning image-root: /var/lib/containers"}},
 		"CRI-O, installed":    {false, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })}, []string{"error image-root: (it has /var/lib/containerd"}},
 		"CRI-O, without":      {false, []change{nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" }), noEnforcer}, nil},
@@ -160,7 +167,7 @@ func TestFindings(t *testing.T) {
 			s.Add(daemonSet("calico-node"))
 			s.Deployments[0].Spec.Template.Spec.HostNetwork = true
 		}}, nil},
-		"Karpenter, before": {true, []change{has(karpenter())}, []string{`note removing-controllers: allowedActors: ["system:serviceaccount:karpenter:karpenter"]`}},
+		"Karpenter, before": {true, []change{has(karpenter())}, []string{`note removing-controllers: system:serviceaccount:karpenter:karpenter`}},
 		"Karpenter, denied": {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy names the user"}},
 		"Karpenter, named":  {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter")}, nil},
 		"Karpenter, of one": {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter"), policySpec(v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})}, []string{"warning removing-controllers: not every policy"}},

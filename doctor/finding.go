@@ -35,6 +35,8 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Values of the chart, as --set takes them.
 	Values []string `json:"values,omitempty"`
+	// Actors are users to be named in allowedActors of policies.
+	Actors []string `json:"actors,omitempty"`
 	// Commands to type.
 	Commands []string `json:"commands,omitempty"`
 }

@@ -37,6 +37,19 @@ func webhookPods(s *Snapshot) []Finding {
 	return append(found, spread(s, about)...)
 }
 
+// fencer: it runs, where it is installed.
+func fencer(s *Snapshot) []Finding {
+	for _, d := range s.Deployments {
+		if d.Namespace == s.OwnNamespace && d.Name == fencerName && d.Status.AvailableReplicas == 0 {
+			return []Finding{{
+				Severity: Warning, About: "Deployment " + fencerName, Message: "no replica is available: silent nodes are not shown, and none is fenced", Remedy: "find out why",
+				Commands: []string{fmt.Sprintf("kubectl -n %s describe deployment %s", s.OwnNamespace, fencerName)},
+			}}
+		}
+	}
+	return nil
+}
+
 // whyWaiting is what keeps a container of the webhook from running; empty: nothing that its status tells.
 func whyWaiting(pods []corev1.Pod) string {
 	for _, p := range pods {

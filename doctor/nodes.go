@@ -66,6 +66,24 @@ func nodesWithoutEnforcer(s *Snapshot) []Finding {
 	return found
 }
 
+// architectures: images are built for one as they come.
+func architectures(s *Snapshot) []Finding {
+	by := map[string][]string{}
+	for _, n := range s.linux() {
+		if arch := n.Status.NodeInfo.Architecture; arch != "" && arch != "amd64" {
+			by[arch] = append(by[arch], n.Name)
+		}
+	}
+	var found []Finding
+	for _, arch := range slices.Sorted(maps.Keys(by)) {
+		found = append(found, ofNodes(by[arch], Finding{
+			Severity: Note, Message: "of " + arch + ": make images builds for the machine that it runs on, and nothing of Podgrace was tested on " + arch,
+			Remedy: "build the images for each architecture with docker buildx build (docs/install.md, Images)",
+		})...)
+	}
+	return found
+}
+
 // rootOf is the folder of a node's container runtime, and the kubelet's, as the distributions document them (read 2026-11). Talos and Bottlerocket have containerd's own.
 func rootOf(n *corev1.Node) (image, kubelet string) {
 	image, kubelet = "/var/lib/containerd", "/var/lib/kubelet"
@@ -108,7 +126,12 @@ func imageRoot(s *Snapshot) []Finding {
 		}
 		f := Finding{
 			Severity: Warning, Message: fmt.Sprintf("the container runtime keeps images in %s and the kubelet its pods in %s: a node enforcer that looks elsewhere measures another file system, and evicts by that", root[0], root[1]),
-			Remedy: "install with these values", Values: []string{"nodeEnforcer.imageRoot=" + root[0], "nodeEnforcer.kubeletRoot=" + root[1]},
+			Remedy: "install with these values",
+		}
+		for i, value := range []string{"nodeEnforcer.imageRoot=", "nodeEnforcer.kubeletRoot="} {
+			if root[i] != have[i] {
+				f.Values = append(f.Values, value+root[i])
+			}
 		}
 		if set != nil {
 			f.Severity, f.Message, f.Remedy = Error, f.Message+fmt.Sprintf(" (it has %s and %s)", have[0], have[1]), "upgrade with these values"

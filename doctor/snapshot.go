@@ -30,6 +30,7 @@ const (
 
 	webhookName       = "podgrace-webhook" // Deployment, Service, service account, PodDisruptionBudget
 	enforcerName      = "podgrace-nodeenforcer"
+	fencerName        = "podgrace-fencer"
 	configurationName = "podgrace" // both webhook configurations
 	partOf            = "app.kubernetes.io/part-of"
 	partOfPodgrace    = "podgrace"

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/podgrace/podgrace/console"
@@ -29,11 +30,14 @@ func (r *Report) Text(style console.Style) string {
 		if f.Remedy != "" {
 			p.Row("", "Do: "+f.Remedy)
 		}
+		if len(f.Actors) > 0 {
+			copied(p, `allowedActors: ["`+strings.Join(f.Actors, `", "`)+`"]`)
+		}
 		for _, v := range f.Values {
-			p.Row("", "  --set "+v)
+			copied(p, "--set "+v)
 		}
 		for _, c := range f.Commands {
-			p.Command(strings.Repeat(" ", margin)+c, "")
+			copied(p, c)
 		}
 	}
 	if len(r.NotLooked) > 0 {
@@ -44,9 +48,19 @@ func (r *Report) Text(style console.Style) string {
 		p.Gap()
 		p.Row("Not asked", strings.Join(r.NotAsked, ", ")+": --kubelet-config looks, and takes the right nodes/proxy, by which one can run commands in every pod")
 	}
+	if values := r.values(); len(values) > 0 && !r.Cluster.Installed {
+		p.Gap()
+		p.Row("Install", "with all of these values, where you agree:")
+		copied(p, "--set "+strings.Join(values, " --set "))
+	}
 	p.Gap()
 	p.Marked(r.color(), "Result", r.result())
 	return p.String()
+}
+
+// copied writes what is there to be copied: it is not wrapped, and a name in it that steers a terminal is harmless.
+func copied(p *console.Page, text string) {
+	p.Command(strings.Repeat(" ", margin)+console.Visible(text), "")
 }
 
 // maxKinds is how many kinds of nodes are shown.
@@ -75,6 +89,18 @@ func (c Cluster) podgrace() string {
 		return "in the namespace " + c.Namespace
 	}
 	return "in the namespace " + c.Namespace + ", image " + c.Image
+}
+
+// values are those of all findings but notes, each once.
+func (r *Report) values() (values []string) {
+	for _, f := range r.Findings {
+		for _, v := range f.Values {
+			if f.Severity != Note && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	return values
 }
 
 // unlooked are rows, one for each source that could not be read and all checks that wanted it.

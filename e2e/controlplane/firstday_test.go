@@ -93,6 +93,11 @@ func TestFirstDay(t *testing.T) {
 	})
 	stop := kubelets(t, s, "shop")
 	defer stop()
+	if s.Webhook == nil { // installed as the page does, and not as a process of the test's
+		if said, code := podgrace(t, s, kubeconfig, "doctor"); code != 0 {
+			t.Errorf("the doctor ends with %d:\n%s", code, said)
+		}
+	}
 	elsewhere := regexp.MustCompile(`(?m)^(kind|docker) .*\n`)
 	for _, part := range firstDay(t) {
 		commands := elsewhere.ReplaceAllString(part.commands, "")
