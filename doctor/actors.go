@@ -19,25 +19,28 @@ type Actor struct {
 	Name, Does string
 	// Images are the last parts of its image's repository, by which a workload is known as it, whatever its own name.
 	Images []string
+	// Deployments are what NAMESPACE/NAME of a Deployment of it begins with, where images have no name: those of OpenShift's own are digests of one repository.
+	Deployments []string
 	// Also are accounts of kube-system by which it speaks with --use-service-account-credentials.
 	Also []string
 }
 
-// Actors are the controllers that are known by their image. Under which account one speaks is read from the workload, because it is the installer's
-// choice. Read in their sources and charts, 2026-11.
+// Actors are the controllers that are known by what they run. Under which account one speaks is read from the workload, because it is the installer's
+// choice. Nobody has tried them; 2026-11.
 func Actors() []Actor {
 	const nodes = "deletes the Nodes of machines that it ends or that are gone"
 	return []Actor{
 		{Name: "Karpenter", Does: "deletes Nodes, which begins their drain, and takes their finalizer when the machine has ended", Images: []string{"karpenter", "karpenter/controller", "karpenter-controller"}},
-		{Name: "cluster autoscaler", Does: nodes, Images: []string{"cluster-autoscaler", "cluster-autoscaler-amd64", "ose-cluster-autoscaler"}},
+		{Name: "cluster autoscaler", Does: nodes, Images: []string{"cluster-autoscaler", "cluster-autoscaler-amd64"}, Deployments: []string{"openshift-machine-api/cluster-autoscaler-"}},
 		{
-			Name: "cloud controller manager", Does: nodes, Also: []string{"node-controller"}, // ClientName of its node lifecycle controller (k8s.io/cloud-provider app/core.go)
+			Name: "cloud controller manager", Does: nodes, Also: []string{"node-controller"}, // ClientName of its node lifecycle controller (k8s.io/cloud-provider app/controllermanager.go, 0.36.3)
+			Deployments: []string{"openshift-cloud-controller-manager/"},
 			Images: []string{
 				"cloud-controller-manager", "aws-cloud-controller-manager", "azure-cloud-controller-manager", "openstack-cloud-controller-manager", "hcloud-cloud-controller-manager",
 				"digitalocean-cloud-controller-manager", "cloud-provider-equinix-metal", "linode-cloud-controller-manager", "cloud-provider-vsphere/cpi/release/manager", "cloud-pv-vsphere",
 			},
 		},
-		{Name: "machine API of OpenShift", Does: nodes, Images: []string{"machine-api-controllers", "machine-api-operator"}},
+		{Name: "machine API of OpenShift", Does: nodes, Deployments: []string{"openshift-machine-api/machine-api-controllers"}},
 		{Name: "Cluster API", Does: nodes, Images: []string{"cluster-api-controller"}},
 		{Name: "self node remediation", Does: "sets the out-of-service taint, or deletes Nodes", Images: []string{"self-node-remediation-operator"}},
 		{Name: "fence agents remediation", Does: "sets the out-of-service taint, or deletes pods by force", Images: []string{"fence-agents-remediation-operator"}},
@@ -47,10 +50,11 @@ func Actors() []Actor {
 // removers are the actors that run in the cluster, by the user that each speaks as.
 func removers(s *Snapshot) (users []string, who map[string]string) {
 	who = map[string]string{}
-	look := func(namespace, name string, pod *corev1.PodSpec) {
+	look := func(namespace, name string, pod *corev1.PodSpec, deployment bool) {
 		for _, actor := range Actors() {
+			named := deployment && slices.ContainsFunc(actor.Deployments, func(beginning string) bool { return strings.HasPrefix(namespace+"/"+name, beginning) })
 			for _, c := range pod.Containers {
-				if !slices.ContainsFunc(actor.Images, func(image string) bool { return isImage(c.Image, image) }) {
+				if !named && !slices.ContainsFunc(actor.Images, func(image string) bool { return isImage(c.Image, image) }) {
 					continue
 				}
 				account := func(namespace, name string) {
@@ -67,11 +71,11 @@ func removers(s *Snapshot) (users []string, who map[string]string) {
 	}
 	for i := range s.Deployments {
 		d := &s.Deployments[i]
-		look(d.Namespace, d.Name, &d.Spec.Template.Spec)
+		look(d.Namespace, d.Name, &d.Spec.Template.Spec, true)
 	}
 	for i := range s.DaemonSets {
 		d := &s.DaemonSets[i]
-		look(d.Namespace, d.Name, &d.Spec.Template.Spec)
+		look(d.Namespace, d.Name, &d.Spec.Template.Spec, false)
 	}
 	for user := range who {
 		users = append(users, user)
@@ -103,7 +107,7 @@ func removingControllers(s *Snapshot) []Finding {
 		each = append(each, who[user])
 	}
 	f := Finding{
-		Severity: Note, About: strings.Join(missing, ", "),
+		Severity: Note, About: "controllers that remove nodes",
 		Message: strings.Join(each, "; ") + ". A policy with a removal section judges that, and while the webhook is away it is refused, unless every such policy names the user",
 		Remedy:  "name it in the removal section of every policy that denies or warns, where you trust its word that the machine is gone",
 		Actors:  missing,
@@ -117,16 +121,26 @@ func removingControllers(s *Snapshot) []Finding {
 	return []Finding{f}
 }
 
+// providers are the distributions whose control plane removes Nodes itself, with the users by which it does, as far as any object or document tells: EKS'
+// is in the ClusterRoleBinding of that name, which EKS makes (2026-11).
+var providers = map[Distribution][]string{EKS: {"eks:cloud-controller-manager"}, GKE: nil, GKEAutopilot: nil, AKS: nil}
+
 // cloudActors: who removes Nodes from outside, where the control plane is somebody else's.
 func cloudActors(s *Snapshot) []Finding {
+	is, _ := distributionOf(s)
+	users, provider := providers[is]
 	removal := policy.InForce(s.PodPolicies).RemovalOfAll()
-	if !isDistribution(s, EKS, GKE, GKEAutopilot, AKS) || removal.Guards() && len(removal.ActorsOfAll()) > 0 {
+	allowed := removal.ActorsOfAll()
+	if !provider || len(users) == 0 && len(allowed) > 0 || len(users) > 0 && !slices.ContainsFunc(users, func(user string) bool { return !slices.Contains(allowed, user) }) {
 		return nil
 	}
-	is, _ := distributionOf(s)
 	f := Finding{
 		Severity: Note, About: "controllers of " + string(is), Message: fmt.Sprintf("%s deletes the Nodes of machines that are gone from its own control plane, where no object tells under which name", is),
 		Remedy: "find it in the API server's audit log (verb delete, resource nodes), and name it in allowedActors before a policy denies",
+	}
+	if len(users) > 0 {
+		f.Message = fmt.Sprintf("%s deletes the Nodes of machines that are gone from its own control plane, under this name as far as is known", is)
+		f.Remedy, f.Actors = "see in the API server's audit log that it is so (verb delete, resource nodes), and name it before a policy denies", users
 	}
 	if removal.ForceDelete == v1alpha1.RemovalDeny {
 		f.Severity = Warning

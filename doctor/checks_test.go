@@ -163,16 +163,21 @@ func TestFindings(t *testing.T) {
 		"public GKE":          {true, []change{server("v1.36.2-gke.100")}, []string{"note cloud-actors: GKE"}},
 		"EKS, overlay":        {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")) }}, []string{"note cloud-actors: EKS", "warning network-reach: overlay"}},
 		"EKS, chained":        {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")); s.Add(daemonSet("aws-node")) }}, []string{"note cloud-actors: EKS"}},
-		"EKS, on the host": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("x"), func(s *Snapshot) {
+		"EKS, on the host": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("eks:cloud-controller-manager"), func(s *Snapshot) {
 			s.Add(daemonSet("calico-node"))
 			s.Deployments[0].Spec.Template.Spec.HostNetwork = true
 		}}, nil},
-		"Karpenter, before": {true, []change{has(karpenter())}, []string{`note removing-controllers: system:serviceaccount:karpenter:karpenter`}},
-		"Karpenter, denied": {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy names the user"}},
-		"Karpenter, named":  {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter")}, nil},
-		"Karpenter, of one": {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter"), policySpec(v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})}, []string{"warning removing-controllers: not every policy"}},
-		"Karpenter, warned": {false, []change{has(karpenter()), func(s *Snapshot) { s.PodPolicies[0].Spec.Removal.ForceDelete = v1alpha1.RemovalWarn }}, []string{"note removing-controllers: Karpenter"}},
-		"an autoscaler":     {true, []change{has(deployment("kube-system", "ca-aws", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"))}, []string{"note removing-controllers: system:serviceaccount:kube-system:ca-aws"}},
+		"Karpenter, before":  {true, []change{has(karpenter())}, []string{`note removing-controllers: system:serviceaccount:karpenter:karpenter`}},
+		"Karpenter, denied":  {false, []change{has(karpenter())}, []string{"warning removing-controllers: not every policy names the user"}},
+		"Karpenter, named":   {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter")}, nil},
+		"Karpenter, of one":  {false, []change{has(karpenter()), allows("system:serviceaccount:karpenter:karpenter"), policySpec(v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny}})}, []string{"warning removing-controllers: not every policy"}},
+		"Karpenter, warned":  {false, []change{has(karpenter()), func(s *Snapshot) { s.PodPolicies[0].Spec.Removal.ForceDelete = v1alpha1.RemovalWarn }}, []string{"note removing-controllers: Karpenter"}},
+		"an autoscaler":      {true, []change{has(deployment("kube-system", "ca-aws", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"))}, []string{"note removing-controllers: system:serviceaccount:kube-system:ca-aws"}},
+		"EKS, another actor": {false, []change{labelNodes("eks.amazonaws.com/nodegroup", "a"), allows("x")}, []string{"warning cloud-actors: under this name"}},
+		"OpenShift's own": {true, []change{
+			has(deployment("openshift-machine-api", "machine-api-controllers", "quay.io/openshift-release-dev/ocp@sha256:0")), has(deployment("openshift-machine-api", "cluster-autoscaler-default", "x@sha256:0")),
+			has(deployment("openshift-cloud-controller-manager", "aws-cloud-controller-manager", "x@sha256:0")), has(deployment("openshift-machine-api", "machine-api-operator", "x@sha256:0")),
+		}, []string{"note removing-controllers: system:serviceaccount:openshift-cloud-controller-manager:aws-cloud-controller-manager, system:serviceaccount:openshift-machine-api:cluster-autoscaler-default, system:serviceaccount:openshift-machine-api:machine-api-controllers"}},
 		"a cloud controller": {true, []change{func(s *Snapshot) {
 			d := deployment("kube-system", "occm", "registry.k8s.io/provider-os/openstack-cloud-controller-manager:v1.35.0")
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--use-service-account-credentials=true"}
@@ -294,7 +299,7 @@ func TestFindings(t *testing.T) {
 			for _, want := range test.want {
 				head, part, _ := strings.Cut(want, ": ")
 				i := slices.IndexFunc(left, func(f Finding) bool {
-					return fmt.Sprint(f.Severity, " ", f.Check) == head && strings.Contains(f.About+" "+f.Message+" "+f.Remedy, part)
+					return fmt.Sprint(f.Severity, " ", f.Check) == head && strings.Contains(f.About+" "+f.Message+" "+f.Remedy+" "+strings.Join(f.Actors, ", "), part)
 				})
 				if i < 0 {
 					t.Errorf("%s was not found, but %+v", want, r.Findings)
