@@ -175,7 +175,7 @@ func TestText(t *testing.T) {
 	eks.Add(daemonSet("cilium"))
 	nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })(eks)
 	golden.Assert(t, Examine(eks).Text(console.Style{Width: 100}), "eks.txt")
-	for _, line := range strings.Split(Examine(s).Text(console.Style{Width: 100}), "\n") {
+	for line := range strings.SplitSeq(Examine(s).Text(console.Style{Width: 100}), "\n") {
 		if len(line) > 100 && !strings.Contains(line, "kubectl ") && !strings.Contains(line, "--set ") {
 			t.Errorf("a line of %d letters: %s", len(line), line)
 		}

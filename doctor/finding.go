@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -55,4 +56,15 @@ func sorted(all []Finding) []Finding {
 		return cmp.Or(slices.Index(Severities(), a.Severity)-slices.Index(Severities(), b.Severity), order(a.Check)-order(b.Check), strings.Compare(a.About, b.About))
 	})
 	return all
+}
+
+// remark is a finding that may be true of several objects.
+type remark struct {
+	severity        Severity
+	message, remedy string
+}
+
+// sortedRemarks are the keys, in the order of their messages.
+func sortedRemarks(said map[remark][]string) []remark {
+	return slices.SortedFunc(maps.Keys(said), func(a, b remark) int { return strings.Compare(a.message, b.message) })
 }

@@ -3,9 +3,7 @@ package doctor
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -15,36 +13,13 @@ import (
 
 // kubeletConfiguration: what kubelets are configured to do contradicts neither the node enforcer nor the policies.
 func kubeletConfiguration(s *Snapshot) (found []Finding) {
-	type remark struct {
-		severity        Severity
-		message, remedy string
-	}
 	said := map[remark][]string{}
-	longest, by := longestGrace(s.PodPolicies)
-	cgroupfs := 0
 	for node, k := range s.Kubelets {
-		note := func(severity Severity, message, remedy string) {
-			said[remark{severity, message, remedy}] = append(said[remark{severity, message, remedy}], node)
-		}
-		if k.CgroupDriver != "systemd" {
-			cgroupfs++
-		}
-		if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
-			note(Error, "cgroupsPerQOS is false: pods have no cgroups of their own that a node enforcer could plan", "set cgroupsPerQOS: true, or keep the node enforcer off these nodes")
-		}
-		if k.FailCgroupV1 != nil && !*k.FailCgroupV1 {
-			note(Note, "failCgroupV1 is false, so that the node may have cgroup v1: there memory.low, memory.high and memory.pressure do not exist", "move the nodes to cgroup v2, for all that policies can ask of a node")
-		}
-		within := k.ShutdownGracePeriod.Duration - k.ShutdownGracePeriodCriticalPods.Duration
-		if k.ShutdownGracePeriod.Duration > 0 && within < longest && len(k.ShutdownGracePeriodByPodPriority) == 0 {
-			note(Warning, fmt.Sprintf("a shutdown of the node ends pods after %s (shutdownGracePeriod less shutdownGracePeriodCriticalPods), where PodPolicy %s gives them %s", within, by, longest),
-				"raise shutdownGracePeriod, or lower what the policy gives")
-		}
-		if k.FeatureGates["MemoryQoS"] && k.MemoryReservationPolicy != kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy && protectsMemory(s.PodPolicies) {
-			note(Warning, "the feature gate MemoryQoS is on and nothing is reserved: before 1.37 the kubelet then writes 0 above what policies protect", "set memoryReservationPolicy: TieredReservation, or the gate off")
+		for _, r := range contradictions(k, s.PodPolicies) {
+			said[r] = append(said[r], node)
 		}
 	}
-	for _, r := range slices.SortedFunc(maps.Keys(said), func(a, b remark) int { return strings.Compare(a.message, b.message) }) {
+	for _, r := range sortedRemarks(said) {
 		found = append(found, ofNodes(said[r], Finding{Severity: r.severity, Message: r.message, Remedy: r.remedy})...)
 	}
 	var silent []string
@@ -54,13 +29,46 @@ func kubeletConfiguration(s *Snapshot) (found []Finding) {
 		}
 	}
 	found = append(found, ofNodes(silent, Finding{Severity: Note, Message: "the kubelet did not tell its configuration, so that nothing is known of it", Remedy: "look whether the node is ready"})...)
-	if set := s.enforcer(); len(s.Kubelets) > 0 && cgroupfs == len(s.Kubelets) && (set == nil && s.webhook() == nil || set != nil && hostPath(set, "dbus") != "") {
-		found = append(found, Finding{
-			Severity: Note, About: "node enforcer", Message: "every kubelet that was asked has the cgroup driver cgroupfs: systemd's bus, by which one is root on the host, is not needed",
-			Remedy: "leave it out", Values: []string{"nodeEnforcer.dbus=false"},
+	return append(found, needlessBus(s)...)
+}
+
+// contradictions are what is to be said of one kubelet.
+func contradictions(k *kubeletconfigv1beta1.KubeletConfiguration, policies []v1alpha1.PodPolicy) (all []remark) {
+	if k.CgroupsPerQOS != nil && !*k.CgroupsPerQOS {
+		all = append(all, remark{Error, "cgroupsPerQOS is false: pods have no cgroups of their own that a node enforcer could plan", "set cgroupsPerQOS: true, or keep the node enforcer off these nodes"})
+	}
+	if k.FailCgroupV1 != nil && !*k.FailCgroupV1 {
+		all = append(all, remark{Note, "failCgroupV1 is false, so that the node may have cgroup v1: there memory.low, memory.high and memory.pressure do not exist", "move the nodes to cgroup v2, for all that policies can ask of a node"})
+	}
+	longest, by := longestGrace(policies)
+	within := k.ShutdownGracePeriod.Duration - k.ShutdownGracePeriodCriticalPods.Duration
+	if k.ShutdownGracePeriod.Duration > 0 && within < longest && len(k.ShutdownGracePeriodByPodPriority) == 0 {
+		all = append(all, remark{
+			Warning, fmt.Sprintf("a shutdown of the node ends pods after %s (shutdownGracePeriod less shutdownGracePeriodCriticalPods), where PodPolicy %s gives them %s", within, by, longest),
+			"raise shutdownGracePeriod, or lower what the policy gives",
 		})
 	}
-	return found
+	if k.FeatureGates["MemoryQoS"] && k.MemoryReservationPolicy != kubeletconfigv1beta1.TieredReservationMemoryReservationPolicy && protectsMemory(policies) {
+		all = append(all, remark{Warning, "the feature gate MemoryQoS is on and nothing is reserved: before 1.37 the kubelet then writes 0 above what policies protect", "set memoryReservationPolicy: TieredReservation, or the gate off"})
+	}
+	return all
+}
+
+// needlessBus: where no kubelet has the systemd driver the node enforcer does without the host's D-Bus.
+func needlessBus(s *Snapshot) []Finding {
+	for _, k := range s.Kubelets {
+		if k.CgroupDriver == "systemd" {
+			return nil
+		}
+	}
+	set := s.enforcer()
+	if len(s.Kubelets) == 0 || set == nil && s.webhook() != nil || set != nil && hostPath(set, "dbus") == "" {
+		return nil
+	}
+	return []Finding{{
+		Severity: Note, About: "node enforcer", Message: "every kubelet that was asked has the cgroup driver cgroupfs: systemd's bus, by which one is root on the host, is not needed",
+		Remedy: "leave it out", Values: []string{"nodeEnforcer.dbus=false"},
+	}}
 }
 
 // longestGrace is the longest grace period that a policy gives, by default or as a minimum, and which policy does. 0: none.

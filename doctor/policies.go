@@ -137,10 +137,6 @@ func policies(s *Snapshot) (found []Finding) {
 	if len(s.PodPolicies) == 0 {
 		return []Finding{{Severity: Note, About: "PodPolicies", Message: "there is none: nothing is changed, warned about or refused", Remedy: "begin with one that only warns", Commands: []string{"kubectl apply -f deploy/policies/first.yaml"}}}
 	}
-	type remark struct {
-		severity        Severity
-		message, remedy string
-	}
 	said := map[remark][]string{}
 	for _, p := range s.PodPolicies {
 		note := func(severity Severity, message, remedy string) {
@@ -160,7 +156,7 @@ func policies(s *Snapshot) (found []Finding) {
 			note(Note, console.OneLine(console.Some(p.Status.Warnings, 2, "; ")), "")
 		}
 	}
-	for _, r := range slices.SortedFunc(maps.Keys(said), func(a, b remark) int { return strings.Compare(a.message, b.message) }) {
+	for _, r := range sortedRemarks(said) {
 		found = append(found, Finding{Severity: r.severity, About: "PodPolicy " + console.Some(said[r], 3, ", "), Message: r.message, Remedy: r.remedy})
 	}
 	return found

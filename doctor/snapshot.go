@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -87,7 +88,6 @@ type Calls struct {
 
 // Add takes an object that was read, and says whether it is of a kind that is looked at.
 func (s *Snapshot) Add(o runtime.Object) bool {
-	own := func(namespace string) bool { return namespace == s.OwnNamespace }
 	switch o := o.(type) {
 	case *corev1.Node:
 		s.Nodes = append(s.Nodes, *o)
@@ -95,6 +95,19 @@ func (s *Snapshot) Add(o runtime.Object) bool {
 		s.Deployments = append(s.Deployments, *o)
 	case *appsv1.DaemonSet:
 		s.DaemonSets = append(s.DaemonSets, *o)
+	case *v1alpha1.PodPolicy:
+		s.PodPolicies = append(s.PodPolicies, *o)
+	case *schedulingv1.PriorityClass:
+		s.PriorityClasses = append(s.PriorityClasses, *o)
+	default:
+		return s.addAdmission(o) || s.addNamespaced(o)
+	}
+	return true
+}
+
+// addAdmission takes what the API server is told of admission, and the definitions.
+func (s *Snapshot) addAdmission(o runtime.Object) bool {
+	switch o := o.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		s.Mutating = append(s.Mutating, *o)
 	case *admissionregistrationv1.ValidatingWebhookConfiguration:
@@ -107,29 +120,24 @@ func (s *Snapshot) Add(o runtime.Object) bool {
 		if o.Spec.Group == podgraceGroup {
 			s.CRDs = append(s.CRDs, *o)
 		}
-	case *v1alpha1.PodPolicy:
-		s.PodPolicies = append(s.PodPolicies, *o)
-	case *schedulingv1.PriorityClass:
-		s.PriorityClasses = append(s.PriorityClasses, *o)
-	case *corev1.Namespace:
-		if own(o.Name) {
-			s.Namespace = o
-		}
-	case *corev1.Pod:
-		if own(o.Namespace) {
-			s.Pods = append(s.Pods, *o)
-		} else if o.Namespace == "kube-system" && o.Labels["component"] == "kube-controller-manager" {
-			s.ControllerManagers = append(s.ControllerManagers, *o)
-		}
 	default:
-		return s.addNamespaced(o)
+		return false
 	}
 	return true
 }
 
-// addNamespaced takes what is looked at in Podgrace's own namespace alone.
+// addNamespaced takes what is looked at in Podgrace's own namespace alone, and the pods of kube-controller-manager.
 func (s *Snapshot) addNamespaced(o runtime.Object) bool {
 	switch o := o.(type) {
+	case *corev1.Namespace:
+		if o.Name == s.OwnNamespace {
+			s.Namespace = o
+		}
+	case *corev1.Pod:
+		if o.Namespace == metav1.NamespaceSystem && o.Labels["component"] == "kube-controller-manager" {
+			s.ControllerManagers = append(s.ControllerManagers, *o)
+		}
+		s.Pods = appendOwn(s.Pods, *o, o.Namespace, s)
 	case *policyv1.PodDisruptionBudget:
 		s.Budgets = appendOwn(s.Budgets, *o, o.Namespace, s)
 	case *corev1.ResourceQuota:
