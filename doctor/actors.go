@@ -25,13 +25,12 @@ type Actor struct {
 	Also []string
 }
 
-// Actors are the controllers that are known by what they run. Under which account one speaks is read from the workload, because it is the installer's
+// Actors are the controllers that docs/actors.md says are refused unless they are named, known by what they run. Under which account one speaks is read from the workload, because it is the installer's
 // choice. Nobody has tried them; 2026-11.
 func Actors() []Actor {
 	const nodes = "deletes the Nodes of machines that it ends or that are gone"
 	return []Actor{
-		{Name: "Karpenter", Does: "deletes Nodes, which begins their drain, and takes their finalizer when the machine has ended", Images: []string{"karpenter", "karpenter/controller", "karpenter-controller"}},
-		{Name: "cluster autoscaler", Does: nodes, Images: []string{"cluster-autoscaler", "cluster-autoscaler-amd64"}, Deployments: []string{"openshift-machine-api/cluster-autoscaler-"}},
+		{Name: "Karpenter", Does: "takes its finalizer from Nodes whose machine has ended, which removes them", Images: []string{"karpenter", "karpenter/controller", "karpenter-controller"}},
 		{
 			Name: "cloud controller manager", Does: nodes, Also: []string{"node-controller"}, // ClientName of its node lifecycle controller (k8s.io/cloud-provider app/controllermanager.go, 0.36.3)
 			Deployments: []string{"openshift-cloud-controller-manager/"},
@@ -41,7 +40,6 @@ func Actors() []Actor {
 			},
 		},
 		{Name: "machine API of OpenShift", Does: nodes, Deployments: []string{"openshift-machine-api/machine-api-controllers"}},
-		{Name: "Cluster API", Does: nodes, Images: []string{"cluster-api-controller"}},
 		{Name: "self node remediation", Does: "sets the out-of-service taint, or deletes Nodes", Images: []string{"self-node-remediation-operator"}},
 		{Name: "fence agents remediation", Does: "sets the out-of-service taint, or deletes pods by force", Images: []string{"fence-agents-remediation-operator"}},
 	}
@@ -109,7 +107,7 @@ func removingControllers(s *Snapshot) []Finding {
 	f := Finding{
 		Severity: Note, About: "controllers that remove nodes",
 		Message: strings.Join(each, "; ") + ". A policy with a removal section judges that, and while the webhook is away it is refused, unless every such policy names the user",
-		Remedy:  "name it in the removal section of every policy that denies or warns, where you trust its word that the machine is gone",
+		Remedy:  "name it in the removal section of every policy that denies or warns, where you trust its word that the machine is gone (docs/actors.md)",
 		Actors:  missing,
 	}
 	switch {
@@ -121,8 +119,7 @@ func removingControllers(s *Snapshot) []Finding {
 	return []Finding{f}
 }
 
-// providers are the distributions whose control plane removes Nodes itself, with the users by which it does, as far as any object or document tells: EKS'
-// is in the ClusterRoleBinding of that name, which EKS makes (2026-11).
+// providers are the distributions whose control plane removes Nodes itself, with the users by which it does, as far as docs/actors.md knows.
 var providers = map[Distribution][]string{EKS: {"eks:cloud-controller-manager"}, GKE: nil, GKEAutopilot: nil, AKS: nil}
 
 // cloudActors: who removes Nodes from outside, where the control plane is somebody else's.

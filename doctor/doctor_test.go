@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/golden"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/podgrace/podgrace/console"
@@ -173,7 +172,7 @@ func TestText(t *testing.T) {
 	eks.Server = "v1.36.2-eks-1234567"
 	eks.Add(karpenter())
 	eks.Add(daemonSet("cilium"))
-	nodes(func(n *corev1.Node) { n.Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.35.0" })(eks)
+	osImage("Bottlerocket OS 1.50.0")(eks)
 	golden.Assert(t, Examine(eks).Text(console.Style{Width: 100}), "eks.txt")
 	for line := range strings.SplitSeq(Examine(s).Text(console.Style{Width: 100}), "\n") {
 		if len(line) > 100 && !strings.Contains(line, "kubectl ") && !strings.Contains(line, "--set ") {

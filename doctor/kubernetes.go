@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/podgrace/podgrace/console"
+	"github.com/podgrace/podgrace/support"
 )
 
-// The minor versions of Kubernetes 1 that are supported. Before the oldest one the kubelet's configuration takes nodes/proxy, which the node enforcer
-// does not have (KEP-2862, on from 1.33); the newest one is what the tests run.
-const oldestMinor, newestMinor = 33, 36
+// newestMinor is the newest 1.x that the tests run.
+const newestMinor = 36
 
 // kubernetesVersion: the API server is of a supported version.
 func kubernetesVersion(s *Snapshot) []Finding {
@@ -19,10 +19,10 @@ func kubernetesVersion(s *Snapshot) []Finding {
 	switch {
 	case err != nil:
 		return []Finding{{Severity: Warning, About: "API server", Message: fmt.Sprintf("its version %q can't be read, so that nothing can be said of it", s.Server)}}
-	case v.Major() != 1 || v.Minor() < oldestMinor:
+	case v.Major() != 1 || v.Minor() < support.Minor:
 		return []Finding{{
-			Severity: Error, About: "API server " + s.Server, Message: fmt.Sprintf("it is older than 1.%d: there the node enforcer may not read its kubelet's configuration, and match conditions and policies were never tried", oldestMinor),
-			Remedy: fmt.Sprintf("upgrade the cluster to 1.%d or newer first", oldestMinor),
+			Severity: Error, About: "API server " + s.Server, Message: fmt.Sprintf("it is older than 1.%d: there Podgrace's programs end with that reason", support.Minor),
+			Remedy: fmt.Sprintf("upgrade the cluster to 1.%d or newer first", support.Minor),
 		}}
 	case v.Minor() > newestMinor:
 		return []Finding{{Severity: Note, About: "API server " + s.Server, Message: fmt.Sprintf("it is newer than 1.%d, the newest version that this Podgrace was tested with", newestMinor), Remedy: "try it elsewhere first, or look for a newer Podgrace"}}
@@ -50,7 +50,7 @@ func kubeletSkew(s *Snapshot) []Finding {
 			newer = append(newer, n.Name)
 		case v.Minor()+maxSkew < server.Minor():
 			older = append(older, n.Name)
-		case v.Minor() < oldestMinor && osOf(n) == "linux" && virtual(n) == "":
+		case v.Minor() < support.Minor && osOf(n) == "linux" && virtual(n) == "":
 			early = append(early, n.Name)
 		}
 	}
@@ -58,7 +58,7 @@ func kubeletSkew(s *Snapshot) []Finding {
 		ofNodes(newer, Finding{Severity: Error, Message: "the kubelet is newer than the API server, which Kubernetes does not support", Remedy: "upgrade the control plane first"}),
 		ofNodes(older, Finding{Severity: Warning, Message: fmt.Sprintf("the kubelet is more than %d minor versions older than the API server, which Kubernetes does not support", maxSkew), Remedy: "upgrade these nodes"}),
 		ofNodes(early, Finding{
-			Severity: Warning, Message: fmt.Sprintf("the kubelet is older than 1.%d: the node enforcer may not read its configuration there, and plans by the kubelet's defaults", oldestMinor),
+			Severity: Warning, Message: fmt.Sprintf("the kubelet is older than 1.%d: the node enforcer may not read its configuration there, and plans nothing", support.Minor),
 			Remedy: "upgrade these nodes, or keep the node enforcer off them (nodeEnforcer.nodeSelector)",
 		}),
 		ofNodes(unknown, Finding{Severity: Note, Message: "the kubelet has not told its version", Remedy: "look whether these nodes have ever been ready"}),

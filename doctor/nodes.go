@@ -18,12 +18,12 @@ func openshift(s *Snapshot) []Finding {
 	if !isDistribution(s, OpenShift) {
 		return nil
 	}
-	values := []string{"openshift.scc.create=true", "nodeEnforcer.imageRoot=/var/lib/containers", "nodeEnforcer.seLinuxType=spc_t"}
+	values := []string{"openshift.scc.create=true", "nodeEnforcer.seLinuxType=spc_t"} // deploy/platforms/openshift.yaml
 	set := s.enforcer()
 	switch {
 	case s.webhook() == nil && set == nil:
 		return []Finding{{
-			Severity: Warning, About: "node enforcer", Message: "OpenShift admits its pods only by SecurityContextConstraints of their own, its containers' files are CRI-O's, and SELinux enforces. Nobody has tried it there",
+			Severity: Warning, About: "node enforcer", Message: "OpenShift admits its pods only by SecurityContextConstraints of their own, and SELinux enforces. Nobody has tried it there",
 			Remedy: "install with these values, or without it: nodeEnforcer.enabled=false", Values: values,
 		}}
 	case set != nil && set.Status.DesiredNumberScheduled > 0 && set.Status.NumberReady == 0:
@@ -84,9 +84,9 @@ func architectures(s *Snapshot) []Finding {
 	return found
 }
 
-// rootOf is the folder of a node's container runtime, and the kubelet's, as the distributions document them (read 2026-11). Talos and Bottlerocket have containerd's own.
-func rootOf(n *corev1.Node) (image, kubelet string) {
-	image, kubelet = "/var/lib/containerd", "/var/lib/kubelet"
+// rootOf is the kubelet's folder on a node, and that of its container runtime, as deploy/platforms has them.
+func rootOf(n *corev1.Node) (kubelet, image string) {
+	kubelet, image = "/var/lib/kubelet", "/var/lib/containerd"
 	v := n.Status.NodeInfo.KubeletVersion
 	_, micro := n.Labels["microk8s.io/cluster"]
 	switch {
@@ -97,50 +97,50 @@ func rootOf(n *corev1.Node) (image, kubelet string) {
 	case strings.Contains(v, "+rke2"):
 		image = "/var/lib/rancher/rke2/agent/containerd"
 	case strings.Contains(v, "+k0s"):
-		image, kubelet = "/var/lib/k0s/containerd", "/var/lib/k0s/kubelet"
+		kubelet, image = "/var/lib/k0s/kubelet", "/var/lib/k0s/containerd"
 	case micro:
-		image, kubelet = "/var/snap/microk8s/common/var/lib/containerd", "/var/snap/microk8s/common/var/lib/kubelet"
+		kubelet, image = "/var/snap/microk8s/common/var/lib/kubelet", "/var/snap/microk8s/common/var/lib/containerd"
 	}
-	return image, kubelet
+	return kubelet, image
 }
 
-// imageRoot: the node enforcer measures the file system that the runtime uses.
-func imageRoot(s *Snapshot) []Finding {
+// nodeFolders: the node enforcer has the kubelet's folder, without which its container does not start, and, if it is given the runtime's, the right one.
+func nodeFolders(s *Snapshot) (found []Finding) {
 	set := s.enforcer()
-	have := [2]string{"/var/lib/containerd", "/var/lib/kubelet"}
-	if set != nil {
-		have = [2]string{hostPath(set, "images"), hostPath(set, "kubelet")}
-	} else if s.webhook() != nil {
+	if set == nil && s.webhook() != nil {
 		return nil // installed without it
 	}
-	by := map[[2]string][]string{}
+	kubelet, image := "/var/lib/kubelet", ""
+	if set != nil {
+		kubelet, image = hostPath(set, "kubelet"), hostPath(set, "images")
+	}
+	kubelets, images := map[string][]string{}, map[string][]string{}
 	for _, n := range s.linux() {
-		image, kubelet := rootOf(n)
-		by[[2]string{image, kubelet}] = append(by[[2]string{image, kubelet}], n.Name)
+		k, i := rootOf(n)
+		if k != kubelet {
+			kubelets[k] = append(kubelets[k], n.Name)
+		}
+		if image != "" && i != image {
+			images[i] = append(images[i], n.Name)
+		}
 	}
-	roots := slices.SortedFunc(maps.Keys(by), func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) })
-	var found []Finding
-	for _, root := range roots {
-		if root == have {
-			continue
-		}
-		f := Finding{
-			Severity: Warning, Message: fmt.Sprintf("the container runtime keeps images in %s and the kubelet its pods in %s: a node enforcer that looks elsewhere measures another file system, and evicts by that", root[0], root[1]),
-			Remedy: "install with these values",
-		}
-		for i, value := range []string{"nodeEnforcer.imageRoot=", "nodeEnforcer.kubeletRoot="} {
-			if root[i] != have[i] {
-				f.Values = append(f.Values, value+root[i])
+	say := func(by map[string][]string, whose, value, have, what string) {
+		for _, folder := range slices.Sorted(maps.Keys(by)) {
+			f := Finding{
+				Severity: Warning, Message: fmt.Sprintf("%s's folder is %s there, and the node enforcer has %s: %s", whose, folder, have, what),
+				Remedy: "install with this value; deploy/platforms has all that such nodes want", Values: []string{value + "=" + folder},
 			}
+			if set != nil {
+				f.Severity, f.Remedy = Error, "upgrade with this value; deploy/platforms has all that such nodes want"
+			}
+			if len(by[folder]) < len(s.linux()) {
+				f.Remedy, f.Values = "the values hold for all nodes: give the node enforcer those nodes alone that have the same folders (nodeEnforcer.nodeSelector, affinity)", nil
+			}
+			found = append(found, ofNodes(by[folder], f)...)
 		}
-		if set != nil {
-			f.Severity, f.Message, f.Remedy = Error, f.Message+fmt.Sprintf(" (it has %s and %s)", have[0], have[1]), "upgrade with these values"
-		}
-		if len(by) > 1 {
-			f.Remedy, f.Values = "the values hold for all nodes: give the node enforcer those nodes alone that have the same folders (nodeEnforcer.nodeSelector, affinity)", nil
-		}
-		found = append(found, ofNodes(by[root], f)...)
 	}
+	say(kubelets, "the kubelet", "nodeEnforcer.kubeletRoot", kubelet, "its container does not start")
+	say(images, "the container runtime", "nodeEnforcer.imageRoot", image, "it does not start, or measures another disk")
 	return found
 }
 
@@ -159,12 +159,14 @@ func nodeSystem(s *Snapshot) []Finding {
 	if s.webhook() != nil && s.enforcer() == nil {
 		return nil
 	}
-	var noBus, confined []string
+	var noBus, bottled, confined []string
 	for _, n := range s.linux() {
 		switch image := n.Status.NodeInfo.OSImage; {
 		case strings.HasPrefix(image, "Talos"):
 			noBus = append(noBus, n.Name)
-		case strings.HasPrefix(image, "Bottlerocket"), strings.HasPrefix(image, "Flatcar"), strings.HasPrefix(image, "Fedora CoreOS"):
+		case strings.HasPrefix(image, "Bottlerocket"):
+			bottled = append(bottled, n.Name)
+		case strings.HasPrefix(image, "Flatcar"), strings.HasPrefix(image, "Fedora CoreOS"):
 			confined = append(confined, n.Name)
 		}
 	}
@@ -173,11 +175,12 @@ func nodeSystem(s *Snapshot) []Finding {
 			noBus = nil
 		}
 		if hasSELinuxType(set) {
-			confined = nil
+			bottled, confined = nil, nil
 		}
 	}
 	return slices.Concat(
-		ofNodes(noBus, Finding{Severity: Warning, Message: "Talos has no systemd, so that a node enforcer with the host's D-Bus mounts an empty folder that it makes there", Remedy: "it needs none: Talos' kubelets have the driver cgroupfs", Values: []string{"nodeEnforcer.dbus=false"}}),
+		ofNodes(bottled, Finding{Severity: Warning, Message: "SELinux enforces on Bottlerocket: container_t may change nothing of the system. Nobody has tried the node enforcer there", Remedy: "give it the type that may", Values: []string{"nodeEnforcer.seLinuxType=control_t"}}),
+		ofNodes(noBus, Finding{Severity: Warning, Message: "Talos has no systemd and so no /run/dbus, without which the node enforcer's container does not start", Remedy: "it needs none: Talos' kubelets have the driver cgroupfs", Values: []string{"nodeEnforcer.dbus=false"}}),
 		ofNodes(confined, Finding{
 			Severity: Note, Message: "SELinux may enforce on this system: container_t may neither write cgroups nor connect to systemd's bus. Nobody has tried the node enforcer there",
 			Remedy: "where getenforce on the node says Enforcing", Values: []string{"nodeEnforcer.seLinuxType=spc_t"},
