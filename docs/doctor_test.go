@@ -46,7 +46,7 @@ The most severe come first, in the same order each time. **What can't be read is
 ` + "`DoctorReport`: `cluster`, `summary`, `findings` (`check`, `severity`, `about`, `message`, `remedy`, `values`, `commands`), `notLooked` (`check`, `source`, `why`), `fine` and `notAsked`" + `. A check's
 id stays the same; texts are for people and may change.
 
-Whom to allow is decided by [who removes nodes by themselves](actors.md), which values distributions want by `deploy/platforms`. Which Kubernetes it is (EKS, GKE, AKS, OpenShift, k3s, ...) is guessed, by a sign that the output names. What follows from it for providers is what they document; nobody has tried it there.
+Whom to allow is decided by [who removes nodes by themselves](actors.md), which values distributions want by the files in deploy/platforms. Which Kubernetes it is (EKS, GKE, AKS, OpenShift, k3s, ...) is guessed, by a sign that the output names. What follows from it for providers is what they document; nobody has tried it there.
 
 ## Rights
 

@@ -44,7 +44,7 @@ func newDoctor(t cli.Terminal, name string) *cobra.Command {
 		Long:                  doctorLong,
 		Example: fmt.Sprintf(`  %[1]s doctor                       # the cluster of the current context
   %[1]s doctor --fail-on warning -o json
-  %[1]s doctor --state FOLDER        # what kubectl get -o yaml has written`, name),
+  %[1]s doctor --state dump.json     # what kubectl get -o json has written`, name),
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.validate(); err != nil {

@@ -19,7 +19,7 @@ import (
 
 // The command lines of this program that people copy: those of deploy/ci, and those in the code blocks of the pages.
 var (
-	commandLine = regexp.MustCompile(`(?m)(?:^|entry: |run: |- |\$ |go run \./cmd/)\s*((?:kubectl )?podgrace (?:review|test|diff|explain|compile|confirm) [^\n]*)`)
+	commandLine = regexp.MustCompile(`(?m)(?:^|entry: |run: |- |\$ |go run \./cmd/)\s*((?:kubectl )?podgrace (?:review|test|diff|explain|compile|confirm|doctor) [^\n]*)`)
 	eachFlag    = regexp.MustCompile(`(?m)^\s*each (--\S+) `)
 	codeBlock   = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$")
 	byShell     = regexp.MustCompile(`\s(?:[|;#&>]|\d?>|\|\|).*$`)
@@ -140,7 +140,7 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 }
 
 // remote are the examples that ask a cluster: here there is none to answer.
-var remote = regexp.MustCompile(`--context production| -n shop | node/|^fence |^status `)
+var remote = regexp.MustCompile(`--context production| -n shop | node/|^fence |^status |^doctor (--fail-on |$)`)
 
 // Each example of the help does what it says, typed at the root of this repository.
 func TestExamplesOfTheHelp(t *testing.T) {
