@@ -12,7 +12,7 @@ var GroupVersion = schema.GroupVersion{Group: "podgrace.dev", Version: "v1alpha1
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &PodPolicy{}, &PodPolicyList{}, &NodePolicy{}, &NodePolicyList{}, &PolicyException{}, &PolicyExceptionList{},
-		&FencePolicy{}, &FencePolicyList{}, &FenceAgent{}, &FenceAgentList{}, &Fence{}, &FenceList{}, &FenceReceipt{}, &FenceReceiptList{})
+		&FencePolicy{}, &FencePolicyList{}, &FenceAgent{}, &FenceAgentList{}, &Fence{}, &FenceList{}, &FenceReceipt{}, &FenceReceiptList{}, &VolumeLock{}, &VolumeLockList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -1,0 +1,154 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Finalizer and annotations of the volume lock.
+const (
+	// FinalizerVolumeLock is on a VolumeAttachment before it is attached, so that its deletion is seen before it is gone.
+	FinalizerVolumeLock = "podgrace.dev/volume-lock"
+	// AnnotationVolumeLock of a VolumeAttachment is the name of the VolumeLock that it is attached by.
+	AnnotationVolumeLock = "podgrace.dev/volume-lock"
+	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: ATTACHMENT-UID/SINCE as status.release has them.
+	AnnotationConfirmRelease = "podgrace.dev/confirm-release"
+)
+
+// VolumeLock says which one node may mount a volume. As long as it exists the volume is held; it never expires. The volume lock makes it to take the volume, under a name that
+// only depends on the volume, and deletes it on evidence that the node does not use the volume any more. Nobody else may: kubectl podgrace confirm says how a person does.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=podgrace
+// +kubebuilder:printcolumn:name="Driver",type=string,JSONPath=`.spec.driver`
+// +kubebuilder:printcolumn:name="Volume",type=string,JSONPath=`.spec.persistentVolume`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node.name`
+// +kubebuilder:printcolumn:name="Releasing",type=date,JSONPath=`.status.release.since`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
+type VolumeLock struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is who holds what. It never changes: another holder is another VolumeLock.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="who holds a volume does not change: it is released, and taken by another"
+	Spec VolumeLockSpec `json:"spec"`
+	// Status is how far a release has come; the volume lock writes it.
+	// +optional
+	Status VolumeLockStatus `json:"status,omitempty"`
+}
+
+// VolumeLockList is a list of VolumeLocks.
+//
+// +kubebuilder:object:root=true
+type VolumeLockList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// Items are the VolumeLocks.
+	Items []VolumeLock `json:"items"`
+}
+
+// VolumeLockSpec is who holds what.
+type VolumeLockSpec struct {
+	// Driver is the CSI driver of the volume.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver"`
+	// Volume is what is locked. PersistentVolumes that lead to the same have the same.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=8192
+	Volume string `json:"volume"`
+	// Identity is how it is known that two PersistentVolumes are the same volume: by where they lead (Export), or only by the very same volumeHandle (Handle).
+	// +required
+	Identity VolumeIdentity `json:"identity"`
+	// PersistentVolume by which it was taken.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PersistentVolume string `json:"persistentVolume"`
+	// VolumeHandle of that PersistentVolume: by it the kubelet calls the volume.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	VolumeHandle string `json:"volumeHandle"`
+	// Node that holds it, and its boot when it took it.
+	// +required
+	Node BootReference `json:"node"`
+	// Attachment by which it was taken.
+	// +required
+	Attachment AttachmentReference `json:"attachment"`
+	// Adopted: the node had mounted the volume before its driver was gated. That it does not use it any more its kubelet can't tell by that boot.
+	// +optional
+	Adopted bool `json:"adopted,omitempty"`
+}
+
+// VolumeIdentity is how a volume is known.
+//
+// +kubebuilder:validation:Enum=Export;Handle
+type VolumeIdentity string
+
+// How a volume is known.
+const (
+	// VolumeByExport is one known by where it leads, such as server and path.
+	VolumeByExport VolumeIdentity = "Export"
+	// VolumeByHandle is one known by its volumeHandle alone, as it is written.
+	VolumeByHandle VolumeIdentity = "Handle"
+)
+
+// AttachmentReference is one VolumeAttachment.
+type AttachmentReference struct {
+	// Name of the VolumeAttachment.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// UID of the VolumeAttachment; absent: there is none yet, which only a lock that was adopted has.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a UID has no more than 64 characters"
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// VolumeLockStatus is how far a release has come.
+type VolumeLockStatus struct {
+	// Attachment by which the node holds it now, where that is another one than it was taken by.
+	// +optional
+	Attachment *AttachmentReference `json:"attachment,omitempty"`
+	// Release goes on since the VolumeAttachment was deleted.
+	// +optional
+	Release *VolumeRelease `json:"release,omitempty"`
+	// Message says what the volume's release waits for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// VolumeRelease is what is known since the VolumeAttachment was deleted, from when on no kubelet begins to mount.
+type VolumeRelease struct {
+	// Attachment is the UID of the VolumeAttachment that is deleted.
+	// +optional
+	Attachment types.UID `json:"attachment,omitempty"`
+	// Since is when that was noted.
+	// +required
+	Since metav1.MicroTime `json:"since"`
+	// BootID that the node had after that; absent: there was no such Node, or another one of the name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+	// Forced: the node still listed the volume as in use when its VolumeAttachment was deleted. A kubelet that starts anew after that does not tell of such a volume, so that only one of
+	// another boot is believed that it does not use it.
+	// +optional
+	Forced bool `json:"forced,omitempty"`
+	// Asked is the heartbeat that the Node had (lastHeartbeatTime of its condition Ready, by its own clock) while its status listed the volume as in use: the kubelet was asked. A later
+	// heartbeat without the volume is the answer.
+	// +optional
+	Asked *metav1.Time `json:"asked,omitempty"`
+	// Answers are how often the kubelet has answered so in a row.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=8
+	Answers int32 `json:"answers,omitempty"`
+}
