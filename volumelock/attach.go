@@ -1,0 +1,281 @@
+package volumelock
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
+)
+
+// patience is how old a VolumeAttachment is before its status says why it is not attached. Until then the attach/detach controller only waits, and goes on at once when it is; an error
+// makes it back off, by two minutes in the end. A handover takes less. It is a choice, by the API server's clock and ours, and says nothing of what is safe.
+const patience = 40 * time.Second
+
+// AttachFacts are what Attach decides by.
+type AttachFacts struct {
+	// Lock is the VolumeLock of the name that LockFor says, read before the others; nil: there is none.
+	Lock *v1alpha1.VolumeLock
+	// Attachment that it is about.
+	Attachment *storagev1.VolumeAttachment
+	// Volume is the PersistentVolume that it names; nil: there is none, or it names none.
+	Volume *corev1.PersistentVolume
+	// Node of the name that the attachment has; nil: there is none.
+	Node *corev1.Node
+	// Conflict is why the driver can't be gated; empty: it can.
+	Conflict string
+	// Now is our clock's time, by which it is decided when to say what is waited for, and nothing else.
+	Now time.Time
+}
+
+// LockFor is the name of the VolumeLock of a VolumeAttachment: the one that it was taken by, whatever its PersistentVolume has become, or that of its volume. Empty: there is none.
+func LockFor(a *storagev1.VolumeAttachment, pv *corev1.PersistentVolume) string {
+	if name := a.Annotations[v1alpha1.AnnotationVolumeLock]; name != "" {
+		return name
+	}
+	return lockOf(pv)
+}
+
+func lockOf(pv *corev1.PersistentVolume) string {
+	if pv == nil {
+		return ""
+	}
+	v, err := VolumeOf(pv)
+	if err != nil {
+		return ""
+	}
+	return v.LockName()
+}
+
+var (
+	deleting = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
+	refused  = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
+	changed  = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
+		Help: "Delete the pods that use it, and its VolumeAttachment once they are gone; then it is attached anew."}
+	shared = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
+	forged = policy.Reason{Code: "NotOurs", Short: "the VolumeLock is not for the volume that its name says: somebody made it by hand",
+		Help: "It is never released by itself. Look who made it, and delete it if no node has the volume."}
+	taken      = policy.Reason{Code: "Taken", Short: "the node takes the volume"}
+	retaken    = policy.Reason{Code: "Retaken", Short: "the volume is attached, and had no VolumeLock: somebody deleted it, or set status.attached. It is taken again for its node"}
+	unreported = policy.Reason{Code: "NotReported", Short: "the node's kubelet does not say yet that it uses the volume",
+		Help: "It does within some ten seconds of when a pod is there. One that mounted the volume before its driver was gated does not, and goes on without being attached."}
+	noNode    = policy.Reason{Code: "NoNode", Short: "there is no such Node"}
+	otherNode = policy.Reason{Code: "NodeMadeAnew", Short: "the Node was deleted and made anew while it held the volume, and the machine that it was may still have it mounted",
+		Help: "It is released by a receipt that its instance is terminated, or by kubectl podgrace confirm."}
+	held     = policy.Reason{Code: "Held", Short: "another node holds the volume"}
+	second   = policy.Reason{Code: "SecondHolder", Short: "the volume is attached to a node that does not hold it: somebody set status.attached. It is said to be detached; whether the node has mounted it nobody knows"}
+	samePath = policy.Reason{Code: "SameVolume", Short: "the node holds the same volume by another PersistentVolume"}
+	moved    = policy.Reason{Code: "Again", Short: "the node that holds the volume wants it again"}
+	attached = policy.Reason{Code: "Attached", Short: "the node holds the volume"}
+)
+
+// attaching is one call of Attach.
+type attaching struct {
+	*AttachFacts
+	a *storagev1.VolumeAttachment
+}
+
+// attachRules in their order: the first that has an answer decides.
+var attachRules = []func(*attaching) *Decision{
+	(*attaching).deleted, (*attaching).gated, (*attaching).sameVolume, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
+}
+
+// Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
+func Attach(f AttachFacts) Decision {
+	x := &attaching{AttachFacts: &f, a: f.Attachment}
+	for _, rule := range attachRules {
+		if d := rule(x); d != nil {
+			return *d
+		}
+	}
+	return Decision{}
+}
+
+// holdsIt says whether the lock is held by this attachment.
+func (x *attaching) holdsIt() bool {
+	return x.Lock != nil && Holder(x.Lock) == v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}
+}
+
+func (x *attaching) finalized() bool {
+	return slices.Contains(x.a.Finalizers, v1alpha1.FinalizerVolumeLock)
+}
+
+// deleted lets a VolumeAttachment go once its deletion stands in the lock, and not before: what is read after that is later than the deletion. It is not kept until the volume is released:
+// its node may want it again, for which the attach/detach controller makes a new one, and so it does for another node, whose pod then learns here whom it waits for.
+func (x *attaching) deleted() *Decision {
+	switch {
+	case x.a.DeletionTimestamp == nil:
+		return nil
+	case !x.finalized():
+		return &Decision{Reason: deleting}
+	case x.holdsIt() && (x.Lock.Status.Release == nil || x.Lock.Status.Release.Attachment != x.a.UID):
+		return &Decision{Reason: deleting}
+	}
+	return &Decision{Reason: deleting, Write: Unfinalize{}}
+}
+
+// gated refuses what can't be locked.
+func (x *attaching) gated() *Decision {
+	switch {
+	case x.Conflict != "":
+		return wait(refused, "%s", x.Conflict) // whose attacher is another: nothing is written there
+	case x.a.Spec.Source.PersistentVolumeName == nil:
+		return x.refuse(wait(refused, "the volume lock does not know volumes that are no PersistentVolumes"))
+	case x.Volume == nil:
+		return x.refuse(wait(refused, "there is no PersistentVolume %s", *x.a.Spec.Source.PersistentVolumeName))
+	}
+	v, err := VolumeOf(x.Volume)
+	if err != nil {
+		return x.refuse(wait(refused, "PersistentVolume %s: %v", x.Volume.Name, err))
+	}
+	if v.Driver != x.a.Spec.Attacher {
+		return x.refuse(wait(refused, "PersistentVolume %s is of driver %s, and its VolumeAttachment for %s", x.Volume.Name, v.Driver, x.a.Spec.Attacher))
+	}
+	return nil
+}
+
+// sameVolume refuses a PersistentVolume that was made anew for another volume: the lock by which it is attached is the old one's.
+func (x *attaching) sameVolume() *Decision {
+	if name := x.a.Annotations[v1alpha1.AnnotationVolumeLock]; name != "" && name != lockOf(x.Volume) {
+		return x.refuse(wait(changed, ""))
+	}
+	return nil
+}
+
+// shared attaches at once what several nodes may mount.
+func (x *attaching) shared() *Decision {
+	if Exclusive(x.Volume) {
+		return nil
+	}
+	d := &Decision{Reason: shared}
+	if x.Lock != nil && x.Lock.Spec.Node.Name != x.a.Spec.NodeName {
+		d.Message = message("PersistentVolume " + x.Volume.Name + " lets several nodes mount it, and by another PersistentVolume only one node may: " + Whose(x.Lock))
+	}
+	if !x.a.Status.Attached {
+		d.Write = Say{Attached: true}
+	}
+	return d
+}
+
+// free takes a volume that nobody holds, for a node whose kubelet says that it is to use it.
+func (x *attaching) free() *Decision {
+	if x.Lock != nil {
+		return nil
+	}
+	n := x.Node
+	if n == nil || n.UID == "" || n.Status.NodeInfo.BootID == "" {
+		d := x.refuse(wait(noNode, "there is no Node %s that says which boot it has", x.a.Spec.NodeName))
+		d.Alarm = x.a.Status.Attached
+		return d
+	}
+	d := &Decision{Reason: taken, Write: Take{Lock: x.lock()}}
+	switch {
+	case x.a.Status.Attached:
+		d.Reason, d.Message, d.Alarm = retaken, message(retaken.Short), true
+	case !uses(n, InUseName(x.a.Spec.Attacher, x.Volume.Spec.CSI.VolumeHandle)):
+		return x.refuse(wait(unreported, ""))
+	}
+	return d
+}
+
+// lock is the one by which the volume is taken.
+func (x *attaching) lock() v1alpha1.VolumeLock {
+	v, _ := VolumeOf(x.Volume) // gated has seen to it
+	return v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName()}, Spec: v1alpha1.VolumeLockSpec{
+		Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: x.Volume.Name, VolumeHandle: x.Volume.Spec.CSI.VolumeHandle,
+		Node:       v1alpha1.BootReference{Name: x.Node.Name, UID: x.Node.UID, BootID: x.Node.Status.NodeInfo.BootID},
+		Attachment: v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID},
+	}}
+}
+
+func (x *attaching) genuine() *Decision {
+	if genuine(x.Lock) {
+		return nil
+	}
+	d := x.refuse(wait(forged, "%s: VolumeLock %s", forged.Short, x.Lock.Name))
+	d.Alarm = true
+	return d
+}
+
+// own attaches what the lock is held by: first the finalizer, then the status.
+func (x *attaching) own() *Decision {
+	switch {
+	case !x.holdsIt():
+		return nil
+	case x.Node == nil: // whoever registers by that name next must not find it attached
+		return x.withdraw(wait(noNode, "there is no Node %s", x.a.Spec.NodeName))
+	case !holds(x.Lock, x.Node):
+		return x.withdraw(wait(otherNode, ""))
+	case x.Lock.Status.Release != nil: // of an attachment that is not deleted: somebody wrote that
+		d := x.refuse(wait(forged, "VolumeLock %s says that its VolumeAttachment is deleted, and it is not: somebody edited it", x.Lock.Name))
+		d.Alarm = true
+		return d
+	case !x.finalized() || x.a.Annotations[v1alpha1.AnnotationVolumeLock] != x.Lock.Name:
+		return &Decision{Reason: attached, Write: Finalize{Lock: x.Lock.Name}}
+	case x.a.Status.Attached:
+		return &Decision{Reason: attached}
+	}
+	return &Decision{Reason: attached, Write: Say{Attached: true}}
+}
+
+// again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends.
+func (x *attaching) again() *Decision {
+	switch {
+	case x.a.Spec.NodeName != x.Lock.Spec.Node.Name || Holder(x.Lock).Name != x.a.Name:
+		return nil
+	case !holds(x.Lock, x.Node):
+		return x.withdraw(wait(otherNode, ""))
+	case !x.Lock.Spec.Adopted && !x.a.Status.Attached && !uses(x.Node, InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle)):
+		return x.refuse(wait(unreported, ""))
+	}
+	s := x.Lock.Status.DeepCopy()
+	s.Attachment, s.Release, s.Message = &v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}, nil, ""
+	return &Decision{Reason: moved, Write: Note{Status: *s}}
+}
+
+// others wait for whoever holds the volume.
+func (x *attaching) others() *Decision {
+	if x.a.Spec.NodeName == x.Lock.Spec.Node.Name && holds(x.Lock, x.Node) {
+		return x.withdraw(wait(samePath, "node %s holds the same volume by PersistentVolume %s", x.a.Spec.NodeName, x.Lock.Spec.PersistentVolume))
+	}
+	why := Whose(x.Lock)
+	if x.Lock.Status.Message != "" {
+		why += ": " + x.Lock.Status.Message
+	}
+	return x.withdraw(wait(held, "%s", why))
+}
+
+// withdraw says of what is attached and must not be that it is not. A kubelet that has not begun to mount does not any more.
+func (x *attaching) withdraw(d *Decision) *Decision {
+	if !x.a.Status.Attached {
+		return x.refuse(d)
+	}
+	if d.Reason == held || d.Reason == samePath {
+		d.Message = message(second.Short + ". " + d.Message)
+		d.Reason = second
+	}
+	d.Alarm, d.Write = true, Say{Error: d.Message}
+	return d
+}
+
+// refuse says why in the VolumeAttachment, once it is old enough, and never of one that is attached.
+func (x *attaching) refuse(d *Decision) *Decision {
+	if x.a.Status.Attached {
+		return d
+	}
+	if age := x.Now.Sub(x.a.CreationTimestamp.Time); age < patience && slices.Contains(passing, d.Reason) {
+		d.After = patience - age
+		return d
+	}
+	if e := x.a.Status.AttachError; e == nil || e.Message != d.Message {
+		d.Write = Say{Error: d.Message}
+	}
+	return d
+}
+
+// passing are the reasons that mostly pass by themselves.
+var passing = []policy.Reason{unreported, held, samePath}

@@ -1,0 +1,145 @@
+package volumelock_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+const nfs = "nfs.csi.k8s.io"
+
+var now = time.Date(2026, 11, 26, 2, 30, 0, 0, time.UTC)
+
+// held is what Attach finds of a volume that node n1 holds by the VolumeAttachment va, and how Release finds it.
+func held() (volumelock.AttachFacts, volumelock.ReleaseFacts) {
+	pv := volume(nfs, "handle", "server", "filer", "share", "/srv")
+	v, _ := volumelock.VolumeOf(pv)
+	lock := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: "lock", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}, Spec: v1alpha1.VolumeLockSpec{
+		Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: "pv", VolumeHandle: "handle",
+		Node: v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-1"}, Attachment: v1alpha1.AttachmentReference{Name: "csi-n1", UID: "va-1"}}}
+	a := &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: "csi-n1", UID: "va-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Finalizers: []string{v1alpha1.FinalizerVolumeLock},
+			Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: v.LockName()}},
+		Spec:   storagev1.VolumeAttachmentSpec{Attacher: nfs, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
+		Status: storagev1.VolumeAttachmentStatus{Attached: true},
+	}
+	n := node("n1", 100, volumelock.InUseName(nfs, "handle"))
+	return volumelock.AttachFacts{Lock: lock, Attachment: a, Volume: pv, Node: n, Now: now}, volumelock.ReleaseFacts{Lock: lock, Attachment: a, Node: n, Now: now}
+}
+
+func node(name string, beat int, inUse ...corev1.UniqueVolumeName) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}, VolumesInUse: inUse,
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now.Add(time.Duration(beat) * time.Second))}}}}
+}
+
+// fresh has the attachment as the attach/detach controller makes it.
+func fresh(f *volumelock.AttachFacts) {
+	f.Attachment.Finalizers, f.Attachment.Annotations, f.Attachment.Status.Attached = nil, nil, false
+}
+
+// of another node, n2.
+func elsewhere(f *volumelock.AttachFacts) {
+	fresh(f)
+	f.Attachment.Name, f.Attachment.UID, f.Attachment.Spec.NodeName = "csi-n2", "va-2", "n2"
+	f.Node = node("n2", 100, volumelock.InUseName(nfs, "handle"))
+	f.Node.UID = "node-2"
+}
+
+func TestAttach(t *testing.T) {
+	deleted := func(f *volumelock.AttachFacts) { f.Attachment.DeletionTimestamp = &metav1.Time{Time: now} }
+	for name, c := range map[string]struct {
+		change func(*volumelock.AttachFacts)
+		reason string
+		write  string // what is written begins so
+		says   string
+		alarm  bool
+	}{
+		"attached": {func(*volumelock.AttachFacts) {}, "Attached", "", "", false},
+		"taken":    {func(f *volumelock.AttachFacts) { fresh(f); f.Lock = nil }, "Taken", "take", "", false},
+		"the kubelet does not list it yet": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.Node.Status.VolumesInUse, f.Attachment.CreationTimestamp = nil, nil, metav1.NewTime(now)
+		}, "NotReported", "", "does not say yet", false},
+		"nor after a while":                       {func(f *volumelock.AttachFacts) { fresh(f); f.Lock, f.Node.Status.VolumesInUse = nil, nil }, "NotReported", "say attached: false", "", false},
+		"finalizer first":                         {func(f *volumelock.AttachFacts) { fresh(f) }, "Attached", "put the finalizer", "", false},
+		"then the status":                         {func(f *volumelock.AttachFacts) { f.Attachment.Status.Attached = false }, "Attached", "say attached: true", "", false},
+		"another waits, and is told who holds it": {func(f *volumelock.AttachFacts) { elsewhere(f) }, "Held", "say attached: false", "volume pv is held by node n1 since 2026-11-26T01:30:00Z", false},
+		"another waits for what the release waits for": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Lock.Status.Message = "the node is not ready"
+		}, "Held", "say attached: false", "the node is not ready", false},
+		"another that is told already": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Attachment.Status.AttachError = &storagev1.VolumeError{Message: volumelock.Attach(*f).Message}
+		}, "Held", "", "", false},
+		"another is attached by hand":  {func(f *volumelock.AttachFacts) { elsewhere(f); f.Attachment.Status.Attached = true }, "SecondHolder", "say attached: false", "volume pv is held by node n1", true},
+		"the lock was deleted by hand": {func(f *volumelock.AttachFacts) { f.Lock = nil }, "Retaken", "take", "", true},
+		"the lock was made by hand":    {func(f *volumelock.AttachFacts) { elsewhere(f); f.Lock.Spec.Volume = "other" }, "NotOurs", "say attached: false", "", true},
+		"its release was written by hand": {func(f *volumelock.AttachFacts) {
+			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
+			f.Attachment.Status.Attached = false
+		}, "NotOurs", "say attached: false", "", true},
+		"the Node was made anew":               {func(f *volumelock.AttachFacts) { f.Node.UID = "node-9" }, "NodeMadeAnew", "say attached: false", "", true},
+		"the Node is gone":                     {func(f *volumelock.AttachFacts) { f.Node = nil }, "NoNode", "say attached: false", "", true},
+		"the Node was made anew, and wants it": {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.UID, f.Node.UID = "va-3", "node-9" }, "NodeMadeAnew", "say attached: false", "", false},
+		"its node wants it again": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Attachment.UID = "va-3"
+			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
+		}, "Again", "note", "", false},
+		"its node wants it by another PersistentVolume": {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Name, f.Attachment.UID = "csi-other", "va-4" }, "SameVolume", "say attached: false", "", false},
+		"deleted, and not noted":                        {deleted, "Deleting", "", "", false},
+		"deleted, and noted": {func(f *volumelock.AttachFacts) {
+			deleted(f)
+			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
+		}, "Deleting", "take the finalizer", "", false},
+		"deleted, and never the holder": {func(f *volumelock.AttachFacts) { deleted(f); f.Attachment.UID = "va-0" }, "Deleting", "take the finalizer", "", false},
+		"deleted, with a PersistentVolume that is gone": {func(f *volumelock.AttachFacts) {
+			deleted(f)
+			f.Volume = nil
+			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
+		}, "Deleting", "take the finalizer", "", false},
+		"several nodes may":         {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteMany }, "Shared", "say attached: true", "is held by node n1", false},
+		"only one pod may":          {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteOncePod }, "Held", "say attached: false", "", false},
+		"the handle changed":        {func(f *volumelock.AttachFacts) { f.Volume.Spec.CSI.VolumeAttributes["share"] = "/other" }, "VolumeChanged", "", "", false},
+		"the volume is gone":        {func(f *volumelock.AttachFacts) { fresh(f); f.Volume = nil }, "NotGated", "say attached: false", "there is no PersistentVolume pv", false},
+		"no PersistentVolume":       {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Source.PersistentVolumeName = nil }, "NotGated", "say attached: false", "", false},
+		"of another driver":         {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Attacher = "x" }, "NotGated", "say attached: false", "", false},
+		"of a driver that attaches": {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict = "it has its own" }, "NotGated", "", "it has its own", false},
+	} {
+		f, _ := held()
+		c.change(&f)
+		d := volumelock.Attach(f)
+		write := ""
+		if d.Write != nil {
+			write = d.Write.String()
+		}
+		if d.Reason.Code != c.reason || !strings.HasPrefix(write, c.write) || c.write == "" && write != "" || !strings.Contains(d.Message, c.says) || d.Alarm != c.alarm {
+			t.Errorf("%s: %s %q, writes %q, alarm %t", name, d.Reason.Code, d.Message, write, d.Alarm)
+		}
+	}
+}
+
+func TestConflict(t *testing.T) {
+	f, _ := held()
+	yes, no := &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}, &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}}
+	own := f.Attachment.DeepCopy()
+	own.Finalizers = append(own.Finalizers, "external-attacher/nfs-csi-k8s-io")
+	for i, c := range []struct {
+		driver *storagev1.CSIDriver
+		a      *storagev1.VolumeAttachment
+		says   string
+	}{{yes, f.Attachment, ""}, {&storagev1.CSIDriver{}, f.Attachment, ""}, {no, f.Attachment, "attachRequired: false"}, {nil, f.Attachment, "there is no CSIDriver"}, {yes, own, "attacher of its own"}} {
+		if got := volumelock.Conflict(c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+			t.Error(fmt.Sprint(i, got))
+		}
+	}
+}

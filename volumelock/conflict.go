@@ -1,0 +1,34 @@
+package volumelock
+
+import (
+	"fmt"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+)
+
+// attacherFinalizer begins the finalizer of an external-attacher that calls ControllerPublish (kubernetes-csi/external-attacher pkg/controller/util.go, GetFinalizerName).
+const attacherFinalizer = "external-attacher/"
+
+// Conflict says why a driver's volumes can't be gated by the volume lock; empty: they can. A driver that attaches has an attacher of its own, which says attached whatever we say.
+func Conflict(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) string {
+	for _, f := range a.Finalizers {
+		if strings.HasPrefix(f, attacherFinalizer) {
+			return fmt.Sprintf("driver %s has an attacher of its own (finalizer %s), which attaches its volumes: leave the volume lock out of it (--drivers), or that attacher", a.Spec.Attacher, f)
+		}
+	}
+	switch {
+	case driver == nil:
+		return fmt.Sprintf("there is no CSIDriver %s that says attachRequired, so that kubelets may mount its volumes without waiting", a.Spec.Attacher)
+	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
+		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", a.Spec.Attacher)
+	}
+	return ""
+}
+
+// Ours says whether a VolumeAttachment was attached by the volume lock.
+func Ours(a *storagev1.VolumeAttachment) bool {
+	return a.Annotations[v1alpha1.AnnotationVolumeLock] != ""
+}

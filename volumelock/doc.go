@@ -1,0 +1,57 @@
+// Package volumelock decides which one node may mount a volume that is for one node at a time (ReadWriteOnce, ReadWriteOncePod), and when it may be another one. It is pure: what was
+// read goes in as values, and one write at most comes out; the volume lock (volumelock/controller) reads, carries that out, reads again, and decides nothing.
+//
+// The gate is Kubernetes' own. A kubelet mounts a volume of a driver with attachRequired only after it has read, from the API server itself, a VolumeAttachment for its node whose
+// status says attached and which is not being deleted (pkg/volume/csi/csi_attacher.go, WaitForAttach and verifyAttachmentStatus, v1.36.3). So whoever writes that status decides who
+// mounts. Attach does, for one VolumeAttachment; Release, for one VolumeLock, decides when its node is rid of the volume. A VolumeLock that exists is held; it never expires.
+//
+// Taking is creating the VolumeLock, whose name only depends on the volume: of two at once, one is told that it exists already. Releasing is deleting it, with its UID and
+// resourceVersion as preconditions. Between these, each write names the resourceVersion that was read. Facts are read in this order, from the API server itself: the VolumeLock, then the
+// VolumeAttachment, then the Node. Replicas may therefore be many, slow, or stop after any write: leader election spares work, it is no part of this argument.
+//
+// # When a node is rid of a volume
+//
+// The deletion of the VolumeAttachment comes first, whatever else is known: as long as it is there its node can begin to mount at any time, also by another boot. Neither the taint
+// out-of-service nor the force detach after six minutes releases anything: they only delete it. That it was deleted is noted in the VolumeLock (status.release), with the boot that the
+// Node has by a read after the deletion. From then on nobody of that node begins to mount; what may be is a mount that began before. One of these says that there is none:
+//
+//   - A FenceReceipt, not void, that this boot of this node is off. It must be the boot that the Node had after the deletion: an earlier one may have been followed by a boot that
+//     mounted. Where there was no such Node then, that can't be known, and only InstanceTerminated counts, after which there is no boot.
+//   - A FenceReceipt that storage was revoked from this boot, which names the PersistentVolume.
+//   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
+//   - The kubelet's own word, by its node status.
+//
+// # The kubelet's word
+//
+// A kubelet lists a volume in status.volumesInUse from when a pod wants it until it is unmounted (GetVolumesInUse: desired and actual state of world), and does not mount before its list
+// was stored (ReportedInUse). A status that it worked out after the deletion and that does not list the volume is the proof. But which one is later? Clocks of two machines can't be
+// compared, and neither can the Node's resourceVersion tell: it says when a status was stored, not when it was worked out, and kubelets send no resourceVersion
+// (component-helpers node/util/status.go). A kubelet also works out what to send against an informer's copy, and sends of the list only that it differs from that: behind an informer
+// that is late it may believe that the volume stands in the stored list when it does not, mount, and go on to send heartbeats that leave the list as it is. Besides, it writes a status
+// that has not changed every five minutes only.
+//
+// So the kubelet is asked. Once the deletion is noted the volume is put into status.volumesInUse, which says of it the safe thing, and the heartbeat is noted that the Node has
+// then. The kubelet's next round (10 s) finds a list that is not its own. If it uses the volume the list stays as it is, however late its informer is, because what it sends is
+// the whole list, with the volume, or nothing of it. Only a kubelet that does not use it takes it out: the answer is a list without the volume, with a later heartbeat of the same
+// clock. A node that is cut off does not answer, and is never taken for one that did.
+//
+// What remains is a request that a kubelet has given up on after ten seconds, and that arrives after all: it carries a list of before. It has an earlier heartbeat than one that was stored
+// since, which does not count; but one that was worked out just before a pod came, beside an informer that was late just then, has not. Therefore the kubelet is asked twice: an old
+// request can't arrive for both. That no two do is assumed. A kubelet that was started anew answers for the boot that it runs by, and what an earlier boot had mounted ended with it.
+//
+// A kubelet that is restarted finds what is mounted on its disks, and takes for attachable what stands in status.volumesAttached (reconstruct.go). A volume that was detached by force while
+// it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is. So where the Node still listed the volume once the VolumeAttachment
+// was deleted (Forced) a kubelet counts by another boot only. The attach/detach controller takes a volume out of volumesAttached only just before it deletes the VolumeAttachment,
+// and without force only when the stored list does not have the volume. That a kubelet is restarted between these two is assumed not to happen; nor that one is, within its boot, which
+// mounted behind an informer that was late, so that its volume was detached as if it were not in use, before it has unmounted it.
+//
+// A volume that was mounted before its driver was gated (Adopted) is not in the list either: whether a volume is to be attached a kubelet decides when a pod comes
+// (desired_state_of_world.go), and keeps of what is mounted (actual_state_of_world.go). There, too, only another boot counts.
+//
+// By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
+// no time: the kubelet itself waits until its list is stored.
+//
+// What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in world_test.go: one machine for each Node, and no hand
+// that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. Both are refused to others where the policies are installed, and are
+// found and told.
+package volumelock

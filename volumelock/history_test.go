@@ -1,0 +1,173 @@
+package volumelock_test
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
+	"github.com/podgrace/podgrace/volumelock/volumelocktest"
+)
+
+// histories is how many a property tries: go test ./volumelock -run TestHistories -histories=1000000.
+var histories = flag.Int("histories", 10000, "random histories to try")
+
+// seed of the first history; that of each other one follows.
+var seed = flag.Uint64("seed", 0, "seed of the first history; 0: any")
+
+// TestHistories: whatever happens to machines, kubelets, the attach/detach controller and attachers, and in whatever order, no two nodes can write to the volume at once.
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	var seen volumelocktest.Counts
+	if failed := volumelocktest.Search(*histories, firstSeed(), nil, &seen); failed != nil {
+		t.Fatalf("nodes have the volume at once:\n%s", failed)
+	}
+	t.Logf("%d histories: %+v", *histories, seen)
+	if *histories < 10000 {
+		return // too few to say
+	}
+	for name, n := range seen.ByName() {
+		if n == 0 {
+			t.Errorf("histories in which %s never happened: %+v", name, seen)
+		}
+	}
+}
+
+func firstSeed() uint64 {
+	if *seed != 0 {
+		return *seed
+	}
+	return rand.Uint64()
+}
+
+// TestHistoriesFind: each rule that is taken away lets two nodes have the volume, and a history finds it; with the rule the same history does not.
+func TestHistoriesFind(t *testing.T) {
+	t.Parallel()
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			failed := volumelocktest.Search(1, m.seed, m.mutant, &volumelocktest.Counts{})
+			if failed == nil { // histories are others than when the seed was found
+				failed = volumelocktest.Search(20**histories, firstSeed(), m.mutant, &volumelocktest.Counts{})
+			}
+			if failed == nil {
+				t.Fatalf("%s: nobody notices", name)
+			}
+			t.Logf("%s: %s", name, failed)
+		})
+	}
+}
+
+// TestHandoverEnds: whatever happened, once everything is well and no pod is left the volume is released, or its lock says what it waits for.
+func TestHandoverEnds(t *testing.T) {
+	t.Parallel()
+	released, waiting := 0, map[string]int{}
+	first := firstSeed()
+	for i := range *histories / 10 {
+		switch lock := volumelocktest.Random(first + uint64(i)).Settle(); {
+		case lock == nil:
+			released++
+		case lock.Status.Message == "":
+			t.Fatalf("-seed=%d: held, and says nothing: %+v %+v", first+uint64(i), lock.Spec, lock.Status)
+		default:
+			waiting[strings.SplitN(lock.Status.Message, ",", 2)[0]]++
+		}
+	}
+	t.Logf("released: %d, waiting: %v", released, waiting)
+}
+
+// mutantWorld is a world in which one rule is not there, and the seed of a history in which that is found.
+type mutantWorld struct {
+	seed   uint64
+	mutant func(*volumelocktest.World)
+}
+
+// mutants are worlds in which one rule is not there. Each has to be found: else the histories prove nothing of it.
+var mutants = map[string]mutantWorld{
+	"attached is said to whoever asks": facts(331467682983146630, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) {
+		if l := a.Lock; l != nil && a.Attachment != nil {
+			c := l.DeepCopy()
+			c.Status.Attachment = &v1alpha1.AttachmentReference{Name: a.Attachment.Name, UID: a.Attachment.UID}
+			if a.Node != nil {
+				c.Spec.Node = v1alpha1.BootReference{Name: a.Node.Name, UID: a.Node.UID}
+			}
+			c.Status.Release = nil
+			a.Lock = c
+		}
+	}),
+	"a release does not wait for the deletion": facts(10787352144357241463, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Attachment = nil }),
+	"a receipt for any boot of the node counts": facts(3227062637838776954, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		if r.Lock == nil || r.Lock.Status.Release == nil {
+			return
+		}
+		r.Receipts = slices.Clone(r.Receipts)
+		for i := range r.Receipts {
+			n := *r.Receipts[i].Spec.Node
+			n.BootID = r.Lock.Status.Release.BootID
+			r.Receipts[i].Spec.Node = &n
+		}
+	}),
+	"a receipt counts for another Node of the name": facts(6456916206912241222, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		if r.Lock == nil || r.Lock.Status.Release == nil {
+			return
+		}
+		r.Receipts = slices.Clone(r.Receipts)
+		for i := range r.Receipts {
+			n := *r.Receipts[i].Spec.Node
+			if n.Name == r.Lock.Spec.Node.Name {
+				n.UID = r.Lock.Spec.Node.UID
+				r.Receipts[i].Spec.Node = &n
+			}
+		}
+	}),
+	"the kubelet is not asked": facts(1402542719201572250, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) {
+			l.Status.Release.Asked, l.Status.Release.Answers = &metav1.Time{Time: time.Unix(1, 0)}, 1
+		})
+	}),
+	"one answer is enough": facts(1084468011113370118, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Answers = 1 })
+	}),
+	"one answer is enough, and an older heartbeat is one": facts(9323576570109718618, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) {
+			l.Status.Release.Answers = 1
+			if l.Status.Release.Asked != nil {
+				l.Status.Release.Asked = &metav1.Time{Time: time.Unix(1, 0)}
+			}
+		})
+	}),
+	"a detach by force is as any other": facts(7099579058294259297, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Forced = false })
+	}),
+	"VolumeLocks are written without regard to what was read": {1972468029922059452, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
+	"VolumeAttachments are":                                   {10928160408161267677, func(w *volumelocktest.World) { w.Unguarded["attachment"] = true }},
+	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
+	"what was mounted before the gate is as any other": facts(6733267780162302219, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
+	}),
+	"a confirmation of before counts": facts(16714130707445338906, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		tamper(r, func(l *v1alpha1.VolumeLock) {
+			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
+				l.Annotations[v1alpha1.AnnotationConfirmRelease] = volumelock.Confirmation(l)
+			}
+		})
+	}),
+}
+
+func facts(seed uint64, mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)) mutantWorld {
+	return mutantWorld{seed, func(w *volumelocktest.World) { w.Mutant = mutant }}
+}
+
+func tamper(r *volumelock.ReleaseFacts, change func(*v1alpha1.VolumeLock)) {
+	if r.Lock == nil || r.Lock.Status.Release == nil {
+		return
+	}
+	r.Lock = r.Lock.DeepCopy()
+	change(r.Lock)
+}

@@ -1,0 +1,216 @@
+package volumelock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/policy"
+)
+
+// answersNeeded is how often in a row a kubelet has to say that it does not use a volume (doc.go says why not once).
+const answersNeeded = 2
+
+// ReleaseFacts are what Release decides by.
+type ReleaseFacts struct {
+	// Lock that it is about, read before the others.
+	Lock *v1alpha1.VolumeLock
+	// Attachment of the name that Holder says, whatever its UID; nil: there is none.
+	Attachment *storagev1.VolumeAttachment
+	// Node of the name that the lock has, read after the Attachment; nil: there is none.
+	Node *corev1.Node
+	// Receipts are all FenceReceipts.
+	Receipts []v1alpha1.FenceReceipt
+	// Now is our clock's time, which is only written down.
+	Now time.Time
+}
+
+var (
+	inUse   = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
+	noted   = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
+	proved  = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
+	asked   = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
+	mounted = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
+	silent  = policy.Reason{Code: "NodeSilent", Short: "the node is not ready, so that nobody knows whether it has unmounted the volume",
+		Help: "It is released once the node answers, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by kubectl podgrace confirm if it is known to be off."}
+	gone = policy.Reason{Code: "NodeGone", Short: "the Node is gone, and whether its machine has unmounted the volume nobody knows",
+		Help: "It is released by a receipt that its instance is terminated, or by kubectl podgrace confirm if it is known to be off."}
+	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
+		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by kubectl podgrace confirm if it is known not to be mounted there."}
+	ungated = policy.Reason{Code: "MountedBefore", Short: "the node mounted the volume before its driver was gated, and its kubelet does not tell of such volumes",
+		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by kubectl podgrace confirm if it is known not to be mounted there."}
+)
+
+// releasing is one call of Release.
+type releasing struct{ *ReleaseFacts }
+
+// releaseRules in their order: the first that has an answer decides.
+var releaseRules = []func(*releasing) *Decision{
+	(*releasing).genuine, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
+}
+
+// Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
+func Release(f ReleaseFacts) Decision {
+	x := &releasing{&f}
+	for _, rule := range releaseRules {
+		if d := rule(x); d != nil {
+			return *d
+		}
+	}
+	return Decision{}
+}
+
+func (x *releasing) genuine() *Decision {
+	if genuine(x.Lock) {
+		return nil
+	}
+	d := wait(forged, "")
+	d.Alarm = true
+	return d
+}
+
+// attached: nothing is released while the VolumeAttachment is there and not deleted.
+func (x *releasing) attached() *Decision {
+	h, a := Holder(x.Lock), x.Attachment
+	if a == nil || a.DeletionTimestamp != nil || h.UID != "" && h.UID != a.UID {
+		return nil
+	}
+	return &Decision{Reason: inUse}
+}
+
+// deleted notes that the VolumeAttachment is deleted, or gone, with the boot that the node has by a read after that.
+func (x *releasing) deleted() *Decision {
+	h, r := Holder(x.Lock), x.Lock.Status.Release
+	if r != nil && r.Attachment == h.UID {
+		return nil
+	}
+	release := &v1alpha1.VolumeRelease{Attachment: h.UID, Since: metav1.NewMicroTime(x.Now)}
+	if holds(x.Lock, x.Node) {
+		release.BootID, release.Forced = x.Node.Status.NodeInfo.BootID, x.listed()
+	}
+	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) { s.Release = release })
+}
+
+// proof releases by what others have proved.
+func (x *releasing) proof() *Decision {
+	r := x.Lock.Status.Release
+	if x.Lock.Annotations[v1alpha1.AnnotationConfirmRelease] == Confirmation(x.Lock) {
+		return free(ByPerson, "a person confirms that node %s does not use it", x.Lock.Spec.Node.Name)
+	}
+	for _, f := range fencing.Standing(x.Receipts) {
+		s := &f.Spec
+		switch n := s.Node; {
+		case n == nil || n.UID != x.Lock.Spec.Node.UID || n.BootID == "":
+		case s.Class == v1alpha1.EvidenceInstanceTerminated:
+			return free(ByReceipt, "FenceReceipt %s: the instance of node %s is terminated", f.Name, n.Name)
+		case n.BootID != r.BootID: // another boot may have mounted it since
+		case s.Class != v1alpha1.EvidenceStorageRevoked:
+			return free(ByReceipt, "FenceReceipt %s: node %s is off", f.Name, n.Name)
+		case slices.Contains(s.Volumes, x.Lock.Spec.PersistentVolume):
+			return free(ByStorage, "FenceReceipt %s: node %s can't reach it", f.Name, n.Name)
+		}
+	}
+	return nil
+}
+
+// Confirmation is what the annotation podgrace.dev/confirm-release of a lock must say to release it: it is of this release, and of no other. Empty, which is no confirmation: none goes on.
+func Confirmation(l *v1alpha1.VolumeLock) string {
+	r := l.Status.Release
+	if r == nil {
+		return "none" // which no release has
+	}
+	return fmt.Sprintf("%s/%s/%s", l.UID, r.Attachment, r.Since.UTC().Format(metav1.RFC3339Micro))
+}
+
+// known: only the very Node that took it can tell.
+func (x *releasing) known() *Decision {
+	if !holds(x.Lock, x.Node) {
+		return x.said(gone, "")
+	}
+	if beat := heartbeat(x.Node); beat.IsZero() {
+		return x.said(silent, "")
+	}
+	return nil
+}
+
+// adopted: a kubelet that mounted without the gate has no say by that boot. That it lists the volume because another pod came does not change that: what it had mounted before it still
+// takes for a volume that needs not be attached (actual_state_of_world.go).
+func (x *releasing) adopted() *Decision {
+	if !x.Lock.Spec.Adopted || x.Node.Status.NodeInfo.BootID != x.Lock.Spec.Node.BootID {
+		return nil
+	}
+	return x.said(ungated, "")
+}
+
+// forced: what was in use when it was detached a kubelet forgets to list once it is restarted, so that it has no say by that boot.
+func (x *releasing) forced() *Decision {
+	if r := x.Lock.Status.Release; !r.Forced || x.Node.Status.NodeInfo.BootID != r.BootID {
+		return nil
+	}
+	if !ready(x.Node) {
+		return x.said(silent, "")
+	}
+	return x.said(byForce, "")
+}
+
+func (x *releasing) listed() bool {
+	return holds(x.Lock, x.Node) && uses(x.Node, InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle))
+}
+
+// ask puts the volume into the node's list, and notes the heartbeat that it has while it stands there.
+func (x *releasing) ask() *Decision {
+	switch {
+	case x.Lock.Status.Release.Asked != nil:
+		return nil
+	case !x.listed():
+		return &Decision{Reason: asked, Write: Ask{Volume: InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle)}}
+	}
+	beat := heartbeat(x.Node)
+	return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked = &beat })
+}
+
+// answer takes the volume's absence from the list, with a later heartbeat, for an answer. With one that is not later it is none: the kubelet is asked from the beginning.
+func (x *releasing) answer() *Decision {
+	r := x.Lock.Status.Release
+	beat := heartbeat(x.Node)
+	switch {
+	case x.listed() && !ready(x.Node):
+		return x.said(silent, "")
+	case x.listed():
+		return x.said(mounted, "node %s still lists it as in use (status.volumesInUse)", x.Node.Name)
+	case !r.Asked.Before(&beat):
+		return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked, s.Release.Answers = nil, 0 })
+	case r.Answers+1 >= answersNeeded:
+		return free(ByKubelet, "the kubelet of node %s has unmounted it", x.Node.Name)
+	}
+	return x.note(asked, func(s *v1alpha1.VolumeLockStatus) { s.Release.Asked, s.Release.Answers = nil, r.Answers+1 })
+}
+
+func free(by Evidence, format string, args ...any) *Decision {
+	return &Decision{Reason: proved, Message: message(fmt.Sprintf(format, args...)), Write: Free{Evidence: by}}
+}
+
+// note stores a change of the status; what it waited for is over.
+func (x *releasing) note(reason policy.Reason, change func(*v1alpha1.VolumeLockStatus)) *Decision {
+	s := x.Lock.Status.DeepCopy()
+	s.Message = ""
+	change(s)
+	return &Decision{Reason: reason, Write: Note{Status: *s}}
+}
+
+// said waits, and stores what for where that has changed.
+func (x *releasing) said(reason policy.Reason, format string, args ...any) *Decision {
+	d := wait(reason, format, args...)
+	if d.Message != x.Lock.Status.Message {
+		s := x.Lock.Status.DeepCopy()
+		s.Message = d.Message
+		d.Write = Note{Status: *s}
+	}
+	return d
+}

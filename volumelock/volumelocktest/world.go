@@ -1,0 +1,625 @@
+// Package volumelocktest is a cluster in which random histories happen, for the tests of the volume lock: of its decisions (package volumelock) and of what carries them out
+// (volumelock/controller).
+package volumelocktest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+// Driver is the driver of its volumes.
+const Driver = "nfs.csi.k8s.io"
+
+// began is when each test's world begins.
+var began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// volumes are two PersistentVolumes for one export.
+var volumes = []*corev1.PersistentVolume{pv("pv-0", "/srv/db", corev1.ReadWriteOnce), pv("pv-1", "/srv//db/", corev1.ReadWriteOncePod)}
+
+func pv(name, share string, modes ...corev1.PersistentVolumeAccessMode) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{AccessModes: modes, PersistentVolumeSource: corev1.PersistentVolumeSource{
+		CSI: &corev1.CSIPersistentVolumeSource{Driver: Driver, VolumeHandle: "handle-of-" + name, VolumeAttributes: map[string]string{"server": "Filer.example.", "share": share}}}}}
+}
+
+func nameInUse(v int) corev1.UniqueVolumeName {
+	return volumelock.InUseName(Driver, volumes[v].Spec.CSI.VolumeHandle)
+}
+
+// World is a cluster: what the API server has, the machines as they really are, and attachers that may stop after each of their steps. Its attach/detach controller is worse than the
+// real one: it makes and deletes VolumeAttachments as it likes.
+//
+// What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
+// outlive its boot, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
+// restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume.
+type World struct {
+	revision, ids, clock int
+	nodes                map[string]*corev1.Node
+	attachments          map[string]*storagev1.VolumeAttachment
+	lock                 *v1alpha1.VolumeLock
+	receipts             []v1alpha1.FenceReceipt
+	Machines             []*Machine
+	attachers            []Attacher
+	// Mutant spoils what is read, as if a rule were not there.
+	Mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)
+	// Unguarded: writes are not refused that name an old resourceVersion of this kind.
+	Unguarded map[string]bool
+	Seen      Counts
+	// Hand is who reads, decides and writes about a VolumeAttachment, or about the VolumeLock (empty), where that is not this package's own attacher.
+	Hand func(about string)
+	log  func(format string, args ...any)
+}
+
+// Counts are what histories have seen.
+type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forced, conflicts int }
+
+// Machine is one node as it really is: its kernel and its kubelet.
+type Machine struct {
+	name             string
+	boot             string
+	boots            int
+	runs, terminated bool
+	linked           bool
+	clock            int
+	volumes          [2]mount
+	informer         *corev1.Node // the Node as the kubelet's informer has it, maybe long ago
+	sending          *report
+	given            *report // up, and still on its way
+	revoked          string  // the boot whose writes the storage refuses
+}
+
+// mount is what a kubelet knows and does of one volume.
+type mount struct {
+	wanted     bool // by a pod: desired state of world
+	ungated    bool // it needs not be attached, as the kubelet knew when that pod came
+	reported   bool // as in use, so that it may go on
+	known      bool // actual state of world
+	attachable bool // in the actual state of world
+	misled     bool // it was detached while in use, because the stored list did not have it
+	passed     bool // the gate: it begins to mount
+	mounted    bool
+}
+
+// report is a status that a kubelet sends: what differs from what its informer had.
+type report struct {
+	volumes []corev1.UniqueVolumeName
+	differs bool
+	boot    string
+	beat    int
+}
+
+// Attacher is one replica in the midst of a decision.
+type Attacher struct {
+	stage   int
+	about   string // the VolumeAttachment; empty: the VolumeLock
+	attach  volumelock.AttachFacts
+	release volumelock.ReleaseFacts
+}
+
+func New() *World {
+	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
+	for i := range 3 {
+		m := &Machine{name: fmt.Sprintf("n%d", i)}
+		w.Machines = append(w.Machines, m)
+		m.start(w)
+	}
+	return w
+}
+
+func (w *World) next() string { w.revision++; return strconv.Itoa(w.revision) }
+func (w *World) uid(of string) types.UID {
+	w.ids++
+	return types.UID(of + strconv.Itoa(w.ids))
+}
+func (w *World) now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
+
+func at(beat int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(beat) * time.Second)) }
+
+// start boots the machine and registers its Node if there is none.
+func (m *Machine) start(w *World) {
+	m.boots++
+	m.runs, m.linked, m.boot = true, true, fmt.Sprintf("boot-%s-%d", m.name, m.boots)
+	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+	m.register(w)
+	m.informer = w.nodes[m.name]
+}
+
+// register makes the Node if there is none.
+func (m *Machine) register(w *World) {
+	if w.nodes[m.name] != nil || !m.runs || !m.linked {
+		return
+	}
+	m.clock++
+	w.nodes[m.name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.name, UID: w.uid("node-"), ResourceVersion: w.next()}, Status: corev1.NodeStatus{
+		NodeInfo: corev1.NodeSystemInfo{BootID: m.boot}, VolumesInUse: m.list(),
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: at(m.clock)}}}}
+}
+
+func (m *Machine) stop() {
+	m.runs = false
+	m.volumes, m.sending, m.given = [2]mount{}, nil, nil
+}
+
+// list is GetVolumesInUse.
+func (m *Machine) list() (all []corev1.UniqueVolumeName) {
+	for i, v := range m.volumes {
+		if v.wanted && !v.ungated || v.known && v.attachable {
+			all = append(all, nameInUse(i))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// marks is MarkVolumesAsReportedInUse.
+func (m *Machine) marks(stored []corev1.UniqueVolumeName) {
+	for i := range m.volumes {
+		v := &m.volumes[i]
+		v.reported = v.wanted && slices.Contains(stored, nameInUse(i))
+	}
+}
+
+// work is one round of the kubelet's status (tryUpdateNodeStatus): it works out what to send, against its informer.
+func (m *Machine) work(periodic bool) {
+	if !m.runs || m.sending != nil || m.informer == nil {
+		return
+	}
+	list := m.list()
+	r := &report{boot: m.boot}
+	r.differs = !slices.Equal(list, sorted(m.informer.Status.VolumesInUse))
+	if !r.differs && m.informer.Status.NodeInfo.BootID == m.boot && !periodic {
+		m.marks(list)
+		return
+	}
+	m.clock++
+	r.volumes, r.beat = list, m.clock
+	m.sending = r
+}
+
+func sorted(list []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return list
+}
+
+// arrive stores a report.
+func (w *World) arrive(m *Machine, r *report) *corev1.Node {
+	old := w.nodes[m.name]
+	if old == nil {
+		return nil
+	}
+	n := old.DeepCopy()
+	w.log("status of %s arrives: %+v", m.name, *r)
+	n.ResourceVersion, n.Status.NodeInfo.BootID = w.next(), r.boot
+	n.Status.Conditions[0].LastHeartbeatTime = at(r.beat)
+	if r.differs {
+		n.Status.VolumesInUse = r.volumes
+	}
+	w.nodes[m.name] = n
+	return n
+}
+
+// arrived is the end of a status that the kubelet had given up on.
+func (m *Machine) arrived(w *World) {
+	if m.given != nil {
+		w.log("a status that kubelet %s gave up on arrives", m.name)
+		w.arrive(m, m.given)
+		m.given = nil
+	}
+}
+
+// refresh is the kubelet's informer catching up.
+func (m *Machine) refresh(w *World) func() {
+	return func() {
+		if m.linked && m.runs {
+			m.informer = w.nodes[m.name]
+		}
+	}
+}
+
+// answered is the end of what is being sent.
+func (m *Machine) answered(w *World) {
+	if m.sending == nil || !m.linked {
+		return
+	}
+	if n := w.arrive(m, m.sending); n != nil {
+		m.marks(n.Status.VolumesInUse)
+	}
+	m.sending = nil
+}
+
+// sync is a round of a kubelet that is well.
+func (m *Machine) sync(w *World) {
+	m.register(w)
+	if m.linked {
+		m.informer = w.nodes[m.name]
+	}
+	m.work(true)
+	m.answered(w)
+}
+
+// restart starts the kubelet anew: the kernel, and what is mounted, stays.
+func (m *Machine) restart(w *World, pods [2]bool) {
+	n := w.nodes[m.name]
+	if !m.runs || !m.linked || n == nil {
+		return
+	}
+	if slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.misled && (v.mounted || v.passed) }) {
+		return // assumed not to happen
+	}
+	m.sending = nil
+	for i := range m.volumes {
+		v := &m.volumes[i]
+		*v = mount{mounted: v.mounted || v.passed, known: v.mounted || v.passed, attachable: attachedTo(n, i), wanted: pods[i] && v.wanted}
+	}
+	m.informer = n
+	w.log("kubelet %s is restarted: %+v", m.name, m.volumes)
+}
+
+func attachedTo(n *corev1.Node, v int) bool {
+	return slices.ContainsFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == nameInUse(v) })
+}
+
+// step is one of the steps by which a volume is mounted and unmounted.
+func (m *Machine) step(w *World, i, what int) {
+	v, n := &m.volumes[i], w.nodes[m.name]
+	if !m.runs {
+		return
+	}
+	before := *v
+	defer func() {
+		if *v != before {
+			w.log("kubelet %s: %s %+v", m.name, volumes[i].Name, *v)
+		}
+	}()
+	switch what {
+	case 0: // VerifyControllerAttachedVolume
+		if v.wanted && v.reported && m.linked && n != nil && attachedTo(n, i) {
+			v.attachable = v.attachable || !v.known
+			v.known = true
+		}
+	case 1: // WaitForAttach
+		a := w.attachments[AttachmentName(i, m.name)]
+		if v.wanted && v.known && m.linked && !v.mounted && a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
+			v.passed = true
+		}
+	case 2:
+		if v.passed {
+			v.passed, v.mounted = false, true
+			w.Seen.mounted++
+		}
+	case 3:
+		if v.mounted && !v.wanted {
+			v.mounted = false
+		}
+	case 4: // MarkVolumeAsDetached
+		if v.known && !v.mounted && !v.passed && !v.wanted {
+			v.known, v.misled = false, false
+		}
+	}
+}
+
+// Writers are the machines that have the volume, or are about to, and can write to it.
+func (w *World) Writers() (all []string) {
+	for _, m := range w.Machines {
+		has := slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.mounted || v.passed })
+		if m.runs && has && m.revoked != m.boot {
+			all = append(all, m.name)
+		}
+	}
+	return all
+}
+
+func AttachmentName(v int, node string) string { return fmt.Sprintf("csi-%d-%s", v, node) }
+
+// podComes has a pod come to a node, and its attachment.
+func (w *World) podComes(m *Machine, v int) {
+	if m.runs && m.linked && !m.volumes[v].wanted {
+		w.log("a pod for %s comes to %s", volumes[v].Name, m.name)
+		m.volumes[v].wanted, m.volumes[v].ungated = true, false
+	}
+	w.makeAttachment(v, m.name)
+}
+
+// adopt has the first machine have the volume from before it was gated.
+func (w *World) adopt() {
+	m, n := w.Machines[0], w.nodes["n0"]
+	m.volumes[0] = mount{wanted: true, ungated: true, known: true, mounted: true}
+	v, _ := volumelock.VolumeOf(volumes[0])
+	w.lock = &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: w.uid("lock-"), ResourceVersion: w.next()}, Spec: v1alpha1.VolumeLockSpec{
+		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[0].Name, VolumeHandle: volumes[0].Spec.CSI.VolumeHandle, Adopted: true,
+		Node: v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: m.boot}, Attachment: v1alpha1.AttachmentReference{Name: AttachmentName(0, m.name)}}}
+	w.log("%s has %s from before", m.name, volumes[0].Name)
+}
+
+func (m *Machine) podGoes(v int) { m.volumes[v].wanted, m.volumes[v].reported = false, false }
+
+// makeAttachment is the attach/detach controller's.
+func (w *World) makeAttachment(v int, node string) {
+	name := AttachmentName(v, node)
+	if w.attachments[name] != nil {
+		return
+	}
+	w.attachments[name] = &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: w.uid("va-"), ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.now())},
+		Spec:       storagev1.VolumeAttachmentSpec{Attacher: Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumes[v].Name}},
+	}
+}
+
+// reportAttached writes volumesAttached.
+func (w *World) reportAttached(v int, node string, is bool) {
+	old := w.nodes[node]
+	if old == nil || attachedTo(old, v) == is {
+		return
+	}
+	n := old.DeepCopy()
+	n.ResourceVersion = w.next()
+	if is {
+		n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: nameInUse(v)})
+	} else {
+		n.Status.VolumesAttached = slices.DeleteFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == nameInUse(v) })
+	}
+	w.nodes[node] = n
+}
+
+// detach deletes a VolumeAttachment: by force whether the volume is in use or not.
+func (w *World) detach(v int, node string, force bool) {
+	a, n := w.attachments[AttachmentName(v, node)], w.nodes[node]
+	if a == nil || a.DeletionTimestamp != nil || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
+		return
+	}
+	if force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
+		w.Seen.forced++
+	}
+	w.log("%s is deleted, by force: %t", a.Name, force)
+	for _, m := range w.Machines {
+		if k := &m.volumes[v]; m.name == node && (k.mounted || k.passed || k.known) && (n == nil || !slices.Contains(n.Status.VolumesInUse, nameInUse(v))) {
+			k.misled = true
+		}
+	}
+	w.reportAttached(v, node, false)
+	w.remove(a)
+}
+
+// remove deletes an attachment as the API server does.
+func (w *World) remove(a *storagev1.VolumeAttachment) {
+	if len(a.Finalizers) == 0 {
+		delete(w.attachments, a.Name)
+		return
+	}
+	b := a.DeepCopy()
+	b.DeletionTimestamp, b.ResourceVersion = &metav1.Time{Time: w.now()}, w.next()
+	w.attachments[a.Name] = b
+}
+
+// receipt is a fencer's: what it says is so.
+func (w *World) receipt(m *Machine, class v1alpha1.EvidenceClass) {
+	n := w.nodes[m.name]
+	if n == nil {
+		return
+	}
+	s := v1alpha1.FenceReceiptSpec{Node: &v1alpha1.BootReference{Name: m.name, UID: n.UID, BootID: n.Status.NodeInfo.BootID}, Class: class}
+	switch off := !m.runs || m.boot != s.Node.BootID; {
+	case class == v1alpha1.EvidenceStorageRevoked:
+		if off { // whose boot is not known
+			return
+		}
+		m.revoked, s.Volumes = m.boot, []string{volumes[0].Name, volumes[1].Name}
+	case class == v1alpha1.EvidenceInstanceTerminated:
+		if m.runs {
+			return
+		}
+		m.terminated = true
+	case !off:
+		return
+	}
+	w.log("receipt %s for %+v", class, *s.Node)
+	w.receipts = append(slices.Clone(w.receipts), v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("receipt-%d", len(w.receipts))}, Spec: s})
+}
+
+// replace is another machine that takes the name.
+func (w *World) replace(m *Machine) {
+	if m.runs || !m.terminated || slices.ContainsFunc(slices.Collect(maps.Values(w.attachments)), func(a *storagev1.VolumeAttachment) bool { return a.Spec.NodeName == m.name }) {
+		return
+	}
+	delete(w.nodes, m.name)
+	m.terminated, m.boots = false, m.boots+100
+	m.start(w)
+}
+
+// confirm is a person's word, who has looked.
+func (w *World) confirm() {
+	if w.lock == nil || w.lock.Status.Release == nil {
+		return
+	}
+	for _, m := range w.Machines {
+		if m.name == w.lock.Spec.Node.Name && slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.mounted || v.passed || v.known && !v.attachable }) {
+			return
+		}
+	}
+	l := w.lock.DeepCopy()
+	l.Annotations, l.ResourceVersion = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(l)}, w.next()
+	w.lock = l
+}
+
+// Advance takes one attacher one read further, or has it decide and write.
+func (w *World) Advance(x *Attacher, about string) {
+	x.stage++
+	switch x.stage {
+	case 1:
+		x.about = about
+		x.attach.Lock, x.release.Lock = w.lock, w.lock
+		if about == "" && w.lock == nil {
+			x.stage = 0
+		}
+	case 2:
+		if x.about != "" {
+			x.attach.Attachment = w.attachments[x.about]
+			if x.attach.Attachment == nil {
+				x.stage = 0
+			}
+			return
+		}
+		x.release.Attachment = w.attachments[volumelock.Holder(x.release.Lock).Name]
+	case 3:
+		if x.about != "" {
+			x.attach.Node = w.nodes[x.attach.Attachment.Spec.NodeName]
+			x.attach.Volume = volumeNamed(*x.attach.Attachment.Spec.Source.PersistentVolumeName)
+		} else {
+			x.release.Node, x.release.Receipts = w.nodes[x.release.Lock.Spec.Node.Name], w.receipts
+		}
+	case 4:
+		x.stage = 0
+		x.attach.Now, x.release.Now = w.now(), w.now()
+		attach, release := x.attach, x.release
+		if w.Mutant != nil {
+			w.Mutant(&attach, &release)
+		}
+		if x.about != "" {
+			w.carryOut(volumelock.Attach(attach), &x.attach, nil)
+		} else {
+			w.carryOut(volumelock.Release(release), nil, &x.release)
+		}
+	}
+}
+
+func volumeNamed(name string) *corev1.PersistentVolume {
+	return volumes[slices.IndexFunc(volumes, func(v *corev1.PersistentVolume) bool { return v.Name == name })]
+}
+
+// Whole has one attacher read, decide and write with nothing between.
+func (w *World) Whole(x *Attacher, about string) {
+	if hand := w.Hand; hand != nil {
+		w.Hand = nil // who comes between is another one
+		hand(about)
+		w.Hand = hand
+		return
+	}
+	*x = Attacher{}
+	for range 4 {
+		w.Advance(x, about)
+		if x.stage == 0 {
+			return
+		}
+	}
+}
+
+// carryOut does as the API server would.
+func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	if d.Write != nil {
+		about := "the lock"
+		if a != nil {
+			about = a.Attachment.Name
+		}
+		w.log("attacher, about %s: %s: %s", about, d.Reason.Code, d.Write)
+	}
+	var l *v1alpha1.VolumeLock
+	if a != nil {
+		l = a.Lock
+	} else {
+		l = r.Lock
+	}
+	stale := func(kind, read, is string) bool {
+		if read != is {
+			w.Seen.conflicts++
+		}
+		return read != is && !w.Unguarded[kind]
+	}
+	switch x := d.Write.(type) {
+	case nil:
+		return
+	case volumelock.Take:
+		if w.lock != nil && !w.Unguarded["take"] {
+			w.Seen.conflicts++
+			return
+		}
+		w.Seen.taken++
+		w.lock = x.Lock.DeepCopy()
+		w.lock.UID, w.lock.ResourceVersion, w.lock.CreationTimestamp = w.uid("lock-"), w.next(), metav1.NewTime(w.now())
+	case volumelock.Note:
+		if w.lock == nil || w.lock.UID != l.UID || stale("lock", l.ResourceVersion, w.lock.ResourceVersion) {
+			return
+		}
+		if d.Reason.Code == "Again" {
+			w.Seen.again++
+		}
+		c := w.lock.DeepCopy()
+		c.Status, c.ResourceVersion = x.Status, w.next()
+		w.lock = c
+	case volumelock.Free:
+		if w.lock == nil || !w.Unguarded["lock"] && w.lock.UID != l.UID || stale("lock", l.ResourceVersion, w.lock.ResourceVersion) {
+			return
+		}
+		switch x.Evidence {
+		case volumelock.ByKubelet:
+			w.Seen.handed++
+		case volumelock.ByReceipt:
+			w.Seen.byReceipt++
+		case volumelock.ByStorage:
+			w.Seen.byStorage++
+		case volumelock.ByPerson:
+			w.Seen.byPerson++
+		}
+		w.lock = nil
+	case volumelock.Ask:
+		n := w.nodes[r.Lock.Spec.Node.Name]
+		if n == nil || stale("node", r.Node.ResourceVersion, n.ResourceVersion) {
+			return
+		}
+		if r.Lock.Status.Release.Answers > 0 {
+			w.Seen.askedTwice++
+		}
+		c := n.DeepCopy()
+		c.ResourceVersion, c.Status.VolumesInUse = w.next(), append(slices.Clone(n.Status.VolumesInUse), x.Volume)
+		w.nodes[n.Name] = c
+	default:
+		w.changeAttachment(d, a, stale)
+	}
+}
+
+func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFacts, stale func(kind, read, is string) bool) {
+	old := w.attachments[a.Attachment.Name]
+	if old == nil || stale("attachment", a.Attachment.ResourceVersion, old.ResourceVersion) {
+		return
+	}
+	c := old.DeepCopy()
+	c.ResourceVersion = w.next()
+	switch x := d.Write.(type) {
+	case volumelock.Finalize:
+		c.Finalizers, c.Annotations = []string{v1alpha1.FinalizerVolumeLock}, map[string]string{v1alpha1.AnnotationVolumeLock: x.Lock}
+	case volumelock.Unfinalize:
+		c.Finalizers = nil
+	case volumelock.Say:
+		if x.Attached {
+			w.Seen.attached++
+		} else if c.Status.Attached {
+			w.Seen.withdrawn++
+		}
+		c.Status.Attached, c.Status.AttachError = x.Attached, nil
+		if x.Error != "" {
+			c.Status.AttachError = &storagev1.VolumeError{Message: x.Error}
+		}
+	}
+	w.attachments[c.Name] = c
+	if c.DeletionTimestamp != nil && len(c.Finalizers) == 0 {
+		delete(w.attachments, c.Name)
+	}
+}
+
+// LockName is the name of the VolumeLock; empty: there is none.
+func (w *World) LockName() string {
+	if w.lock == nil {
+		return ""
+	}
+	return w.lock.Name
+}
