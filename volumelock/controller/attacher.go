@@ -1,0 +1,202 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+// Attacher is the attacher of some CSI drivers.
+type Attacher struct {
+	// Client writes. Live reads from the API server itself, Cache from informers.
+	Client client.Client
+	Live   client.Reader
+	Cache  client.Reader
+	// Drivers whose volumes are gated.
+	Drivers  []string
+	Recorder events.EventRecorder
+	Metrics  *Metrics
+	Clock    clock.PassiveClock
+}
+
+// steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes three, releasing six.
+const steps = 8
+
+// ReconcileAttachment decides about one VolumeAttachment until nothing is to be written.
+func (x *Attacher) ReconcileAttachment(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	return x.reconcile(ctx, func() (volumelock.Decision, *subject, error) { return x.decideAttachment(ctx, req.Name) })
+}
+
+// ReconcileLock decides about one VolumeLock until nothing is to be written.
+func (x *Attacher) ReconcileLock(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	return x.reconcile(ctx, func() (volumelock.Decision, *subject, error) { return x.decideLock(ctx, req.Name) })
+}
+
+// subject is what a decision is about, as it was read.
+type subject struct {
+	lock       *v1alpha1.VolumeLock
+	attachment *storagev1.VolumeAttachment
+	node       *corev1.Node
+}
+
+func (x *Attacher) reconcile(ctx context.Context, decide func() (volumelock.Decision, *subject, error)) (ctrl.Result, error) {
+	for range steps {
+		d, about, err := decide()
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if about == nil {
+			return ctrl.Result{}, nil
+		}
+		x.tell(ctx, d, about)
+		if d.Write == nil {
+			return ctrl.Result{RequeueAfter: d.After}, nil
+		}
+		switch err := x.write(ctx, d.Write, about); {
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err): // somebody was faster: what is so now is read again
+			x.Metrics.conflict()
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("%s: %w", d.Write, err)
+		default:
+			x.wrote(d, about)
+		}
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
+}
+
+// decideAttachment reads in the order that package volumelock wants: the lock, then the attachment, then the node.
+func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
+	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
+	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
+		return d, nil, err
+	}
+	volume, err := x.volume(ctx, hint)
+	if err != nil {
+		return d, nil, err
+	}
+	about = &subject{}
+	lock := volumelock.LockFor(hint, volume)
+	if about.lock, err = read(ctx, x.Live, lock, &v1alpha1.VolumeLock{}); err != nil {
+		return d, nil, err
+	}
+	if about.attachment, err = read(ctx, x.Live, name, &storagev1.VolumeAttachment{}); err != nil || about.attachment == nil {
+		return d, nil, err
+	}
+	if about.node, err = read(ctx, x.Live, about.attachment.Spec.NodeName, &corev1.Node{}); err != nil {
+		return d, nil, err
+	}
+	if volume, err = x.volume(ctx, about.attachment); err != nil {
+		return d, nil, err
+	}
+	if now := volumelock.LockFor(about.attachment, volume); now != lock {
+		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), lock, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
+	}
+	driver, err := read(ctx, x.Live, about.attachment.Spec.Attacher, &storagev1.CSIDriver{})
+	if err != nil {
+		return d, nil, err
+	}
+	return volumelock.Attach(volumelock.AttachFacts{
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), Now: x.Clock.Now(),
+	}), about, nil
+}
+
+func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
+	about = &subject{}
+	if about.lock, err = read(ctx, x.Live, name, &v1alpha1.VolumeLock{}); err != nil || about.lock == nil {
+		return d, nil, err
+	}
+	if !slices.Contains(x.Drivers, about.lock.Spec.Driver) {
+		return d, nil, nil
+	}
+	if about.attachment, err = read(ctx, x.Live, volumelock.Holder(about.lock).Name, &storagev1.VolumeAttachment{}); err != nil {
+		return d, nil, err
+	}
+	if about.node, err = read(ctx, x.Live, about.lock.Spec.Node.Name, &corev1.Node{}); err != nil {
+		return d, nil, err
+	}
+	var receipts v1alpha1.FenceReceiptList
+	if about.lock.Status.Release != nil { // they are looked at by nobody else
+		if err := x.Live.List(ctx, &receipts); err != nil {
+			return d, nil, fmt.Errorf("list FenceReceipts: %w", err)
+		}
+	}
+	return volumelock.Release(volumelock.ReleaseFacts{
+		Lock: about.lock, Attachment: about.attachment, Node: about.node, Receipts: receipts.Items, Now: x.Clock.Now(),
+	}), about, nil
+}
+
+// volume is the PersistentVolume of an attachment; nil: there is none.
+func (x *Attacher) volume(ctx context.Context, a *storagev1.VolumeAttachment) (*corev1.PersistentVolume, error) {
+	if a.Spec.Source.PersistentVolumeName == nil {
+		return nil, nil
+	}
+	return read(ctx, x.Live, *a.Spec.Source.PersistentVolumeName, &corev1.PersistentVolume{})
+}
+
+// read returns nil where there is no such object, or the name is empty.
+func read[T client.Object](ctx context.Context, from client.Reader, name string, into T) (T, error) {
+	var none T
+	if name == "" {
+		return none, nil
+	}
+	switch err := from.Get(ctx, client.ObjectKey{Name: name}, into); {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read %T %s: %w", into, name, err)
+	}
+	return into, nil
+}
+
+// tell says what must not be.
+func (x *Attacher) tell(ctx context.Context, d volumelock.Decision, about *subject) {
+	if !d.Alarm {
+		log.FromContext(ctx).V(1).Info("decided", "reason", d.Reason.Code, "message", d.Message)
+		return
+	}
+	x.Metrics.alarm(d.Reason.Code)
+	log.FromContext(ctx).Info("ALARM", "reason", d.Reason.Code, "message", d.Message)
+	x.event(about, corev1.EventTypeWarning, d.Reason.Code, d.Message)
+}
+
+// wrote counts and tells what was stored.
+func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
+	switch w := d.Write.(type) {
+	case volumelock.Take:
+		x.Metrics.take()
+	case volumelock.Say:
+		if w.Attached {
+			x.event(about, corev1.EventTypeNormal, "VolumeAttached", "node "+about.attachment.Spec.NodeName+" may mount the volume")
+		}
+	case volumelock.Free:
+		x.Metrics.free(w.Evidence)
+		x.event(about, corev1.EventTypeNormal, "VolumeReleased", d.Message)
+	}
+}
+
+// event is on the VolumeLock, or on the VolumeAttachment where there is none.
+func (x *Attacher) event(about *subject, kind, reason, text string) {
+	if x.Recorder == nil {
+		return
+	}
+	switch {
+	case about.lock != nil && about.node != nil:
+		x.Recorder.Eventf(about.lock, about.node, kind, reason, "VolumeLock", "%s", text)
+	case about.lock != nil:
+		x.Recorder.Eventf(about.lock, nil, kind, reason, "VolumeLock", "%s", text)
+	default:
+		x.Recorder.Eventf(about.attachment, nil, kind, reason, "VolumeLock", "%s", text)
+	}
+}

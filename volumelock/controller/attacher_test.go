@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+const driver = "nfs.csi.k8s.io"
+
+var (
+	began = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	inUse = volumelock.InUseName(driver, "handle")
+	quiet = log.IntoContext(context.Background(), logr.Discard())
+)
+
+// cluster is an Attacher on a fake API, with two nodes and one volume.
+type cluster struct {
+	*Attacher
+	t    *testing.T
+	beat int
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	objects := []client.Object{
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}},
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "handle", VolumeAttributes: map[string]string{"server": "filer", "share": "/srv"}}}}},
+	}
+	for _, name := range []string{"a", "b"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-" + name},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+	}
+	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithStatusSubresource(&corev1.Node{}, &storagev1.VolumeAttachment{}, &v1alpha1.VolumeLock{}).Build()
+	return &cluster{t: t, Attacher: &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}, Clock: testclock.NewFakePassiveClock(began)}}
+}
+
+// reports is a kubelet's status.
+func (c *cluster) reports(name string, volumes ...corev1.UniqueVolumeName) {
+	c.t.Helper()
+	c.beat += 10
+	var n corev1.Node
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: name}, &n))
+	n.Status.VolumesInUse, n.Status.Conditions[0].LastHeartbeatTime = volumes, metav1.NewTime(began.Add(time.Duration(c.beat)*time.Second))
+	c.must(c.Client.Status().Update(context.Background(), &n))
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// attach makes the VolumeAttachment of a node, as the attach/detach controller does.
+func (c *cluster) attach(node string) {
+	c.t.Helper()
+	c.must(c.Client.Create(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-" + node, UID: types.UID("va-" + node), CreationTimestamp: metav1.NewTime(began.Add(-time.Minute))},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}))
+}
+
+func (c *cluster) detach(node string) {
+	c.t.Helper()
+	c.must(c.Client.Delete(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-" + node}}))
+}
+
+// settle has both reconcilers look at everything until nothing changes, as the watches would.
+func (c *cluster) settle() {
+	c.t.Helper()
+	for range 6 {
+		for _, name := range []string{"csi-a", "csi-b"} {
+			_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+			c.must(err)
+		}
+		if l := c.lock(); l != nil {
+			_, err := c.ReconcileLock(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: l.Name}})
+			c.must(err)
+		}
+	}
+}
+
+func (c *cluster) lock() *v1alpha1.VolumeLock {
+	c.t.Helper()
+	var list v1alpha1.VolumeLockList
+	c.must(c.Client.List(context.Background(), &list))
+	if len(list.Items) == 0 {
+		return nil
+	}
+	return &list.Items[0]
+}
+
+func (c *cluster) attachment(node string) *storagev1.VolumeAttachment {
+	c.t.Helper()
+	a, err := read(context.Background(), c.Live, "csi-"+node, &storagev1.VolumeAttachment{})
+	c.must(err)
+	return a
+}
+
+func (c *cluster) inUse(node string) bool {
+	c.t.Helper()
+	n, err := read(context.Background(), c.Live, node, &corev1.Node{})
+	c.must(err)
+	return len(n.Status.VolumesInUse) > 0
+}
+
+// TestHandover is the way of a volume from one node to another.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.settle()
+	if c.lock() != nil || c.attachment("a").Status.Attached {
+		t.Fatal("attached before the kubelet says that it uses the volume")
+	}
+	c.reports("a", inUse)
+	c.settle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "a" || l.Spec.Node.BootID != "boot-a" {
+		t.Fatalf("the lock is %+v", l)
+	}
+	if a := c.attachment("a"); !a.Status.Attached || len(a.Finalizers) != 1 {
+		t.Fatalf("the attachment of its holder is %+v", a)
+	}
+	c.attach("b")
+	c.reports("b", inUse)
+	c.settle()
+	if e := c.attachment("b").Status.AttachError; e == nil || !strings.Contains(e.Message, "volume pv is held by node a since") {
+		t.Fatalf("the other node is told %+v", e)
+	}
+
+	c.reports("a")
+	c.detach("a")
+	c.settle()
+	if c.attachment("a") != nil || c.lock() == nil || c.lock().Status.Release == nil {
+		t.Fatal("the attachment stays, or its deletion is not noted")
+	}
+	for i := range 2 {
+		if !c.inUse("a") || c.attachment("b").Status.Attached {
+			t.Fatalf("question %d is not asked, or the volume is given away without an answer", i+1)
+		}
+		c.settle()
+		c.reports("a")
+		c.settle()
+	}
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" {
+		t.Fatalf("the lock is %+v", l)
+	}
+	if b := c.attachment("b"); !b.Status.Attached || b.Status.AttachError != nil {
+		t.Fatalf("the other node's attachment is %+v", b.Status)
+	}
+}
+
+// TestHolderSilent: neither time nor the deletion of its VolumeAttachment takes a volume from a node that does not answer; a receipt does.
+func TestHolderSilent(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	c.detach("a") // by force: it still lists the volume
+	c.attach("b")
+	c.reports("b", inUse)
+	c.settle()
+	if l := c.lock(); l == nil || !l.Status.Release.Forced || !strings.Contains(l.Status.Message, "detached by force") || c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+	c.must(c.Client.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidencePoweredOff,
+		Node: &v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}}}))
+	c.settle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" || !c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+}

@@ -1,0 +1,79 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/podgrace/podgrace/volumelock/volumelocktest"
+)
+
+// interleavings is how many are tried: go test ./volumelock/controller -run TestInterleavings -interleavings=10000.
+var interleavings = flag.Int("interleavings", 1000, "random interleavings to try")
+
+// seed of the first one.
+var seed = flag.Uint64("seed", 0, "seed of the first interleaving; 0: any")
+
+var errKilled = errors.New("the attacher is killed")
+
+// TestInterleavings: the real handlers on an API where others do something between any two of their requests, and any request fails, or is carried out and its answer lost, as when the
+// handler's process is killed there. Other replicas are at work beside it. No two nodes can write to the volume at once.
+func TestInterleavings(t *testing.T) {
+	t.Parallel()
+	first := *seed
+	if first == 0 {
+		first = rand.Uint64()
+	}
+	ctx := log.IntoContext(context.Background(), logr.Discard())
+	var seen volumelocktest.Counts
+	requests, killed := 0, 0
+	for i := range *interleavings {
+		r := rand.New(rand.NewPCG(first+uint64(i), 2))
+		w := volumelocktest.New()
+		between := func() error {
+			requests++
+			for range r.IntN(3) / 2 * (1 + r.IntN(3)) {
+				w.Happen(r)
+			}
+			if r.IntN(40) == 0 {
+				killed++
+				return errKilled
+			}
+			return nil
+		}
+		api := &volumelocktest.API{World: w, Before: between, After: between}
+		x := &Attacher{Client: api, Live: api, Cache: api, Drivers: []string{volumelocktest.Driver}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+		w.Hand = func(about string) {
+			reconcile := x.ReconcileLock
+			if about != "" {
+				reconcile = x.ReconcileAttachment
+			} else if about = w.LockName(); about == "" {
+				return
+			}
+			_, err := reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: about}})
+			if err != nil && !errors.Is(err, errKilled) {
+				t.Fatalf("-seed=%d: %v", first+uint64(i), err)
+			}
+		}
+		for range 20 + r.IntN(100) {
+			w.Happen(r)
+			if all := w.Writers(); len(all) > 1 {
+				t.Fatalf("-seed=%d: nodes %v have the volume", first+uint64(i), all)
+			}
+		}
+		seen.Add(w.Seen)
+	}
+	t.Logf("%d interleavings, %d requests, killed %d times: %+v", *interleavings, requests, killed, seen)
+	if by := seen.ByName(); *interleavings >= 1000 && (by["mounting"] == 0 || by["a handover"] == 0 || by["attaching"] == 0) {
+		t.Errorf("interleavings in which nothing happens: %+v", seen)
+	}
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/podgrace/podgrace/volumelock"
+)
+
+// Metrics of the volume lock. A nil *Metrics counts nothing.
+type Metrics struct {
+	taken, conflicts prometheus.Counter
+	released, alarms *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		taken: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "podgrace_volumelock_taken_total", Help: "VolumeLocks that this replica made for a node.",
+		}),
+		conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "podgrace_volumelock_conflicts_total", Help: "Writes that the API server refused because somebody else was faster: what is so is read again.",
+		}),
+		released: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_volumelock_released_total", Help: "VolumeLocks that this replica deleted, by evidence: Kubelet, Receipt, StorageRevoked, Confirmed.",
+		}, []string{"evidence"}),
+		alarms: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "podgrace_volumelock_alarms_total", Help: "What must not be, by reason: SecondHolder is a volume that was attached to a node which does not hold it.",
+		}, []string{"reason"}),
+	}
+	for _, e := range volumelock.Evidences() {
+		m.released.WithLabelValues(string(e))
+	}
+	m.alarms.WithLabelValues("SecondHolder")
+	registry.MustRegister(m.taken, m.conflicts, m.released, m.alarms)
+	return m
+}
+
+func (m *Metrics) take() {
+	if m != nil {
+		m.taken.Inc()
+	}
+}
+
+func (m *Metrics) conflict() {
+	if m != nil {
+		m.conflicts.Inc()
+	}
+}
+
+func (m *Metrics) free(by volumelock.Evidence) {
+	if m != nil {
+		m.released.WithLabelValues(string(by)).Inc()
+	}
+}
+
+func (m *Metrics) alarm(reason string) {
+	if m != nil {
+		m.alarms.WithLabelValues(reason).Inc()
+	}
+}
