@@ -1,4 +1,4 @@
-# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, fencer-agents (the fencer with ClusterLabs' fence agents), podgrace (the command line),
+# The images of Podgrace, one target each: webhook, nodeenforcer, fencer, volumelock, fencer-agents (the fencer with ClusterLabs' fence agents), podgrace (the command line),
 # preview (the command line with podgrace-preview, which has the scheduler of Kubernetes in it).
 #
 #   docker build --target webhook --tag podgrace/webhook --build-arg VERSION=v1.2.3 .
@@ -25,7 +25,7 @@ FROM source AS build
 # The last thing before it is used: of another version nothing but the linking is done again.
 ARG VERSION
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/podgrace
+    go build -trimpath -buildvcs=false -ldflags="-s -w -X github.com/podgrace/podgrace/cmd/version.linked=$VERSION" -o /out/ ./cmd/webhook ./cmd/nodeenforcer ./cmd/fencer ./cmd/volumelock ./cmd/podgrace
 
 FROM source AS build-preview
 ARG VERSION
@@ -55,6 +55,11 @@ FROM base AS nodeenforcer
 COPY --from=programs /out/nodeenforcer /usr/local/bin/nodeenforcer
 USER 0:0
 ENTRYPOINT ["/usr/local/bin/nodeenforcer"]
+
+FROM base AS volumelock
+COPY --from=programs /out/volumelock /usr/local/bin/volumelock
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/volumelock"]
 
 FROM base AS fencer
 COPY --from=programs /out/fencer /usr/local/bin/fencer

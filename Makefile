@@ -37,7 +37,7 @@ e2e-kind: ## Real images in a kind cluster: install, upgrade under churn, e2e te
 	@REQUIRE_ALL=1 PODGRACE_ALL=$(ALL) go run -C e2e ./tiers kind
 
 images: ## The container images, podgrace/NAME:$(TAG) (Docker with BuildKit: from version 23 on the plugin buildx)
-	for target in webhook nodeenforcer fencer fencer-agents podgrace preview; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
+	for target in webhook nodeenforcer fencer volumelock fencer-agents podgrace preview; do docker build --target=$$target --tag=podgrace/$$target:$(TAG) --build-arg=VERSION=$(VERSION) . || exit 1; done
 
 LDFLAGS = -X github.com/podgrace/podgrace/cmd/version.linked=$(VERSION)
 build: ## The programs, into bin/

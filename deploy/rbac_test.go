@@ -21,7 +21,7 @@ import (
 )
 
 // rbacFiles hold all rights that Podgrace gives.
-var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml", "components/fencer-networkfence/rbac.yaml", "components/self-fence/rbac.yaml"}
+var rbacFiles = []string{"webhook/rbac.yaml", "nodeenforcer/rbac.yaml", "components/selfmanaged/rbac.yaml", "components/fencer/rbac.yaml", "components/volumelock/rbac.yaml", "components/fencer-networkfence/rbac.yaml", "components/self-fence/rbac.yaml"}
 
 // rule is one rule of a role, with the comment above it.
 type rule struct {

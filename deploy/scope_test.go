@@ -37,7 +37,7 @@ type hook struct {
 func hooks(t *testing.T) []hook {
 	t.Helper()
 	found := slices.Concat(objects(t, deploy.WebhookConfigurations), objects(t, deploy.AdmissionPolicies))
-	for _, file := range []string{"webhook/fencing.yaml", "nodeenforcer/policies.yaml", "components/selfmanaged/policies.yaml"} {
+	for _, file := range []string{"webhook/fencing.yaml", "components/volumelock/policies.yaml", "nodeenforcer/policies.yaml", "components/selfmanaged/policies.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ var judged = []string{
 	"apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "batch/cronjobs", "replicationcontrollers",
 	"scheduling.k8s.io/podgroups", "scheduling.k8s.io/workloads",
 	"nodes", "nodes/status", "storage.k8s.io/volumeattachments", "podgrace.dev/podpolicies", "podgrace.dev/nodepolicies", "podgrace.dev/policyexceptions", "podgrace.dev/policyexceptions/status",
-	"podgrace.dev/fences", "podgrace.dev/fencereceipts",
+	"podgrace.dev/fences", "podgrace.dev/fencereceipts", "podgrace.dev/volumelocks", "podgrace.dev/volumelocks/status",
 }
 
 // judgedOfOurs are those that our own programs alone are held up by.
@@ -196,6 +196,10 @@ var clusterScoped = map[string]string{
 	"fences.podgrace.dev CREATE fences":                               "",
 	"fence-receipts.podgrace.dev CREATE fencereceipts":                "not-by-the-fencer",
 	"fence-receipts.podgrace.dev DELETE fencereceipts":                "not-by-the-fencer",
+	"volume-locks.podgrace.dev CREATE volumelocks":                    "not-by-the-volume-lock",
+	"volume-locks.podgrace.dev UPDATE volumelocks":                    "not-by-the-volume-lock",
+	"volume-locks.podgrace.dev DELETE volumelocks":                    "not-by-the-volume-lock",
+	"volume-locks.podgrace.dev UPDATE volumelocks/status":             "not-by-the-volume-lock",
 	"own-node.podgrace.dev UPDATE nodes":                              "enforcer",
 	"own-node.podgrace.dev UPDATE nodes/status":                       "enforcer",
 }

@@ -16,6 +16,7 @@ const (
 	CommandLine  = "podgrace"
 	Preview      = "podgrace-preview"
 	Fencer       = "podgrace-fencer"
+	VolumeLock   = "podgrace-volumelock"
 )
 
 // linked is the version that the build gave: -ldflags "-X github.com/podgrace/podgrace/cmd/version.linked=v1.2.3".
