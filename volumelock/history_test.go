@@ -146,7 +146,6 @@ var mutants = map[string]mutantWorld{
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Forced = false })
 	}),
 	"VolumeLocks are written without regard to what was read": {1972468029922059452, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
-	"VolumeAttachments are":                                   {10928160408161267677, func(w *volumelocktest.World) { w.Unguarded["attachment"] = true }},
 	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
 	"what was mounted before the gate is as any other": facts(6733267780162302219, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
