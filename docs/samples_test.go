@@ -31,6 +31,7 @@ var happened = map[string][][]string{
 	"podgrace_pod_warnings_total":                            {{}},
 	"podgrace_pod_denials_total":                             {{defaulting.Refusals()[0].Code}},
 	"podgrace_removals_total":                                {{string(guard.RoadDelete), string(guard.Deny), guard.Unsafe.Code}, {string(guard.RoadEviction), string(guard.Warn), guard.Unsafe.Code}, {string(guard.RoadNode), string(guard.Allow), guard.Confirmed.Code}},
+	"podgrace_namespace_decisions_total":                     {{"shop", "stateful", string(guard.Deny), guard.Unsafe.Code}, {"till", "web", string(guard.Warn), guard.Unsafe.Code}},
 	"podgrace_reviews_missed_total":                          {{webhook.PathMutatePods}},
 	"podgrace_reviews_refused_total":                         {{webhook.PathMutatePods, "Busy"}},
 	"podgrace_spread_unjudged_total":                         {{string(defaulting.TooDear)}},
@@ -97,7 +98,9 @@ func samples(t *testing.T, collectors []prometheus.Collector) string {
 func occur(t *testing.T, c prometheus.Collector, m metric, labels []string) {
 	t.Helper()
 	switch c := c.(type) {
-	case *prometheus.CounterVec:
+	case interface {
+		WithLabelValues(values ...string) prometheus.Counter
+	}:
 		c.WithLabelValues(labels...).Add(3)
 	case *prometheus.GaugeVec:
 		c.WithLabelValues(labels...).Set(2)

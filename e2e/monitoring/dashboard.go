@@ -80,6 +80,8 @@ func rows() []section {
 				{`sum (rate(podgrace_pod_warnings_total{cluster=~"$cluster"}[$__rate_interval]))`, "warnings"},
 				{`sum by (reason) (rate(podgrace_spread_unjudged_total{cluster=~"$cluster"}[$__rate_interval]))`, "spread: {{reason}}"},
 			}, nil},
+			{"Refused, by namespace and policy (removals, too)", lines, number, true, []query{{`topk(20, sum by (namespace, policy) (increase(podgrace_namespace_decisions_total{verdict="Deny", cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])))`, "{{namespace}} {{policy}}"}}, nil},
+			{"Whom Deny would hit: warned about, by namespace and policy", lines, number, true, []query{{`topk(20, sum by (namespace, policy) (increase(podgrace_namespace_decisions_total{verdict="Warn", cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])))`, "{{namespace}} {{policy}}"}}, nil},
 			{"Limits that exceptions lifted, by policy and namespace", lines, perSecond, false, []query{{`sum by (policy, namespace) (rate(podgrace_pod_exceptions_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval]))`, "{{policy}} {{namespace}}"}}, nil},
 		}},
 		{"Answers", []panel{
@@ -116,6 +118,7 @@ func rows() []section {
 				{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{job="podgrace-webhook", cluster=~"$cluster"}[$__rate_interval]))`, "leader: {{controller}}"},
 				{`sum (rate(podgrace_webhook_handshake_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "TLS handshakes"},
 			}, nil},
+			{"Lines that the decision log left out", lines, perSecond, false, of("decision", "sum by (decision) (rate(podgrace_decision_log_suppressed_total{%s}[$__rate_interval]))"), nil},
 			{"Versions", stat, number, true, []query{{`count by (cluster, job, version) (podgrace_build_info{cluster=~"$cluster"})`, "{{job}} {{version}} {{cluster}}"}}, nil},
 		}},
 		{"Node enforcer: what it did", []panel{
@@ -220,7 +223,7 @@ func variables() []object {
 	return []object{
 		{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": object{"text": "", "value": ""}},
 		values(clusterLabel, "Cluster", `label_values(podgrace_build_info, cluster)`),
-		values("namespace", "Namespace", `label_values(podgrace_pod_exceptions_total{cluster=~"$cluster"}, namespace)`),
+		values("namespace", "Namespace", `label_values(podgrace_namespace_decisions_total{cluster=~"$cluster"}, namespace)`),
 		values("node", "Node", `label_values(podgrace_node_cgroups{cluster=~"$cluster"}, instance)`),
 	}
 }

@@ -69,7 +69,7 @@ func TestQueriesOfTheLogsPage(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)```promql\n(.*?)\n```").FindAllStringSubmatch(string(page), -1) {
 		shown = append(shown, m[1])
 	}
-	if d := cmp.Diff(shown, tested); d != "" || len(shown) == 0 {
+	if d := gocmp.Diff(shown, tested); d != "" || len(shown) == 0 {
 		t.Errorf("(-page +tested):\n%s", d)
 	}
 }
