@@ -65,7 +65,7 @@ var (
 		Help: "It does within some ten seconds of when a pod is there. One that mounted the volume before its driver was gated does not, and goes on without being attached."}
 	noNode    = policy.Reason{Code: "NoNode", Short: "there is no such Node"}
 	otherNode = policy.Reason{Code: "NodeMadeAnew", Short: "the Node was deleted and made anew while it held the volume, and the machine that it was may still have it mounted",
-		Help: "It is released by a receipt that its instance is terminated, or by kubectl podgrace confirm."}
+		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release."}
 	held     = policy.Reason{Code: "Held", Short: "another node holds the volume"}
 	second   = policy.Reason{Code: "SecondHolder", Short: "the volume is attached to a node that does not hold it: somebody set status.attached. It is said to be detached; whether the node has mounted it nobody knows"}
 	samePath = policy.Reason{Code: "SameVolume", Short: "the node holds the same volume by another PersistentVolume"}

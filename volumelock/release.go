@@ -38,13 +38,13 @@ var (
 	asked   = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
 	mounted = policy.Reason{Code: "StillInUse", Short: "the node's kubelet does not say that it has unmounted the volume"}
 	silent  = policy.Reason{Code: "NodeSilent", Short: "the node is not ready, so that nobody knows whether it has unmounted the volume",
-		Help: "It is released once the node answers, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by kubectl podgrace confirm if it is known to be off."}
+		Help: "It is released once the node answers, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	gone = policy.Reason{Code: "NodeGone", Short: "the Node is gone, and whether its machine has unmounted the volume nobody knows",
-		Help: "It is released by a receipt that its instance is terminated, or by kubectl podgrace confirm if it is known to be off."}
+		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
-		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by kubectl podgrace confirm if it is known not to be mounted there."}
+		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 	ungated = policy.Reason{Code: "MountedBefore", Short: "the node mounted the volume before its driver was gated, and its kubelet does not tell of such volumes",
-		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by kubectl podgrace confirm if it is known not to be mounted there."}
+		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 )
 
 // releasing is one call of Release.
