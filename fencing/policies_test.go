@@ -78,6 +78,6 @@ func TestReadiness(t *testing.T) {
 // unread is a policy of which somebody wrote fields that are not there.
 func unread(name, fields string) v1alpha1.FencePolicy {
 	p := v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	p.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{` + fields + `}}`)}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{` + fields + `}}`)}}
 	return p
 }

@@ -79,7 +79,7 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stored := PodPolicy("p", append([]PolicyOption{InNamespaces("team", "shop"), MaxGrace(20)}, tt.options...)...)
-			stored.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{` + tt.fields + `}}`)}}}
+			stored.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{` + tt.fields + `}}`)}}
 			before := stored.DeepCopy()
 			policies := HalfRead(t, stored)
 			if p := policies[0]; p.InForce() != tt.inForce || p.Matchable() != tt.matchable {

@@ -2,6 +2,7 @@ package volumelock
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,12 +124,7 @@ func ready(n *corev1.Node) bool {
 
 // uses says whether the Node lists a volume as in use.
 func uses(n *corev1.Node, volume corev1.UniqueVolumeName) bool {
-	for _, v := range n.Status.VolumesInUse {
-		if v == volume {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(n.Status.VolumesInUse, volume)
 }
 
 // holds says whether a Node is the holder of a lock, and no other of the name.

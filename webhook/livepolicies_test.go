@@ -25,7 +25,7 @@ func TestReplicaThatIsBehind(t *testing.T) {
 	guarding := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll}})
 	warning := podPolicy("p", v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{Protect: v1alpha1.ProtectAll, ForceDelete: v1alpha1.RemovalWarn}})
 	dropped := podPolicy("p", v1alpha1.PodPolicySpec{})
-	dropped.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:removal":{"f:forceDelete":{}}}}`)}}}
+	dropped.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:removal":{"f:forceDelete":{}}}}`)}}
 	withDropped := interceptor.NewClient(cluster(namespace("shop"), node), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		if policies, ok := list.(*v1alpha1.PodPolicyList); ok {
 			policies.Items = []v1alpha1.PodPolicy{*dropped} // the fake client returns no managed fields

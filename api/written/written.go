@@ -26,7 +26,7 @@ func Unread(managed []metav1.ManagedFieldsEntry, apiVersion string, spec any) []
 			continue
 		}
 		var root node
-		if err := json.Unmarshal(m.FieldsV1.Raw, &root); err != nil {
+		if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &root); err != nil {
 			continue // the API server writes them, and keeps none that it can't read
 		}
 		if fields, ok := root["f:spec"]; ok {

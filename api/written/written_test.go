@@ -18,7 +18,7 @@ import (
 const version = "podgrace.dev/v1alpha1"
 
 func entry(fields string, change ...func(*metav1.ManagedFieldsEntry)) []metav1.ManagedFieldsEntry {
-	m := metav1.ManagedFieldsEntry{Manager: "kubectl", APIVersion: version, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	m := metav1.ManagedFieldsEntry{Manager: "kubectl", APIVersion: version, FieldsV1: metav1.NewFieldsV1(fields)}
 	for _, c := range change {
 		c(&m)
 	}
@@ -139,8 +139,7 @@ func unnoticed(path string, t reflect.Type, schema apiextensionsv1.JSONSchemaPro
 	if t.Kind() != reflect.Struct || schema.Type != "object" {
 		return
 	}
-	for i := range t.NumField() {
-		field := t.Field(i)
+	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		at, property := path+"."+name, schema.Properties[name]
 		if property.Default != nil || strings.Contains(options, "omitempty") && mayBeEmpty(field.Type.Kind(), property) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -53,9 +54,7 @@ func TestDecisionsAreLoggedAndCounted(t *testing.T) {
 		t.Fatalf("%d decisions: %v", len(decided), decided)
 	}
 	for i, want := range wants {
-		for key, value := range common {
-			want[key] = value
-		}
+		maps.Copy(want, common)
 		got := decided[i]
 		if uid, _ := got["uid"].(string); len(uid) != 36 {
 			t.Errorf("uid %q", uid)

@@ -60,42 +60,59 @@ type costs struct {
 // guardMemory is the goal while removals are judged, in MiB: the informers of the constraints before are still there.
 const guardMemory = 250
 
+// place is a filled cluster with its webhook.
+type place struct {
+	*cluster.Cluster
+	*side
+	kube client.Client
+}
+
+// open starts a cluster, fills it and installs the webhook. What was started is in the place also if it fails.
+func open(ctx context.Context, s size, progress io.Writer) (p place, err error) {
+	if p.Cluster, err = cluster.Start(ctx, cluster.Options{Log: progress}); err != nil {
+		return p, err
+	}
+	begin := time.Now()
+	if err := fill(ctx, p.Cluster, s); err != nil {
+		return p, err
+	}
+	fmt.Fprintf(progress, "%s after %.0fs\n", s, time.Since(begin).Seconds())
+	if p.side, err = startPodgrace(ctx, p.Cluster); err != nil {
+		return p, err
+	}
+	p.name = s.String()
+	if p.kube, err = client.New(p.Config, client.Options{Scheme: webhook.NewScheme()}); err != nil {
+		return p, fmt.Errorf("make a client: %w", err)
+	}
+	return p, nil
+}
+
+func (p place) close() (err error) {
+	if p.side != nil {
+		err = p.stop()
+	}
+	if p.Cluster != nil {
+		err = errors.Join(err, p.Stop())
+	}
+	return err
+}
+
 // compareSizes answers the same reviews in a small and in a large cluster: pods that are created, by what is asked of the cluster for them, and removals.
 func compareSizes(ctx context.Context, o options, reviews []review, out, progress io.Writer) (err error) {
-	var sides []*side
-	var clusters []client.Client
-	var started []*cluster.Cluster
-	for _, s := range []size{small, large} {
-		c, err2 := cluster.Start(ctx, cluster.Options{Log: progress})
-		if err2 != nil {
-			return err2
+	var places [2]place
+	for i, s := range []size{small, large} {
+		var failed error
+		places[i], failed = open(ctx, s, progress)
+		defer func() { err = errors.Join(err, places[i].close()) }()
+		if failed != nil {
+			return failed
 		}
-		defer func() { err = errors.Join(err, c.Stop()) }()
-		begin := time.Now()
-		if err := fill(ctx, c, s); err != nil {
-			return err
-		}
-		fmt.Fprintf(progress, "%s after %.0fs\n", s, time.Since(begin).Seconds())
-		podgrace, err2 := startPodgrace(ctx, c)
-		if err2 != nil {
-			return err2
-		}
-		defer func() { err = errors.Join(err, podgrace.stop()) }()
-		kube, err2 := client.New(c.Config, client.Options{Scheme: webhook.NewScheme()})
-		if err2 != nil {
-			return fmt.Errorf("make a client: %w", err2)
-		}
-		podgrace.name = s.String()
-		sides, clusters, started = append(sides, podgrace), append(clusters, kube), append(started, c)
 	}
 	var results []costs
 	for _, spread := range spreads {
-		for i, kube := range clusters {
-			if err := use(ctx, kube, sides[i], spread.constraints, reviews); err != nil {
-				return err
-			}
-		}
-		c, err := compareIn(ctx, o, "constraints: "+spread.name, sides, [][]review{reviews, reviews}, progress)
+		c, err := compareIn(ctx, o, "constraints: "+spread.name, places, func(p place) ([]review, error) {
+			return reviews, use(ctx, p, spread.constraints)
+		}, progress)
 		if err != nil {
 			return err
 		}
@@ -103,17 +120,7 @@ func compareSizes(ctx context.Context, o options, reviews []review, out, progres
 		results = append(results, c)
 	}
 	for _, r := range removals {
-		asked := make([][]review, len(sides))
-		for i, kube := range clusters {
-			var err error
-			if asked[i], err = r.reviews(ctx, kube); err != nil {
-				return err
-			}
-			if err := sides[i].waitAnswers(ctx, asked[i]); err != nil {
-				return err
-			}
-		}
-		c, err := compareIn(ctx, o, r.name, sides, asked, progress)
+		c, err := compareIn(ctx, o, r.name, places, func(p place) ([]review, error) { return r.reviews(ctx, p.kube) }, progress)
 		if err != nil {
 			return err
 		}
@@ -121,8 +128,8 @@ func compareSizes(ctx context.Context, o options, reviews []review, out, progres
 		results = append(results, c)
 	}
 	var restarts []restarted
-	for i, c := range started {
-		r, err := restart(ctx, c, sides[i], reviews)
+	for _, p := range places {
+		r, err := restart(ctx, p.Cluster, p.side, reviews)
 		if err != nil {
 			return err
 		}
@@ -132,10 +139,21 @@ func compareSizes(ctx context.Context, o options, reviews []review, out, progres
 	return nil
 }
 
-// compareIn has the small and the large cluster's webhook answer their reviews.
-func compareIn(ctx context.Context, o options, name string, sides []*side, reviews [][]review, progress io.Writer) (costs, error) {
+// compareIn has the small and the large cluster's webhook answer their reviews, once all of them are answered as they should.
+func compareIn(ctx context.Context, o options, name string, places [2]place, ask func(place) ([]review, error), progress io.Writer) (costs, error) {
 	fmt.Fprintln(progress, name)
-	outcome, err := takeTurns(ctx, o, turn{sides[1], reviews[1]}, turn{sides[0], reviews[0]}, progress)
+	var turns [2]turn
+	for i, p := range places {
+		reviews, err := ask(p)
+		if err == nil {
+			err = p.waitAnswers(ctx, reviews)
+		}
+		if err != nil {
+			return costs{}, err
+		}
+		turns[i] = turn{p.side, reviews}
+	}
+	outcome, err := takeTurns(ctx, o, turns[1], turns[0], progress)
 	if err != nil {
 		return costs{}, fmt.Errorf("this run is void: %w", err)
 	}
@@ -143,23 +161,19 @@ func compareIn(ctx context.Context, o options, name string, sides []*side, revie
 }
 
 // use puts a policy with constraints in force, and waits for it.
-func use(ctx context.Context, kube client.Client, s *side, constraints []v1alpha1.TopologySpreadConstraint, reviews []review) error {
+func use(ctx context.Context, p place, constraints []v1alpha1.TopologySpreadConstraint) error {
 	policy := &v1alpha1.PodPolicy{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodPolicy"}, ObjectMeta: metav1.ObjectMeta{Name: "sizes"},
 		Spec: v1alpha1.PodPolicySpec{Weight: heaviest, TopologySpread: &v1alpha1.TopologySpreadSection{Constraints: constraints}},
 	}
-	if err := kube.Patch(ctx, policy, client.Apply, client.FieldOwner("bench"), client.ForceOwnership); err != nil { //nolint:staticcheck // there are no apply configurations of our types
+	if err := p.kube.Patch(ctx, policy, client.Apply, client.FieldOwner("bench"), client.ForceOwnership); err != nil { //nolint:staticcheck // there are no apply configurations of our types
 		return fmt.Errorf("apply the policy: %w", err)
 	}
 	inForce := fmt.Sprintf("podgrace_pod_policy_in_force_generation{policy=%q} %d\n", policy.Name, policy.Generation)
-	err := cluster.Until(ctx, "the policy in the cluster of "+s.name, func(ctx context.Context) (bool, error) {
-		text, err := s.metrics(ctx)
+	return cluster.Until(ctx, "the policy in the cluster of "+p.name, func(ctx context.Context) (bool, error) {
+		text, err := p.metrics(ctx)
 		return strings.Contains(text, inForce), err
 	})
-	if err != nil {
-		return err
-	}
-	return s.judgeAll(ctx, reviews)
 }
 
 // atMost is the goal for the cost of a review in the large cluster, beside the small one.

@@ -129,7 +129,7 @@ func TestSecurityModules(t *testing.T) {
 	for value, want := range map[string]*corev1.AppArmorProfile{
 		"Unconfined":         {Type: corev1.AppArmorProfileTypeUnconfined},
 		"RuntimeDefault":     {Type: corev1.AppArmorProfileTypeRuntimeDefault},
-		"Localhost/podgrace": {Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: ptr.To("podgrace")},
+		"Localhost/podgrace": {Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: new("podgrace")},
 		"":                   nil,
 	} {
 		_, pod := enforcerWith(t, "--set", "nodeEnforcer.appArmorProfile="+value)

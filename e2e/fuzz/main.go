@@ -82,7 +82,7 @@ func targets(ctx context.Context, root string) ([]target, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the packages of %s: %w", list.Dir, err)
 		}
-		for _, file := range strings.Fields(string(files)) {
+		for file := range strings.FieldsSeq(string(files)) {
 			text, err := os.ReadFile(file)
 			if err != nil {
 				return nil, err

@@ -52,7 +52,7 @@ func draw(r *rand.Rand) event {
 func (f *Failure) shrink() {
 	for changed := true; changed; {
 		changed = false
-		for i := len(f.events) - 1; i >= 0; i-- {
+		for i := range slices.Backward(f.events) {
 			fewer := slices.Delete(slices.Clone(f.events), i, i+1)
 			if _, bad := play(fewer, f.mutant, nil); bad {
 				f.events, changed = fewer, true
@@ -266,6 +266,7 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	}
 }
 
+// Add adds those of other histories.
 func (c *Counts) Add(o Counts) {
 	c.taken += o.taken
 	c.attached += o.attached
@@ -281,6 +282,7 @@ func (c *Counts) Add(o Counts) {
 	c.conflicts += o.conflicts
 }
 
+// ByName has each by what happened.
 func (c *Counts) ByName() map[string]int {
 	return map[string]int{"taking": c.taken, "attaching": c.attached, "mounting": c.mounted, "attaching again": c.again, "a handover": c.handed, "a second question": c.askedTwice,
 		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "detaching by force": c.forced, "a conflict": c.conflicts}

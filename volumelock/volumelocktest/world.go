@@ -106,6 +106,7 @@ type Attacher struct {
 	release volumelock.ReleaseFacts
 }
 
+// New is a world with three machines, of which nobody uses a volume.
 func New() *World {
 	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
 	for i := range 3 {
@@ -320,6 +321,7 @@ func (w *World) Writers() (all []string) {
 	return all
 }
 
+// AttachmentName is what the VolumeAttachment of a volume and a node is called.
 func AttachmentName(v int, node string) string { return fmt.Sprintf("csi-%d-%s", v, node) }
 
 // podComes has a pod come to a node, and its attachment.
