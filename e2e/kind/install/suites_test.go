@@ -27,9 +27,10 @@ var suites = []string{"apiserver", "controlplane", "agreement"}
 
 // notHere are their tests which only the cluster of their own can have.
 var notHere = []string{
-	"TestNodeWithFinalizer", // waits for as long as a request can take: a minute, where the webhook is told nothing else
-	"TestClassOfPodGroups",  // wants an API that is off in 1.36
-	"TestSecondReplica",     // starts a replica beside the first: waitReady and the churn have two
+	"TestNodeWithFinalizer",            // waits for as long as a request can take: a minute, where the webhook is told nothing else
+	"TestClassOfPodGroups",             // wants an API that is off in 1.36
+	"TestDecisionsAreLoggedAndCounted", // reads the log of the process that it started
+	"TestSecondReplica",                // starts a replica beside the first: waitReady and the churn have two
 }
 
 // buildSuites compiles them; in the box no module can be fetched.
