@@ -172,9 +172,10 @@ func (x *attaching) free() *Decision {
 		d.Alarm = x.a.Status.Attached
 		return d
 	}
-	d := &Decision{Reason: taken, Write: Take{Lock: x.lock()}}
+	d := &Decision{Reason: taken, Write: Take{Lock: x.lock(readyPeriod(n))}}
 	switch {
 	case x.a.Status.Attached:
+		d.Write = Take{Lock: x.lock(nil)}
 		d.Reason, d.Message, d.Alarm = retaken, message(retaken.Short), true
 	case !uses(n, InUseName(x.a.Spec.Attacher, x.Volume.Spec.CSI.VolumeHandle)):
 		return x.refuse(wait(unreported, ""))
@@ -182,13 +183,17 @@ func (x *attaching) free() *Decision {
 	return d
 }
 
-// lock is the one by which the volume is taken.
-func (x *attaching) lock() v1alpha1.VolumeLock {
+// lock is the one by which the volume is taken, by a node that has been ready since then; nil: it is not, or has the volume already.
+func (x *attaching) lock(ready *v1alpha1.ReadyPeriod) v1alpha1.VolumeLock {
 	v, _ := VolumeOf(x.Volume) // gated has seen to it
+	var since *metav1.Time
+	if ready != nil {
+		since = &ready.Since
+	}
 	return v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName()}, Spec: v1alpha1.VolumeLockSpec{
 		Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: x.Volume.Name, VolumeHandle: x.Volume.Spec.CSI.VolumeHandle,
 		Node:       v1alpha1.BootReference{Name: x.Node.Name, UID: x.Node.UID, BootID: x.Node.Status.NodeInfo.BootID},
-		Attachment: v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID},
+		Attachment: v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}, ReadySince: since,
 	}}
 }
 
@@ -217,9 +222,20 @@ func (x *attaching) own() *Decision {
 	case !x.finalized() || x.a.Annotations[v1alpha1.AnnotationVolumeLock] != x.Lock.Name:
 		return &Decision{Reason: attached, Write: Finalize{Lock: x.Lock.Name}}
 	case x.a.Status.Attached:
-		return &Decision{Reason: attached}
+		return x.watched()
 	}
 	return &Decision{Reason: attached, Write: Say{Attached: true}}
+}
+
+// watched notes since when the node is ready while nobody has begun to detach the volume from it. Had it been detached by force before, it would not stand in volumesAttached.
+func (x *attaching) watched() *Decision {
+	now := readyPeriod(x.Node)
+	if now == nil || sameReady(witness(x.Lock), now) || outOfService(x.Node) || !hasAttached(x.Node, InUseName(x.Lock.Spec.Driver, x.Lock.Spec.VolumeHandle)) {
+		return &Decision{Reason: attached}
+	}
+	s := x.Lock.Status.DeepCopy()
+	s.Ready = now
+	return &Decision{Reason: attached, Write: Note{Status: *s}}
 }
 
 // again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends.

@@ -37,7 +37,7 @@ func held() (volumelock.AttachFacts, volumelock.ReleaseFacts) {
 
 func node(name string, beat int, inUse ...corev1.UniqueVolumeName) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"}, VolumesInUse: inUse,
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now.Add(time.Duration(beat) * time.Second))}}}}
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(now.Add(time.Duration(beat) * time.Second)), LastTransitionTime: metav1.NewTime(now)}}}}
 }
 
 // fresh has the attachment as the attach/detach controller makes it.

@@ -122,6 +122,40 @@ func ready(n *corev1.Node) bool {
 	return false
 }
 
+// readyPeriod is since when the Node's boot is ready; nil: it is not.
+func readyPeriod(n *corev1.Node) *v1alpha1.ReadyPeriod {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return &v1alpha1.ReadyPeriod{BootID: n.Status.NodeInfo.BootID, Since: c.LastTransitionTime}
+		}
+	}
+	return nil
+}
+
+// witness is since when the node was ready when the volume was last seen attached as it should be; nil: it never was.
+func witness(l *v1alpha1.VolumeLock) *v1alpha1.ReadyPeriod {
+	switch {
+	case l.Status.Ready != nil:
+		return l.Status.Ready
+	case l.Spec.ReadySince != nil:
+		return &v1alpha1.ReadyPeriod{BootID: l.Spec.Node.BootID, Since: *l.Spec.ReadySince}
+	}
+	return nil
+}
+
+func sameReady(a, b *v1alpha1.ReadyPeriod) bool {
+	return a != nil && b != nil && a.BootID == b.BootID && a.Since.Equal(&b.Since)
+}
+
+func outOfService(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// hasAttached says whether the attach/detach controller counts a volume as attached to the Node: it takes it out first when it detaches it.
+func hasAttached(n *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.ContainsFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
+}
+
 // uses says whether the Node lists a volume as in use.
 func uses(n *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.Contains(n.Status.VolumesInUse, volume)

@@ -40,10 +40,12 @@
 // request can't arrive for both. That no two do is assumed. A kubelet that was started anew answers for the boot that it runs by, and what an earlier boot had mounted ended with it.
 //
 // A kubelet that is restarted finds what is mounted on its disks, and takes for attachable what stands in status.volumesAttached (reconstruct.go). A volume that was detached by force while
-// it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is. So where the Node still listed the volume once the VolumeAttachment
-// was deleted (Forced) a kubelet counts by another boot only. The attach/detach controller takes a volume out of volumesAttached only just before it deletes the VolumeAttachment,
-// and without force only when the stored list does not have the volume. That a kubelet is restarted between these two is assumed not to happen; nor that one is, within its boot, which
-// mounted behind an informer that was late, so that its volume was detached as if it were not in use, before it has unmounted it.
+// it was in use (the taint, the six minutes) does not stand there any more, and is not listed, mounted though it is, nor by a later attachment. So a kubelet from whose node the volume may have
+// been detached by force counts by another boot only, as long as the VolumeLock is there (status.distrustedBootID). It may have been where the Node still listed the volume once the
+// VolumeAttachment was deleted; where it has the taint, or is not ready; and where it was not ready at some time since the volume was last seen attached as it should be, in
+// status.volumesAttached, whence the attach/detach controller takes it first: nobody may have looked when that happened, or the deletion may have come long after it. Since when the Node is
+// ready tells. What is assumed: that a taint is not set and taken away on a node that is ready all the while and whose volume nobody looks after; and that no kubelet is started anew, within its
+// boot, which mounted behind an informer that was late, so that its volume was detached as if it were not in use, before it has unmounted it.
 //
 // A volume that was mounted before its driver was gated (Adopted) is not in the list either: whether a volume is to be attached a kubelet decides when a pod comes
 // (desired_state_of_world.go), and keeps of what is mounted (actual_state_of_world.go). There, too, only another boot counts.
@@ -52,6 +54,6 @@
 // no time: the kubelet itself waits until its list is stored.
 //
 // What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in world_test.go: one machine for each Node, and no hand
-// that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. Both are refused to others where the policies are installed, and are
-// found and told.
+// that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. The second is refused to others
+// where the policies are installed; both are found and told.
 package volumelock

@@ -110,7 +110,7 @@ var mutants = map[string]mutantWorld{
 		for i := range r.Receipts {
 			n := *r.Receipts[i].Spec.Node
 			n.BootID = r.Lock.Status.Release.BootID
-			r.Receipts[i].Spec.Node = &n
+			r.Receipts[i].Spec.Node, r.Receipts[i].Spec.LastSign = &n, ""
 		}
 	}),
 	"a receipt counts for another Node of the name": facts(6456916206912241222, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
@@ -122,7 +122,7 @@ var mutants = map[string]mutantWorld{
 			n := *r.Receipts[i].Spec.Node
 			if n.Name == r.Lock.Spec.Node.Name {
 				n.UID = r.Lock.Spec.Node.UID
-				r.Receipts[i].Spec.Node = &n
+				r.Receipts[i].Spec.Node, r.Receipts[i].Spec.LastSign = &n, ""
 			}
 		}
 	}),
@@ -143,7 +143,7 @@ var mutants = map[string]mutantWorld{
 		})
 	}),
 	"a detach by force is as any other": facts(7099579058294259297, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
-		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Forced = false })
+		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.DistrustedBootID = "" })
 	}),
 	"VolumeLocks are written without regard to what was read": {1972468029922059452, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
 	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
@@ -157,6 +157,16 @@ var mutants = map[string]mutantWorld{
 			}
 		})
 	}),
+}
+
+// TestForcedWhileNobodyLooked: a volume is detached by force while no attacher runs, and the kubelet is started anew before one does. It does not list the volume any more, and has it
+// mounted.
+func TestForcedWhileNobodyLooked(t *testing.T) {
+	w := volumelocktest.New()
+	w.ForcedWhileNobodyLooked()
+	if writers := w.Writers(); len(writers) != 1 {
+		t.Errorf("%v have the volume", writers)
+	}
 }
 
 func facts(seed uint64, mutant func(*volumelock.AttachFacts, *volumelock.ReleaseFacts)) mutantWorld {

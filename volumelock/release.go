@@ -3,6 +3,7 @@ package volumelock
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -33,6 +35,7 @@ type ReleaseFacts struct {
 
 var (
 	inUse   = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
+	orphan  = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted. If no pod of the node is left and it stays, delete it."}
 	noted   = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
 	proved  = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
 	asked   = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
@@ -81,6 +84,12 @@ func (x *releasing) attached() *Decision {
 	if a == nil || a.DeletionTimestamp != nil || h.UID != "" && h.UID != a.UID {
 		return nil
 	}
+	switch {
+	case !holds(x.Lock, x.Node):
+		return x.said(orphan, "")
+	case x.Lock.Status.Message != "":
+		return x.note(inUse, func(*v1alpha1.VolumeLockStatus) {})
+	}
 	return &Decision{Reason: inUse}
 }
 
@@ -92,9 +101,21 @@ func (x *releasing) deleted() *Decision {
 	}
 	release := &v1alpha1.VolumeRelease{Attachment: h.UID, Since: metav1.NewMicroTime(x.Now)}
 	if holds(x.Lock, x.Node) {
-		release.BootID, release.Forced = x.Node.Status.NodeInfo.BootID, x.listed()
+		release.BootID = x.Node.Status.NodeInfo.BootID
 	}
-	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) { s.Release = release })
+	return x.note(noted, func(s *v1alpha1.VolumeLockStatus) {
+		s.Release = release
+		if release.BootID != "" && x.mayBeForced() {
+			s.DistrustedBootID = release.BootID
+		}
+	})
+}
+
+// mayBeForced says whether the volume may have been detached by force. The attach/detach controller does that from a node that is not ready, or has the taint out-of-service
+// (pkg/controller/volume/attachdetach/reconciler/reconciler.go, v1.36.3), and both can have been while nobody looked: whether the node has been ready all the time tells since when it is.
+func (x *releasing) mayBeForced() bool {
+	n := x.Node
+	return x.listed() || !ready(n) || outOfService(n) || !sameReady(witness(x.Lock), readyPeriod(n))
 }
 
 // proof releases by what others have proved.
@@ -110,6 +131,7 @@ func (x *releasing) proof() *Decision {
 		case s.Class == v1alpha1.EvidenceInstanceTerminated:
 			return free(ByReceipt, "FenceReceipt %s: the instance of node %s is terminated", f.Name, n.Name)
 		case n.BootID != r.BootID: // another boot may have mounted it since
+		case heardOfSince(x.Lock, x.Node, s): // as the guard: it is void, or the storage is given back, before anybody has written so
 		case s.Class != v1alpha1.EvidenceStorageRevoked:
 			return free(ByReceipt, "FenceReceipt %s: node %s is off", f.Name, n.Name)
 		case slices.Contains(s.Volumes, x.Lock.Spec.PersistentVolume):
@@ -117,6 +139,15 @@ func (x *releasing) proof() *Decision {
 		}
 	}
 	return nil
+}
+
+// heardOfSince says whether the boot that a receipt is about has a later status than the receipt knows, or is ready.
+func heardOfSince(l *v1alpha1.VolumeLock, n *corev1.Node, s *v1alpha1.FenceReceiptSpec) bool {
+	if !holds(l, n) || n.Status.NodeInfo.BootID != s.Node.BootID {
+		return false
+	}
+	beat := guard.ConfirmOff(n, nil) // with no renewal of a lease, which is not read here
+	return ready(n) || s.LastSign != "" && !strings.HasPrefix(s.LastSign, beat)
 }
 
 // Confirmation is what the annotation podgrace.dev/confirm-release of a lock must say to release it: it is of this release, and of no other. Empty, which is no confirmation: none goes on.
@@ -148,9 +179,10 @@ func (x *releasing) adopted() *Decision {
 	return x.said(ungated, "")
 }
 
-// forced: what was in use when it was detached a kubelet forgets to list once it is restarted, so that it has no say by that boot.
+// forced: what was in use when it was detached a kubelet forgets to list once it is restarted, so that it has no say by that boot, whatever happened since: a later attachment of the volume
+// does not correct that (actual_state_of_world.go).
 func (x *releasing) forced() *Decision {
-	if r := x.Lock.Status.Release; !r.Forced || x.Node.Status.NodeInfo.BootID != r.BootID {
+	if boot := x.Lock.Status.DistrustedBootID; boot == "" || x.Node.Status.NodeInfo.BootID != boot {
 		return nil
 	}
 	if !ready(x.Node) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -38,7 +39,9 @@ func TestRelease(t *testing.T) {
 		reason string
 		write  string
 	}{
-		"attached": {func(*volumelock.ReleaseFacts) {}, "InUse", ""},
+		"attached":                       {func(*volumelock.ReleaseFacts) {}, "InUse", ""},
+		"attached, and the Node is gone": {func(f *volumelock.ReleaseFacts) { f.Node = nil }, "NodeGoneAttached", "note"},
+		"attached, and the Node is back": {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
 		"attached, and fenced": {func(f *volumelock.ReleaseFacts) {
 			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
 		}, "InUse", ""},
@@ -71,9 +74,9 @@ func TestRelease(t *testing.T) {
 			f.Node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 			f.Node.Status.Conditions[0].Status, f.Lock.Status.Release.Asked = corev1.ConditionUnknown, beat(100)
 		}), "NodeSilent", "note"},
-		"detached by force": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.Release.Forced = true }), "DetachedByForce", "note"},
+		"detached by force": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.DistrustedBootID = "boot-1" }), "DetachedByForce", "note"},
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
-			f.Lock.Status.Release.Forced, f.Node.Status.NodeInfo.BootID = true, "boot-2"
+			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
 		"adopted":                   {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "MountedBefore", "note"},
 		"adopted, and booted since": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Node.Status.NodeInfo.BootID = true, "boot-2" }), "Asked", "ask"},
@@ -81,8 +84,21 @@ func TestRelease(t *testing.T) {
 		"the Node was made anew":    {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeGone", "note"},
 		"the lock was made by hand": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Volume = "other" }), "NotOurs", ""},
 
-		"off":                       {with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")), "Released", "release the volume by Receipt"},
-		"confirmed to be off":       {with(receipt(v1alpha1.EvidenceConfirmed, "node-1", "boot-1")), "Released", "release the volume by Receipt"},
+		"off":                 {with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")), "Released", "release the volume by Receipt"},
+		"confirmed to be off": {with(receipt(v1alpha1.EvidenceConfirmed, "node-1", "boot-1")), "Released", "release the volume by Receipt"},
+		"off, and ready again": {after(func(f *volumelock.ReleaseFacts) {
+			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
+		}), "Asked", "ask"},
+		"off, and heard of since": {after(func(f *volumelock.ReleaseFacts) {
+			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
+			f.Receipts[0].Spec.LastSign = guard.ConfirmOff(f.Node, nil)
+			f.Node.Status.Conditions[0].Status, f.Node.Status.Conditions[0].LastHeartbeatTime = corev1.ConditionUnknown, metav1.NewTime(now.Add(time.Hour))
+		}), "Asked", "ask"},
+		"off, and not heard of since": {after(func(f *volumelock.ReleaseFacts) {
+			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
+			f.Receipts[0].Spec.LastSign = guard.ConfirmOff(f.Node, nil) + "2026-11-20T12:00:00.000000Z"
+			f.Node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), "Released", "release the volume by Receipt"},
 		"off, of another boot":      {with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-0")), "Asked", "ask"},
 		"off, and void":             {with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1"), void), "Asked", "ask"},
 		"terminated":                {with(receipt(v1alpha1.EvidenceInstanceTerminated, "node-1", "boot-0")), "Released", "release the volume by Receipt"},
@@ -116,6 +132,73 @@ func TestRelease(t *testing.T) {
 		}
 		if d.Reason.Code != c.reason || !strings.HasPrefix(write, c.write) || c.write == "" && write != "" {
 			t.Errorf("%s: %s %q, writes %q", name, d.Reason.Code, d.Message, write)
+		}
+	}
+}
+
+// TestDistrust: a boot from which the volume may have been detached by force is noted, also where that was while nobody looked.
+func TestDistrust(t *testing.T) {
+	ready := func(since time.Time) *v1alpha1.ReadyPeriod {
+		return &v1alpha1.ReadyPeriod{BootID: "boot-1", Since: metav1.NewTime(since)}
+	}
+	for name, c := range map[string]struct {
+		change func(*volumelock.ReleaseFacts)
+		want   string
+	}{
+		"ready since it took the volume": {func(f *volumelock.ReleaseFacts) { f.Lock.Spec.ReadySince = new(metav1.NewTime(now)) }, ""},
+		"ready since it was last seen":   {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Ready = ready(now) }, ""},
+		"it was not ready meanwhile":     {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Ready = ready(now.Add(-time.Hour)) }, "boot-1"},
+		"of another boot": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Status.Ready, f.Node.Status.NodeInfo.BootID = ready(now), "boot-2"
+		}, "boot-2"},
+		"nobody knows": {func(*volumelock.ReleaseFacts) {}, "boot-1"},
+		"it is not ready": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Status.Ready, f.Node.Status.Conditions[0].Status = ready(now), corev1.ConditionUnknown
+		}, "boot-1"},
+		"out of service": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Status.Ready, f.Node.Spec.Taints = ready(now), []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+		}, "boot-1"},
+		"listed": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Status.Ready, f.Node.Status.VolumesInUse = ready(now), []corev1.UniqueVolumeName{volumelock.InUseName(nfs, "handle")}
+		}, "boot-1"},
+		"it stays": {func(f *volumelock.ReleaseFacts) {
+			f.Lock.Status.Ready, f.Lock.Status.DistrustedBootID = ready(now), "boot-0"
+		}, "boot-0"},
+	} {
+		_, f := held()
+		f.Attachment, f.Node.Status.VolumesInUse = nil, nil
+		c.change(&f)
+		d := volumelock.Release(f)
+		note, ok := d.Write.(volumelock.Note)
+		if !ok || note.Status.Release == nil || note.Status.DistrustedBootID != c.want {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// TestWitness: since when the node is ready is noted only while nobody has begun to detach the volume from it.
+func TestWitness(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Node, *v1alpha1.VolumeLock)
+		notes  bool
+	}{
+		"attached": {func(*corev1.Node, *v1alpha1.VolumeLock) {}, true},
+		"known": {func(_ *corev1.Node, l *v1alpha1.VolumeLock) {
+			l.Status.Ready = &v1alpha1.ReadyPeriod{BootID: "boot-1", Since: metav1.NewTime(now)}
+		}, false},
+		"begun to be detached": {func(n *corev1.Node, _ *v1alpha1.VolumeLock) { n.Status.VolumesAttached = nil }, false},
+		"not ready":            {func(n *corev1.Node, _ *v1alpha1.VolumeLock) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		"out of service": {func(n *corev1.Node, _ *v1alpha1.VolumeLock) {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+		}, false},
+	} {
+		f, _ := held()
+		f.Node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: volumelock.InUseName(nfs, "handle")}}
+		c.change(f.Node, f.Lock)
+		d := volumelock.Attach(f)
+		note, ok := d.Write.(volumelock.Note)
+		if ok != c.notes || ok && (note.Status.Ready == nil || note.Status.Ready.BootID != "boot-1") {
+			t.Errorf("%s: %+v", name, d)
 		}
 	}
 }

@@ -11,12 +11,12 @@ const (
 	FinalizerVolumeLock = "podgrace.dev/volume-lock"
 	// AnnotationVolumeLock of a VolumeAttachment is the name of the VolumeLock that it is attached by.
 	AnnotationVolumeLock = "podgrace.dev/volume-lock"
-	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: ATTACHMENT-UID/SINCE as status.release has them.
+	// AnnotationConfirmRelease of a VolumeLock is a person's word that its node does not use the volume and can't: LOCK-UID/ATTACHMENT-UID/SINCE, its own UID and what status.release has.
 	AnnotationConfirmRelease = "podgrace.dev/confirm-release"
 )
 
 // VolumeLock says which one node may mount a volume. As long as it exists the volume is held; it never expires. The volume lock makes it to take the volume, under a name that
-// only depends on the volume, and deletes it on evidence that the node does not use the volume any more. Nobody else may: kubectl podgrace confirm says how a person does.
+// only depends on the volume, and deletes it on evidence that the node does not use the volume any more. A person releases it by the annotation podgrace.dev/confirm-release.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -81,6 +81,9 @@ type VolumeLockSpec struct {
 	// Attachment by which it was taken.
 	// +required
 	Attachment AttachmentReference `json:"attachment"`
+	// ReadySince is since when the node had been ready (lastTransitionTime of its condition Ready) when it took the volume; absent: it was not, or had the volume already.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
 	// Adopted: the node had mounted the volume before its driver was gated. That it does not use it any more its kubelet can't tell by that boot.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
@@ -117,6 +120,15 @@ type VolumeLockStatus struct {
 	// Attachment by which the node holds it now, where that is another one than it was taken by.
 	// +optional
 	Attachment *AttachmentReference `json:"attachment,omitempty"`
+	// Ready is since when the node was ready as it was last seen beside the volume attached as it should be, where that is another time than in the spec. A volume is detached by force only
+	// from a node that is not ready, and then this changes.
+	// +optional
+	Ready *ReadyPeriod `json:"ready,omitempty"`
+	// DistrustedBootID is the boot of the node from which the volume may have been detached by force: a kubelet that starts anew after that does not tell of such a volume, so that its word
+	// counts by another boot only, as long as this VolumeLock is there.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	DistrustedBootID string `json:"distrustedBootID,omitempty"`
 	// Release goes on since the VolumeAttachment was deleted.
 	// +optional
 	Release *VolumeRelease `json:"release,omitempty"`
@@ -124,6 +136,17 @@ type VolumeLockStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+}
+
+// ReadyPeriod is how long a boot of a node has been ready.
+type ReadyPeriod struct {
+	// BootID of the node.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID"`
+	// Since is the lastTransitionTime of its condition Ready.
+	// +required
+	Since metav1.Time `json:"since"`
 }
 
 // VolumeRelease is what is known since the VolumeAttachment was deleted, from when on no kubelet begins to mount.
@@ -138,10 +161,6 @@ type VolumeRelease struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// Forced: the node still listed the volume as in use when its VolumeAttachment was deleted. A kubelet that starts anew after that does not tell of such a volume, so that only one of
-	// another boot is believed that it does not use it.
-	// +optional
-	Forced bool `json:"forced,omitempty"`
 	// Asked is the heartbeat that the Node had (lastHeartbeatTime of its condition Ready, by its own clock) while its status listed the volume as in use: the kubelet was asked. A later
 	// heartbeat without the volume is the answer.
 	// +optional

@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	for _, name := range []string{"a", "b"} {
 		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-" + name},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}})
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(began)}}}})
 	}
 	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithStatusSubresource(&corev1.Node{}, &storagev1.VolumeAttachment{}, &v1alpha1.VolumeLock{}).Build()
 	return &cluster{t: t, Attacher: &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}, Clock: testclock.NewFakePassiveClock(began)}}
@@ -176,11 +176,20 @@ func TestHolderSilent(t *testing.T) {
 	c.attach("b")
 	c.reports("b", inUse)
 	c.settle()
-	if l := c.lock(); l == nil || !l.Status.Release.Forced || !strings.Contains(l.Status.Message, "detached by force") || c.attachment("b").Status.Attached {
+	if l := c.lock(); l == nil || l.Status.DistrustedBootID == "" || !strings.Contains(l.Status.Message, "detached by force") || c.attachment("b").Status.Attached {
 		t.Fatalf("the lock is %+v", l)
 	}
-	c.must(c.Client.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidencePoweredOff,
-		Node: &v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}}}))
+	receipt := &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidencePoweredOff,
+		Node: &v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}}}
+	c.must(c.Client.Create(context.Background(), receipt))
+	c.settle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "a" {
+		t.Fatalf("a receipt counts of a node that is ready: the lock is %+v", l)
+	}
+	var silent corev1.Node
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: "a"}, &silent))
+	silent.Status.Conditions[0].Status = corev1.ConditionUnknown
+	c.must(c.Client.Status().Update(context.Background(), &silent))
 	c.settle()
 	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" || !c.attachment("b").Status.Attached {
 		t.Fatalf("the lock is %+v", l)

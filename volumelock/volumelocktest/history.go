@@ -191,6 +191,25 @@ func Late(w *World, m *Machine, v, cut int, older bool) {
 	}
 }
 
+// ForcedWhileNobodyLooked is a detach by force that attachers see after the kubelet was started anew, a node that says that it does not use the volume, and a pod on another one.
+func (w *World) ForcedWhileNobodyLooked() {
+	m, other := w.Machines[0], w.Machines[1]
+	ComeUp(w, m, 0, 20)
+	w.detach(0, m.name, true)
+	m.podGoes(0)
+	m.restart(w, [2]bool{})
+	m.sync(w)
+	for range 3 {
+		w.Whole(&Attacher{}, "")
+		w.Whole(&Attacher{}, AttachmentName(0, m.name))
+		m.sync(w)
+		w.Whole(&Attacher{}, "")
+		w.Whole(&Attacher{}, "")
+		m.sync(w)
+	}
+	ComeUp(w, other, 0, 20)
+}
+
 // kubeletHappens is what is between a kubelet and the API server.
 func kubeletHappens(w *World, m *Machine, which int) {
 	switch which % 11 {
@@ -219,6 +238,9 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	switch which % 15 {
 	case 0, 1:
 		m.linked = false
+		if which < 30 {
+			w.silence(m.name)
+		}
 	case 2, 3:
 		m.linked = true
 	case 4, 5:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -94,8 +95,10 @@ type mount struct {
 type report struct {
 	volumes []corev1.UniqueVolumeName
 	differs bool
-	boot    string
-	beat    int
+	// ready: its informer had the Node as not ready.
+	ready bool
+	boot  string
+	beat  int
 }
 
 // Attacher is one replica in the midst of a decision.
@@ -143,7 +146,7 @@ func (m *Machine) register(w *World) {
 	m.clock++
 	w.nodes[m.name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.name, UID: w.uid("node-"), ResourceVersion: w.next()}, Status: corev1.NodeStatus{
 		NodeInfo: corev1.NodeSystemInfo{BootID: m.boot}, VolumesInUse: m.list(),
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: at(m.clock)}}}}
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: at(m.clock), LastTransitionTime: at(m.clock)}}}}
 }
 
 func (m *Machine) stop() {
@@ -178,7 +181,8 @@ func (m *Machine) work(periodic bool) {
 	list := m.list()
 	r := &report{boot: m.boot}
 	r.differs = !slices.Equal(list, sorted(m.informer.Status.VolumesInUse))
-	if !r.differs && m.informer.Status.NodeInfo.BootID == m.boot && !periodic {
+	r.ready = m.informer.Status.Conditions[0].Status != corev1.ConditionTrue
+	if !r.differs && !r.ready && m.informer.Status.NodeInfo.BootID == m.boot && !periodic {
 		m.marks(list)
 		return
 	}
@@ -205,6 +209,9 @@ func (w *World) arrive(m *Machine, r *report) *corev1.Node {
 	n.Status.Conditions[0].LastHeartbeatTime = at(r.beat)
 	if r.differs {
 		n.Status.VolumesInUse = r.volumes
+	}
+	if r.ready {
+		n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = corev1.ConditionTrue, at(r.beat)
 	}
 	w.nodes[m.name] = n
 	return n
@@ -374,11 +381,27 @@ func (w *World) reportAttached(v int, node string, is bool) {
 	w.nodes[node] = n
 }
 
-// detach deletes a VolumeAttachment: by force whether the volume is in use or not.
+// silence is what the node lifecycle controller says of a node that it does not hear of.
+func (w *World) silence(name string) {
+	old := w.nodes[name]
+	if old == nil || old.Status.Conditions[0].Status != corev1.ConditionTrue {
+		return
+	}
+	n := old.DeepCopy()
+	n.ResourceVersion = w.next()
+	n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(w.now())
+	w.nodes[name] = n
+	w.log("node %s is not ready", name)
+}
+
+// detach deletes a VolumeAttachment: by force whether the volume is in use or not, of a node that has not been heard of.
 func (w *World) detach(v int, node string, force bool) {
 	a, n := w.attachments[AttachmentName(v, node)], w.nodes[node]
 	if a == nil || a.DeletionTimestamp != nil || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
 		return
+	}
+	if force {
+		w.silence(node)
 	}
 	if force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
 		w.Seen.forced++
@@ -406,11 +429,12 @@ func (w *World) remove(a *storagev1.VolumeAttachment) {
 
 // receipt is a fencer's: what it says is so.
 func (w *World) receipt(m *Machine, class v1alpha1.EvidenceClass) {
+	w.silence(m.name) // only then does a fencer look
 	n := w.nodes[m.name]
 	if n == nil {
 		return
 	}
-	s := v1alpha1.FenceReceiptSpec{Node: &v1alpha1.BootReference{Name: m.name, UID: n.UID, BootID: n.Status.NodeInfo.BootID}, Class: class}
+	s := v1alpha1.FenceReceiptSpec{Node: &v1alpha1.BootReference{Name: m.name, UID: n.UID, BootID: n.Status.NodeInfo.BootID}, Class: class, LastSign: guard.ConfirmOff(n, nil)}
 	switch off := !m.runs || m.boot != s.Node.BootID; {
 	case class == v1alpha1.EvidenceStorageRevoked:
 		if off { // whose boot is not known
