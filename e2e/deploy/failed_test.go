@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,9 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 	}
 	policies := append(readFiles(t, manifests+"/policies/first.yaml"), objects(t, []byte(strings.ReplaceAll(refusing, "zeroGrace: Deny", "protect: All")))...)
 	for _, v := range variants {
+		if slices.Contains(v.components, "limits-fail-closed") {
+			continue // who takes that in asks for it: no pod is created while no replica answers, from the first apply on (docs/install.md)
+		}
 		t.Run(v.name, func(t *testing.T) {
 			for _, o := range append(v.kustomized(t), policies...) {
 				if o.GetKind() == "SecurityContextConstraints" { // no module that is used here has OpenShift's definition
