@@ -82,6 +82,7 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 			}
 			order.wantConfigurationsFirst(t)
 			w.wantActs(t, false)
+			w.armed = false
 			w.gone(t, slices.DeleteFunc(slices.Clone(installed), func(o *unstructured.Unstructured) bool { return o.GetKind() == "CustomResourceDefinition" }))
 			w.wantKept(t, policies)
 			w.kubectl(t, "apply", "-k", dir)
@@ -90,6 +91,7 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 			w.wantActs(t, true)
 			w.kubectl(t, "delete", "--ignore-not-found", "-k", manifests+"/overlays/"+v.overlay) // policies and all
 			w.gone(t, installed)
+			w.armed = false
 		})
 	}
 }
@@ -97,6 +99,7 @@ func TestRemovalThatKeepsPolicies(t *testing.T) {
 // arm arms the guard, as the leader does, of which there is none here.
 func (w *world) arm(t *testing.T) {
 	t.Helper()
+	w.armed = true
 	w.kubectl(t, "patch", "rolebinding", "podgrace-guard", "-n", namespace, "--type=merge",
 		"-p", `{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":"`+namespace+`"}]}`)
 }

@@ -40,6 +40,8 @@ type world struct {
 	// kubelet is a node's own user.
 	kubelet client.Client
 	steps   int
+	// armed: the guard is, and nobody answers for it, so that no Node can be deleted.
+	armed bool
 }
 
 func newWorld(t *testing.T, c *cluster.Cluster) *world {
@@ -99,6 +101,9 @@ func (w *world) goesOn(t *testing.T, after string) {
 		"an update of a workload":    func() error { return w.updates(ctx) },
 		"a node that comes and goes": func() error { return w.joins(ctx) },
 	} {
+		if w.armed && what == "a node that comes and goes" {
+			continue
+		}
 		if err := attempt(); err != nil {
 			t.Fatalf("after %s: %s: %v", after, what, err)
 		}
