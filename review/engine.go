@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
@@ -62,6 +61,8 @@ type Engine struct {
 	Authorizer apiserver.Authorizer
 	// Clock tells how long a node has been silent. nil: the real one.
 	Clock clock.PassiveClock
+	// Unread is what can't be read of the policies, which are in force without it as in a cluster. nil: all of them is in force.
+	Unread error
 
 	policies []*v1alpha1.PodPolicy
 	rules    rules
@@ -73,13 +74,14 @@ type rules struct {
 	policies *apiserver.Policies
 }
 
-// NewEngine returns an engine with these policies, all of which must be valid.
+// NewEngine returns an engine with these policies. Those of files were checked where they were loaded; of those of a cluster a part may not be read, as where this
+// program is older.
 func NewEngine(state *State, policies ...*v1alpha1.PodPolicy) (*Engine, error) {
-	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
+	store, unread, err := webhook.NewStoredPolicies(policies...)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Policies: store, State: state, Namespace: corev1.NamespaceDefault, policies: policies}
+	e := &Engine{Policies: store, Unread: unread, State: state, Namespace: corev1.NamespaceDefault, policies: policies}
 	return e, e.SetExempt(policy.ExemptIn(OwnNamespace))
 }
 

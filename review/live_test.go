@@ -2,17 +2,23 @@ package review
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/policy/policyfile"
+	"github.com/podgrace/podgrace/webhook"
 )
 
 // oneNode is a cluster of one node, its Lease and its Namespace. (client-go's fake does not keep managedFields as they are given.)
@@ -83,5 +89,33 @@ func TestSignsOfLifeOfACluster(t *testing.T) {
 				t.Error("managedFields that nobody reads are kept")
 			}
 		})
+	}
+}
+
+// A policy of a cluster with a field that is not read, as where this program is older, is judged by as the webhook does: it fails no review, and is told.
+func TestPoliciesOfAClusterAreHalfRead(t *testing.T) {
+	stored := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guard", ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.GroupVersion.String(), FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:removal":{"f:roads":{}}}}`),
+	}}}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, AllowedActors: []string{"repair"}}}}
+	reader := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(stored).WithReturnManagedFields().Build()
+	policies, err := PoliciesOf(t.Context(), reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := NewEngine(NewState(), policies...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list v1alpha1.PodPolicyList
+	if err := reader.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	ns := policy.Namespace{Name: "shop"}
+	if got, want := e.Policies.Policies().Removal(ns, e.Exempt), policy.InForce(list.Items).Removal(ns, e.Exempt); !got.Protect.All || !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("removals are judged by %+v, and by the webhook by %+v", got, want)
+	}
+	if e.Unread == nil || !strings.Contains(e.Unread.Error(), "PodPolicy guard: spec.removal.roads") || !strings.Contains(e.Unread.Error(), "it is in force, but for") {
+		t.Errorf("told: %v", e.Unread)
 	}
 }

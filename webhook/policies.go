@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,12 +30,31 @@ type PolicyStore struct {
 
 // NewPolicyStore returns a store with the given policies, all of which must be valid.
 func NewPolicyStore(log logr.Logger, policies ...*v1alpha1.PodPolicy) (*PolicyStore, error) {
+	return newPolicyStore(log, policies, func(_ *policy.Policy, err error) error { return err })
+}
+
+// NewStoredPolicies returns a store with policies as they are in a cluster, which has them in force as Watch would: parts that can't be read are not. unread says
+// which these are.
+func NewStoredPolicies(policies ...*v1alpha1.PodPolicy) (s *PolicyStore, unread, err error) {
+	s, err = newPolicyStore(logr.Discard(), policies, func(c *policy.Policy, err error) error {
+		unread = errors.Join(unread, fmt.Errorf("%w; it is %s", err, c.InForce()))
+		return nil
+	})
+	return s, unread, err
+}
+
+// newPolicyStore asks what becomes of a policy of which a part can't be read.
+func newPolicyStore(log logr.Logger, policies []*v1alpha1.PodPolicy, halfRead func(*policy.Policy, error) error) (*PolicyStore, error) {
 	s := &PolicyStore{compiled: map[string]*policy.Policy{}, broken: map[string]bool{}, log: log}
 	for _, p := range policies {
 		if _, twice := s.compiled[p.Name]; twice {
 			return nil, fmt.Errorf("PodPolicy %s is there twice", p.Name)
 		}
 		c, err := policy.Compile(p)
+		if err != nil {
+			s.broken[p.Name] = true
+			err = halfRead(c, err)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -279,6 +279,7 @@ func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.Po
 	if err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
+	inputs.TellUnread(r.Terminal, e.Unread)
 	if err := e.SetExempt(r.exempt); err != nil {
 		return nil, fmt.Errorf("leave out excluded namespaces: %w", err)
 	}

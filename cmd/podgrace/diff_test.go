@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -99,8 +100,8 @@ func TestDiffOfStdinAsJSON(t *testing.T) {
 	}
 }
 
-// cluster is an API server with one Deployment and one pod, which gives the Deployments in two pages and no DaemonSets.
-func cluster(t *testing.T) (kubeconfig string) {
+// cluster is an API server with one Deployment and one pod, which gives the Deployments in two pages and no DaemonSets. Where others are given, it answers their paths as these say.
+func cluster(t *testing.T, others ...map[string]string) (kubeconfig string) {
 	t.Helper()
 	lists := map[string]string{
 		"/apis/apps/v1/deployments":               `{"metadata":{"continue":"more"},"items":[{"metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}]}`,
@@ -111,6 +112,9 @@ func cluster(t *testing.T) (kubeconfig string) {
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podgrace": `{"kind":"ValidatingWebhookConfiguration","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"podgrace"},"webhooks":[{"name":"pods.validate.podgrace.dev","clientConfig":{"service":{"namespace":"podgrace-system","name":"w"}},"namespaceSelector":{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["kube-system","podgrace-system"]}]}}]}`,
 		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
 		"/apis": `{"kind":"APIGroupList","groups":[{"name":"apps.example.com","versions":[{"groupVersion":"apps.example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"apps.example.com/v1","version":"v1"}}]}`,
+	}
+	for _, bodies := range others {
+		maps.Copy(lists, bodies)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -178,6 +182,35 @@ func TestDiffOfACluster(t *testing.T) {
 	}
 	if len(d.Running) != 1 || d.Running[0].Owner.String() != "Deployment shop/web" || string(d.Running[0].Fields[0].To) != "45" {
 		t.Errorf("%+v", d.Running)
+	}
+}
+
+// A policy of the cluster with a field that this program does not know, as where it is older, is told on stderr, and keeps no command from its answer: the one of what is in force.
+func TestHalfReadPoliciesOfACluster(t *testing.T) {
+	kubeconfig := cluster(t, map[string]string{
+		"/api/v1/namespaces/shop/pods/web-abc-1": `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"shop","name":"web-abc-1"},"spec":{"priority":0,"terminationGracePeriodSeconds":30,"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}`,
+		"/apis/podgrace.dev/v1alpha1/podpolicies": `{"items":[{"metadata":{"name":"p","managedFields":[{"manager":"kubectl","operation":"Apply","apiVersion":"podgrace.dev/v1alpha1","fieldsType":"FieldsV1",` +
+			`"fieldsV1":{"f:spec":{"f:gracePeriod":{"f:defaultSeconds":{},"f:newSeconds":{}}}}}]},"spec":{"gracePeriod":{"defaultSeconds":20,"allowShorterDefault":true,"newSeconds":1}}}]}`,
+	})
+	for name, tc := range map[string]struct{ args, says string }{
+		"diff":    {"diff --to testdata/diff/new.yaml --fail-on never -f testdata/diff/web.yaml", "10 → 45"},
+		"review":  {"review -f testdata/diff/web.yaml", "1 clean"},
+		"explain": {"explain web-abc-1 -n shop --preview=false", "PodPolicy p: default 20 s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, told bytes.Buffer
+			root := newRoot(cli.Terminal{In: strings.NewReader(""), Out: &out, Err: &told}, "podgrace")
+			root.SetArgs(append(strings.Fields(tc.args), "--kubeconfig", kubeconfig))
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Errorf("%v\n%s", err, told.String())
+			}
+			if !strings.Contains(out.String(), tc.says) {
+				t.Errorf("no %q in %s", tc.says, out.String())
+			}
+			if !strings.Contains(told.String(), "PodPolicy p: spec.gracePeriod.newSeconds") || !strings.Contains(told.String(), "it is in force, but for spec.gracePeriod.newSeconds") {
+				t.Errorf("told: %s", told.String())
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -51,10 +50,11 @@ func (o *explainOptions) livePod(ctx context.Context, t cli.Terminal) (*explain.
 	if policiesErr != nil {
 		in.PoliciesUnknown = true
 	}
-	store, err := webhook.NewPolicyStore(logr.Discard(), policies...)
+	store, unread, err := webhook.NewStoredPolicies(policies...)
 	if err != nil {
 		return nil, err
 	}
+	inputs.TellUnread(t, unread)
 	exempt, err := o.inputs.ExemptOf(ctx, t, reader)
 	if err != nil {
 		return nil, err

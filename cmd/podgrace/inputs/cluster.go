@@ -46,6 +46,13 @@ func (o *Options) clusterPolicies(ctx context.Context, t cli.Terminal) ([]*v1alp
 	return policies, nil
 }
 
+// TellUnread tells of policies of a cluster that can't be read whole. The answer is the webhook's all the same, as far as both are of one version.
+func TellUnread(t cli.Terminal, unread error) {
+	if unread != nil {
+		fmt.Fprintf(t.Err, "not all of the policies can be read; this is about what is in force of them:\n%v\n", unread)
+	}
+}
+
 // Client reaches the cluster that was named.
 func (o *Options) Client() (client.Client, error) {
 	config, err := o.Kube.ToRESTConfig()

@@ -75,6 +75,7 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
+	TellUnread(t, l.Engine.Unread)
 	exempt, err := o.Exempt(ctx, t)
 	if err != nil {
 		return nil, err
