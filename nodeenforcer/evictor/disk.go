@@ -25,7 +25,8 @@ const (
 	// diskStatsAge is how stale the kubelet's statistics of a volume can be: twice volumeStatsAggPeriod, and the time to measure it.
 	diskStatsAge = 130 * time.Second
 	// locateEvery is how often the kubelet is asked which file systems it has, while those that matter are known. While one is not it is asked again after locateAgain, and twice as
-	// long each time, up to locateRetry: what it says of a disk that was just filled is old, and the next answer tells. It may take it a second of a processor.
+	// long each time, up to locateRetry: what it says of a disk that was just filled is old, and the next answer tells. It may take it a second of a processor. While one is known and
+	// its last answer does not fit (pressure.Disk.Doubted), it is asked every locateAgain.
 	locateEvery = 5 * time.Minute
 	locateAgain = 15 * time.Second
 	locateRetry = time.Minute
@@ -82,9 +83,15 @@ func (e *Evictor) locate(ctx context.Context) {
 	}
 	e.folders()
 	pause := locateEvery
-	if slices.ContainsFunc(asked, func(t pressure.Threshold) bool { return e.Sensor.Disks.Of(t.Signal).Err != nil }) {
+	of := func(is func(pressure.Disk) bool) bool {
+		return slices.ContainsFunc(asked, func(t pressure.Threshold) bool { return is(e.Sensor.Disks.Of(t.Signal)) })
+	}
+	switch {
+	case of(func(d pressure.Disk) bool { return d.Err != nil }):
 		pause = min(locateAgain<<e.unsure, locateRetry)
-	} else {
+	case of(func(d pressure.Disk) bool { return !d.Doubted.IsZero() }):
+		pause, e.unsure = locateAgain, 0
+	default:
 		e.unsure = 0
 	}
 	now := e.Clock.Now()
@@ -113,7 +120,7 @@ func (e *Evictor) heard(a diskAnswer) (unknown func(v1alpha1.EvictionSignal) err
 		return func(v1alpha1.EvictionSignal) error { return a.err }
 	}
 	kubelet, runtime := e.folders()
-	disks := pressure.Locate(a.node, a.image, kubelet, runtime)
+	disks := e.Sensor.Disks.Relocate(e.Clock.Now(), a.node, a.image, kubelet, runtime)
 	a.stats.one = disks.Located() && (a.one || disks.Node.Path == disks.Image.Path)
 	e.Sensor.Disks, e.told = disks, true
 	return func(signal v1alpha1.EvictionSignal) error { return disks.Of(signal).Err }

@@ -396,6 +396,39 @@ func TestEvictorAsksWhichDisks(t *testing.T) {
 	}
 }
 
+// Where a disk fills fast and the node is busy, what the kubelet says of it is old: the disk that was located is measured all the same, and who fills it goes.
+func TestEvictorKnowsADiskThatFillsFast(t *testing.T) {
+	hog := victim("hog", 0)
+	s := newDiskStage(t, hog)
+	s.wait(2 * time.Second)
+	old := s.own()
+	old.AvailableBytes = new(uint64(0))
+	s.node = old
+	s.measured(hog, much, 0)
+	s.wait(4 * time.Second)
+	s.want("its statistics are old", "hog")
+
+	calm := newDiskStage(t)
+	calm.source.Say(func(state *state.State) { state.Policy.Spec.Eviction.Hard[0].Value = "1" }) // which is not met
+	calm.wait(2 * time.Second)
+	asked := 0
+	calm.disks.Go = func(read func()) {
+		asked++
+		read()
+	}
+	calm.node = old
+	calm.wait(locateEvery)
+	if asked != 1 || !calm.Sensor.Disks.Located() || calm.Sensor.Disks.Node.Doubted.IsZero() {
+		t.Errorf("asked %d times; %+v", asked, calm.Sensor.Disks)
+	}
+	calm.node = nil
+	calm.wait(locateAgain + 2*time.Second)
+	calm.wait(locateAgain + 2*time.Second)
+	if asked != 2 || !calm.Sensor.Disks.Node.Doubted.IsZero() {
+		t.Errorf("asked %d times; %+v", asked, calm.Sensor.Disks)
+	}
+}
+
 // A kubelet that never answers is told as the reason; one that did once is believed while it is away.
 func TestEvictorWithoutTheKubeletsWord(t *testing.T) {
 	s := newDiskStage(t)

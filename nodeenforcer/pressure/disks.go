@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +31,13 @@ const recently = 40 * time.Second
 type Disk struct {
 	Path string
 	Err  error
+	// Doubted is since when what the kubelet says of it does not fit; zero: it fits.
+	Doubted time.Time
 }
+
+// doubtful is how long a file system is taken for the one that it was while what the kubelet says does not fit. One answer says little where a disk fills fast and the node is busy, which is
+// when it matters: the kubelet's numbers may then be older than recently, and it gives the same ones until it has measured anew.
+const doubtful = time.Minute
 
 // Disks are the kubelet's file systems: nodefs has its own folder, imagefs the container runtime's.
 type Disks struct{ Node, Image Disk }
@@ -81,6 +88,29 @@ func Locate(node, image *Room, kubelet, runtime Folder) *Disks {
 	return d
 }
 
+// Relocate is Locate where the file systems were located before. One that is as large as the kubelet says stays where it was found, until it was doubtful for too long.
+func (d *Disks) Relocate(now time.Time, node, image *Room, kubelet, runtime Folder) *Disks {
+	next := Locate(node, image, kubelet, runtime)
+	next.Node = d.Node.or(now, next.Node, node, kubelet)
+	next.Image = d.Image.or(now, next.Image, image, runtime, kubelet)
+	return next
+}
+
+// or is a disk as it was, or as it is found now. told is what the kubelet says of it, and folders are those by which it may have been measured.
+func (d Disk) or(now time.Time, found Disk, told *Room, folders ...Folder) Disk {
+	if found.Err == nil || d.Err != nil || told == nil {
+		return found
+	}
+	if d.Doubted.IsZero() {
+		d.Doubted = now
+	}
+	i := slices.IndexFunc(folders, func(f Folder) bool { return f.Path == d.Path })
+	if i < 0 || !folders[i].asLarge(*told) || now.Sub(d.Doubted).Abs() >= doubtful {
+		return found
+	}
+	return d
+}
+
 // told says what a folder that is not the right one is on. What is left there is not in it: it would be another text each time.
 func (f Folder) told() string {
 	if errors.Is(f.Err, fs.ErrNotExist) {
@@ -102,8 +132,13 @@ const tolerance = 50
 
 // is says whether the folder is on the file system that the kubelet describes. Of some it counts no inodes.
 func (f Folder) is(told Room) bool {
-	return f.Err == nil && near(told.Bytes, f.Least.Bytes, f.Most.Bytes, told.Bytes) && near(told.BytesLeft, f.Least.BytesLeft, f.Most.BytesLeft, told.Bytes) &&
+	return f.asLarge(told) && near(told.BytesLeft, f.Least.BytesLeft, f.Most.BytesLeft, told.Bytes) &&
 		(told.Inodes == 0 || near(told.InodesLeft, f.Least.InodesLeft, f.Most.InodesLeft, told.Inodes))
+}
+
+// asLarge says whether the folder is on a file system as large as the one that the kubelet describes.
+func (f Folder) asLarge(told Room) bool {
+	return f.Err == nil && near(told.Bytes, f.Least.Bytes, f.Most.Bytes, told.Bytes)
 }
 
 // near says whether a value is between two others, give or take the tolerated part of a capacity.

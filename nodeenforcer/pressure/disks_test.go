@@ -83,6 +83,41 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// A disk that was located stays so while one answer of the kubelet or a few do not fit, unless it has another size, cannot be measured, or that goes on.
+func TestRelocate(t *testing.T) {
+	is, filled, other := of(100, 50), of(100, 20), of(500, 300)
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	same := func(path string, is *Room) Folder { return on(path, is, is) }
+	gone := Folder{Path: "/k", Err: errors.New("gone")}
+	type answer struct {
+		after       time.Duration
+		node, image *Room
+		kubelet     Folder
+		wantNode    string
+		wantImage   string
+		doubted     bool
+	}
+	ok := answer{0, is, is, same("/k", is), "/k", "/i", false}
+	for name, answers := range map[string][]answer{
+		"one that does not fit": {ok, {5, filled, is, same("/k", is), "/k", "/i", true}, {6, is, is, same("/k", is), "/k", "/i", false}, {100, filled, is, same("/k", is), "/k", "/i", true}},
+		"for too long":          {ok, {5, filled, filled, same("/k", is), "/k", "/i", true}, {64, filled, filled, same("/k", is), "/k", "/i", true}, {65, filled, filled, same("/k", is), "", "", false}},
+		"never located":         {{0, filled, is, same("/k", is), "", "/i", false}, {5, filled, is, same("/k", is), "", "/i", false}},
+		"another size":          {ok, {5, other, is, same("/k", is), "", "/i", false}},
+		"nothing is said":       {ok, {5, nil, is, same("/k", is), "", "/i", false}},
+		"can't be measured":     {ok, {5, filled, is, gone, "", "/i", false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disks := Unlocated(nil)
+			for _, a := range answers {
+				disks = disks.Relocate(began.Add(a.after*time.Second), a.node, a.image, a.kubelet, same("/i", is))
+				if disks.Node.Path != a.wantNode || disks.Image.Path != a.wantImage || disks.Node.Doubted.IsZero() == a.doubted || (disks.Node.Err == nil) != (a.wantNode != "") {
+					t.Errorf("after %d s: %+v", a.after, *disks)
+				}
+			}
+		})
+	}
+}
+
 // What is told of a disk does not change with what is left on it: each change is a line of the log.
 func TestLocateTellsTheSame(t *testing.T) {
 	say := func(left int64) string {
