@@ -54,6 +54,11 @@ func CompilePolicies(policies []v1alpha1.FencePolicy) Policies {
 	return all
 }
 
+// Unread says whether fields of a policy were written and are not read.
+func (ps Policies) Unread() bool {
+	return slices.ContainsFunc(ps, func(p *Policy) bool { return len(p.unread) > 0 })
+}
+
 // bounds says whether the policy's budget and pause hold for a node.
 func (p *Policy) bounds(n *Node) bool { return p.nodes == nil || p.nodes.Matches(labels.Set(n.Labels)) }
 

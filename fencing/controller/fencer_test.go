@@ -80,6 +80,43 @@ func TestDecisionsAreLogged(t *testing.T) {
 	}
 }
 
+// pruned is an informer's store whose watch began under an older definition of FencePolicies.
+type pruned struct {
+	client.Reader
+	policy v1alpha1.FencePolicy
+}
+
+func (p pruned) List(ctx context.Context, list client.ObjectList, of ...client.ListOption) error {
+	if policies, ok := list.(*v1alpha1.FencePolicyList); ok {
+		policies.Items = []v1alpha1.FencePolicy{p.policy}
+		return nil
+	}
+	return p.Reader.List(ctx, list, of...)
+}
+
+// A policy of which the informer's watch goes on without a field, while the API server has it again, is not paused by that. It is while the API server can't be asked.
+func TestUnreadPoliciesAreReadLive(t *testing.T) {
+	away := false
+	funcs := interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, of ...client.ListOption) error {
+		if _, ok := list.(*v1alpha1.FencePolicyList); ok && away {
+			return errors.New("away")
+		}
+		return c.List(ctx, list, of...)
+	}}
+	whole := &v1alpha1.FencePolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: v1alpha1.FencePolicySpec{Weight: 7}}
+	c := newCluster(t, funcs, whole)
+	old := *whole.DeepCopy()
+	old.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:newField":{}}}`)}}
+	old.Spec.Weight = 0
+	c.Cache = pruned{c.Cache, old}
+	for _, away = range []bool{false, true, false} {
+		policies, stored, err := c.policies(t.Context())
+		if err != nil || len(policies) != 1 || len(stored) != 1 || policies.Unread() != away || (stored[0].Spec.Weight == 7) == away {
+			t.Errorf("the API server is away: %v; got %v, %+v, %v", away, policies.Unread(), stored, err)
+		}
+	}
+}
+
 // later lets time pass in the steps in which the fencer looks, with every node but the silent ones renewing its Lease.
 func (c *cluster) later(t *testing.T, d time.Duration, silent ...string) {
 	t.Helper()

@@ -22,7 +22,18 @@ func (f *Fencer) policies(ctx context.Context) (fencing.Policies, []v1alpha1.Fen
 	if err := f.Cache.List(ctx, &list); err != nil {
 		return nil, nil, fmt.Errorf("list FencePolicies: %w", err)
 	}
-	return fencing.CompilePolicies(list.Items), list.Items, nil
+	policies := fencing.CompilePolicies(list.Items)
+	if !policies.Unread() {
+		return policies, list.Items, nil
+	}
+	// The informer's watch may have begun under an older definition, and goes on under that. Where the API server does not answer they stay paused.
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var live v1alpha1.FencePolicyList
+	if err := f.Live.List(ctx, &live); err != nil {
+		return policies, list.Items, nil //nolint:nilerr // their status says so, and what else is read live fails the round
+	}
+	return fencing.CompilePolicies(live.Items), live.Items, nil
 }
 
 // policyStatus writes what has changed in the status of FencePolicies.
