@@ -122,7 +122,7 @@ func TestNoPolicyByPriorityGivesAClass(t *testing.T) {
 	t.Parallel()
 	for name, section := range map[string]PolicyOption{"className": Gives("high"), "allowedClassNames": Allows("high")} {
 		c, err := policy.Compile(PodPolicy("p", ForClasses("low"), section))
-		if err == nil || !strings.Contains(err.Error(), "spec.priority: Forbidden: a policy that selects by priority") || c.InForce() != "not in force" {
+		if err == nil || !strings.Contains(err.Error(), "spec.priority: Forbidden: a policy that selects by priority") || c.InForce() != "not in force: its defaults and limits on pods do not hold" {
 			t.Errorf("%s: got %v, %s", name, err, c.InForce())
 		}
 	}

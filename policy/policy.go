@@ -50,17 +50,18 @@ type unread struct {
 
 // InForce says in words which parts of the policy are in force: all, unless a part of it can't be read.
 func (p *Policy) InForce() string {
+	const noLimits = ": its defaults and limits on pods do not hold"
 	switch {
 	case p.unread.match && p.Spec.Removal == nil:
-		return "not in force"
+		return "not in force" + noLimits
 	case p.unread.namespaces:
-		return "not in force, but for removal, which holds in every namespace until the selector can be read"
+		return "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits
 	case p.unread.match:
-		return "not in force, but for removal"
+		return "not in force, but for removal" + noLimits
 	case p.unread.spread:
 		return "in force, but for topologySpread"
 	case p.unread.removal:
-		return "in force, but for " + strings.Join(p.unread.fields, ", ") + ", and until that can be read its removal section protects all pods and lets nobody through by name"
+		return "in force, but for " + strings.Join(p.unread.fields, ", ") + ", and until that can be read its removal section protects all pods and lets nobody through by name, with action " + string(p.Spec.Removal.ForceDelete)
 	case len(p.unread.fields) > 0:
 		return "in force, but for " + strings.Join(p.unread.fields, ", ")
 	}

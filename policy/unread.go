@@ -22,8 +22,9 @@ func HasRemoval(p *v1alpha1.PodPolicy) bool {
 	return p.Spec.Removal != nil || slices.ContainsFunc(UnreadFields(p), within("removal"))
 }
 
-// withhold has what can't be read whole weaken nothing: a match is not taken for the wider one that is left of it, and a removal section is as strict as
-// its action can be.
+// withhold has what can't be read whole not be taken for something else: a match is not the wider one that is left of it, so that neither defaults nor limits hold (they might refuse
+// pods that nobody meant), and a removal section is as strict as its action can be. Not all of that is stricter: limits that do not hold are weaker, and so is an action, Warn or Allow, that
+// the field that is missing would have made stricter. The status says both.
 func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) (errs field.ErrorList) {
 	p.unread.fields = written.Unread(managed, v1alpha1.GroupVersion.String(), p.Spec)
 	for _, path := range p.unread.fields {

@@ -12,6 +12,9 @@ import (
 	. "github.com/podgrace/podgrace/policy/policytest"
 )
 
+// noLimits is what a policy whose match can't be read says of the rest.
+const noLimits = ": its defaults and limits on pods do not hold"
+
 // TestUnreadPartsHinderNothingElse: each section holds by itself, and a removal section whose namespaces can't be read holds in all.
 func TestUnreadPartsHinderNothingElse(t *testing.T) {
 	t.Parallel()
@@ -21,11 +24,11 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 		matchable bool
 		spreads   bool
 	}{
-		"operator of the namespaces": {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{Shop, Till}, spreads: true},
-		"value of the namespaces":    {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{Shop, Till}, spreads: true},
-		"values of the namespaces":   {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read", guards: []policy.Namespace{Shop, Till}, spreads: true},
-		"labels of the pods":         {inForce: "not in force, but for removal", guards: []policy.Namespace{Shop}, spreads: true},
-		"match condition":            {inForce: "not in force, but for removal", guards: []policy.Namespace{Shop}, spreads: true},
+		"operator of the namespaces": {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits, guards: []policy.Namespace{Shop, Till}, spreads: true},
+		"value of the namespaces":    {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits, guards: []policy.Namespace{Shop, Till}, spreads: true},
+		"values of the namespaces":   {inForce: "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits, guards: []policy.Namespace{Shop, Till}, spreads: true},
+		"labels of the pods":         {inForce: "not in force, but for removal" + noLimits, guards: []policy.Namespace{Shop}, spreads: true},
+		"match condition":            {inForce: "not in force, but for removal" + noLimits, guards: []policy.Namespace{Shop}, spreads: true},
 		"topology key":               {inForce: "in force, but for topologySpread", guards: []policy.Namespace{Shop}, matchable: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,15 +52,16 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 			}
 		})
 	}
-	if got := HalfRead(t, PodPolicy("p", Gives("high"), Unreadable["match condition"]))[0].InForce(); got != "not in force" {
+	if got := HalfRead(t, PodPolicy("p", Gives("high"), Unreadable["match condition"]))[0].InForce(); got != "not in force"+noLimits {
 		t.Errorf("without removal: %q", got)
 	}
 }
 
-// A field that was written and is not read weakens nothing: what holds by the parts that are left is stricter, or nothing.
+// Of a policy with a field that was written and is not read, removal sections are as strict as their action can be, and a match that is not whole holds for no defaults and limits. What does
+// not hold then is said.
 func TestFieldsThatAreNotRead(t *testing.T) {
 	t.Parallel()
-	const strictly = ", and until that can be read its removal section protects all pods and lets nobody through by name"
+	const strictly = ", and until that can be read its removal section protects all pods and lets nobody through by name, with action "
 	warns := Removal(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn, AllowedActors: []string{"repair"}, EvictionWithoutGrace: v1alpha1.GraceRaise})
 	for name, tt := range map[string]struct {
 		fields    string
@@ -70,11 +74,11 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 	}{
 		"of no section":            {`"f:newSection":{}`, "in force, but for spec.newSection", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
 		"of the grace period":      {`"f:gracePeriod":{"f:newLimit":{}}`, "in force, but for spec.gracePeriod.newLimit", true, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
-		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads" + strictly, true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
-		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal" + strictly, true, false, v1alpha1.RemovalDeny, true, nil},
-		"of match":                 {`"f:match":{"f:nodes":{}}`, "not in force, but for removal", false, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
-		"of match, and no removal": {`"f:match":{"f:nodes":{}}`, "not in force", false, false, "", false, nil},
-		"of its namespaces":        {`"f:match":{"f:namespaceSelector":{"f:names":{}}}`, "not in force, but for removal, which holds in every namespace until the selector can be read", false, true, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads" + strictly + "Warn", true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
+		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal" + strictly + "Deny", true, false, v1alpha1.RemovalDeny, true, nil},
+		"of match":                 {`"f:match":{"f:nodes":{}}`, "not in force, but for removal" + noLimits, false, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of match, and no removal": {`"f:match":{"f:nodes":{}}`, "not in force" + noLimits, false, false, "", false, nil},
+		"of its namespaces":        {`"f:match":{"f:namespaceSelector":{"f:names":{}}}`, "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits, false, true, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
