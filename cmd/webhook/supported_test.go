@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An API server that is too old is refused, but never in place of an armed guard.
+// An API server that is too old is refused, but never in place of an armed guard, nor of limits that fail closed.
 func TestRefuseOldAPIServer(t *testing.T) {
 	const old = "the API server is of Kubernetes v1.32.1"
 	for name, tc := range map[string]struct {
@@ -39,15 +39,20 @@ func TestRefuseOldAPIServer(t *testing.T) {
 	}
 }
 
-// Whether the guard is armed is what the API server itself would ask for: the right of the webhook's account.
+// Whether the guard is armed is what the API server itself would ask for: the right of the webhook's account. Whether the limits fail closed is in its webhook configuration.
 func TestCheckAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version, allowed string
+		configuration    string // empty: it can't be read
 		refused          bool
 	}{
-		"too old":            {"v1.32.1", "false", true},
-		"too old, and armed": {"v1.32.1", "true", false},
-		"new enough":         {"v1.33.0", "false", false},
+		"too old":            {"v1.32.1", "false", failing("Ignore", "Ignore"), true},
+		"too old, and armed": {"v1.32.1", "true", failing("Ignore", "Ignore"), false},
+		"too old, and the limits on pods fail closed":       {"v1.32.1", "false", failing("Fail", "Ignore"), false},
+		"too old, and the limits on PodGroups fail closed":  {"v1.32.1", "false", failing("Ignore", "Fail"), false},
+		"too old, and not known whether limits fail closed": {"v1.32.1", "false", "", false},
+		"too old, and nothing calls the webhook yet":        {"v1.32.1", "false", notFound, true},
+		"new enough": {"v1.33.0", "false", failing("Ignore", "Ignore"), false},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -57,7 +62,7 @@ func TestCheckAPIServer(t *testing.T) {
 			case "/api":
 				_, _ = io.WriteString(w, `{"kind":"APIVersions","versions":[]}`)
 			case "/apis":
-				_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}}]}`)
+				_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"admissionregistration.k8s.io","versions":[{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"admissionregistration.k8s.io/v1","version":"v1"}},{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}}]}`)
 			case "/apis/authorization.k8s.io/v1":
 				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"authorization.k8s.io/v1","resources":[{"name":"selfsubjectaccessreviews","kind":"SelfSubjectAccessReview","namespaced":false,"verbs":["create"]}]}`)
 			case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
@@ -68,6 +73,16 @@ func TestCheckAPIServer(t *testing.T) {
 					}
 				}
 				_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":`+tc.allowed+`}}`)
+			case "/apis/admissionregistration.k8s.io/v1":
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"admissionregistration.k8s.io/v1","resources":[{"name":"validatingwebhookconfigurations","kind":"ValidatingWebhookConfiguration","namespaced":false,"verbs":["get"]}]}`)
+			case "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podgrace":
+				switch tc.configuration {
+				case "":
+					w.WriteHeader(http.StatusForbidden)
+				case notFound:
+					w.WriteHeader(http.StatusNotFound)
+				}
+				_, _ = io.WriteString(w, tc.configuration)
 			default:
 				t.Errorf("%s: asked for %s", name, r.URL)
 			}
@@ -81,4 +96,13 @@ func TestCheckAPIServer(t *testing.T) {
 	if err := checkAPIServer(t.Context(), &rest.Config{Host: "http://127.0.0.1:1"}, "podgrace-system", funcr.New(func(string, string) {}, funcr.Options{})); err != nil {
 		t.Errorf("one that is away: %v", err)
 	}
+}
+
+const notFound = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
+
+// failing is the webhook configuration with the failurePolicy of the entries for pods and PodGroups. Others that fail closed are no limits.
+func failing(pods, podGroups string) string {
+	return `{"kind":"ValidatingWebhookConfiguration","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"podgrace"},"webhooks":[
+		{"name":"delete.removal.podgrace.dev","failurePolicy":"Fail"},
+		{"name":"pods.validate.podgrace.dev","failurePolicy":"` + pods + `"},{"name":"pod-groups.validate.podgrace.dev","failurePolicy":"` + podGroups + `"}]}`
 }

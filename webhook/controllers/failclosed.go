@@ -1,0 +1,33 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The entries that hold limits. They fail open, unless who installs chooses otherwise (deploy/components/limits-fail-closed, limits.failurePolicy of the chart).
+const (
+	podsValidate      = "pods.validate.podgrace.dev"
+	podGroupsValidate = "pod-groups.validate.podgrace.dev"
+)
+
+// holdsLimits says whether an entry is one that may fail closed for the limits.
+func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }
+
+// LimitsFailClosed reads whether the API server refuses pods about which no replica answers: that is chosen at the installation, and holds from then on, with any policy or none.
+func LimitsFailClosed(ctx context.Context, live client.Reader) (bool, error) {
+	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+	if err := live.Get(ctx, types.NamespacedName{Name: ConfigurationName}, &configuration); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read whether the limits fail closed: %w", err)
+	}
+	for _, w := range configuration.Webhooks {
+		if holdsLimits(w.Name) && (w.FailurePolicy == nil || *w.FailurePolicy == admissionregistrationv1.Fail) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
