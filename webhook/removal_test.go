@@ -778,6 +778,46 @@ func TestDetachOfExcluded(t *testing.T) {
 	}
 }
 
+// No policy is for what is exempt: it goes on also while the policies can't be read.
+func TestExemptWhilePoliciesCantBeRead(t *testing.T) {
+	in := func(namespace string) *corev1.Pod { return dbPod(func(p *corev1.Pod) { p.Namespace = namespace }) }
+	ofClaim := func(namespace string) client.Reader {
+		return silentCluster(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-data"}, Spec: corev1.PersistentVolumeSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, ClaimRef: &corev1.ObjectReference{Namespace: namespace, Name: "data"},
+		}})
+	}
+	detach := func(user string) admission.Request {
+		return removal(admissionv1.Delete, "volumeattachments", "", "csi-1", old(attachment()), by(user))
+	}
+	const controller, enforcer = "system:serviceaccount:kube-system:attachdetach-controller", "system:serviceaccount:podgrace-system:podgrace-nodeenforcer"
+	fromNode := func(r *admission.Request) {
+		r.UserInfo.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/node-name": {"n1"}}
+	}
+	for name, tc := range map[string]struct {
+		live    client.Reader
+		request admission.Request
+		exempt  bool
+	}{
+		"a pod of kube-system by its node's enforcer": {silentCluster(), forceDelete(in("kube-system"), by(enforcer), fromNode), true},
+		"a pod of an excluded namespace":              {silentCluster(), forceDelete(in("openshift-dns")), true},
+		"a pod of another one":                        {silentCluster(), forceDelete(in("shop")), false},
+		"the controller's detach for kube-system":     {ofClaim("kube-system"), detach(controller), true},
+		"the controller's detach for another one":     {ofClaim("shop"), detach(controller), false},
+		"a detach for an excluded namespace":          {ofClaim("openshift-dns"), detach("alice"), true},
+		"a detach for kube-system":                    {ofClaim("kube-system"), detach("alice"), false},
+		"a node":                                      {silentCluster(), removal(admissionv1.Delete, "nodes", "", "n1", old(silentNode())), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := guardedEngine(t, tc.live)
+			e.Exempt = excludingOpenShift(t)
+			e.LivePolicies = func(context.Context) (policy.Policies, error) { return nil, errors.New("the API server is away") }
+			if got := webhook.Handler(e.ValidateRemoval).Handle(t.Context(), tc.request); (got.AuditAnnotations["reason"] == "NotGuarded") != tc.exempt || tc.exempt && !got.Allowed {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 func excludingOpenShift(t *testing.T) policy.Exempt {
 	t.Helper()
 	exempt, err := policy.ExemptIn("podgrace-system").Excluding("calico-system", "openshift-*")

@@ -46,9 +46,12 @@ func (e *Engine) RemovalFacts(ctx context.Context, r *guard.Request) guard.Facts
 
 // currentPolicies reads the policies live and sets what they say about this removal: a removal that a replica allowed because its informer was stale would be
 // stored, and no other replica could refuse it any more. If they can't be read, the informer's policies count if they deny; otherwise
-// the policies are unknown.
+// the policies are unknown. Where no policy can be for it none is asked, so that it goes on also when they can't be read.
 func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *guard.Request) policy.Policies {
 	policies := e.Policies.Policies()
+	if e.ofExempt(ctx, facts, r) {
+		return policies
+	}
 	if e.LivePolicies != nil {
 		live, err := e.LivePolicies(ctx)
 		if err != nil {
@@ -63,20 +66,29 @@ func (e *Engine) currentPolicies(ctx context.Context, facts *guard.Facts, r *gua
 	return policies
 }
 
+// ofExempt says whether what is removed is of a namespace that no policy is for. Nodes are of none. A detach by anybody but the attach-detach controller is so only where the
+// namespace was excluded: kube-system's and Podgrace's own volumes are judged then.
+func (e *Engine) ofExempt(ctx context.Context, facts *guard.Facts, r *guard.Request) bool {
+	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
+		return e.Exempt.Has(namespace)
+	}
+	switch r.Road {
+	case guard.RoadVolumeAttachment:
+		return e.ofExcluded(ctx, r.VolumeAttachment)
+	case guard.RoadNode, guard.RoadOutOfService:
+		return false
+	}
+	return e.Exempt.Has(r.Pod.Namespace)
+}
+
 // guarding returns what the policies say about the removal: for Nodes and VolumeAttachments, which have no namespace, those of all namespaces. A detach by the
-// attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that; one by anybody else is not judged
-// where that namespace was excluded.
+// attach-detach controller is judged by the policies of the namespace of the volume's claim, and not at all where no policy guards that.
 func (e *Engine) guarding(ctx context.Context, facts *guard.Facts, r *guard.Request, policies policy.Policies) policy.Removal {
 	if namespace, _, found := strings.Cut(facts.Volume.Claim, "/"); found {
 		return policies.Removal(e.Lookup.Current().Namespace(ctx, namespace), e.Exempt)
 	}
 	switch r.Road {
-	case guard.RoadVolumeAttachment:
-		if e.ofExcluded(ctx, r.VolumeAttachment) {
-			return policy.Removal{}
-		}
-		return policies.RemovalOfAll()
-	case guard.RoadNode, guard.RoadOutOfService:
+	case guard.RoadVolumeAttachment, guard.RoadNode, guard.RoadOutOfService:
 		return policies.RemovalOfAll()
 	}
 	return policies.Removal(e.Lookup.Current().Namespace(ctx, r.Pod.Namespace), e.Exempt)
