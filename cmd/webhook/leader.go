@@ -121,13 +121,13 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		limits.Exceptions = mgr.GetCache()
 		errs = append(errs, (&controllers.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
 	}
-	registered := &controllers.Registered{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Want: deploy.WebhookConfigurations, Tell: l.registered.Set}
+	registered := &controllers.Registered{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Want: deploy.WebhookConfigurations, Exempt: o.exempt, Tell: l.registered.Set}
 	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr), registered.SetUp(mgr))
 	if len(o.policies) == 0 {
 		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
 			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
-			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Exempt: o.exempt}).SetUp(mgr))
+			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {
 		bundle := &certs.CABundle{

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -42,10 +42,6 @@ type AllowedActors struct {
 	Client client.Client
 	// Configuration is the name of the ValidatingWebhookConfiguration.
 	Configuration string
-	// Exempt are the namespaces that no policy is for, as the webhook has them. The log tells where the configuration leaves out others.
-	Exempt policy.Exempt
-
-	differs string // what the log told last
 }
 
 // SetUp adds the controller to the manager.
@@ -74,7 +70,6 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 	if err := a.Client.Get(ctx, types.NamespacedName{Name: a.Configuration}, &have); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	a.compareExempt(ctx, &have)
 	want := actorsExpression(policy.InForce(list.Items).RemovalOfAll().ActorsOfAll())
 	configuration, stale := acadmission.ValidatingWebhookConfiguration(a.Configuration), false
 	for _, w := range have.Webhooks {
@@ -86,7 +81,7 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 			hook.WithMatchConditions(acadmission.MatchCondition().WithName(actorsCondition).WithExpression(want))
 		}
 		configuration.WithWebhooks(hook)
-		stale = stale || conditionOf(w) != want
+		stale = stale || conditionOf(w.MatchConditions, actorsCondition) != want
 	}
 	if !stale {
 		return reconcile.Result{}, nil
@@ -96,22 +91,6 @@ func (a *AllowedActors) Reconcile(ctx context.Context, _ reconcile.Request) (rec
 		return reconcile.Result{}, fmt.Errorf("write the allowed actors: %w", err)
 	}
 	return reconcile.Result{}, nil
-}
-
-// compareExempt tells where the API server leaves out other namespaces than the webhook, once for each difference: installed by hand, one can be forgotten.
-func (a *AllowedActors) compareExempt(ctx context.Context, configuration *admissionregistrationv1.ValidatingWebhookConfiguration) {
-	differs := ""
-	read, err := ReadExempt(configuration, a.Exempt.Own())
-	switch {
-	case err != nil:
-		differs = err.Error()
-	case !slices.Equal(read.Excluded(), a.Exempt.Excluded()):
-		differs = fmt.Sprintf("it leaves out %q, and --exclude-namespaces has %q", read.Excluded(), a.Exempt.Excluded())
-	}
-	if differs != a.differs && differs != "" {
-		log.FromContext(ctx).Info("the webhook configuration excludes other namespaces than the webhook", "configuration", configuration.Name, "difference", differs)
-	}
-	a.differs = differs
 }
 
 // RenderActors writes the match condition for allowed actors (policy.Removal.ActorsOfAll) into a configuration from a file, as the leader does in a cluster.
@@ -132,14 +111,18 @@ func takesActors(name string) bool {
 	return strings.HasSuffix(name, removalSuffix) && name != enforcerRemoval
 }
 
-func conditionOf(w admissionregistrationv1.ValidatingWebhook) string {
-	for _, c := range w.MatchConditions {
-		if c.Name == actorsCondition {
+// conditionOf is the expression of the match condition with a name; empty: there is none.
+func conditionOf(conditions []admissionregistrationv1.MatchCondition, name string) string {
+	for _, c := range conditions {
+		if c.Name == name {
 			return c.Expression
 		}
 	}
 	return ""
 }
+
+// actorsShape is how actorsExpression writes: names, and nothing that could leave out more.
+var actorsShape = regexp.MustCompile(`^!\(request\.userInfo\.username in \["([^"\\]|\\.)*"(, "([^"\\]|\\.)*")*\]\)$`)
 
 // actorsExpression is the CEL expression that is false for the actors; empty where there are none.
 func actorsExpression(actors []string) string {

@@ -1,20 +1,16 @@
 package controllers_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
-	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
@@ -63,41 +59,4 @@ func TestAllowedActorsOfSeveralPolicies(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A flag that somebody forgot, or a configuration of an older one, is told of once.
-func TestConfigurationThatExcludesOthers(t *testing.T) {
-	exempt, err := policy.ExemptIn("ours").Excluding("calico-system", "openshift-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "podgrace"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-		Name: "pods.validate.podgrace.dev", NamespaceSelector: policy.ExemptIn("ours").Selector(),
-	}}}
-	c := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(configuration).Build()
-	var told []string
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { told = append(told, args) }, funcr.Options{}))
-	a := controllers.AllowedActors{Client: c, Configuration: "podgrace", Exempt: exempt}
-	reconciled := func(want string) {
-		t.Helper()
-		told = nil
-		if _, err := a.Reconcile(ctx, reconcile.Request{}); err != nil {
-			t.Fatal(err)
-		}
-		if all := strings.Join(told, ""); (want == "") != (all == "") || !strings.Contains(all, want) {
-			t.Errorf("told %q, want %q", all, want)
-		}
-	}
-	reconciled("excludes other namespaces than the webhook")
-	reconciled("")
-	controllers.RenderExempt(configuration, exempt)
-	if err := c.Update(t.Context(), configuration); err != nil {
-		t.Fatal(err)
-	}
-	reconciled("")
-	configuration.Webhooks[0].MatchConditions = nil
-	if err := c.Update(t.Context(), configuration); err != nil {
-		t.Fatal(err)
-	}
-	reconciled("openshift-*")
 }

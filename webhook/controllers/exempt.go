@@ -47,7 +47,7 @@ func renderExempt(selector *metav1.LabelSelector, conditions *[]admissionregistr
 	}
 }
 
-// ReadExempt reads back which namespaces a cluster's configuration leaves out. One webhook tells of all. Podgrace runs in the namespace of the Service that is called; where
+// ReadExempt reads back which namespaces a cluster's configuration leaves out. One webhook tells of all: that they say the same is looked at by Registered. Podgrace runs in the namespace of the Service that is called; where
 // none is, in own.
 func ReadExempt(configuration *admissionregistrationv1.ValidatingWebhookConfiguration, own string) (policy.Exempt, error) {
 	for i := range configuration.Webhooks {
@@ -58,13 +58,7 @@ func ReadExempt(configuration *admissionregistrationv1.ValidatingWebhookConfigur
 		if w.ClientConfig.Service != nil {
 			own = w.ClientConfig.Service.Namespace
 		}
-		condition := ""
-		for _, c := range w.MatchConditions {
-			if c.Name == policy.ExemptCondition {
-				condition = c.Expression
-			}
-		}
-		return policy.ReadExempt(own, w.NamespaceSelector, condition)
+		return policy.ReadExempt(own, w.NamespaceSelector, conditionOf(w.MatchConditions, policy.ExemptCondition))
 	}
 	return policy.Exempt{}, fmt.Errorf("none of the webhooks of ValidatingWebhookConfiguration %s selects namespaces", configuration.Name)
 }

@@ -15,6 +15,15 @@ const (
 	podGroupsValidate = "pod-groups.validate.podgrace.dev"
 )
 
+// The match conditions that they get where they fail closed, as deploy/components/limits-fail-closed and the chart have them (podgrace.answers in its _helpers.tpl): pods of control planes go
+// on, and everything does once nobody keeps the limits.
+const (
+	keptCondition        = "kept"
+	kept                 = "authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('podgrace-system').check('hold').allowed()"
+	noMirrorPodCondition = "no-mirror-pod"
+	noMirrorPod          = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
+)
+
 // holdsLimits says whether an entry is one that may fail closed for the limits.
 func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }
 
