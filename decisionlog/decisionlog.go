@@ -84,21 +84,39 @@ const (
 // Name of the logger, by which the lines are found among the others.
 const Name = "decision"
 
+// text is a field of an entry that others choose in part.
+type text struct {
+	key   string
+	value *string
+	bound int
+}
+
+func (e *Entry) texts() []text {
+	return []text{
+		{"message", &e.Message, maxMessage},
+		{"policy", &e.Policy, maxName}, {"policies", &e.Policies, maxName},
+		{"user", &e.User, maxName}, {"uid", &e.UID, maxName}, {"path", &e.Path, maxName},
+		{"operation", &e.Operation, maxName}, {"resource", &e.Resource, maxName}, {"namespace", &e.Namespace, maxName}, {"name", &e.Name, maxName},
+		{"owner", &e.Owner, maxName}, {"node", &e.Node, maxName}, {"fence", &e.Fence, maxName}, {"defaults", &e.Defaults, maxName},
+	}
+}
+
+// Bounded is the entry with its texts as they are logged, for who keeps it for a while: it takes at most 5 KiB.
+func (e Entry) Bounded() Entry {
+	e.Reason = console.Bounded(e.Reason, maxName)
+	for _, t := range e.texts() {
+		*t.value = console.Bounded(*t.value, t.bound)
+	}
+	return e
+}
+
 // Log writes an entry, and after it what only this kind of decision has, in pairs.
 func Log(log logr.Logger, e Entry, more ...any) {
+	e = e.Bounded()
 	pairs := make([]any, 0, 40)
-	for _, f := range []struct {
-		key, value string
-		bound      int
-	}{
-		{"message", e.Message, maxMessage},
-		{"policy", e.Policy, maxName}, {"policies", e.Policies, maxName},
-		{"user", e.User, maxName}, {"uid", e.UID, maxName}, {"path", e.Path, maxName},
-		{"operation", e.Operation, maxName}, {"resource", e.Resource, maxName}, {"namespace", e.Namespace, maxName}, {"name", e.Name, maxName},
-		{"owner", e.Owner, maxName}, {"node", e.Node, maxName}, {"fence", e.Fence, maxName}, {"defaults", e.Defaults, maxName},
-	} {
-		if f.value != "" {
-			pairs = append(pairs, f.key, console.Bounded(f.value, f.bound))
+	for _, t := range e.texts() {
+		if *t.value != "" {
+			pairs = append(pairs, t.key, *t.value)
 		}
 	}
 	if e.DryRun {
@@ -115,6 +133,6 @@ func Log(log logr.Logger, e Entry, more ...any) {
 			more[i] = console.Bounded(text, maxMessage)
 		}
 	}
-	head := []any{"component", e.Component, "decision", string(e.Decision), "reason", console.Bounded(e.Reason, maxName)}
+	head := []any{"component", e.Component, "decision", string(e.Decision), "reason", e.Reason}
 	log.WithName(Name).WithCallDepth(1).Info(cmp.Or(e.Event, "decided"), slices.Concat(head, pairs, more)...)
 }

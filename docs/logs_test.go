@@ -93,6 +93,7 @@ func logged(t *testing.T) string {
 		req.UserInfo = authenticationv1.UserInfo{Username: r.user}
 		engine.Decisions.Logged(r.path, engine.Handlers()[r.path]).Handle(t.Context(), req)
 	}
+	engine.Decisions.Flush(time.Minute)
 	text := times.ReplaceAllString(out.String(), `"ts":"2026-11-26T10:00:00.000000Z"`)
 	return took.ReplaceAllString(callers.ReplaceAllString(text, "$1:140"), `"seconds":0.0004`)
 }

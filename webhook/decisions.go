@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -37,6 +38,10 @@ const (
 	freshAfter = time.Minute
 )
 
+// maxPending is how many lines wait to be written. Nobody waits for them: whoever reads the log may be slow, or stand still, and answers must not. More than
+// these are left out. They take little over 1 MiB at most (decisionlog.Entry.Bounded).
+const maxPending = 256
+
 // Decisions is the decision log of a replica. A nil *Decisions logs nothing.
 type Decisions struct {
 	log     logr.Logger
@@ -45,6 +50,10 @@ type Decisions struct {
 	kinds, namespaces *ratelimit.Limiters
 	totals            map[decisionlog.Decision]*totals
 	suppressed        *prometheus.CounterVec
+
+	mu      sync.Mutex
+	pending []decisionlog.Entry
+	writing chan struct{} // closed once none is pending any more; nil: none is
 }
 
 // totals are the limits of all namespaces together.
@@ -57,7 +66,7 @@ func NewDecisions(log logr.Logger, allowedPercent int, registry prometheus.Regis
 		kinds: ratelimit.New(kindPerSecond, kindBurst), namespaces: ratelimit.New(namespacePerSecond, namespaceBurst),
 		totals: map[decisionlog.Decision]*totals{},
 		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "podgrace_decision_log_suppressed_total", Help: "Lines that the decision log left out because of its rate limits, by decision (Deny, Warn, Allow). What is allowed and not in the sample is not counted.",
+			Name: "podgrace_decision_log_suppressed_total", Help: "Lines that the decision log left out because of its rate limits, or because those before them were not taken, by decision (Deny, Warn, Allow). What is allowed and not in the sample is not counted.",
 		}, []string{"decision"}),
 	}
 	for _, d := range []decisionlog.Decision{decisionlog.Allow, decisionlog.Warn, decisionlog.Deny} {
@@ -114,14 +123,14 @@ func (l *Decisions) sampled(uid types.UID) bool {
 func (l *Decisions) decided(path string, req admission.Request, d Decision, err error, outcome decisionlog.Decision, took time.Duration) {
 	dryRun := req.DryRun != nil && *req.DryRun
 	reason, by := reasonsOf(d, err)
-	suppressed, ok := l.admit(outcome, req.Namespace, strings.Join([]string{req.Namespace, req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
+	kind, ok := l.admit(outcome, req.Namespace, strings.Join([]string{req.Namespace, req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
 	if !ok {
 		return
 	}
 	e := decisionlog.Entry{
 		Component: decisionlog.Webhook, Decision: outcome, Reason: reason, Message: messageOf(d, err), Policy: by, Policies: strings.Join(policiesOf(d), ","),
 		User: req.UserInfo.Username, UID: string(req.UID), Path: path, Operation: string(req.Operation), Resource: resourceOf(req), Namespace: req.Namespace, Name: req.Name,
-		DryRun: dryRun, Defaults: defaultsOf(d.Changes), Seconds: took.Seconds(), Suppressed: suppressed,
+		DryRun: dryRun, Defaults: defaultsOf(d.Changes), Seconds: took.Seconds(),
 	}
 	switch {
 	case d.Pod != nil: // one that a controller creates is not named in the request
@@ -133,7 +142,7 @@ func (l *Decisions) decided(path string, req admission.Request, d Decision, err 
 	case d.Removal != nil && d.Removal.Request.Node != nil:
 		e.Node = d.Removal.Request.Node.Name
 	}
-	decisionlog.Log(l.log, e)
+	l.write(kind, e)
 }
 
 // unread logs a review that was refused before anything was known of it but its UID.
@@ -141,24 +150,81 @@ func (l *Decisions) unread(path, reason string, uid types.UID) {
 	if l == nil {
 		return
 	}
-	if suppressed, ok := l.admit(decisionlog.Deny, "", "\x00"+path+"\x00"+reason); ok {
-		decisionlog.Log(l.log, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path, Suppressed: suppressed})
+	if kind, ok := l.admit(decisionlog.Deny, "", "\x00"+path+"\x00"+reason); ok {
+		l.write(kind, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path})
 	}
 }
 
-// admit says whether the limits let a line through, and how many of its kind they have kept since the last one.
-func (l *Decisions) admit(d decisionlog.Decision, namespace, kind string) (suppressed int64, ok bool) {
+// write has a line written by and by, with how many of its kind were left out before it.
+func (l *Decisions) write(kind *ratelimit.Limit, e decisionlog.Entry) {
+	e.Suppressed = kind.Dropped.Swap(0)
+	e = e.Bounded()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) >= maxPending {
+		kind.Dropped.Add(e.Suppressed)
+		l.suppress(e.Decision, kind)
+		return
+	}
+	l.pending = append(l.pending, e)
+	if l.writing == nil {
+		l.writing = make(chan struct{})
+		go l.writePending()
+	}
+}
+
+// writePending writes lines until none is pending.
+func (l *Decisions) writePending() {
+	for {
+		l.mu.Lock()
+		if len(l.pending) == 0 {
+			close(l.writing)
+			l.writing, l.pending = nil, nil
+			l.mu.Unlock()
+			return
+		}
+		e := l.pending[0]
+		l.pending = l.pending[1:]
+		l.mu.Unlock()
+		decisionlog.Log(l.log, e)
+	}
+}
+
+// Flush returns once all is written that was decided before, or after so long.
+func (l *Decisions) Flush(within time.Duration) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	writing := l.writing
+	l.mu.Unlock()
+	if writing == nil {
+		return
+	}
+	select {
+	case <-writing:
+	case <-time.After(within):
+	}
+}
+
+// suppress counts a line that is left out.
+func (l *Decisions) suppress(d decisionlog.Decision, kind *ratelimit.Limit) {
+	kind.Dropped.Add(1)
+	l.suppressed.WithLabelValues(string(d)).Inc()
+}
+
+// admit says whether the limits let a line through, and has the limit of its kind, which counts those that they kept.
+func (l *Decisions) admit(d decisionlog.Decision, namespace, kind string) (of *ratelimit.Limit, ok bool) {
 	of, in, all := l.kinds.Of(string(d)+"\x00"+kind), l.namespaces.Of(string(d)+"\x00"+namespace), l.totals[d]
 	total := all.again
 	if in.Idle() > freshAfter {
 		total = all.fresh
 	}
 	if !of.Allow() || !in.Allow() || !total.Allow() {
-		of.Dropped.Add(1)
-		l.suppressed.WithLabelValues(string(d)).Inc()
-		return 0, false
+		l.suppress(d, of)
+		return nil, false
 	}
-	return of.Dropped.Swap(0), true
+	return of, true
 }
 
 // becauseUnjudged is the reason where there is no decision.

@@ -137,6 +137,7 @@ func TestDecisionLog(t *testing.T) {
 			if want.Allowed != got.Allowed {
 				t.Errorf("being logged changes the answer from %v to %v", want.Allowed, got.Allowed)
 			}
+			decisions.Flush(time.Minute)
 			if strings.Contains(out.String(), "secret") {
 				t.Errorf("more of the user than his name: %s", out.String())
 			}
@@ -190,7 +191,9 @@ func TestDecisionLogIsNotForged(t *testing.T) {
 		o := logging.Options{Format: format}
 		req := forceDelete(dbPod(), by(hostile))
 		req.UID, req.Name, req.Namespace, req.SubResource, req.Operation = types.UID(hostile), "", hostile, hostile, "\n"
-		webhook.NewDecisions(o.New(&out), 0, prometheus.NewRegistry()).Logged("/validate-removal", handler).Handle(t.Context(), req)
+		decisions := webhook.NewDecisions(o.New(&out), 0, prometheus.NewRegistry())
+		decisions.Logged("/validate-removal", handler).Handle(t.Context(), req)
+		decisions.Flush(time.Minute)
 		text := out.String()
 		if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") || strings.ContainsAny(text, "\r\x1b\u009b\u202e") {
 			t.Errorf("%s: not one harmless line: %.400q", format, text)
@@ -212,6 +215,13 @@ func newFlooded() *flooded {
 	f := &flooded{registry: prometheus.NewRegistry()}
 	f.decisions = webhook.NewDecisions(decisionLog(&f.out), 100, f.registry)
 	return f
+}
+
+// lines are what was logged since they were looked at last.
+func (f *flooded) lines(t *testing.T) []map[string]any {
+	t.Helper()
+	f.decisions.Flush(time.Minute)
+	return lines(t, &f.out)
 }
 
 // say logs a decision: refused or warned about for a reason, or, where that is empty, allowed.
@@ -241,7 +251,7 @@ func TestFloodHidesNothing(t *testing.T) {
 			f.say(t, "hostile", "mallory", "Cheap", true)
 			f.say(t, "hostile", "mallory", "", false)
 		}
-		if got := len(lines(t, &f.out)); got != 30 {
+		if got := len(f.lines(t)); got != 30 {
 			t.Errorf("%d lines of a flood, want 10 of each decision", got)
 		}
 		for decision, n := range counted(t, f.registry, "podgrace_decision_log_suppressed_total", "decision") {
@@ -252,13 +262,13 @@ func TestFloodHidesNothing(t *testing.T) {
 		f.say(t, "hostile", "mallory", "Unsafe", false)
 		f.say(t, "hostile", "alice", "Cheap", false)
 		f.say(t, "shop", "mallory", "Cheap", false)
-		if got := len(lines(t, &f.out)); got != 3 {
+		if got := len(f.lines(t)); got != 3 {
 			t.Errorf("%d lines: another reason, user or namespace is hidden", got)
 		}
 		time.Sleep(5 * time.Second)
 		f.say(t, "hostile", "mallory", "Cheap", false)
 		f.say(t, "hostile", "mallory", "Cheap", false)
-		got := lines(t, &f.out)
+		got := f.lines(t)
 		if len(got) != 1 || got[0]["suppressed"] != 9990.0 {
 			t.Errorf("got %v", got)
 		}
@@ -276,10 +286,10 @@ func TestFloodFromManyNamespaces(t *testing.T) {
 			for i := range 1000 {
 				f.say(t, fmt.Sprint("hostile-", i), fmt.Sprint("mallory-", second%100), "Cheap", false)
 			}
-			written += len(lines(t, &f.out))
+			written += len(f.lines(t))
 			if second > 60 { // he has none left that were quiet
 				f.say(t, fmt.Sprint("shop-", second), "alice", "Unsafe", false)
-				if got := lines(t, &f.out); len(got) != 1 || got[0]["user"] != "alice" {
+				if got := f.lines(t); len(got) != 1 || got[0]["user"] != "alice" {
 					t.Fatalf("after %d s: %v", second, got)
 				}
 			}
@@ -306,6 +316,7 @@ func TestSampleOfAllowed(t *testing.T) {
 			handler.Handle(t.Context(), req)
 			time.Sleep(time.Second)
 		}
+		decisions.Flush(time.Minute)
 		if got := len(lines(t, &out)); got < 70 || got > 130 {
 			t.Errorf("%d of 1000 are logged, want about 100", got)
 		}
@@ -322,9 +333,52 @@ func TestUnreadReviewIsLogged(t *testing.T) {
 	if got := served(t, e, webhook.PathValidatePods, req); got.Allowed {
 		t.Fatal("it is allowed")
 	}
+	e.Decisions.Flush(time.Minute)
 	want := []map[string]any{{"component": "webhook", "decision": "Deny", "reason": "TooDear", "uid": string(req.UID), "path": "/validate-pods"}}
 	if diff := cmp.Diff(want, lines(t, &out)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Nobody waits for the log: while what it writes to stands still, all are answered; what has no room is left out and counted, and at the end the rest is written.
+func TestLogThatStandsStill(t *testing.T) {
+	t.Parallel()
+	const denials, room = 380, 256 // fewer than the total limits take
+	reader, writer := io.Pipe() // it takes nothing that is not read
+	o, registry := logging.Options{Format: logging.JSON}, prometheus.NewRegistry()
+	f := &flooded{registry: registry, decisions: webhook.NewDecisions(o.New(writer), 0, registry)}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		for i := range denials {
+			f.say(t, fmt.Sprint("ns-", i%200), fmt.Sprint("alice-", i), "Unsafe", false)
+		}
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Minute):
+		t.Fatal("who is refused waits for the log")
+	}
+	f.decisions.Flush(0) // nor does the end wait for ever
+	left := int(counted(t, registry, "podgrace_decision_log_suppressed_total", "decision")["Deny"])
+	if written := denials - left; written < room || written > room+1 { // one is being written
+		t.Errorf("%d of %d are left out, with room for %d", left, denials, room)
+	}
+	read := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(reader)
+		read <- string(text)
+	}()
+	f.decisions.Flush(time.Minute)
+	f.say(t, fmt.Sprint("ns-", (denials-1)%200), fmt.Sprint("alice-", denials-1), "Unsafe", false)
+	f.decisions.Flush(time.Minute)
+	_ = writer.Close()
+	text := <-read
+	if got := strings.Count(text, "\n"); got != denials-left+1 {
+		t.Errorf("%d lines are written, want %d", got, denials-left+1)
+	}
+	if last := text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]; !strings.Contains(last, `"suppressed":1`) {
+		t.Errorf("the next line does not tell what was left out: %s", last)
 	}
 }
 

@@ -48,6 +48,9 @@ func askAPIServer(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
+// lastLines is how long the end waits for the decisions that are not logged yet: nobody may be there who reads them.
+const lastLines = 2 * time.Second
+
 // run serves until the context ends.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	log := o.log.New(out)
@@ -80,8 +83,13 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var decisions *webhook.Decisions
+	if o.decisionLog {
+		decisions = webhook.NewDecisions(log, o.allowedPercent, metrics.Registry)
+		defer decisions.Flush(lastLines)
+	}
 	end := newDrain()
-	if err := setUp(ctx, mgr, o, fromFiles, source, clients, end, log); err != nil {
+	if err := setUp(ctx, mgr, o, fromFiles, source, clients, end, decisions, log); err != nil {
 		return err
 	}
 	ctx, cancel := end.after(ctx, o.shutdownDelay)
@@ -180,7 +188,7 @@ func policySource(o *options) string {
 }
 
 // setUp adds everything that runs to the manager.
-func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, end *drain, log logr.Logger) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alpha1.PodPolicy, source certs.Source, clients *certs.Clients, end *drain, decisions *webhook.Decisions, log logr.Logger) error {
 	store, synced, err := policies(ctx, mgr, o, fromFiles, log)
 	if err != nil {
 		return err
@@ -198,16 +206,14 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	followed := func() bool { return synced() && nodesSynced() && (exceptionsSynced == nil || exceptionsSynced()) }
 	readiness := &lookup.Readiness{Cache: mgr.GetCache(), Followed: followed}
 	engine := &webhook.Engine{
-		Policies: store,
-		Lookup:   facts,
-		Ready:    readiness.Ready,
-		Exempt:   o.exempt,
-		Holds:    holds,
-		Events:   webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
-		Metrics:  webhook.NewMetrics(metrics.Registry, store, webhook.Namespaces{Most: o.metricsNamespaces, Exist: func(name string) bool { return facts.NamespaceExists(ctx, name) }}),
-	}
-	if o.decisionLog {
-		engine.Decisions = webhook.NewDecisions(log, o.allowedPercent, metrics.Registry)
+		Policies:  store,
+		Lookup:    facts,
+		Ready:     readiness.Ready,
+		Exempt:    o.exempt,
+		Holds:     holds,
+		Decisions: decisions,
+		Events:    webhook.NewEvents(mgr.GetEventRecorder("podgrace")),
+		Metrics:   webhook.NewMetrics(metrics.Registry, store, webhook.Namespaces{Most: o.metricsNamespaces, Exist: func(name string) bool { return facts.NamespaceExists(ctx, name) }}),
 	}
 	if len(o.policies) == 0 {
 		engine.LivePolicies = webhook.Read(mgr.GetAPIReader())
