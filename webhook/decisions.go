@@ -26,10 +26,10 @@ import (
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
-// The rate limits of a replica's decision log, in lines a second and at once. What is refused, warned about and allowed each have their own, so that a flood
+// The rate limits of a replica's decision log, in lines a second and at once. What is refused, warned about, allowed and allowed on somebody's word each have their own, so that a flood
 // of the one hides nothing of the other. A line has to pass three: that of its kind (who was told what in which namespace), that of its namespace, and that
 // of all namespaces together. For the last, namespaces of which nothing was to be logged for a minute have one of their own: whoever floods from many leaves
-// them room. A replica writes at most 120 lines a second in the long run, however many tenants flood it.
+// them room. A replica writes at most 160 lines a second in the long run, however many tenants flood it.
 const (
 	kindPerSecond, kindBurst           = 0.2, 10
 	namespacePerSecond, namespaceBurst = 2, 50
@@ -48,13 +48,29 @@ type Decisions struct {
 	percent int
 
 	kinds, namespaces *ratelimit.Limiters
-	totals            map[decisionlog.Decision]*totals
+	totals            map[lane]*totals
 	suppressed        *prometheus.CounterVec
 
 	mu      sync.Mutex
 	pending []decisionlog.Entry
 	writing chan struct{} // closed once none is pending any more; nil: none is
 }
+
+// lane is what has limits of its own: a decision, and of what is allowed that on somebody's word, of which the samples of the rest must hide nothing.
+type lane struct {
+	decision decisionlog.Decision
+	vouched  bool
+}
+
+// key is that of a limiter for something in the lane.
+func (l lane) key(of string) string {
+	return string(l.decision) + "\x00" + strconv.FormatBool(l.vouched) + "\x00" + of
+}
+
+// inNamespace is what has the limit of a namespace; unreadReviews is what has that of the reviews of which none is known. No namespace is called so, whatever a review says.
+func inNamespace(namespace string) string { return "namespace/" + namespace }
+
+const unreadReviews = "unread"
 
 // totals are the limits of all namespaces together.
 type totals struct{ again, fresh *rate.Limiter }
@@ -64,13 +80,15 @@ func NewDecisions(log logr.Logger, allowedPercent int, registry prometheus.Regis
 	l := &Decisions{
 		log: log, percent: allowedPercent,
 		kinds: ratelimit.New(kindPerSecond, kindBurst), namespaces: ratelimit.New(namespacePerSecond, namespaceBurst),
-		totals: map[decisionlog.Decision]*totals{},
+		totals: map[lane]*totals{},
 		suppressed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "podgrace_decision_log_suppressed_total", Help: "Lines that the decision log left out because of its rate limits, or because those before them were not taken, by decision (Deny, Warn, Allow). What is allowed and not in the sample is not counted.",
 		}, []string{"decision"}),
 	}
 	for _, d := range []decisionlog.Decision{decisionlog.Allow, decisionlog.Warn, decisionlog.Deny} {
-		l.totals[d] = &totals{rate.NewLimiter(totalPerSecond, totalBurst), rate.NewLimiter(totalPerSecond, totalBurst)}
+		for _, vouched := range []bool{false, true} {
+			l.totals[lane{d, vouched}] = &totals{rate.NewLimiter(totalPerSecond, totalBurst), rate.NewLimiter(totalPerSecond, totalBurst)}
+		}
 		l.suppressed.WithLabelValues(string(d))
 	}
 	registry.MustRegister(l.suppressed)
@@ -107,7 +125,7 @@ func (l *Decisions) outcome(req admission.Request, d Decision, err error) (decis
 	return "", false // there was nothing to decide
 }
 
-// vouched says whether a removal was allowed on somebody's word, which is always told: without it, it would have been refused.
+// vouched says whether a removal was allowed on somebody's word, of which no sample is taken: without it, it would have been refused.
 func vouched(reason string) bool {
 	return slices.Contains([]string{guard.Confirmed.Code, guard.NodeStopped.Code, guard.NodeOutOfService.Code, guard.AllowedActor.Code}, reason)
 }
@@ -123,7 +141,8 @@ func (l *Decisions) sampled(uid types.UID) bool {
 func (l *Decisions) decided(path string, req admission.Request, d Decision, err error, outcome decisionlog.Decision, took time.Duration) {
 	dryRun := req.DryRun != nil && *req.DryRun
 	reason, by := reasonsOf(d, err)
-	kind, ok := l.admit(outcome, req.Namespace, strings.Join([]string{req.Namespace, req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
+	in := lane{outcome, outcome == decisionlog.Allow && d.Removal != nil && vouched(d.Removal.Reason.Code)}
+	kind, ok := l.admit(in, inNamespace(req.Namespace), strings.Join([]string{req.UserInfo.Username, reason, strconv.FormatBool(dryRun)}, "\x00"))
 	if !ok {
 		return
 	}
@@ -150,7 +169,7 @@ func (l *Decisions) unread(path, reason string, uid types.UID) {
 	if l == nil {
 		return
 	}
-	if kind, ok := l.admit(decisionlog.Deny, "", "\x00"+path+"\x00"+reason); ok {
+	if kind, ok := l.admit(lane{decision: decisionlog.Deny}, unreadReviews, path+"\x00"+reason); ok {
 		l.write(kind, decisionlog.Entry{Component: decisionlog.Webhook, Decision: decisionlog.Deny, Reason: reason, UID: string(uid), Path: path})
 	}
 }
@@ -214,14 +233,14 @@ func (l *Decisions) suppress(d decisionlog.Decision, kind *ratelimit.Limit) {
 }
 
 // admit says whether the limits let a line through, and has the limit of its kind, which counts those that they kept.
-func (l *Decisions) admit(d decisionlog.Decision, namespace, kind string) (of *ratelimit.Limit, ok bool) {
-	of, in, all := l.kinds.Of(string(d)+"\x00"+kind), l.namespaces.Of(string(d)+"\x00"+namespace), l.totals[d]
+func (l *Decisions) admit(in lane, scope, kind string) (of *ratelimit.Limit, ok bool) {
+	of, within, all := l.kinds.Of(in.key(scope+"\x00"+kind)), l.namespaces.Of(in.key(scope)), l.totals[in]
 	total := all.again
-	if in.Idle() > freshAfter {
+	if within.Idle() > freshAfter {
 		total = all.fresh
 	}
-	if !of.Allow() || !in.Allow() || !total.Allow() {
-		l.suppress(d, of)
+	if !of.Allow() || !within.Allow() || !total.Allow() {
+		l.suppress(in.decision, of)
 		return nil, false
 	}
 	return of, true

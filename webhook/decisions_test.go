@@ -25,6 +25,7 @@ import (
 	"github.com/podgrace/podgrace/cmd/logging"
 	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
 )
@@ -344,7 +345,7 @@ func TestUnreadReviewIsLogged(t *testing.T) {
 func TestLogThatStandsStill(t *testing.T) {
 	t.Parallel()
 	const denials, room = 380, 256 // fewer than the total limits take
-	reader, writer := io.Pipe() // it takes nothing that is not read
+	reader, writer := io.Pipe()    // it takes nothing that is not read
 	o, registry := logging.Options{Format: logging.JSON}, prometheus.NewRegistry()
 	f := &flooded{registry: registry, decisions: webhook.NewDecisions(o.New(writer), 0, registry)}
 	answered := make(chan struct{})
@@ -379,6 +380,46 @@ func TestLogThatStandsStill(t *testing.T) {
 	}
 	if last := text[strings.LastIndex(strings.TrimSpace(text), "\n")+1:]; !strings.Contains(last, `"suppressed":1`) {
 		t.Errorf("the next line does not tell what was left out: %s", last)
+	}
+}
+
+// A sample of all that is allowed hides nothing of what is allowed on somebody's word.
+func TestSampleHidesNoWord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlooded()
+		for i := range 1000 {
+			f.say(t, "shop", fmt.Sprint("mallory-", i), "", false)
+		}
+		f.lines(t)
+		req := removal("DELETE", "pods", "", "db-0", by("alice"))
+		req.Namespace = "shop"
+		f.decisions.Logged("/x", func(context.Context, admission.Request) (webhook.Decision, error) {
+			return webhook.Decision{Removal: &webhook.Removal{Decision: guard.Decision{Verdict: guard.Allow, Reason: guard.Confirmed}}}, nil
+		}).Handle(t.Context(), req)
+		if got := f.lines(t); len(got) != 1 || got[0]["reason"] != "Confirmed" {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// Reviews that are refused before their namespace is known use up no limit of Nodes and volumes, which have none either.
+func TestUnreadReviewsHideNothing(t *testing.T) {
+	f := newFlooded()
+	e := newEngine(t, cluster(), nil)
+	e.Decisions = f.decisions
+	req := review(pods, `{"spec":{"tolerations":[`+strings.Repeat("{},", 100000)+`{}]}}`)
+	for range 10 { // of each path, which are kinds of their own: more than a namespace has lines
+		for path := range e.Handlers() {
+			served(t, e, path, req)
+		}
+	}
+	if got := len(f.lines(t)); got < 50 || got == 80 {
+		t.Errorf("%d lines of unread reviews", got)
+	}
+	f.say(t, "", "alice", "Unsafe", false)
+	if got := f.lines(t); len(got) != 1 {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -2,6 +2,7 @@
 package ratelimit
 
 import (
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +15,10 @@ import (
 type Limiters struct {
 	perSecond rate.Limit
 	burst     int
+	seed      maphash.Seed
 
 	mu sync.Mutex
-	by *lru.Cache
+	by *lru.Cache // by the key's hash: a key may hold what a request says, and that may be long
 }
 
 // maxLimits is how many keys are kept, the least recently used go first. A key that was dropped starts with its full burst.
@@ -24,7 +26,7 @@ const maxLimits = 4096
 
 // New returns limiters which each let so many a second pass, and so many at once.
 func New(perSecond rate.Limit, burst int) *Limiters {
-	return &Limiters{perSecond: perSecond, burst: burst, by: lru.New(maxLimits)}
+	return &Limiters{perSecond: perSecond, burst: burst, seed: maphash.MakeSeed(), by: lru.New(maxLimits)}
 }
 
 // Limit is that of one key.
@@ -44,13 +46,14 @@ func (l *Limit) Idle() time.Duration {
 
 // Of returns the limit of a key.
 func (l *Limiters) Of(key string) *Limit {
+	hash := maphash.String(l.seed, key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if limit, ok := l.by.Get(key); ok {
+	if limit, ok := l.by.Get(hash); ok {
 		return limit.(*Limit)
 	}
 	limit := &Limit{Limiter: rate.NewLimiter(l.perSecond, l.burst)}
-	l.by.Add(key, limit)
+	l.by.Add(hash, limit)
 	return limit
 }
 

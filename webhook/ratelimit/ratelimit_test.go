@@ -2,6 +2,8 @@ package ratelimit_test
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/time/rate"
@@ -26,4 +28,23 @@ func TestLimiters(t *testing.T) {
 	if !l.Allow("loop") {
 		t.Error("a limit is kept for ever")
 	}
+}
+
+// A key that a request made long takes no more memory than another one.
+func TestLongKeys(t *testing.T) {
+	l := ratelimit.New(rate.Limit(1), 1)
+	used := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range 1000 {
+		l.Allow(strings.Repeat("x", 256<<10) + fmt.Sprint(i))
+	}
+	if took := used() - before; took > 16<<20 && took < 1<<40 {
+		t.Errorf("1000 keys of 256 KiB take %d MiB", took>>20)
+	}
+	runtime.KeepAlive(l)
 }
