@@ -23,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/decisionlog"
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/guard"
+	"github.com/podgrace/podgrace/webhook/intake"
 	"github.com/podgrace/podgrace/webhook/ratelimit"
 )
 
@@ -95,7 +96,7 @@ func NewDecisions(log logr.Logger, allowedPercent int, registry prometheus.Regis
 	return l
 }
 
-// Logged is the handler of a path, of which each decision is logged.
+// Logged is the handler of a path, of which each decision is logged that is its answer: of a large review that was refused meanwhile because time was over, that refusal is.
 func (l *Decisions) Logged(path string, handler Handler) Handler {
 	if l == nil {
 		return handler
@@ -103,7 +104,7 @@ func (l *Decisions) Logged(path string, handler Handler) Handler {
 	return func(ctx context.Context, req admission.Request) (Decision, error) {
 		began := time.Now()
 		d, err := handler(ctx, req)
-		if outcome, logged := l.outcome(req, d, err); logged {
+		if outcome, logged := l.outcome(req, d, err); logged && intake.Settle(ctx) {
 			l.decided(path, req, d, err, outcome, time.Since(began))
 		}
 		return d, err

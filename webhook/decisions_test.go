@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,6 +30,7 @@ import (
 	"github.com/podgrace/podgrace/guard"
 	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/intake"
 )
 
 // decisionLog is a log that is kept, as JSON.
@@ -420,6 +423,32 @@ func TestUnreadReviewsHideNothing(t *testing.T) {
 	f.say(t, "", "alice", "Unsafe", false)
 	if got := f.lines(t); len(got) != 1 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// A large review that is refused because time is over is logged as that alone, whatever is decided of it afterwards.
+func TestReviewThatIsLateIsLoggedOnce(t *testing.T) {
+	f := newFlooded()
+	refused, decided := make(chan struct{}), make(chan struct{})
+	handler := f.decisions.Logged("/x", func(context.Context, admission.Request) (webhook.Decision, error) {
+		<-refused
+		return webhook.Decision{Result: defaulting.Result{Policies: []string{"p"}}}, nil
+	})
+	in := intake.New(func(string, string, types.UID) { close(refused) }).Handler("/x", admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
+		defer close(decided)
+		return handler.Handle(ctx, req)
+	}))
+	body := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","object":{"a":"` + strings.Repeat("x", 300<<10) + `"}}}`
+	call := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x?timeout=1100ms", strings.NewReader(body))
+	call.Header.Set("Content-Type", "application/json")
+	recorder := httptest.NewRecorder()
+	in.ServeHTTP(recorder, call)
+	if !strings.Contains(recorder.Body.String(), "TooDear") {
+		t.Errorf("answered %s", recorder.Body)
+	}
+	<-decided
+	if got := f.lines(t); len(got) > 0 {
+		t.Errorf("logged beside the refusal: %v", got)
 	}
 }
 

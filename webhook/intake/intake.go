@@ -15,6 +15,7 @@ import (
 	"os"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -148,6 +149,15 @@ func (in *reader) answer(ctx context.Context, connection *http.ResponseControlle
 	return in.judge(ctx, raw)
 }
 
+type settledKey struct{}
+
+// Settle says whether the decision about the review of a context is still its answer, and makes it so: where false, the review was refused already because time was over, and what was
+// decided of it is nobody's.
+func Settle(ctx context.Context) bool {
+	settled, ok := ctx.Value(settledKey{}).(*atomic.Bool)
+	return !ok || settled.CompareAndSwap(false, true)
+}
+
 // judgeLarge judges a large review until the context ends. A review that is not decided by then is refused, whatever it still waits for: the caller would
 // not read a later answer. (Small reviews need no such limit: they cost little.)
 func (in *reader) judgeLarge(ctx context.Context, raw []byte, uid types.UID, weight int64, release func()) admission.Response {
@@ -155,7 +165,8 @@ func (in *reader) judgeLarge(ctx context.Context, raw []byte, uid types.UID, wei
 		release()
 		return in.refuse(uid, reasonBusy, busy)
 	}
-	answered := make(chan admission.Response, 1)
+	settled, answered := &atomic.Bool{}, make(chan admission.Response, 1)
+	ctx = context.WithValue(ctx, settledKey{}, settled)
 	go func() {
 		defer release()
 		defer in.largeWork.Release(weight)
@@ -169,10 +180,13 @@ func (in *reader) judgeLarge(ctx context.Context, raw []byte, uid types.UID, wei
 	}()
 	select {
 	case response := <-answered:
-		if ctx.Err() == nil {
+		if ctx.Err() == nil || settled.Load() {
 			return response
 		}
 	case <-ctx.Done():
+		if !settled.CompareAndSwap(false, true) { // it was decided just now, and logged
+			return <-answered
+		}
 	}
 	return in.refuse(uid, reasonTooDear, tooDear)
 }

@@ -183,6 +183,20 @@ func TestIntakeWaitsForNoLargeReview(t *testing.T) {
 	}
 }
 
+// A large review that was settled in time has the answer that it was settled by, and no other one beside it.
+func TestIntakeOfWhatIsSettled(t *testing.T) {
+	_, post := serve(t, func(ctx context.Context, _ admission.Request) admission.Response {
+		if !Settle(ctx) || Settle(ctx) {
+			t.Error("it is not settled once")
+		}
+		<-ctx.Done()
+		return admission.Allowed("")
+	})
+	if _, got := post(answering+200*time.Millisecond, strings.NewReader(reviewOf(`{"a":"`+strings.Repeat("x", smallBody)+`"}`))); !got.Allowed {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // A large review that makes the decision panic is answered, and the process goes on.
 func TestIntakeOfWhatPanics(t *testing.T) {
 	in := bounded(func(context.Context, admission.Request) admission.Response { panic("here") })
