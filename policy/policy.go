@@ -51,17 +51,22 @@ type unread struct {
 // InForce says in words which parts of the policy are in force: all, unless a part of it can't be read.
 func (p *Policy) InForce() string {
 	const noLimits = ": its defaults and limits on pods do not hold"
+	strictly, strict := "", ""
+	if p.unread.removal {
+		strictly = "until that can be read its removal section protects all pods and lets nobody through by name, with action " + string(p.Spec.Removal.ForceDelete)
+		strict = "; " + strings.Join(p.unread.fields, ", ") + ": " + strictly
+	}
 	switch {
 	case p.unread.match && p.Spec.Removal == nil:
 		return "not in force" + noLimits
 	case p.unread.namespaces:
-		return "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits
+		return "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits + strict
 	case p.unread.match:
-		return "not in force, but for removal" + noLimits
+		return "not in force, but for removal" + noLimits + strict
 	case p.unread.spread:
-		return "in force, but for topologySpread"
+		return "in force, but for topologySpread" + strict
 	case p.unread.removal:
-		return "in force, but for " + strings.Join(p.unread.fields, ", ") + ", and until that can be read its removal section protects all pods and lets nobody through by name, with action " + string(p.Spec.Removal.ForceDelete)
+		return "in force, but for " + strings.Join(p.unread.fields, ", ") + ", and " + strictly
 	case len(p.unread.fields) > 0:
 		return "in force, but for " + strings.Join(p.unread.fields, ", ")
 	}

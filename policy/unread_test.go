@@ -77,6 +77,7 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 		"of removal":               {`"f:removal":{"f:roads":{}}`, "in force, but for spec.removal.roads" + strictly + "Warn", true, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
 		"all of removal":           {`"f:removal":{"f:forceDelete":{}}`, "in force, but for spec.removal" + strictly + "Deny", true, false, v1alpha1.RemovalDeny, true, nil},
 		"of match":                 {`"f:match":{"f:nodes":{}}`, "not in force, but for removal" + noLimits, false, false, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
+		"of match and of removal":  {`"f:match":{"f:nodes":{}},"f:removal":{"f:roads":{}}`, "not in force, but for removal" + noLimits + "; spec.match.nodes, spec.removal.roads: until that can be read its removal section protects all pods and lets nobody through by name, with action Warn", false, false, v1alpha1.RemovalWarn, true, []PolicyOption{warns}},
 		"of match, and no removal": {`"f:match":{"f:nodes":{}}`, "not in force" + noLimits, false, false, "", false, nil},
 		"of its namespaces":        {`"f:match":{"f:namespaceSelector":{"f:names":{}}}`, "not in force, but for removal, which holds in every namespace until the selector can be read" + noLimits, false, true, v1alpha1.RemovalWarn, false, []PolicyOption{warns}},
 	} {

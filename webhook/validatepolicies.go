@@ -35,7 +35,7 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) (D
 		}
 		d := e.remarks(ctx, compiled)
 		if len(unread) > 0 {
-			d.warn(becauseRemark, fmt.Sprintf("written once, and not in what is stored now: %s. Is the CustomResourceDefinition older than the policy? (docs/versions.md)", strings.Join(unread, ", ")))
+			d.warn(becauseRemark, fmt.Sprintf("written, and not read: %s. Is the CustomResourceDefinition older than the policy, or this webhook? (docs/versions.md)", strings.Join(unread, ", ")))
 		}
 		return d, nil
 	case "PolicyException":
