@@ -18,6 +18,8 @@ import (
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 func karpenter() *appsv1.Deployment {
@@ -77,6 +79,39 @@ func policySpec(spec v1alpha1.PodPolicySpec) change {
 
 func noEnforcer(s *Snapshot) {
 	s.DaemonSets = slices.DeleteFunc(s.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == enforcerName })
+}
+
+func container(s *Snapshot) *corev1.Container {
+	return &s.Deployments[0].Spec.Template.Spec.Containers[0]
+}
+
+// excludes has the API server leave out more namespaces, as the chart does, and the webhook if it is told as well.
+func excludes(told bool, patterns ...string) change {
+	return func(s *Snapshot) {
+		exempt, err := policy.ExemptIn(s.OwnNamespace).Excluding(patterns...)
+		if err != nil {
+			panic(err)
+		}
+		controllers.RenderExempt(&s.Mutating[0], exempt)
+		controllers.RenderExempt(&s.Validating[0], exempt)
+		for i := range s.AdmissionPolicies {
+			controllers.RenderExempt(&s.AdmissionPolicies[i], exempt)
+		}
+		if told {
+			container(s).Args = append(container(s).Args, "--exclude-namespaces="+strings.Join(patterns, ","))
+		}
+	}
+}
+
+// failClosed has an entry do so, with these match conditions.
+func failClosed(name string, conditions ...string) change {
+	return validating(name, func(w *admissionregistrationv1.ValidatingWebhook) {
+		w.FailurePolicy = new(admissionregistrationv1.Fail)
+		for _, c := range conditions {
+			expression := map[string]string{mirrorName: mirror, keptName: fmt.Sprintf(kept, DefaultNamespace)}[c]
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: c, Expression: expression})
+		}
+	})
 }
 
 func gone(s *Snapshot) { // a namespace that was deleted
@@ -250,13 +285,53 @@ func TestFindings(t *testing.T) {
 		})}, []string{"warning webhook-configurations: mine was added"}},
 		"other rules":           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.Rules = w.Rules[:1] })}, []string{"warning webhook-configurations: rules are others"}},
 		"kube-system is judged": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) { w.NamespaceSelector = nil })}, []string{"warning webhook-configurations: namespace kube-system is not left out"}},
-		"more namespaces left out": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
+		"one leaves out more": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", "podgrace-system", "infra"}
-		})}, nil},
-		"no caBundle":           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
-		"a caBundle of nothing": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("Cg==") })}, []string{"error ca-bundle: no certificate in it"}},
-		"a CA that has ended":   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, -time.Hour) })}, []string{"error ca-bundle: ended 60m ago"}},
-		"a CA that ends":        {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, time.Hour) })}, []string{"warning ca-bundle: ends in 60m"}},
+		})}, []string{"warning webhook-configurations: namespace infra is left out"}},
+		"namespaces included": {false, []change{validating("delete.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.NamespaceSelector.MatchLabels = map[string]string{"guarded": "yes"}
+		})}, []string{"warning webhook-configurations: selects by guarded=yes"}},
+		"objects left out": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		})}, []string{"warning webhook-configurations: objectSelector"}},
+		"an exact match": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.MatchPolicy = new(admissionregistrationv1.Exact)
+		})}, []string{"warning webhook-configurations: matchPolicy is Exact"}},
+		"another URL": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.ClientConfig.Service, w.ClientConfig.URL = nil, new("https://example.org/ok")
+		})}, []string{"warning webhook-configurations: it calls https://example.org/ok"}},
+		"another path": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.ClientConfig.Service.Path = new("/answers")
+		})}, []string{"warning webhook-configurations: it calls service podgrace-system/podgrace-webhook /answers and not service podgrace-system/podgrace-webhook /validate-removal"}},
+		"actors that nobody wrote": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.MatchConditions[len(w.MatchConditions)-1].Expression = "!(request.userInfo.username in ['a']) && false"
+		})}, []string{"warning webhook-configurations: not-an-allowed-actor was added"}},
+		"actors of node enforcers": {false, []change{validating("enforcer.removal.podgrace.dev", func(w *admissionregistrationv1.ValidatingWebhook) {
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: leaders, Expression: `!(request.userInfo.username in ["a"])`})
+		})}, []string{"warning webhook-configurations: not-an-allowed-actor was added"}},
+		"a patient drain":     {false, []change{func(s *Snapshot) { s.Mutating[0].Webhooks[1].TimeoutSeconds = new(int32(5)) }}, []string{"warning webhook-configurations: timeoutSeconds is 5 and not 2"}},
+		"another timeout":     {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.TimeoutSeconds = new(int32(10)) })}, nil},
+		"asked once":          {false, []change{func(s *Snapshot) { s.Mutating[0].Webhooks[0].ReinvocationPolicy = nil }}, []string{"warning webhook-configurations: reinvocationPolicy is Never"}},
+		"namespaces excluded": {false, []change{excludes(true, "shop", "openshift-*")}, nil},
+		"excluded by kustomize, no beginnings": {false, []change{excludes(true, "shop"), func(s *Snapshot) {
+			w := &s.Validating[0].Webhooks[0]
+			w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-excluded", Expression: "true"})
+		}}, nil},
+		"excluded from the API server alone": {false, []change{excludes(false, "shop")}, []string{
+			"warning webhook-configurations: namespace shop is left out, and the webhook does not know", "warning admission-policies: namespace shop is left out, and the webhook does not know",
+		}},
+		"excluded from the webhook alone": {false, []change{func(s *Snapshot) { container(s).Args = append(container(s).Args, "--exclude-namespaces=shop") }}, []string{
+			"warning webhook-configurations: namespace shop is not left out", "warning admission-policies: namespace shop is not left out",
+		}},
+		"excluded more by an expression":                {false, []change{excludes(true, "openshift-*"), func(s *Snapshot) { s.Validating[0].Webhooks[0].MatchConditions[0].Expression = "false" }}, []string{"warning webhook-configurations: not-excluded is another"}},
+		"limits fail closed":                            {false, []change{failClosed(podLimits, mirrorName, keptName), failClosed(podGroupLimits, keptName), excludes(true, "shop", "openshift-*")}, nil},
+		"limits fail closed, and static pods with them": {false, []change{failClosed(podLimits, keptName)}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
+		"limits fail closed without asking":             {false, []change{failClosed(podLimits)}, []string{"warning webhook-configurations: failurePolicy is Fail and not Ignore"}},
+		"another entry is kept":                         {false, []change{failClosed(nodeRoad, keptName)}, []string{"warning webhook-configurations: kept was added"}},
+		"no caBundle":                                   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
+		"a caBundle of nothing":                         {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("Cg==") })}, []string{"error ca-bundle: no certificate in it"}},
+		"a CA that has ended":                           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, -time.Hour) })}, []string{"error ca-bundle: ended 60m ago"}},
+		"a CA that ends":                                {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, time.Hour) })}, []string{"warning ca-bundle: ends in 60m"}},
 		"an old CA beside a new one": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.ClientConfig.CABundle = append(authority(t, -time.Hour), w.ClientConfig.CABundle...)
 		})}, nil},
@@ -265,7 +340,27 @@ func TestFindings(t *testing.T) {
 		"an admission policy that warns": {false, []change{func(s *Snapshot) {
 			s.AdmissionBindings[0].Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Warn"}
 		}}, []string{"error admission-policies: no binding with the action Deny"}},
-		"an admission policy changed":  {false, []change{func(s *Snapshot) { s.AdmissionPolicies[0].Spec.Validations[0].Expression = "true" }}, []string{"warning admission-policies: not as this version"}},
+		"an admission policy changed":      {false, []change{func(s *Snapshot) { s.AdmissionPolicies[0].Spec.Validations[0].Expression = "true" }}, []string{"warning admission-policies: not as this version"}},
+		"an admission policy that ignores": {false, []change{func(s *Snapshot) { s.AdmissionPolicies[0].Spec.FailurePolicy = new(admissionregistrationv1.Ignore) }}, []string{"warning admission-policies: failurePolicy is Ignore"}},
+		"an admission policy for less": {false, []change{func(s *Snapshot) {
+			s.AdmissionPolicies[0].Spec.MatchConstraints.ResourceRules[0].Resources = []string{"pods"}
+		}}, []string{"warning admission-policies: its rules are others"}},
+		"an admission policy with a gap": {false, []change{func(s *Snapshot) {
+			s.AdmissionPolicies[0].Spec.MatchConstraints.ExcludeResourceRules = s.AdmissionPolicies[0].Spec.MatchConstraints.ResourceRules
+		}}, []string{"warning admission-policies: its rules are others"}},
+		"an admission policy bound in part": {false, []change{func(s *Snapshot) {
+			s.AdmissionBindings[0].Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		}}, []string{"error admission-policies: leaves something out"}},
+		"an admission policy of fewer parameters": {false, []change{func(s *Snapshot) {
+			for i := range s.AdmissionBindings {
+				if p := s.AdmissionBindings[i].Spec.ParamRef; p != nil {
+					p.Selector.MatchLabels = map[string]string{"a": "b"}
+				}
+			}
+		}}, []string{"error admission-policies: leaves something out"}},
+		"an admission policy bound as it is stored": {false, []change{func(s *Snapshot) {
+			s.AdmissionBindings[0].Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}, MatchPolicy: new(admissionregistrationv1.Equivalent)}
+		}}, nil},
 		"another webhook in the way":   {false, []change{foreign(admissionregistrationv1.Fail, nil)}, []string{"warning foreign-webhooks: none of Podgrace's can be replaced"}},
 		"another webhook that is open": {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
 		"another webhook elsewhere":    {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
@@ -412,6 +507,34 @@ func foreign(policy admissionregistrationv1.FailurePolicyType, of *metav1.LabelS
 			Name: "pods.example.org", FailurePolicy: &policy, NamespaceSelector: of,
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}},
 		}}})
+	}
+}
+
+// Chart and component write the match conditions that are known.
+func TestFailClosedIsKnown(t *testing.T) {
+	component, chart := string(file(t, "components", "limits-fail-closed", "kustomization.yaml")), string(file(t, "chart", "podgrace", "templates", "_helpers.tpl"))
+	for _, want := range []string{mirrorName, mirror, keptName} {
+		if !strings.Contains(component, want) || !strings.Contains(chart, want) {
+			t.Errorf("nobody writes %s", want)
+		}
+	}
+	if !strings.Contains(component, fmt.Sprintf(kept, DefaultNamespace)) || !strings.Contains(chart, kept) {
+		t.Errorf("nobody writes %s", kept)
+	}
+}
+
+// A namespace whose name is a number is a text all the same, and where the Deployment was not read the configuration says which namespaces are left out.
+func TestShippedElsewhere(t *testing.T) {
+	s := healthy(t)
+	excludes(false, "shop")(s)
+	s.Deployments = nil
+	if found := webhookConfigurations(s); len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+	for _, h := range shipped("123", policy.ExemptIn("123")) {
+		if h.Client.Service == nil || h.Client.Service.Namespace != "123" {
+			t.Errorf("%s calls %s", h.Name, called(h.Client))
+		}
 	}
 }
 

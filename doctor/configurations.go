@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -18,38 +17,55 @@ import (
 
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // hook is a webhook of either kind of configuration.
 type hook struct {
+	scope
+
 	Configuration, Name string
-	Mutating            bool
 	Client              admissionregistrationv1.WebhookClientConfig
-	Policy              admissionregistrationv1.FailurePolicyType
-	Conditions          []admissionregistrationv1.MatchCondition
-	Rules               []admissionregistrationv1.RuleWithOperations
-	Namespaces          *metav1.LabelSelector
 	Annotations         map[string]string
+	// Again says whether it is asked again after other webhooks; Never of one that validates.
+	Again admissionregistrationv1.ReinvocationPolicyType
+	// Seconds that the API server waits for an answer.
+	Seconds int32
+	// CreatesPods says whether it is asked about new pods.
+	CreatesPods bool
 }
 
 func hooksOf(mutating []admissionregistrationv1.MutatingWebhookConfiguration, validating []admissionregistrationv1.ValidatingWebhookConfiguration) (all []hook) {
-	policy := func(p *admissionregistrationv1.FailurePolicyType) admissionregistrationv1.FailurePolicyType {
-		if p == nil {
-			return admissionregistrationv1.Fail
-		}
-		return *p
-	}
 	for _, c := range mutating {
 		for _, w := range c.Webhooks {
-			all = append(all, hook{c.Name, w.Name, true, w.ClientConfig, policy(w.FailurePolicy), w.MatchConditions, w.Rules, w.NamespaceSelector, c.Annotations})
+			h := hook{
+				newScope(w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions),
+				c.Name, w.Name, w.ClientConfig, c.Annotations, admissionregistrationv1.NeverReinvocationPolicy, secondsOf(w.TimeoutSeconds), createsPods(w.Rules),
+			}
+			if w.ReinvocationPolicy != nil {
+				h.Again = *w.ReinvocationPolicy
+			}
+			all = append(all, h)
 		}
 	}
 	for _, c := range validating {
 		for _, w := range c.Webhooks {
-			all = append(all, hook{c.Name, w.Name, false, w.ClientConfig, policy(w.FailurePolicy), w.MatchConditions, w.Rules, w.NamespaceSelector, c.Annotations})
+			all = append(all, hook{
+				newScope(w.FailurePolicy, w.MatchPolicy, w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions),
+				c.Name, w.Name, w.ClientConfig, c.Annotations, admissionregistrationv1.NeverReinvocationPolicy, secondsOf(w.TimeoutSeconds), createsPods(w.Rules),
+			})
 		}
 	}
 	return all
+}
+
+// secondsOf has the API server's default, 10 s.
+func secondsOf(timeout *int32) int32 {
+	if timeout == nil {
+		return 10
+	}
+	return *timeout
 }
 
 // isOwn says whether it is Podgrace's, whatever its configuration is called.
@@ -60,25 +76,22 @@ func (s *Snapshot) ownHooks() []hook {
 	return slices.DeleteFunc(hooksOf(s.Mutating, s.Validating), func(h hook) bool { return !h.isOwn() })
 }
 
-// shipped are the webhooks as the manifests have them, in a namespace.
-func shipped(namespace string) []hook {
+// shipped are the webhooks as the manifests have them, in a namespace, leaving out what is exempt.
+func shipped(namespace string, exempt policy.Exempt) []hook {
 	var mutating []admissionregistrationv1.MutatingWebhookConfiguration
 	var validating []admissionregistrationv1.ValidatingWebhookConfiguration
-	for document := range bytes.SplitSeq(inNamespace(deploy.WebhookConfigurations, namespace), []byte("\n---\n")) {
+	for _, document := range documents(deploy.WebhookConfigurations, namespace) {
 		var m admissionregistrationv1.MutatingWebhookConfiguration
 		var v admissionregistrationv1.ValidatingWebhookConfiguration
 		if err := yaml.Unmarshal(document, &m); err == nil && m.Kind == "MutatingWebhookConfiguration" {
+			controllers.RenderExempt(&m, exempt)
 			mutating = append(mutating, m)
 		} else if err := yaml.Unmarshal(document, &v); err == nil {
+			controllers.RenderExempt(&v, exempt)
 			validating = append(validating, v)
 		}
 	}
 	return hooksOf(mutating, validating)
-}
-
-// inNamespace is a manifest for another namespace, as the chart makes it (deploy/chart/podgrace/templates/_helpers.tpl).
-func inNamespace(manifest []byte, namespace string) []byte {
-	return bytes.ReplaceAll(manifest, []byte(DefaultNamespace), []byte(namespace))
 }
 
 const again = "install again (helm upgrade, or kubectl apply -k), and let nothing replace or change it"
@@ -90,16 +103,21 @@ func webhookConfigurations(s *Snapshot) (found []Finding) {
 		have[h.Name] = h
 	}
 	var missing []string
-	all := shipped(s.OwnNamespace)
+	all := shipped(s.OwnNamespace, s.exempt())
+	said := map[remark][]string{}
 	for _, want := range all {
 		h, is := have[want.Name]
 		if !is {
 			missing = append(missing, want.Name)
 			continue
 		}
-		if what := differs(want, h); len(what) > 0 {
-			found = append(found, Finding{Severity: Warning, About: "webhook " + h.Name, Message: "it is not as this version of Podgrace ships it: " + strings.Join(what, "; "), Remedy: again + "; if the installation is of another version, take podgrace of that one"})
+		if what := differs(want, h, s.OwnNamespace); len(what) > 0 {
+			r := remark{Warning, "not as this version of Podgrace ships it: " + strings.Join(what, "; "), again + "; if the installation is of another version, take podgrace of that one"}
+			said[r] = append(said[r], h.Name)
 		}
+	}
+	for _, r := range sortedRemarks(said) {
+		found = append(found, Finding{Severity: r.severity, About: console.Noun(len(said[r]), "webhook", "webhooks") + " " + console.Some(said[r], 3, ", "), Message: r.message, Remedy: r.remedy})
 	}
 	if len(missing) > 0 {
 		f := Finding{Severity: Error, About: "configurations " + configurationName, Message: fmt.Sprintf("the API server is not told of %s: what %s would have judged or changed passes", console.Some(missing, 4, ", "), console.Noun(len(missing), "it", "they")), Remedy: again}
@@ -111,70 +129,42 @@ func webhookConfigurations(s *Snapshot) (found []Finding) {
 	return found
 }
 
-// leaders are the match conditions that the leader writes, which no manifest has.
-const leaders = "not-an-allowed-actor"
-
-// differs are the parts of a webhook that decide when it is asked, and whether it fails closed, as far as no value of the chart is for them.
-func differs(want, have hook) (what []string) {
-	if want.Policy != have.Policy {
-		what = append(what, fmt.Sprintf("failurePolicy is %s and not %s", have.Policy, want.Policy))
+// differs are the parts of a webhook that decide when it is asked, who, and whether it fails closed, as far as neither the leader nor a value of the chart is for them.
+func differs(want, have hook, namespace string) (what []string) {
+	have.Conditions = withoutLeaders(have.Name, have.Conditions)
+	if isClosed(have) {
+		want.scope = closed(want.Name, want.scope, namespace)
 	}
-	conditions := func(h hook) map[string]string {
-		all := map[string]string{}
-		for _, c := range h.Conditions {
-			if c.Name != leaders {
-				all[c.Name] = console.Fold(c.Expression)
-			}
-		}
-		return all
+	what = want.scope.differs(have.scope)
+	if w, h := called(want.Client), called(have.Client); w != h {
+		what = append(what, fmt.Sprintf("it calls %s and not %s", h, w))
 	}
-	w, h := conditions(want), conditions(have)
-	for _, c := range want.Conditions {
-		if h[c.Name] == "" {
-			what = append(what, "match condition "+c.Name+" is gone")
-		} else if h[c.Name] != w[c.Name] {
-			what = append(what, "match condition "+c.Name+" is another")
-		}
+	if want.Again != have.Again {
+		what = append(what, fmt.Sprintf("reinvocationPolicy is %s and not %s", have.Again, want.Again))
 	}
-	for _, c := range have.Conditions {
-		if c.Name != leaders && w[c.Name] == "" {
-			what = append(what, "match condition "+c.Name+" was added")
-		}
-	}
-	if fmt.Sprint(rulesOf(want)) != fmt.Sprint(rulesOf(have)) {
-		what = append(what, "its rules are others")
-	}
-	for _, ns := range excludedBy(want.Namespaces) {
-		if have.selects(ns, nil) {
-			what = append(what, "namespace "+ns+" is not left out")
-		}
+	// A value of the chart is for the others'.
+	if have.Name == "plain-eviction.removal."+podgraceGroup && have.Seconds > want.Seconds {
+		what = append(what, fmt.Sprintf("timeoutSeconds is %d and not %d: while the webhook is away a drain waits so long for each pod", have.Seconds, want.Seconds))
 	}
 	return what
 }
 
-// rulesOf are its rules in one form.
-func rulesOf(h hook) (all []string) {
-	for _, r := range h.Rules {
-		scope := admissionregistrationv1.AllScopes
-		if r.Scope != nil {
-			scope = *r.Scope
-		}
-		all = append(all, fmt.Sprint(r.Operations, r.APIGroups, r.APIVersions, r.Resources, scope))
+// called is who is called.
+func called(c admissionregistrationv1.WebhookClientConfig) string {
+	if c.URL != nil {
+		return console.OneLine(*c.URL)
 	}
-	return all
-}
-
-// excludedBy are the namespaces that a selector leaves out by name.
-func excludedBy(selector *metav1.LabelSelector) []string {
-	if selector == nil {
-		return nil
+	if c.Service == nil {
+		return "nobody"
 	}
-	for _, r := range selector.MatchExpressions {
-		if r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn {
-			return r.Values
-		}
+	to := fmt.Sprintf("service %s/%s", c.Service.Namespace, c.Service.Name)
+	if c.Service.Port != nil && *c.Service.Port != 443 {
+		to += fmt.Sprintf(":%d", *c.Service.Port)
 	}
-	return nil
+	if c.Service.Path != nil {
+		to += " " + *c.Service.Path
+	}
+	return to
 }
 
 // selects says whether it is asked about objects of a namespace with these labels and its name.
@@ -260,7 +250,7 @@ func foreignWebhooks(s *Snapshot) (found []Finding) {
 		with = s.Namespace.Labels
 	}
 	for _, h := range hooksOf(s.Mutating, s.Validating) {
-		if h.isOwn() || h.Policy != admissionregistrationv1.Fail || !h.selects(s.OwnNamespace, with) || !createsPods(h.Rules) || len(h.Conditions) > 0 {
+		if h.isOwn() || h.Policy != admissionregistrationv1.Fail || !h.selects(s.OwnNamespace, with) || !h.CreatesPods || len(h.Conditions) > 0 {
 			continue
 		}
 		blocking = append(blocking, h.Name)

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -17,6 +17,7 @@ import (
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 // shippedDefinitions are the CustomResourceDefinitions as this version has them. They are not to be changed.
@@ -87,42 +88,128 @@ func without(all, some map[string]bool) []string {
 
 // admissionPolicies: what the API server judges by itself is there, bound, and denies.
 func admissionPolicies(s *Snapshot) (found []Finding) {
-	var gone, unbound, changed []string
-	for document := range bytes.SplitSeq(inNamespace(deploy.AdmissionPolicies, s.OwnNamespace), []byte("\n---\n")) {
-		var want admissionregistrationv1.ValidatingAdmissionPolicy
-		if err := yaml.Unmarshal(document, &want); err != nil || want.Kind != "ValidatingAdmissionPolicy" {
-			continue
-		}
-		i := slices.IndexFunc(s.AdmissionPolicies, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == want.Name })
-		bound := slices.ContainsFunc(s.AdmissionBindings, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
-			return b.Spec.PolicyName == want.Name && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
-		})
-		switch {
+	var gone, unbound, narrowed []string
+	changed := map[remark][]string{}
+	for _, want := range shippedPolicies(s) {
+		i := slices.IndexFunc(s.AdmissionPolicies, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool { return p.Name == want.policy.Name })
+		switch bound := boundAs(want.binding, s.AdmissionBindings); {
 		case i < 0:
-			gone = append(gone, want.Name)
-		case !bound:
-			unbound = append(unbound, want.Name)
-		case expressionsOf(want) != expressionsOf(s.AdmissionPolicies[i]):
-			changed = append(changed, want.Name)
+			gone = append(gone, want.policy.Name)
+		case bound == no:
+			unbound = append(unbound, want.policy.Name)
+		case bound == inPart:
+			narrowed = append(narrowed, want.policy.Name)
+		default:
+			if what := policyDiffers(want.policy, s.AdmissionPolicies[i]); len(what) > 0 {
+				r := remark{Warning, "not as this version of Podgrace ships it: " + strings.Join(what, "; "), again + "; if the installation is of another version, take podgrace of that one"}
+				changed[r] = append(changed[r], want.policy.Name)
+			}
 		}
 	}
-	say := func(names []string, severity Severity, message string) {
+	say := func(names []string, severity Severity, message, remedy string) {
 		if len(names) > 0 {
-			found = append(found, Finding{Severity: severity, About: "ValidatingAdmissionPolicy " + console.Some(names, 3, ", "), Message: message, Remedy: again})
+			found = append(found, Finding{Severity: severity, About: "ValidatingAdmissionPolicy " + console.Some(names, 3, ", "), Message: message, Remedy: remedy})
 		}
 	}
-	say(gone, Error, "not there: who may confirm, and what nobody may write, is not held by the API server")
-	say(unbound, Error, "no binding with the action Deny: it holds nothing")
-	say(changed, Warning, "not as this version of Podgrace ships it")
+	say(gone, Error, "not there: who may confirm, and what nobody may write, is not held by the API server", again)
+	say(unbound, Error, "no binding with the action Deny: it holds nothing", again)
+	say(narrowed, Error, "its binding is not as this version of Podgrace ships it, and leaves something out: it does not hold there", again)
+	for _, r := range sortedRemarks(changed) {
+		say(changed[r], r.severity, r.message, r.remedy)
+	}
 	return found
 }
 
-// expressionsOf are the expressions of a policy in one form.
+// boundPolicy is a policy with its binding.
+type boundPolicy struct {
+	policy  admissionregistrationv1.ValidatingAdmissionPolicy
+	binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// shippedPolicies are those that this installation should have.
+func shippedPolicies(s *Snapshot) (all []boundPolicy) {
+	bindings := map[string]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	for _, document := range documents(deploy.AdmissionPolicies, s.OwnNamespace) {
+		var p admissionregistrationv1.ValidatingAdmissionPolicy
+		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
+		if err := yaml.Unmarshal(document, &p); err == nil && p.Kind == "ValidatingAdmissionPolicy" {
+			controllers.RenderExempt(&p, s.exempt())
+			all = append(all, boundPolicy{policy: p})
+		} else if err := yaml.Unmarshal(document, &b); err == nil {
+			bindings[b.Spec.PolicyName] = b
+		}
+	}
+	for i := range all {
+		all[i].binding = bindings[all[i].policy.Name]
+	}
+	return all
+}
+
+// binds says how far a policy is bound.
+type binds int
+
+const (
+	no binds = iota
+	inPart
+	wholly
+)
+
+// boundAs says whether a policy is bound as it should be: a binding can leave out by its matchResources, and by the parameters that it has, what the policy would hold.
+func boundAs(want admissionregistrationv1.ValidatingAdmissionPolicyBinding, all []admissionregistrationv1.ValidatingAdmissionPolicyBinding) binds {
+	is := no
+	for _, b := range all {
+		if b.Spec.PolicyName != want.Spec.PolicyName || !slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny) {
+			continue
+		}
+		if matchesAll(b.Spec.MatchResources) && equality.Semantic.DeepEqual(b.Spec.ParamRef, want.Spec.ParamRef) {
+			return wholly
+		}
+		is = inPart
+	}
+	return is
+}
+
+func matchesAll(m *admissionregistrationv1.MatchResources) bool {
+	return m == nil || len(m.ResourceRules) == 0 && len(m.ExcludeResourceRules) == 0 && selected(m.NamespaceSelector) == "" && selected(m.ObjectSelector) == ""
+}
+
+// policyDiffers says in what a policy is not as it should be.
+func policyDiffers(want, have admissionregistrationv1.ValidatingAdmissionPolicy) []string {
+	what := policyScope(want).differs(policyScope(have))
+	if !equality.Semantic.DeepEqual(want.Spec.ParamKind, have.Spec.ParamKind) {
+		what = append(what, "its paramKind is another")
+	}
+	if expressionsOf(want) != expressionsOf(have) {
+		what = append(what, "its expressions are others")
+	}
+	return what
+}
+
+// policyScope is when a policy is judged by. Rules that exclude, of which none is shipped, count as rules.
+func policyScope(p admissionregistrationv1.ValidatingAdmissionPolicy) scope {
+	m := p.Spec.MatchConstraints
+	if m == nil {
+		m = &admissionregistrationv1.MatchResources{}
+	}
+	var rules []admissionregistrationv1.RuleWithOperations
+	for _, r := range m.ResourceRules {
+		rules = append(rules, r.RuleWithOperations)
+	}
+	s := newScope(p.Spec.FailurePolicy, m.MatchPolicy, rules, m.NamespaceSelector, m.ObjectSelector, p.Spec.MatchConditions)
+	for i, r := range m.ResourceRules {
+		if len(r.ResourceNames) > 0 {
+			s.Rules[i] += fmt.Sprint(r.ResourceNames)
+		}
+	}
+	for _, r := range m.ExcludeResourceRules {
+		s.Rules = append(s.Rules, fmt.Sprint("not ", r))
+	}
+	return s
+}
+
+// expressionsOf are the variables and validations of a policy in one form.
 func expressionsOf(p admissionregistrationv1.ValidatingAdmissionPolicy) string {
 	var b strings.Builder
-	for _, c := range p.Spec.MatchConditions {
-		fmt.Fprintln(&b, c.Name, console.Fold(c.Expression))
-	}
 	for _, v := range p.Spec.Variables {
 		fmt.Fprintln(&b, v.Name, console.Fold(v.Expression))
 	}

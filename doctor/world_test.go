@@ -25,6 +25,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/deploy"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 var now = time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
@@ -124,8 +125,8 @@ func healthy(t *testing.T) *Snapshot {
 		if w.NamespaceSelector == nil {
 			w.NamespaceSelector = &metav1.LabelSelector{} // as the API server writes it
 		}
-		w.MatchConditions = append(w.MatchConditions, admissionregistrationv1.MatchCondition{Name: "not-an-allowed-actor", Expression: "true"})
 	}
+	controllers.RenderActors(validating, []string{"system:serviceaccount:karpenter:karpenter", `"quoted"`})
 	add(mutating, validating)
 	for _, p := range read[admissionregistrationv1.ValidatingAdmissionPolicy](t, deploy.AdmissionPolicies, "ValidatingAdmissionPolicy") {
 		add(p)
