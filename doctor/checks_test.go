@@ -231,7 +231,7 @@ func TestFindings(t *testing.T) {
 		"Pod Security":             {false, []change{namespaceLevel("baseline")}, []string{"error pod-security: baseline"}},
 		"Pod Security, alone":      {false, []change{namespaceLevel("restricted"), noEnforcer}, nil},
 		"no level, refused":        {false, []change{namespaceLevel(""), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"warning pod-security: no label", "error node-enforcer: none of 2"}},
-		"a namespace deleted":      {false, []change{gone}, []string{"error leftovers: namespace podgrace-system is gone", "warning leftovers: left of an installation", "error guard: is gone"}},
+		"a namespace deleted":      {false, []change{gone}, []string{"error leftovers: namespace podgrace-system is gone", "error webhook-pods: it is gone", "warning leftovers: left of an installation", "error guard: is gone"}},
 		"policies left":            {true, []change{func(s *Snapshot) { s.AdmissionPolicies = healthy(t).AdmissionPolicies }}, []string{"warning leftovers: left of an installation"}},
 		"two installations":        {false, []change{has(deployment("other", webhookName, "x"))}, []string{"error two-installations: by turns"}},
 		"two configurations": {false, []change{func(s *Snapshot) {
@@ -365,8 +365,12 @@ func TestFindings(t *testing.T) {
 		"another webhook that is open": {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
 		"another webhook elsewhere":    {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
 		"nobody leads":                 {false, []change{func(s *Snapshot) { s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute) }}, []string{"error leader: 2m ago"}},
-		"nobody ever led":              {false, []change{func(s *Snapshot) { s.Leases = nil }}, []string{"error leader: ever led"}},
-		"no policy":                    {false, []change{func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
+		"nobody is there to lead": {false, []change{func(s *Snapshot) {
+			s.Deployments[0].Status.AvailableReplicas = 0
+			s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute)
+		}}, []string{"error webhook-pods: none of 2", "error leader: 2m ago"}},
+		"nobody ever led": {false, []change{func(s *Snapshot) { s.Leases = nil }}, []string{"error leader: ever led"}},
+		"no policy":       {false, []change{func(s *Snapshot) { s.PodPolicies = nil }}, []string{"note policies: there is none"}},
 		"a policy out of force": {false, []change{func(s *Snapshot) {
 			s.PodPolicies[0].Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: "False", Reason: "InvalidSpec", Message: "spec.match"}
 		}}, []string{"warning policies: InvalidSpec: spec.match"}},
@@ -409,6 +413,7 @@ func TestFindings(t *testing.T) {
 			}
 		})
 	}
+	found[otherNamespace] = true // TestElsewhere
 	for _, c := range checks() {
 		if !found[c.id] {
 			t.Errorf("nothing is tested that %s finds", c.id)

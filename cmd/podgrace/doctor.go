@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
 	"github.com/podgrace/podgrace/cmd/podgrace/inputs"
@@ -87,6 +88,9 @@ func (o *doctorOptions) validate() error {
 	}
 	if len(o.State) > 0 && o.kubelets {
 		errs = append(errs, errors.New("--kubelet-config asks a cluster, and --state looks at none"))
+	}
+	if ns := *o.Kube.Namespace; ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
+		errs = append(errs, fmt.Errorf("--namespace %q: no namespace can be called so", ns))
 	}
 	return errors.Join(append(errs, o.ValidatePaths())...)
 }
