@@ -160,7 +160,7 @@ func (r *reader) list(ctx context.Context, source doctor.Source, list client.Obj
 		return into, r.kube.List(ctx, into, append(slices.Clone(options), &client.ListOptions{Limit: page.Limit, Continue: page.Continue})...)
 	})
 	err := pages.EachListItemWithAlloc(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		if c, is := o.(client.Object); is {
+		if c, is := o.(client.Object); is && source != doctor.PodPolicies { // a policy's say what was written and can't be read (policy.UnreadFields)
 			c.SetManagedFields(nil)
 		}
 		r.s.Add(o)

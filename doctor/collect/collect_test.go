@@ -10,9 +10,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/doctor"
+	"github.com/podgrace/podgrace/policy"
 	"github.com/podgrace/podgrace/review/input"
 )
 
@@ -70,6 +75,49 @@ webhooks:
 		if read != (s.Unread[source] == "") {
 			t.Errorf("%s: %q", source, s.Unread[source])
 		}
+	}
+}
+
+// What is looked at in Podgrace's own namespace alone is not read by what there is of it in another one.
+func TestForeignObjects(t *testing.T) {
+	foreign := `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: l, namespace: shop}}
+---
+{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: podgrace-webhook, namespace: shop}}
+---
+{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x.example.org}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: kcm, namespace: kube-system, labels: {component: kube-controller-manager}}}
+`
+	own := strings.NewReplacer("namespace: shop", "namespace: podgrace-system", "name: shop", "name: podgrace-system", "x.example.org", "podpolicies.podgrace.dev", "namespace: kube-system", "namespace: podgrace-system").Replace(foreign)
+	for text, want := range map[string]map[doctor.Source]bool{
+		foreign: {doctor.ControllerManagers: true},
+		own:     {doctor.Namespace: true, doctor.LimitRanges: true, doctor.Leases: true, doctor.CRDs: true, doctor.Pods: true},
+	} {
+		s, errs := FromFiles(&input.Reader{Stdin: strings.NewReader(text)}, Options{Now: now}, "-")
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		for source := range doctor.Rights() {
+			if read := s.Unread[source] == ""; read != want[source] {
+				t.Errorf("%s: read %t, of\n%s", source, read, text)
+			}
+		}
+	}
+}
+
+// A policy whose removal section was dropped by an older definition guards all the same: its managed fields say that it had one.
+func TestDroppedRemoval(t *testing.T) {
+	dropped := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "guard", ManagedFields: []metav1.ManagedFieldsEntry{{
+		Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:removal":{"f:forceDelete":{}}}}`),
+	}}}}
+	kube := fake.NewClientBuilder().WithScheme(newScheme()).WithReturnManagedFields().WithObjects(dropped, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: dropped.ManagedFields}}).Build()
+	r := &reader{kube: kube, s: newSnapshot(Options{})}
+	r.list(t.Context(), doctor.PodPolicies, &v1alpha1.PodPolicyList{})
+	r.list(t.Context(), doctor.Nodes, &corev1.NodeList{})
+	if !policy.InForce(r.s.PodPolicies).RemovalOfAll().Guards() || len(r.s.Nodes) != 1 || len(r.s.Nodes[0].ManagedFields) > 0 {
+		t.Errorf("%v: policies %+v, nodes %+v", r.s.Unread, r.s.PodPolicies, r.s.Nodes)
 	}
 }
 

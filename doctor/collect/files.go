@@ -3,8 +3,10 @@ package collect
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
@@ -24,7 +26,8 @@ var kinds = map[string]doctor.Source{
 	"PodDisruptionBudget": doctor.Budgets, "ResourceQuota": doctor.Quotas, "LimitRange": doctor.LimitRanges, "Lease": doctor.Leases, "RoleBinding": doctor.RoleBindings,
 }
 
-// FromFiles reads what kubectl get -o yaml has written. A kind of which there is no object and no list counts as unread.
+// FromFiles reads what kubectl get -o yaml has written. A kind of which there is no object and no list counts as unread. Of what is looked at in Podgrace's own namespace
+// alone, the objects of another one tell nothing.
 func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapshot, []*manifest.Error) {
 	s := newSnapshot(o)
 	for source := range doctor.Rights() {
@@ -49,7 +52,6 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 		case err != nil:
 			errs = append(errs, &manifest.Error{File: d.File, Line: d.Line, Message: fmt.Sprintf("%s %s: %v", d.Kind, d.Name, err)})
 		default:
-			delete(s.Unread, kinds[d.Kind])
 			objects = append(objects, object)
 		}
 	}
@@ -60,6 +62,7 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 		switch object.(type) {
 		case *admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration:
 			s.Add(object)
+			delete(s.Unread, kinds[object.GetObjectKind().GroupVersionKind().Kind])
 			objects[i] = nil
 		}
 	}
@@ -67,10 +70,27 @@ func FromFiles(files *input.Reader, o Options, paths ...string) (*doctor.Snapsho
 	for _, object := range objects {
 		if object != nil {
 			s.Add(object)
+			if source := kinds[object.GetObjectKind().GroupVersionKind().Kind]; tells(source, object, s.OwnNamespace) {
+				delete(s.Unread, source)
+			}
 		}
 	}
-	if s.Unread[doctor.Pods] == "" && len(s.ControllerManagers) > 0 {
+	if len(s.ControllerManagers) > 0 {
 		delete(s.Unread, doctor.ControllerManagers)
 	}
 	return s, errs
+}
+
+// tells says whether an object is of what a source has, so that it was read.
+func tells(source doctor.Source, object runtime.Object, own string) bool {
+	o, err := meta.Accessor(object)
+	switch {
+	case err != nil:
+		return false
+	case source == doctor.Namespace:
+		return o.GetName() == own
+	case source == doctor.CRDs:
+		return slices.Contains(doctor.Rights()[source].Names, o.GetName())
+	}
+	return doctor.Rights()[source].Scope != doctor.InOwn || o.GetNamespace() == own
 }
