@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 type Actor struct {
 	// Name of the program, Does what it removes.
 	Name, Does string
-	// Images are the last parts of its image's repository, by which a workload is known as it, whatever its own name.
+	// Images are the last parts of its image's repository, by which a workload is known as it, whatever its own name. After a star, what the last part ends with.
 	Images []string
 	// Deployments are what NAMESPACE/NAME of a Deployment of it begins with, where images have no name: those of OpenShift's own are digests of one repository.
 	Deployments []string
@@ -35,8 +36,7 @@ func Actors() []Actor {
 			Name: "cloud controller manager", Does: nodes, Also: []string{"node-controller"}, // ClientName of its node lifecycle controller (k8s.io/cloud-provider app/controllermanager.go, 0.36.3)
 			Deployments: []string{"openshift-cloud-controller-manager/"},
 			Images: []string{
-				"cloud-controller-manager", "aws-cloud-controller-manager", "azure-cloud-controller-manager", "openstack-cloud-controller-manager", "hcloud-cloud-controller-manager",
-				"digitalocean-cloud-controller-manager", "cloud-provider-equinix-metal", "linode-cloud-controller-manager", "cloud-provider-vsphere/cpi/release/manager", "cloud-pv-vsphere",
+				"*cloud-controller-manager", "cloud-provider-equinix-metal", "cloud-provider-vsphere/cpi/release/manager", "cloud-pv-vsphere",
 			},
 		},
 		{Name: "machine API of OpenShift", Does: nodes, Deployments: []string{"openshift-machine-api/machine-api-controllers"}},
@@ -59,7 +59,7 @@ func removers(s *Snapshot) (users []string, who map[string]string) {
 					who["system:serviceaccount:"+namespace+":"+name] = fmt.Sprintf("%s (%s/%s) %s", actor.Name, namespace, name, actor.Does)
 				}
 				account(namespace, cmp.Or(pod.ServiceAccountName, "default"))
-				if slices.Contains(append(c.Command, c.Args...), "--use-service-account-credentials=true") {
+				if isSet(c, "--use-service-account-credentials") {
 					for _, other := range actor.Also {
 						account("kube-system", other)
 					}
@@ -88,7 +88,23 @@ func isImage(reference, ending string) bool {
 	if i := strings.LastIndex(reference, ":"); i > strings.LastIndex(reference, "/") {
 		reference = reference[:i]
 	}
+	if end, star := strings.CutPrefix(ending, "*"); star {
+		return strings.HasSuffix(reference, end)
+	}
 	return reference == ending || strings.HasSuffix(reference, "/"+ending)
+}
+
+// isSet says whether a container is started with this flag: as an argument of its own, or in the command of a shell. The last one counts.
+func isSet(c corev1.Container, flag string) (is bool) {
+	for _, part := range strings.Split(strings.Join(slices.Concat(c.Command, c.Args), "\n"), flag)[1:] {
+		switch end := strings.IndexAny(part+" ", " \t\n\"';&|\\"); {
+		case end == 0:
+			is = true
+		case part[0] == '=':
+			is, _ = strconv.ParseBool(part[1:end])
+		}
+	}
+	return is
 }
 
 // removingControllers: what removes nodes by itself is named in the policies, or will be stopped by them.
@@ -128,7 +144,7 @@ func cloudActors(s *Snapshot) []Finding {
 	users, provider := providers[is]
 	removal := policy.InForce(s.PodPolicies).RemovalOfAll()
 	allowed := removal.ActorsOfAll()
-	if !provider || len(users) == 0 && len(allowed) > 0 || len(users) > 0 && !slices.ContainsFunc(users, func(user string) bool { return !slices.Contains(allowed, user) }) {
+	if !provider || len(users) > 0 && !slices.ContainsFunc(users, func(user string) bool { return !slices.Contains(allowed, user) }) {
 		return nil
 	}
 	f := Finding{
@@ -139,7 +155,12 @@ func cloudActors(s *Snapshot) []Finding {
 		f.Message = fmt.Sprintf("%s deletes the Nodes of machines that are gone from its own control plane, under this name as far as is known", is)
 		f.Remedy, f.Actors = "see in the API server's audit log that it is so (verb delete, resource nodes), and name it before a policy denies", users
 	}
-	if removal.ForceDelete == v1alpha1.RemovalDeny {
+	outside := slices.DeleteFunc(slices.Clone(allowed), func(user string) bool { return strings.HasPrefix(user, "system:serviceaccount:") })
+	switch {
+	case removal.ForceDelete != v1alpha1.RemovalDeny:
+	case len(users) == 0 && len(outside) > 0: // somebody has looked, it seems
+		f.Remedy = fmt.Sprintf("see in the API server's audit log (verb delete, resource nodes) that it is %s, whom every policy names", console.Some(outside, 3, " or "))
+	default:
 		f.Severity = Warning
 	}
 	return []Finding{f}
@@ -155,7 +176,7 @@ func controllerManager(s *Snapshot) []Finding {
 	var without []string
 	for _, p := range s.ControllerManagers {
 		for _, c := range p.Spec.Containers {
-			if !slices.Contains(append(c.Command, c.Args...), "--disable-force-detach-on-timeout=true") && !slices.Contains(append(c.Command, c.Args...), "--disable-force-detach-on-timeout") {
+			if !isSet(c, "--disable-force-detach-on-timeout") {
 				without = append(without, p.Name)
 			}
 		}

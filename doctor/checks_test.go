@@ -195,7 +195,7 @@ func TestFindings(t *testing.T) {
 		"MemoryQoS":             {false, []change{kubelet(with(memoryQoS)), policySpec(v1alpha1.PodPolicySpec{Node: &v1alpha1.Enforcement{Memory: &v1alpha1.MemoryEnforcement{Protection: "Low"}}})}, []string{"warning kubelet-configuration: MemoryQoS"}},
 		"MemoryQoS, unused":     {false, []change{kubelet(with(memoryQoS))}, nil},
 		"private GKE":           {true, []change{server("v1.36.2-gke.100"), private0}, []string{"note cloud-actors: GKE", "warning network-reach: 443 and 10250"}},
-		"private GKE, set":      {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), private0, webhookPort(10250), allows("x")}, nil},
+		"private GKE, set":      {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), private0, webhookPort(10250), allows("x")}, []string{"note cloud-actors: that it is x, whom"}},
 		"public GKE":            {true, []change{server("v1.36.2-gke.100")}, []string{"note cloud-actors: GKE"}},
 		"EKS, overlay":          {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")) }}, []string{"note cloud-actors: EKS", "warning network-reach: overlay"}},
 		"EKS, chained":          {true, []change{server("v1.36.2-eks-1"), func(s *Snapshot) { s.Add(daemonSet("cilium")); s.Add(daemonSet("aws-node")) }}, []string{"note cloud-actors: EKS"}},
@@ -219,8 +219,9 @@ func TestFindings(t *testing.T) {
 			d.Spec.Template.Spec.Containers[0].Args = []string{"--use-service-account-credentials=true"}
 			s.Add(d)
 		}}, []string{"note removing-controllers: system:serviceaccount:kube-system:node-controller"}},
+		"AKS, another controller":  {false, []change{labelNodes("kubernetes.azure.com/cluster", "a"), allows("system:serviceaccount:karpenter:karpenter")}, []string{"warning cloud-actors: AKS"}},
 		"AKS":                      {false, []change{labelNodes("kubernetes.azure.com/cluster", "a")}, []string{"warning cloud-actors: AKS"}},
-		"AKS, without annotation":  {false, []change{labelNodes("kubernetes.azure.com/cluster", "a"), allows("x"), func(s *Snapshot) { s.Validating[0].Annotations = nil }}, []string{"warning admissions-enforcer: admissions.enforcer/disabled"}},
+		"AKS, without annotation":  {false, []change{labelNodes("kubernetes.azure.com/cluster", "a"), allows("x"), func(s *Snapshot) { s.Validating[0].Annotations = nil }}, []string{"note cloud-actors: AKS", "warning admissions-enforcer: admissions.enforcer/disabled"}},
 		"no annotation, elsewhere": {false, []change{func(s *Snapshot) { s.Validating[0].Annotations = nil }}, nil},
 		"force detach":             {true, []change{func(s *Snapshot) { s.ControllerManagers[0].Spec.Containers[0].Command = nil }}, []string{"note controller-manager: six minutes"}},
 		"no controller manager":    {true, []change{func(s *Snapshot) { s.ControllerManagers = nil }}, []string{"note controller-manager: can be seen"}},
@@ -266,7 +267,7 @@ func TestFindings(t *testing.T) {
 		"drift": {false, []change{nodes(func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Message: "cpu.weight is 1"})
 		})}, []string{"warning enforced: cpu.weight is 1"}},
-		"GKE, quota gone":       {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"error critical-quota: GKE admits"}},
+		"GKE, quota gone":       {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"note cloud-actors: GKE", "error critical-quota: GKE admits"}},
 		"quota gone, elsewhere": {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
 		"a quota is used up":    {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
 		"a quota with room":     {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
@@ -562,7 +563,23 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
+func TestIsSet(t *testing.T) {
+	const flag = "--use-service-account-credentials"
+	for command, want := range map[string]bool{
+		flag: true, flag + "=true": true, flag + "=false": false, "/bin/ccm|" + flag + "=t|--v=2": true, flag + "=true|" + flag + "=false": false, flag + "-of=true": false, "x": false,
+		`/bin/bash|-c|exec /bin/aws-cloud-controller-manager --v=2 ` + flag + `=true --x`: true, "sh|-c|ccm " + flag + " \\\n --v=2": true, `sh|-c|"ccm ` + flag + `"`: true,
+	} {
+		first, rest, _ := strings.Cut(command, "|")
+		if got := isSet(corev1.Container{Command: []string{first}, Args: strings.Split(rest, "|")}, flag); got != want {
+			t.Errorf("%s: %t", command, got)
+		}
+	}
+}
+
 func TestIsImage(t *testing.T) {
+	if !isImage("docker.io/scaleway/scaleway-cloud-controller-manager:v1", "*cloud-controller-manager") || isImage("x/cloud-controller-manager/sidecar:v1", "*cloud-controller-manager") {
+		t.Error("a cloud controller manager of another name is not known, or another image is")
+	}
 	for reference, want := range map[string]bool{
 		"public.ecr.aws/karpenter/controller:1.8.1@sha256:0": true, "karpenter/controller": true, "localhost:5000/karpenter/controller": true,
 		"example.org/other/controller:1": false, "example.org/my-karpenter/controller": false,
