@@ -43,7 +43,7 @@ podgrace doctor --state dump/                  # files that kubectl get -o yaml 
 
 The most severe come first, in the same order each time. **What can't be read is not fine**: the check is listed under "Not looked", with the right that is missing. Exit code 0: nothing as severe as
 ` + "`--fail-on`" + ` says (error, warning, note or never), and everything could be looked at; 1: something is, or could not, or the cluster can't be reached; 2: bad input. ` + "`-o json`" + ` is a
-` + "`DoctorReport`: `cluster`, `summary`, `findings` (`check`, `severity`, `about`, `message`, `remedy`, `values`, `commands`), `notLooked` (`check`, `source`, `why`), `fine` and `notAsked`" + `. A check's
+` + "`DoctorReport`: `cluster`, `summary`, `findings` (`check`, `severity`, `about`, `message`, `remedy`, `values`, `stringValues`, `actors`, `commands`), `notLooked` (`check`, `source`, `why`), `fine` and `notAsked`" + `. A check's
 id stays the same; texts are for people and may change.
 
 Whom to allow is decided by [who removes nodes by themselves](actors.md), which values distributions want by the files in deploy/platforms. Which Kubernetes it is (EKS, GKE, AKS, OpenShift, k3s, ...) is guessed, by a sign that the output names. What follows from it for providers is what they document; nobody has tried it there.

@@ -235,7 +235,7 @@ func admissionsEnforcer(s *Snapshot) []Finding {
 		if h.Annotations[disabled] != "true" {
 			return []Finding{{
 				Severity: Warning, About: "configurations " + h.Configuration, Message: "without the annotation " + disabled + " AKS' admissions enforcer writes selectors into the webhooks: upgrades conflict with it, and GitOps undoes it for ever",
-				Remedy: "upgrade with the chart's own value", Values: []string{`webhook.configurationAnnotations.admissions\.enforcer/disabled="true"`},
+				Remedy: "upgrade with the chart's own value", StringValues: []string{`webhook.configurationAnnotations.admissions\.enforcer/disabled=true`},
 			}}
 		}
 	}

@@ -226,7 +226,20 @@ func TestTextIsHarmless(t *testing.T) {
 	d := karpenter()
 	d.Namespace = "evil\x1b[2J"
 	s.Add(d)
-	if text := Examine(s).Text(console.Style{}); strings.Contains(text, "\x1b") || !strings.Contains(text, "system:serviceaccount:evil") {
+	other := karpenter()
+	other.Namespace = `x", "system:admin`
+	s.Add(other)
+	if text := Examine(s).Text(console.Style{}); !strings.Contains(text, `system:serviceaccount:x\", \"system:admin:karpenter"]`) || strings.Contains(text, "\x1b") || !strings.Contains(text, "system:serviceaccount:evil") {
 		t.Errorf("%q", text)
+	}
+}
+
+// An annotation is a text, which --set would make a bool of, and quotes in it a part of the text.
+func TestAnnotationIsText(t *testing.T) {
+	s := healthy(t)
+	labelNodes("kubernetes.azure.com/cluster", "a")(s)
+	s.Validating[0].Annotations = nil
+	if text := Examine(s).Text(console.Style{}); !strings.Contains(text, `--set-string 'webhook.configurationAnnotations.admissions\.enforcer/disabled=true'`+"\n") {
+		t.Error(text)
 	}
 }

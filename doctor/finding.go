@@ -36,10 +36,23 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 	// Values of the chart, as --set takes them.
 	Values []string `json:"values,omitempty"`
+	// StringValues are values of the chart that are texts, though they look like something else, as --set-string takes them.
+	StringValues []string `json:"stringValues,omitempty"`
 	// Actors are users to be named in allowedActors of policies.
 	Actors []string `json:"actors,omitempty"`
 	// Commands to type.
 	Commands []string `json:"commands,omitempty"`
+}
+
+// flags are Values and StringValues as helm takes them, for a shell.
+func (f Finding) flags() (flags []string) {
+	for _, v := range f.Values {
+		flags = append(flags, "--set "+v)
+	}
+	for _, v := range f.StringValues {
+		flags = append(flags, "--set-string '"+v+"'") // a backslash keeps a dot
+	}
+	return flags
 }
 
 // NotLooked is a check that could not look.

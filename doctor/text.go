@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podgrace/podgrace/console"
@@ -31,10 +32,10 @@ func (r *Report) Text(style console.Style) string {
 			p.Row("", "Do: "+f.Remedy)
 		}
 		if len(f.Actors) > 0 {
-			copied(p, `allowedActors: ["`+strings.Join(f.Actors, `", "`)+`"]`)
+			copied(p, "allowedActors: ["+strings.Join(quoted(f.Actors), ", ")+"]")
 		}
-		for _, v := range f.Values {
-			copied(p, "--set "+v)
+		for _, flag := range f.flags() {
+			copied(p, flag)
 		}
 		for _, c := range f.Commands {
 			copied(p, c)
@@ -48,10 +49,10 @@ func (r *Report) Text(style console.Style) string {
 		p.Gap()
 		p.Row("Not asked", strings.Join(r.NotAsked, ", ")+": --kubelet-config looks, and takes the right nodes/proxy, by which one can run commands in every pod")
 	}
-	if values := r.values(); len(values) > 0 && !r.Cluster.Installed {
+	if flags := r.flags(); len(flags) > 0 && !r.Cluster.Installed {
 		p.Gap()
 		p.Row("Install", "with all of these values, where you agree:")
-		copied(p, "--set "+strings.Join(values, " --set "))
+		copied(p, strings.Join(flags, " "))
 	}
 	p.Gap()
 	p.Marked(r.color(), "Result", r.result())
@@ -91,16 +92,25 @@ func (c Cluster) podgrace() string {
 	return "in the namespace " + c.Namespace + ", image " + c.Image
 }
 
-// values are those of all findings but notes, each once.
-func (r *Report) values() (values []string) {
+// flags are the values of all findings but notes, each once.
+func (r *Report) flags() (flags []string) {
 	for _, f := range r.Findings {
-		for _, v := range f.Values {
-			if f.Severity != Note && !slices.Contains(values, v) {
-				values = append(values, v)
+		for _, flag := range f.flags() {
+			if f.Severity != Note && !slices.Contains(flags, flag) {
+				flags = append(flags, flag)
 			}
 		}
 	}
-	return values
+	return flags
+}
+
+// quoted are names as YAML has them: of somebody else's, none may end its text and begin another.
+func quoted(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = strconv.Quote(name)
+	}
+	return all
 }
 
 // unlooked are rows, one for each source that could not be read and all checks that wanted it.
