@@ -231,6 +231,9 @@ func TestFindings(t *testing.T) {
 		"no level, before":         {true, []change{namespaceLevel("")}, nil},
 		"Pod Security":             {false, []change{namespaceLevel("baseline")}, []string{"error pod-security: baseline"}},
 		"Pod Security, alone":      {false, []change{namespaceLevel("restricted"), noEnforcer}, nil},
+		"no level, Talos":          {true, []change{osImage("Talos (v1.12.0)"), namespaceLevel("")}, []string{"warning pod-security: enforces baseline", "warning node-system: has no systemd"}},
+		"no namespace, Talos":      {true, []change{osImage("Talos (v1.12.0)")}, []string{"warning pod-security: enforces baseline", "warning node-system: has no systemd"}},
+		"privileged, Talos":        {true, []change{osImage("Talos (v1.12.0)"), namespaceLevel("privileged")}, []string{"warning node-system: has no systemd"}},
 		"no level, refused":        {false, []change{namespaceLevel(""), func(s *Snapshot) { s.DaemonSets[0].Status.NumberReady = 0 }}, []string{"warning pod-security: no label", "error node-enforcer: none of 2"}},
 		"a namespace deleted":      {false, []change{gone}, []string{"error leftovers: namespace podgrace-system is gone", "error webhook-pods: it is gone", "warning leftovers: left of an installation", "error guard: is gone"}},
 		"policies left":            {true, []change{func(s *Snapshot) { s.AdmissionPolicies = healthy(t).AdmissionPolicies }}, []string{"warning leftovers: left of an installation"}},
@@ -253,7 +256,13 @@ func TestFindings(t *testing.T) {
 			s.Pods = s.Pods[:1]
 			s.Deployments[0].Status.AvailableReplicas = 1
 		}}, []string{"warning webhook-pods: one replica"}},
-		"one node for both":              {false, []change{func(s *Snapshot) { s.Pods[1].Spec.NodeName = s.Pods[0].Spec.NodeName }}, []string{"warning webhook-pods: all 2 replicas are on one node"}},
+		"one node for both": {false, []change{func(s *Snapshot) { s.Pods[1].Spec.NodeName = s.Pods[0].Spec.NodeName }}, []string{"warning webhook-pods: all 2 replicas are on one node"}},
+		"one that has failed": {false, []change{func(s *Snapshot) {
+			s.Pods[1].Spec.NodeName = s.Pods[0].Spec.NodeName
+			other := s.Pods[1]
+			other.Spec.NodeName, other.Status.Phase = "node-2", corev1.PodFailed
+			s.Add(&other)
+		}}, []string{"warning webhook-pods: all 2 replicas are on one node"}},
 		"one node in all":                {false, []change{func(s *Snapshot) { s.Pods[1].Spec.NodeName = "node-1"; s.Nodes = s.Nodes[:1] }}, []string{"note webhook-pods: no second node"}},
 		"no budget":                      {false, []change{func(s *Snapshot) { s.Budgets = nil }}, []string{"warning disruption-budget: is gone"}},
 		"an enforcer of another version": {false, []change{func(s *Snapshot) { s.DaemonSets[0].Spec.Template.Spec.Containers[0].Image = "r/n:v0.2.0" }}, []string{"warning versions: v0.2.0"}},
@@ -362,7 +371,11 @@ func TestFindings(t *testing.T) {
 		"an admission policy bound as it is stored": {false, []change{func(s *Snapshot) {
 			s.AdmissionBindings[0].Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{}, MatchPolicy: new(admissionregistrationv1.Equivalent)}
 		}}, nil},
-		"another webhook in the way":   {false, []change{foreign(admissionregistrationv1.Fail, nil)}, []string{"warning foreign-webhooks: none of Podgrace's can be replaced"}},
+		"another webhook in the way": {false, []change{foreign(admissionregistrationv1.Fail, nil)}, []string{"warning foreign-webhooks: none of Podgrace's can be replaced"}},
+		"another webhook with conditions": {false, []change{foreign(admissionregistrationv1.Fail, nil), func(s *Snapshot) {
+			w := &s.Validating[len(s.Validating)-1].Webhooks[0]
+			w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "some", Expression: "object.metadata.name != 'x'"}}
+		}}, []string{"note foreign-webhooks: unless its match conditions"}},
 		"another webhook that is open": {false, []change{foreign(admissionregistrationv1.Ignore, nil)}, nil},
 		"another webhook elsewhere":    {false, []change{foreign(admissionregistrationv1.Fail, &metav1.LabelSelector{MatchLabels: map[string]string{"inject": "yes"}})}, nil},
 		"nobody leads":                 {false, []change{func(s *Snapshot) { s.Leases[0].Spec.RenewTime.Time = now.Add(-2 * time.Minute) }}, []string{"error leader: 2m ago"}},

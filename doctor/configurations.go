@@ -244,25 +244,33 @@ func admissionsEnforcer(s *Snapshot) []Finding {
 
 // foreignWebhooks: no other webhook can keep Podgrace's own pods from being created while it is away itself.
 func foreignWebhooks(s *Snapshot) (found []Finding) {
-	var blocking []string
 	var with map[string]string
 	if s.Namespace != nil {
 		with = s.Namespace.Labels
 	}
+	by := map[Severity][]string{}
 	for _, h := range hooksOf(s.Mutating, s.Validating) {
-		if h.isOwn() || h.Policy != admissionregistrationv1.Fail || !h.selects(s.OwnNamespace, with) || !h.CreatesPods || len(h.Conditions) > 0 {
+		if h.isOwn() || h.Policy != admissionregistrationv1.Fail || !h.selects(s.OwnNamespace, with) || !h.CreatesPods {
 			continue
 		}
-		blocking = append(blocking, h.Name)
+		severity := Warning
+		if len(h.Conditions) > 0 {
+			severity = Note
+		}
+		by[severity] = append(by[severity], h.Name)
 	}
-	if len(blocking) == 0 {
-		return nil
+	for severity, blocking := range by {
+		slices.Sort(blocking)
+		f := Finding{
+			Severity: severity, About: "webhook " + console.Some(slices.Compact(blocking), 3, ", "), Message: fmt.Sprintf("fails closed and is asked about pods of %s: while its own pods are away, none of Podgrace's can be replaced", s.OwnNamespace),
+			Remedy: fmt.Sprintf("leave the namespace %s out of its namespaceSelector", s.OwnNamespace),
+		}
+		if severity == Note {
+			f.Message += ", unless its match conditions, which were not evaluated, leave them out"
+		}
+		found = append(found, f)
 	}
-	slices.Sort(blocking)
-	return []Finding{{
-		Severity: Warning, About: "webhook " + console.Some(slices.Compact(blocking), 3, ", "), Message: fmt.Sprintf("fails closed and is asked about pods of %s: while its own pods are away, none of Podgrace's can be replaced", s.OwnNamespace),
-		Remedy: fmt.Sprintf("leave the namespace %s out of its namespaceSelector", s.OwnNamespace),
-	}}
+	return found
 }
 
 func createsPods(rules []admissionregistrationv1.RuleWithOperations) bool {

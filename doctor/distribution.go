@@ -52,7 +52,7 @@ func signs() []struct {
 		{RKE2, "the version of the API server", inVersion("+rke2")},
 		{K0s, "the version of the API server", inVersion("+k0s")},
 		{MicroK8s, "the node label microk8s.io/cluster", labelled("microk8s.io/cluster")},
-		{Talos, "the nodes' operating system", anyNode(func(n *corev1.Node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, "Talos") })},
+		{Talos, "the nodes' operating system", anyNode(func(n *corev1.Node) bool { return isTalos(*n) })},
 		{Kind, "the nodes' providerID", anyNode(func(n *corev1.Node) bool { return strings.HasPrefix(n.Spec.ProviderID, "kind://") })},
 		{Kubeadm, "the node annotation kubeadm.alpha.kubernetes.io/cri-socket", anyNode(func(n *corev1.Node) bool {
 			_, is := n.Annotations["kubeadm.alpha.kubernetes.io/cri-socket"]

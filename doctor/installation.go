@@ -75,7 +75,7 @@ func spread(s *Snapshot, about string) []Finding {
 	on := map[string]bool{}
 	replicas := 0
 	for _, p := range s.Pods {
-		if p.Labels["app.kubernetes.io/name"] == webhookName && p.Spec.NodeName != "" && p.DeletionTimestamp == nil {
+		if p.Labels["app.kubernetes.io/name"] == webhookName && p.Spec.NodeName != "" && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
 			on[p.Spec.NodeName] = true
 			replicas++
 		}
@@ -152,7 +152,18 @@ func podSecurity(s *Snapshot) []Finding {
 	onHost := s.enforcer() != nil || s.webhook() != nil && s.webhook().Spec.Template.Spec.HostNetwork
 	label := []string{fmt.Sprintf("kubectl label namespace %s %s=privileged --overwrite", s.OwnNamespace, enforceLevel)}
 	switch level := levelOf(s.Namespace); {
-	case s.Namespace == nil, level == "privileged":
+	case level == "privileged":
+		return nil
+	case level == "" && s.webhook() == nil && slices.ContainsFunc(s.Nodes, isTalos):
+		commands := label
+		if s.Namespace == nil {
+			commands = append([]string{"kubectl create namespace " + s.OwnNamespace}, label...)
+		}
+		return []Finding{{
+			Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and the API server of Talos enforces baseline where there is none, unless it was told otherwise: the node enforcer's pods would be refused",
+			Remedy: "before installing the node enforcer (the overlays label it), or install without it (nodeEnforcer.enabled=false)", Commands: commands,
+		}}
+	case s.Namespace == nil:
 		return nil
 	case s.webhook() == nil:
 		if level == "" {
@@ -168,6 +179,8 @@ func podSecurity(s *Snapshot) []Finding {
 	}
 	return nil
 }
+
+func isTalos(n corev1.Node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, "Talos") }
 
 func levelOf(ns *corev1.Namespace) string {
 	if ns == nil {

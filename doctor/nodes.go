@@ -162,7 +162,7 @@ func nodeSystem(s *Snapshot) []Finding {
 	var noBus, bottled, confined []string
 	for _, n := range s.linux() {
 		switch image := n.Status.NodeInfo.OSImage; {
-		case strings.HasPrefix(image, "Talos"):
+		case isTalos(*n):
 			noBus = append(noBus, n.Name)
 		case strings.HasPrefix(image, "Bottlerocket"):
 			bottled = append(bottled, n.Name)
