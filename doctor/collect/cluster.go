@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -41,11 +42,15 @@ type Options struct {
 	Kubelets bool
 	// CLI is the version of the program.
 	CLI string
+	// Now is this machine's time. Of a cluster, the API server's counts, if it tells it.
 	Now time.Time
 }
 
 // FromCluster reads a cluster. It is an error only where the API server can't be reached at all.
 func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.Snapshot, error) {
+	config = rest.CopyConfig(config)
+	var told clock
+	config.Wrap(told.watch)
 	kube, err := client.New(config, client.Options{Scheme: newScheme()})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
@@ -57,6 +62,9 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 	r := &reader{kube: kube, rest: typed.Discovery().RESTClient(), s: newSnapshot(o)}
 	if err := r.server(ctx); err != nil {
 		return nil, err
+	}
+	if now := told.now(); !now.IsZero() {
+		r.s.Now = now
 	}
 	// Where Podgrace is, the configurations say.
 	r.list(ctx, doctor.Mutating, &admissionregistrationv1.MutatingWebhookConfigurationList{})
@@ -84,6 +92,35 @@ func FromCluster(ctx context.Context, config *rest.Config, o Options) (*doctor.S
 	}
 	return r.s, nil
 }
+
+// clock is the time of the API server by its first answer, to the second. What is compared with it was written in the cluster, and the clock of whoever looks may be wrong.
+type clock struct {
+	first sync.Once
+	date  string
+}
+
+func (c *clock) watch(next http.RoundTripper) http.RoundTripper {
+	return transport(func(request *http.Request) (*http.Response, error) {
+		answer, err := next.RoundTrip(request)
+		if err == nil {
+			c.first.Do(func() { c.date = answer.Header.Get("Date") })
+		}
+		return answer, err
+	})
+}
+
+// now is zero where no time was told.
+func (c *clock) now() time.Time {
+	t, err := http.ParseTime(c.date)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
 
 // own reads Podgrace's own namespace.
 func (r *reader) own(ctx context.Context) {
@@ -222,12 +259,13 @@ func (r *reader) metrics(ctx context.Context) {
 // atOnce is how many kubelets are asked at once.
 const atOnce = 10
 
-// kubelets reads the configuration of each node's. One that does not answer has none in the snapshot, and is told by the check.
+// kubelets reads the configuration of each node's. One that does not answer has none in the snapshot, and is told by the check; where none does, nothing was read.
 func (r *reader) kubelets(ctx context.Context) {
 	var (
 		mu    sync.Mutex
 		group sync.WaitGroup
 		room  = make(chan struct{}, atOnce)
+		last  error
 	)
 	r.s.Kubelets = map[string]*kubeletconfigv1beta1.KubeletConfiguration{}
 	for i := range r.s.Nodes {
@@ -251,8 +289,13 @@ func (r *reader) kubelets(ctx context.Context) {
 				r.note(doctor.Kubelets, err)
 			case err == nil && answer.Config != nil:
 				r.s.Kubelets[name] = answer.Config
+			default:
+				last = cmp.Or(err, errors.New("it told no configuration"))
 			}
 		})
 	}
 	group.Wait()
+	if last != nil && len(r.s.Kubelets) == 0 {
+		r.note(doctor.Kubelets, fmt.Errorf("no kubelet can be asked, one of them for: %w", last))
+	}
 }

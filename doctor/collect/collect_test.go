@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -78,6 +79,42 @@ webhooks:
 	}
 }
 
+// Where no kubelet answers nothing is known of any; one that does is enough to tell of the others.
+func TestKubelets(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers map[string]string
+		unread  string
+		read    int
+	}{
+		"none":       {nil, "no kubelet can be asked", 0},
+		"empty":      {map[string]string{"a": "{}", "b": "{}"}, "it told no configuration", 0},
+		"one of two": {map[string]string{"a": `{"kubeletconfig":{"cgroupDriver":"systemd"}}`}, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				node := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/configz")
+				if test.answers[node] == "" {
+					w.WriteHeader(http.StatusBadGateway)
+				}
+				_, _ = w.Write([]byte(test.answers[node]))
+			}))
+			defer server.Close()
+			typed, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &reader{rest: typed.Discovery().RESTClient(), s: newSnapshot(Options{Kubelets: true})}
+			for _, node := range []string{"a", "b"} {
+				r.s.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+			}
+			r.kubelets(t.Context())
+			if unread := r.s.Unread[doctor.Kubelets]; len(r.s.Kubelets) != test.read || !strings.Contains(unread, test.unread) || (unread == "") != (test.unread == "") {
+				t.Errorf("unread %q, read %v", unread, r.s.Kubelets)
+			}
+		})
+	}
+}
+
 // What is looked at in Podgrace's own namespace alone is not read by what there is of it in another one.
 func TestForeignObjects(t *testing.T) {
 	foreign := `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
@@ -124,8 +161,10 @@ func TestDroppedRemoval(t *testing.T) {
 // An API server that lets somebody read nothing is told as such, source by source; one that is not there is an error.
 func TestFromClusterForbidden(t *testing.T) {
 	var methods []string
+	date := now.Add(-24 * time.Hour)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		methods = append(methods, r.Method)
+		w.Header().Set("Date", date.Add(time.Duration(len(methods)-1)*time.Hour).Format(http.TimeFormat))
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/version":
@@ -160,6 +199,9 @@ func TestFromClusterForbidden(t *testing.T) {
 		if m != http.MethodGet {
 			t.Errorf("sent %s", m)
 		}
+	}
+	if s.Now != date {
+		t.Errorf("it is %s, and the API server says %s", s.Now, date)
 	}
 	server.Close()
 	if _, err := FromCluster(t.Context(), &rest.Config{Host: server.URL}, Options{Now: now}); err == nil {
