@@ -38,6 +38,11 @@ var FenceCRD []byte
 //go:embed crds/podgrace.dev_fencereceipts.yaml
 var FenceReceiptCRD []byte
 
+// VolumeLockCRD is the CustomResourceDefinition of VolumeLock, generated from api/v1alpha1.
+//
+//go:embed crds/podgrace.dev_volumelocks.yaml
+var VolumeLockCRD []byte
+
 // WebhookConfigurations are what the API server calls Podgrace for: a MutatingWebhookConfiguration and a
 // ValidatingWebhookConfiguration, YAML documents.
 //
@@ -49,3 +54,13 @@ var WebhookConfigurations []byte
 //
 //go:embed webhook/policies.yaml
 var AdmissionPolicies []byte
+
+// FencingPolicies are those about fences and receipts, which are installed with AdmissionPolicies.
+//
+//go:embed webhook/fencing.yaml
+var FencingPolicies []byte
+
+// VolumeLockPolicies are those about VolumeLocks, which are installed with the component volumelock.
+//
+//go:embed components/volumelock/policies.yaml
+var VolumeLockPolicies []byte

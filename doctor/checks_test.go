@@ -165,6 +165,13 @@ func TestFindings(t *testing.T) {
 		"a virtual node":        {false, []change{func(s *Snapshot) { s.Nodes[1].Labels["type"] = "virtual-kubelet" }}, []string{"note nodes-without-enforcer: virtual-kubelet"}},
 		"arm64":                 {false, []change{func(s *Snapshot) { s.Nodes[1].Status.NodeInfo.Architecture = "arm64" }}, []string{"note architectures: of arm64"}},
 		"a fencer that is away": {false, []change{has(deployment(DefaultNamespace, fencerName, "x"))}, []string{"warning fencer: none is fenced"}},
+		"a volume lock that is away, and its policies": {false, []change{has(deployment(DefaultNamespace, volumeLockName, "x"))}, []string{"warning volume-lock: wait", "error admission-policies: volume-locks.podgrace.dev"}},
+		"fencing's policies gone": {false, []change{func(s *Snapshot) {
+			s.AdmissionPolicies = slices.DeleteFunc(s.AdmissionPolicies, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+				return p.Name == "fence-receipts.podgrace.dev"
+			})
+		}}, []string{"error admission-policies: fence-receipts.podgrace.dev"}},
+		"VolumeLocks not defined": {false, []change{func(s *Snapshot) { s.CRDs = s.CRDs[:len(s.CRDs)-1] }}, []string{"error definitions: volumelocks.podgrace.dev is not there"}},
 		"a fencer": {false, []change{func(s *Snapshot) {
 			d := deployment(DefaultNamespace, fencerName, "x")
 			d.Status.AvailableReplicas = 1

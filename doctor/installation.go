@@ -39,15 +39,23 @@ func webhookPods(s *Snapshot) []Finding {
 
 // fencer: it runs, where it is installed.
 func fencer(s *Snapshot) []Finding {
-	for _, d := range s.Deployments {
-		if d.Namespace == s.OwnNamespace && d.Name == fencerName && d.Status.AvailableReplicas == 0 {
-			return []Finding{{
-				Severity: Warning, About: "Deployment " + fencerName, Message: "no replica is available: silent nodes are not shown, and none is fenced", Remedy: "find out why",
-				Commands: []string{fmt.Sprintf("kubectl -n %s describe deployment %s", s.OwnNamespace, fencerName)},
-			}}
-		}
+	return runs(s, fencerName, "silent nodes are not shown, and none is fenced")
+}
+
+// volumeLock: it runs, where it is installed.
+func volumeLock(s *Snapshot) []Finding {
+	return runs(s, volumeLockName, "no volume of the drivers that it gates is attached or released, so that pods that move to another node wait")
+}
+
+// runs says what does not work while none of a Deployment's replicas is available.
+func runs(s *Snapshot, name, undone string) []Finding {
+	if d := s.deployment(name); d == nil || d.Status.AvailableReplicas > 0 {
+		return nil
 	}
-	return nil
+	return []Finding{{
+		Severity: Warning, About: "Deployment " + name, Message: "no replica is available: " + undone, Remedy: "find out why",
+		Commands: []string{fmt.Sprintf("kubectl -n %s describe deployment %s", s.OwnNamespace, name)},
+	}}
 }
 
 // whyWaiting is what keeps a container of the webhook from running; empty: nothing that its status tells.

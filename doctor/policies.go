@@ -22,7 +22,7 @@ import (
 
 // shippedDefinitions are the CustomResourceDefinitions as this version has them. They are not to be changed.
 var shippedDefinitions = sync.OnceValue(func() (all []apiextensionsv1.CustomResourceDefinition) {
-	for _, text := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD, deploy.FencePolicyCRD, deploy.FenceAgentCRD, deploy.FenceCRD, deploy.FenceReceiptCRD} {
+	for _, text := range [][]byte{deploy.PodPolicyCRD, deploy.NodePolicyCRD, deploy.PolicyExceptionCRD, deploy.FencePolicyCRD, deploy.FenceAgentCRD, deploy.FenceCRD, deploy.FenceReceiptCRD, deploy.VolumeLockCRD} {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal(text, &crd); err == nil {
 			all = append(all, crd)
@@ -129,7 +129,11 @@ type boundPolicy struct {
 // shippedPolicies are those that this installation should have.
 func shippedPolicies(s *Snapshot) (all []boundPolicy) {
 	bindings := map[string]admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	for _, document := range documents(deploy.AdmissionPolicies, s.OwnNamespace) {
+	manifests := slices.Concat(documents(deploy.AdmissionPolicies, s.OwnNamespace), documents(deploy.FencingPolicies, s.OwnNamespace))
+	if s.deployment(volumeLockName) != nil {
+		manifests = append(manifests, documents(deploy.VolumeLockPolicies, s.OwnNamespace)...)
+	}
+	for _, document := range manifests {
 		var p admissionregistrationv1.ValidatingAdmissionPolicy
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		if err := yaml.Unmarshal(document, &p); err == nil && p.Kind == "ValidatingAdmissionPolicy" {

@@ -33,6 +33,7 @@ const (
 	webhookName       = "podgrace-webhook" // Deployment, Service, service account, PodDisruptionBudget
 	enforcerName      = "podgrace-nodeenforcer"
 	fencerName        = "podgrace-fencer"
+	volumeLockName    = "podgrace-volumelock"
 	configurationName = "podgrace" // both webhook configurations
 	partOf            = "app.kubernetes.io/part-of"
 	partOfPodgrace    = "podgrace"
@@ -194,8 +195,11 @@ func (s *Snapshot) firstUnread(sources ...Source) Source {
 }
 
 // webhook is Podgrace's Deployment, enforcer its DaemonSet; nil: it is not there.
-func (s *Snapshot) webhook() *appsv1.Deployment {
-	i := slices.IndexFunc(s.Deployments, func(d appsv1.Deployment) bool { return d.Namespace == s.OwnNamespace && d.Name == webhookName })
+func (s *Snapshot) webhook() *appsv1.Deployment { return s.deployment(webhookName) }
+
+// deployment is one of Podgrace's own; nil: it is not there.
+func (s *Snapshot) deployment(name string) *appsv1.Deployment {
+	i := slices.IndexFunc(s.Deployments, func(d appsv1.Deployment) bool { return d.Namespace == s.OwnNamespace && d.Name == name })
 	if i < 0 {
 		return nil
 	}

@@ -63,6 +63,7 @@ const podgraceGroup = "podgrace.dev"
 var definitionNames = []string{
 	"podpolicies.podgrace.dev", "nodepolicies.podgrace.dev", "policyexceptions.podgrace.dev",
 	"fencepolicies.podgrace.dev", "fenceagents.podgrace.dev", "fences.podgrace.dev", "fencereceipts.podgrace.dev",
+	"volumelocks.podgrace.dev",
 }
 
 // Rights of all sources but Kubelets, which nobody needs. Version and APIs are everybody's (ClusterRole system:discovery).

@@ -128,11 +128,13 @@ func healthy(t *testing.T) *Snapshot {
 	}
 	controllers.RenderActors(validating, []string{"system:serviceaccount:karpenter:karpenter", `"quoted"`})
 	add(mutating, validating)
-	for _, p := range read[admissionregistrationv1.ValidatingAdmissionPolicy](t, deploy.AdmissionPolicies, "ValidatingAdmissionPolicy") {
-		add(p)
-	}
-	for _, b := range read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, deploy.AdmissionPolicies, "ValidatingAdmissionPolicyBinding") {
-		add(b)
+	for _, text := range [][]byte{deploy.AdmissionPolicies, deploy.FencingPolicies} {
+		for _, p := range read[admissionregistrationv1.ValidatingAdmissionPolicy](t, text, "ValidatingAdmissionPolicy") {
+			add(p)
+		}
+		for _, b := range read[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, text, "ValidatingAdmissionPolicyBinding") {
+			add(b)
+		}
 	}
 	for _, crd := range shippedDefinitions() {
 		add(crd.DeepCopy())
