@@ -283,15 +283,24 @@ func TestFindings(t *testing.T) {
 		"drift": {false, []change{nodes(func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "PodgraceEnforced", Status: corev1.ConditionFalse, Message: "cpu.weight is 1"})
 		})}, []string{"warning enforced: cpu.weight is 1"}},
-		"GKE, quota gone":       {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"note cloud-actors: GKE", "error critical-quota: GKE admits"}},
-		"quota gone, elsewhere": {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
-		"a quota is used up":    {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
-		"a quota with room":     {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
-		"a limit range below":   {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("256Mi")}})}, []string{"error limit-range: podgrace-webhook has 512Mi"}},
-		"a limit range of CPU":  {false, []change{limits(corev1.LimitRangeItem{Default: corev1.ResourceList{"cpu": resource.MustParse("1")}})}, []string{"warning limit-range: throttled"}},
-		"a limit range above":   {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("1Gi")}})}, nil},
-		"no configurations":     {false, []change{func(s *Snapshot) { s.Mutating, s.Validating = nil, nil }}, []string{"error webhook-configurations: both are gone"}},
-		"a webhook is gone":     {false, []change{func(s *Snapshot) { s.Validating[0].Webhooks = s.Validating[0].Webhooks[1:] }}, []string{"error webhook-configurations: pods.validate.podgrace.dev"}},
+		"GKE, quota gone":          {false, []change{labelNodes("cloud.google.com/gke-nodepool", "a"), allows("x"), func(s *Snapshot) { s.Quotas = nil }}, []string{"note cloud-actors: GKE", "error critical-quota: GKE admits"}},
+		"quota gone, elsewhere":    {false, []change{func(s *Snapshot) { s.Quotas = nil }}, nil},
+		"a quota is used up":       {false, []change{func(s *Snapshot) { s.Add(quotaUsed("4", "4")) }}, []string{"warning critical-quota: pods of podgrace-system is used up (4 of 4)"}},
+		"a quota with room":        {false, []change{func(s *Snapshot) { s.Add(quotaUsed("3", "4")) }}, nil},
+		"a limit range below":      {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("256Mi")}})}, []string{"error limit-range: a container at most 256Mi of memory, and it has 512Mi; the next pod of podgrace-webhook is"}},
+		"a limit range of CPU":     {false, []change{limits(corev1.LimitRangeItem{Default: corev1.ResourceList{"cpu": resource.MustParse("1")}})}, []string{"warning limit-range: throttled"}},
+		"a limit range of more":    {false, []change{limits(corev1.LimitRangeItem{Min: corev1.ResourceList{"memory": resource.MustParse("2Gi")}, DefaultRequest: corev1.ResourceList{"memory": resource.MustParse("2Gi")}}), noEnforcer}, []string{"error limit-range: at least 2Gi of memory"}},
+		"a limit range of pods":    {false, []change{limits(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: corev1.ResourceList{"memory": resource.MustParse("256Mi")}}), noEnforcer}, []string{"error limit-range: a pod at most 256Mi"}},
+		"a limit range of a limit": {false, []change{limits(corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: corev1.ResourceList{"cpu": resource.MustParse("8")}}), noEnforcer}, []string{"error limit-range: a limit of cpu, and it has none"}},
+		"a limit range of ratios":  {false, []change{limits(corev1.LimitRangeItem{MaxLimitRequestRatio: corev1.ResourceList{"memory": resource.MustParse("1")}}), noEnforcer}, []string{"error limit-range: at most 1 times its request"}},
+		"a limit range and the fencer": {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}), func(s *Snapshot) {
+			d := deployment(DefaultNamespace, fencerName, "x")
+			d.Status.AvailableReplicas = 1
+			s.Add(d)
+		}}, []string{"error limit-range: a limit of memory, and it has none; the next pod of podgrace-fencer"}},
+		"a limit range above": {false, []change{limits(corev1.LimitRangeItem{Max: corev1.ResourceList{"memory": resource.MustParse("1Gi")}})}, nil},
+		"no configurations":   {false, []change{func(s *Snapshot) { s.Mutating, s.Validating = nil, nil }}, []string{"error webhook-configurations: both are gone"}},
+		"a webhook is gone":   {false, []change{func(s *Snapshot) { s.Validating[0].Webhooks = s.Validating[0].Webhooks[1:] }}, []string{"error webhook-configurations: pods.validate.podgrace.dev"}},
 		"another failurePolicy": {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) {
 			w.FailurePolicy = new(admissionregistrationv1.Ignore)
 		})}, []string{"warning webhook-configurations: failurePolicy is Ignore and not Fail"}},
@@ -521,7 +530,9 @@ func quotaUsed(used, hard string) *corev1.ResourceQuota {
 }
 
 func limits(item corev1.LimitRangeItem) change {
-	item.Type = corev1.LimitTypeContainer
+	if item.Type == "" {
+		item.Type = corev1.LimitTypeContainer
+	}
 	return func(s *Snapshot) {
 		s.Add(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: "own"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}})
 	}

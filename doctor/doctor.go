@@ -101,7 +101,7 @@ func checks() []check {
 		{"node-enforcer", []Source{DaemonSets, Nodes}, installed, nodeEnforcer, "it is ready on the nodes that it selects, and selects some"},
 		{"enforced", []Source{Nodes}, installed, enforced, "no node has the condition `PodgraceEnforced` with False"},
 		{"critical-quota", []Source{Version, Nodes, Quotas}, installed, criticalQuota, "no ResourceQuota of the namespace is used up, and on GKE one names the critical classes"},
-		{"limit-range", []Source{LimitRanges, Deployments, DaemonSets}, installed, limitRange, "no LimitRange of the namespace refuses Podgrace's containers, or limits their CPU"},
+		{"limit-range", []Source{LimitRanges, Deployments, DaemonSets}, installed, limitRange, "no LimitRange of the namespace refuses Podgrace's containers or pods, or limits their CPU"},
 		{"webhook-configurations", []Source{Mutating, Validating}, installed, webhookConfigurations, "every webhook is there, and calls the same service for the same rules, objects, namespaces and match conditions, with the failurePolicy, as this version ships them; what values of the chart change (excludedNamespaces, limits.failurePolicy, timeouts) is known"},
 		{"ca-bundle", []Source{Mutating, Validating}, installed, caBundle, "each has a CA, which goes on for a week"},
 		{"admissions-enforcer", []Source{Nodes, Mutating, Validating}, installed, admissionsEnforcer, "on AKS, the annotation is there that keeps AKS out of them"},

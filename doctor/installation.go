@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/podgrace/podgrace/console"
@@ -216,46 +215,6 @@ func criticalQuota(s *Snapshot) []Finding {
 		return nil
 	}
 	return []Finding{{Severity: Error, About: "ResourceQuota podgrace-critical-pods", Message: "it is gone: GKE admits pods of system-cluster-critical and system-node-critical only where a quota names these classes", Remedy: "install again: helm upgrade, or kubectl apply -k"}}
-}
-
-// limitRange: no LimitRange of the namespace refuses or bends what the pods ask for.
-func limitRange(s *Snapshot) (found []Finding) {
-	for _, l := range s.LimitRanges {
-		for _, item := range l.Spec.Limits {
-			if item.Type != corev1.LimitTypeContainer {
-				continue
-			}
-			for name, most := range item.Max {
-				if asked, by := largest(s, name); asked.Cmp(most) > 0 {
-					found = append(found, Finding{Severity: Error, About: "LimitRange " + l.Name, Message: fmt.Sprintf("it allows a container %s of %s, and %s has %s: its next pod is refused", most.String(), name, by, asked.String()), Remedy: "raise it, or take it out of this namespace"})
-				}
-			}
-			if _, is := item.Default[corev1.ResourceCPU]; is {
-				found = append(found, Finding{Severity: Warning, About: "LimitRange " + l.Name, Message: "it gives containers a CPU limit: a webhook that is throttled holds up every pod that is created", Remedy: "take the LimitRange out of this namespace"})
-			}
-		}
-	}
-	return found
-}
-
-// largest is the most that a container of Podgrace asks for or is limited to, and which workload has it.
-func largest(s *Snapshot, name corev1.ResourceName) (most resource.Quantity, by string) {
-	look := func(workload string, spec *corev1.PodSpec) {
-		for _, c := range spec.Containers {
-			for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
-				if q, is := list[name]; is && q.Cmp(most) > 0 {
-					most, by = q, workload
-				}
-			}
-		}
-	}
-	if d := s.webhook(); d != nil {
-		look(d.Name, &d.Spec.Template.Spec)
-	}
-	if set := s.enforcer(); set != nil {
-		look(set.Name, &set.Spec.Template.Spec)
-	}
-	return most, by
 }
 
 // staleAfter is how long a lease may be unrenewed: the webhook renews it every 2 s and takes it over after 15 s (controller-runtime's defaults).
