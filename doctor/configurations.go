@@ -135,7 +135,7 @@ func differs(want, have hook, namespace string) (what []string) {
 	if isClosed(have) {
 		want.scope = closed(want.Name, want.scope, namespace)
 	}
-	what = want.scope.differs(have.scope)
+	what = want.differs(have.scope)
 	if w, h := called(want.Client), called(have.Client); w != h {
 		what = append(what, fmt.Sprintf("it calls %s and not %s", h, w))
 	}

@@ -162,14 +162,7 @@ func podSecurity(s *Snapshot) []Finding {
 	case level == "privileged":
 		return nil
 	case level == "" && s.webhook() == nil && slices.ContainsFunc(s.Nodes, isTalos):
-		commands := label
-		if s.Namespace == nil {
-			commands = append([]string{"kubectl create namespace " + s.OwnNamespace}, label...)
-		}
-		return []Finding{{
-			Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and the API server of Talos enforces baseline where there is none, unless it was told otherwise: the node enforcer's pods would be refused",
-			Remedy: "before installing the node enforcer (the overlays label it), or install without it (nodeEnforcer.enabled=false)", Commands: commands,
-		}}
+		return unlabelled(s, label)
 	case s.Namespace == nil:
 		return nil
 	case s.webhook() == nil:
@@ -185,6 +178,17 @@ func podSecurity(s *Snapshot) []Finding {
 		return []Finding{{Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and no pod of the node enforcer runs: the API server's own default may refuse them", Remedy: "label the namespace", Commands: label}}
 	}
 	return nil
+}
+
+// unlabelled is what is to be said on Talos before an installation, where the namespace has no level or is not there yet.
+func unlabelled(s *Snapshot, label []string) []Finding {
+	if s.Namespace == nil {
+		label = append([]string{"kubectl create namespace " + s.OwnNamespace}, label...)
+	}
+	return []Finding{{
+		Severity: Warning, About: "Namespace " + s.OwnNamespace, Message: "it has no label of a Pod Security level, and the API server of Talos enforces baseline where there is none, unless it was told otherwise: the node enforcer's pods would be refused",
+		Remedy: "before installing the node enforcer (the overlays label it), or install without it (nodeEnforcer.enabled=false)", Commands: label,
+	}}
 }
 
 func isTalos(n corev1.Node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, "Talos") }
