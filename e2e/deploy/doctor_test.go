@@ -166,7 +166,8 @@ func TestDoctor(t *testing.T) {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	until("what a deleted namespace leaves", func(e examined) bool {
-		return e.code == 1 && looked(e) && slices.ContainsFunc(e.found("leftovers"), func(f string) bool { return strings.Contains(f, "the namespace podgrace-system is gone") })
+		others := slices.ContainsFunc(e.NotLooked, func(n doctor.NotLooked) bool { return n.Why != "the Deployment podgrace-webhook is not there" })
+		return e.code == 1 && !others && len(e.found("webhook-pods")) == 1 && slices.ContainsFunc(e.found("leftovers"), func(f string) bool { return strings.Contains(f, "the namespace podgrace-system is gone") })
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/podgrace/podgrace/preview"
 	"github.com/podgrace/podgrace/review"
 	"github.com/podgrace/podgrace/webhook"
+	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
 var (
@@ -115,7 +117,14 @@ func TestDocsNameAllKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var allowed, plurals []string
+	excluded := rbacv1.PolicyRule{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, ResourceNames: []string{controllers.ConfigurationName}, Verbs: []string{"get"}}
+	if !slices.ContainsFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return reflect.DeepEqual(r, excluded) }) {
+		t.Error("the ClusterRole does not let it read which namespaces are excluded")
+	}
 	for _, rule := range role.Rules {
+		if reflect.DeepEqual(rule, excluded) { // of a file nothing is read but by the flag
+			continue
+		}
 		if !slices.Equal(rule.Verbs, []string{"list"}) || len(rule.APIGroups) != 1 {
 			t.Errorf("rule %v: to list is enough, a rule a group", rule)
 		}
