@@ -134,7 +134,7 @@ var mutants = map[string]mutantWorld{
 	"one answer is enough": facts(1084468011113370118, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.Release.Answers = 1 })
 	}),
-	"one answer is enough, and an older heartbeat is one": facts(9323576570109718618, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"one answer is enough, and an older heartbeat is one": facts(11501411020744411557, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			l.Status.Release.Answers = 1
 			if l.Status.Release.Asked != nil {
@@ -147,10 +147,10 @@ var mutants = map[string]mutantWorld{
 	}),
 	"VolumeLocks are written without regard to what was read": {1972468029922059452, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
 	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
-	"what was mounted before the gate is as any other": facts(6733267780162302219, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"what was mounted before the gate is as any other": facts(2689144625667036505, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
-	"a confirmation of before counts": facts(16714130707445338906, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {
 				l.Annotations[v1alpha1.AnnotationConfirmRelease] = volumelock.Confirmation(l)
