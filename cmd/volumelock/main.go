@@ -47,7 +47,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		return 2
 	}
 	if err := run(ctx, options, log); err != nil {
-		fmt.Fprintln(log, "volumelock:", err)
+		options.log.Failed(log, "volumelock", err)
 		return 1
 	}
 	return 0

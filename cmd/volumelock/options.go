@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+
+	"github.com/podgrace/podgrace/cmd/logging"
 )
 
 type options struct {
@@ -18,11 +20,11 @@ type options struct {
 	namespace   string
 	drivers     []string
 	leaderElect bool
-	verbosity   int
+	log         logging.Options
 }
 
 func defaultOptions() *options {
-	return &options{bindAddress: "0.0.0.0", healthPort: 8081, metricsPort: 8080, leaderElect: true}
+	return &options{bindAddress: "0.0.0.0", healthPort: 8081, metricsPort: 8080, leaderElect: true, log: logging.Default()}
 }
 
 // AddFlags declares the flags with the defaults that are set.
@@ -34,7 +36,7 @@ func (o *options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.namespace, "namespace", o.namespace, "namespace of its Lease; default: $POD_NAMESPACE, else podgrace-system")
 	f.StringSliceVar(&o.drivers, "drivers", o.drivers, "CSI drivers whose volumes are gated, such as nfs.csi.k8s.io; none: it waits")
 	f.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "elect one replica that works; false: each does, which does no harm")
-	f.IntVarP(&o.verbosity, "v", "v", o.verbosity, "verbosity of the log")
+	o.log.AddFlags(f)
 }
 
 // Complete fills in what depends on the surroundings.
@@ -60,5 +62,5 @@ func (o *options) Validate(args []string) error {
 			errs = append(errs, fmt.Errorf("--%s: %d is no port", port.name, port.value))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, o.log.Validate())...)
 }

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -27,7 +26,7 @@ const leaderName = "podgrace-volumelock"
 
 // run works until the context ends. It ends as well when this replica loses the lead, so that it begins again.
 func run(ctx context.Context, o *options, out io.Writer) error {
-	log := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(o.verbosity), textlogger.Output(out)))
+	log := o.log.New(out)
 	klog.SetLogger(log)
 	ctrl.SetLogger(log)
 	program := version.Of(version.VolumeLock)
@@ -41,6 +40,11 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	}
 	config.UserAgent = program.UserAgent()
 	config.QPS = -1 // the API server's priority and fairness limits us, not this process
+	if tooOld, err := version.APIServerTooOld(ctx, config); tooOld != "" {
+		return errors.New(tooOld)
+	} else if err != nil {
+		log.Error(err, "not known whether Podgrace works with this API server")
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        controller.NewScheme(),
 		Logger:                        log,
