@@ -128,13 +128,24 @@ func TestControllersGetWhatThePolicyGives(t *testing.T) {
 	s.Create(t, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ds"}, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: onSix}})
 	for _, p := range bound(t, s, ns, 3+6) {
 		kind := p.OwnerReferences[0].Kind
-		wantConstraints := 2
-		if kind == "DaemonSet" {
-			wantConstraints = 0 // pinned to its node
+		// given is what the policy gives to a pod.
+		type given struct {
+			class, enforcement string
+			priority           int32
+			grace              int64
+			constraints        int
 		}
-		if p.Spec.PriorityClassName != "controllers" || *p.Spec.Priority != 11 || *p.Spec.TerminationGracePeriodSeconds != 50 ||
-			p.Annotations[v1alpha1.AnnotationEnforcement] != `{"oom":{"rank":3}}` || len(p.Spec.TopologySpreadConstraints) != wantConstraints {
-			t.Errorf("pod of a %s: %+v %v", kind, p.Spec, p.Annotations)
+		want := given{class: "controllers", enforcement: `{"oom":{"rank":3}}`, priority: 11, grace: 50, constraints: 2}
+		if kind == "DaemonSet" {
+			want.constraints = 0 // pinned to its node
+		}
+		got := given{
+			class: p.Spec.PriorityClassName, enforcement: p.Annotations[v1alpha1.AnnotationEnforcement], priority: *p.Spec.Priority,
+			grace: *p.Spec.TerminationGracePeriodSeconds, constraints: len(p.Spec.TopologySpreadConstraints),
+		}
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(given{})); diff != "" {
+			t.Errorf("pod of a %s (-want +got):\n%s\nthe webhook counts:\n%s", kind, diff, s.Counted(t, ns))
+			continue
 		}
 		if kind == "Job" && p.Spec.TopologySpreadConstraints[0].LabelSelector.MatchLabels[batchv1.JobNameLabel] != "job" {
 			t.Errorf("the Job's pod has the selector %v", p.Spec.TopologySpreadConstraints[0].LabelSelector)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -53,6 +55,23 @@ func (s *Suite) Metrics(ctx context.Context) (string, error) {
 	d := s.reach()
 	text, err := d.ask(ctx, http.MethodGet, d.metrics+"/metrics", "", nil)
 	return string(text), err
+}
+
+// Counted is what the webhook counts of a namespace and of what it missed, for a test that failed: why a pod did not get what its policy gives
+// is told to its creator alone, which is a controller.
+func (s *Suite) Counted(t testing.TB, namespace string) string {
+	t.Helper()
+	text, err := s.Metrics(context.WithoutCancel(t.Context()))
+	if err != nil {
+		return err.Error()
+	}
+	var counted []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, fmt.Sprintf("namespace=%q", namespace)) || strings.HasPrefix(line, "podgrace_reviews_") || strings.HasPrefix(line, "podgrace_spread_unjudged_total") {
+			counted = append(counted, line)
+		}
+	}
+	return strings.Join(counted, "")
 }
 
 // Post sends a body to a path of the webhook, as the API server does, and returns the answer's.
