@@ -98,6 +98,32 @@ func TestReadsOfAbsentOwners(t *testing.T) {
 	}
 }
 
+// The creation of a workload is judged before the workload is there. That nobody looked for it then is seen by its first pod, which comes before the informer's event.
+func TestAWorkloadIsNoAbsentOwner(t *testing.T) {
+	live := cluster()
+	e := newEngine(t, cluster(namespace("shop")), live, podPolicy("p", spreading(softly)))
+	e.Lookup.Reads = lookup.NewReads(live)
+	set := &appsv1.StatefulSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "1"},
+		Spec: appsv1.StatefulSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}},
+	}
+	raw, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := review(metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, string(raw))
+	created.Namespace = "shop"
+	if got := webhook.Handler(e.ValidateWorkloads).Handle(t.Context(), created); !got.Allowed || len(got.Warnings) != 0 {
+		t.Fatalf("the workload: %+v", got)
+	}
+	if err := live.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if got := webhook.Handler(e.MutatePods).Handle(t.Context(), ownedBy(t, "shop", metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet"}, "db", "1")); len(got.Patches) != 1 {
+		t.Errorf("its first pod: %+v", got)
+	}
+}
+
 // Pods are counted where minDomains is short, of one namespace and one selector, once for all that ask at the same time.
 func TestPodsAreCountedWhereMinDomainsIsShort(t *testing.T) {
 	var lists atomic.Int64

@@ -50,12 +50,10 @@ func (e *Engine) foresee(ctx context.Context, namespace string, workload runtime
 	}
 	request := policy.Request{Pod: template.Pod, Namespace: e.Lookup.Namespace(ctx, namespace), User: authenticationv1.UserInfo{}}
 	effective := defaulting.For(e.Policies.Policies(), request, e.Exempt)
-	needs := effective.Needs()
-	facts, err := e.Lookup.Facts(ctx, needs, namespace, template.Pod)
+	facts, err := e.Lookup.FactsOfTemplate(ctx, effective.Needs(), namespace, template)
 	if err != nil {
 		return none, err
 	}
-	facts.OwnerSelector, facts.Later = template.OwnerSelector, template.Later
 	return effective.Foresee(request, facts), nil
 }
 

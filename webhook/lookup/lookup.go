@@ -23,6 +23,7 @@ import (
 	"github.com/podgrace/podgrace/defaulting"
 	"github.com/podgrace/podgrace/defaulting/topology"
 	"github.com/podgrace/podgrace/policy"
+	"github.com/podgrace/podgrace/workloads"
 )
 
 // Lookup reads the facts that a decision depends on.
@@ -75,6 +76,23 @@ func (l *Lookup) NamespaceExists(ctx context.Context, name string) bool {
 
 // Facts looks up the facts that are needed for a pod in a namespace. An error means that an informer could not be read; an absent object is none.
 func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace string, pod *corev1.Pod) (defaulting.Facts, error) {
+	facts, err := l.factsOfCluster(ctx, needs, namespace, pod)
+	if err == nil && needs.Selectors {
+		facts.OwnerSelector = l.ownerSelector(ctx, namespace, metav1.GetControllerOfNoCopy(pod))
+	}
+	return facts, err
+}
+
+// FactsOfTemplate are those for the pods that a workload will make. Their controller is the workload itself, which has the selector. It must not be looked for:
+// while its creation is judged it is not there, and for the next minute its pods would have a controller that is known not to exist.
+func (l *Lookup) FactsOfTemplate(ctx context.Context, needs defaulting.Needs, namespace string, template *workloads.Template) (defaulting.Facts, error) {
+	facts, err := l.factsOfCluster(ctx, needs, namespace, template.Pod)
+	facts.OwnerSelector, facts.Later = template.OwnerSelector, template.Later
+	return facts, err
+}
+
+// factsOfCluster are all but what comes from the pod's controller.
+func (l *Lookup) factsOfCluster(ctx context.Context, needs defaulting.Needs, namespace string, pod *corev1.Pod) (defaulting.Facts, error) {
 	var facts defaulting.Facts
 	var err error
 	if facts.PriorityClasses, err = l.priorityClasses(ctx); err != nil {
@@ -86,7 +104,6 @@ func (l *Lookup) Facts(ctx context.Context, needs defaulting.Needs, namespace st
 		if facts.ServiceSelectors, err = l.serviceSelectors(ctx, namespace); err != nil {
 			return facts, err
 		}
-		facts.OwnerSelector = l.ownerSelector(ctx, namespace, metav1.GetControllerOfNoCopy(pod))
 	}
 	if needs.Nodes {
 		if facts.Nodes, err = l.nodes(ctx); err != nil {
