@@ -7,64 +7,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/firstday"
 	"github.com/podgrace/podgrace/e2e/suite"
 )
-
-// firstDay are the parts of docs/first-day.md that come after the installation: each has commands and, if the page shows some, what they print.
-func firstDay(t *testing.T) (parts []struct{ title, commands, output string }) {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/first-day.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := regexp.MustCompile("(?s)```(sh|)\n(.*?)```\n")
-	for section := range strings.SplitSeq(string(page), "\n## ") {
-		title, text, _ := strings.Cut(section, "\n")
-		if !strings.HasPrefix(title, "4.") && !strings.HasPrefix(title, "5.") && !strings.HasPrefix(title, "6.") && !strings.HasPrefix(title, "7.") {
-			continue
-		}
-		for _, m := range block.FindAllStringSubmatch(text, -1) {
-			if m[1] == "sh" {
-				parts = append(parts, struct{ title, commands, output string }{title, m[2], ""})
-			} else {
-				parts[len(parts)-1].output = m[2]
-			}
-		}
-	}
-	if len(parts) < 5 {
-		t.Fatalf("docs/first-day.md has %d parts with commands", len(parts))
-	}
-	return parts
-}
-
-// lacks is the first piece of what a page shows that a command did not print; empty: none. A line's pieces stand between dots, and come in their
-// order.
-func lacks(shown, printed string) string {
-	printed = strings.Join(strings.Fields(printed), " ")
-	for line := range strings.Lines(shown) {
-		rest := printed
-		for piece := range strings.SplitSeq(line, "...") {
-			piece = strings.Join(strings.Fields(piece), " ")
-			i := strings.Index(rest, piece)
-			if i < 0 {
-				return piece
-			}
-			rest = rest[i+len(piece):]
-		}
-	}
-	return ""
-}
 
 // Whoever follows the page line by line sees what it says. What it does to Docker and kind is not done here, and Podgrace is installed already.
 func TestFirstDay(t *testing.T) {
@@ -76,7 +30,14 @@ func TestFirstDay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kubeconfig := kindsKubeconfig(t, s)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := firstday.Kubeconfig(s.Kubeconfig, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := firstday.Parts("4", "5", "6", "7") // those after the installation
+	if err != nil {
+		t.Fatal(err)
+	}
 	root, err := cluster.ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -99,35 +60,19 @@ func TestFirstDay(t *testing.T) {
 		}
 	}
 	elsewhere := regexp.MustCompile(`(?m)^(kind|docker) .*\n`)
-	for _, part := range firstDay(t) {
-		commands := elsewhere.ReplaceAllString(part.commands, "")
+	for _, part := range parts {
+		commands := elsewhere.ReplaceAllString(part.Commands, "")
 		cmd := exec.CommandContext(t.Context(), "bash", "-e", "-x", "-c", commands)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+kubeconfig)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%s: %v:\n%s", part.title, err, out)
+			t.Fatalf("%s: %v:\n%s", part.Title, err, out)
 		}
-		if piece := lacks(part.output, string(out)); piece != "" {
-			t.Errorf("%s: the page shows %q, which is not in\n%s", part.title, piece, out)
+		if piece := part.Lacks(string(out)); piece != "" {
+			t.Errorf("%s: the page shows %q, which is not in\n%s", part.Title, piece, out)
 		}
 	}
-}
-
-// kindsKubeconfig is the administrator's, with the context that kind would make.
-func kindsKubeconfig(t *testing.T, s *suite.Suite) string {
-	t.Helper()
-	config, err := clientcmd.LoadFromFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Contexts["kind-first-day"] = config.Contexts[config.CurrentContext]
-	config.CurrentContext = "kind-first-day"
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	return file
 }
 
 // kubelets run the pods of a namespace, as the kubelets of nodes do that are only objects: what is bound is ready, and what is to be stopped has
@@ -196,12 +141,4 @@ func runs(ctx context.Context, of func(string) (client.Client, error), pod *core
 		return fmt.Errorf("as the kubelet of %s: %w", pod.Spec.NodeName, err)
 	}
 	return nil
-}
-
-func TestLacks(t *testing.T) {
-	for shown, want := range map[string]string{"a ... c\n": "", "c ... a\n": "a", "a b\n": "", "d\n": "d", "b\na\n": ""} {
-		if got := lacks(shown, "a  b\n c"); got != want {
-			t.Errorf("%q: %q, want %q", shown, got, want)
-		}
-	}
 }

@@ -30,7 +30,7 @@ tar --create --numeric-owner --file=- "$@" | eval docker import "$changes" - '"$
 	for _, instruction := range instructions {
 		fmt.Fprintf(&changes, " --change %q", instruction)
 	}
-	if _, err := (cluster.Command{Env: d.environment()}).Run(ctx, "bash", append([]string{"-o", "pipefail", "-c", script, "import", reference, changes.String()}, tarArgs...)...); err != nil {
+	if _, err := (cluster.Command{Env: d.Environment()}).Run(ctx, "bash", append([]string{"-o", "pipefail", "-c", script, "import", reference, changes.String()}, tarArgs...)...); err != nil {
 		return fmt.Errorf("making image %s: %w", reference, err)
 	}
 	return nil
@@ -38,8 +38,13 @@ tar --create --numeric-owner --file=- "$@" | eval docker import "$changes" - '"$
 
 // BuildPause makes the image that the examples' workloads run.
 func (l *Lab) BuildPause(ctx context.Context) error {
-	archive := filepath.Join(l.Dir, "pause.tar")
-	if err := cluster.BuildImage(ctx, cluster.PauseImage, "e2e/cluster/pause", archive); err != nil {
+	return l.BuildProgram(ctx, cluster.PauseImage, "e2e/cluster/pause")
+}
+
+// BuildProgram makes an image of nothing but the program in a folder of this repository.
+func (l *Lab) BuildProgram(ctx context.Context, reference, folder string) error {
+	archive := filepath.Join(l.Dir, filepath.Base(folder)+".tar")
+	if err := cluster.BuildImage(ctx, reference, folder, archive); err != nil {
 		return err
 	}
 	_, err := l.Docker.Run(ctx, "load", "--input="+archive)

@@ -60,7 +60,8 @@ func (l *Lab) Create(ctx context.Context) (*Cluster, error) {
 }
 
 // clusterConfig is kind's configuration. There is one of each controller, so they elect no leader: one that could not renew its lease in
-// time, on a machine that does other things besides, would end itself. Our image has a network of its own and no CoreDNS.
+// time, on a machine that does other things besides, would end itself. Our image has a network of its own and no CoreDNS, and a containerd that has to be told
+// where registries are described, as kind's own looks there by itself.
 func clusterConfig(ours bool) string {
 	text := `kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4
@@ -79,6 +80,10 @@ kubeadmConfigPatches:
   kind: InitConfiguration
   skipPhases: [preflight, addon/coredns]
 networking: {disableDefaultCNI: true}
+containerdConfigPatches:
+- |
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
 `
 	}
 	return text
@@ -93,6 +98,22 @@ func (c *Cluster) Load(ctx context.Context, images ...string) error {
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	flags := []string{"--kubeconfig=" + c.Kubeconfig, "--cache-dir=" + filepath.Join(c.lab.Dir, "kubectl")}
 	return cluster.Run(ctx, c.lab.programs+"/kubectl", append(flags, args...)...)
+}
+
+// Shell is the environment in which a user types: kubectl, helm and docker are on the PATH.
+func (c *Cluster) Shell(dir string) ([]string, error) {
+	for name, program := range map[string]string{"kubectl": c.lab.programs + "/kubectl", "helm": c.lab.helm} {
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			return nil, fmt.Errorf("linking %s: %w", name, err)
+		}
+	}
+	env := c.lab.Docker.Environment()
+	for i, v := range env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			env[i] = "PATH=" + dir + string(filepath.ListSeparator) + path
+		}
+	}
+	return append(env, "HOME="+dir), nil
 }
 
 // Helm runs helm and returns its output.
@@ -114,7 +135,7 @@ func (c *Cluster) Delete(ctx context.Context) error {
 }
 
 func (l *Lab) runKind(ctx context.Context, args ...string) error {
-	env := append(l.Docker.environment(), "KIND_CLUSTER_NAME="+clusterName)
+	env := append(l.Docker.Environment(), "KIND_CLUSTER_NAME="+clusterName)
 	_, err := cluster.Command{Env: env}.Run(ctx, l.kind, args...)
 	return err
 }

@@ -54,8 +54,8 @@ func buildsWithBuildKit(ctx context.Context, client string) bool {
 	return err == nil && convErr == nil && major < 23
 }
 
-// environment of programs that talk to this daemon.
-func (d *Docker) environment() []string {
+// Environment is what programs that talk to this daemon need in theirs.
+func (d *Docker) Environment() []string {
 	env := []string{"PATH=" + d.bin + string(filepath.ListSeparator) + os.Getenv("PATH"), "DOCKER_BUILDKIT=1"}
 	if d.host != "" {
 		env = append(env, "DOCKER_HOST="+d.host)
@@ -65,7 +65,7 @@ func (d *Docker) environment() []string {
 
 // Run runs a docker command and returns its output.
 func (d *Docker) Run(ctx context.Context, args ...string) (string, error) {
-	return cluster.Command{Env: d.environment()}.Run(ctx, filepath.Join(d.bin, "docker"), args...)
+	return cluster.Command{Env: d.Environment()}.Run(ctx, filepath.Join(d.bin, "docker"), args...)
 }
 
 // reachable says if a daemon answers.

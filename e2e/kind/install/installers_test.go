@@ -41,28 +41,35 @@ var (
 			return err
 		},
 	}
-	// The images are on the node by the names that Docker gives to what has no registry.
-	helm = installer{
+	helm = helmWith()
+)
+
+// helmWith installs by the chart with more values. The images are on the node by the names that Docker gives to what has no registry.
+func helmWith(values ...string) installer {
+	return installer{
 		name: "Helm",
 		apply: func(ctx context.Context, w *world, mode, version string) error {
-			values := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
+			modes := map[string]string{selfManaged: "self-managed", certManager: "cert-manager"}
 			args := []string{"upgrade", "--install", "podgrace", filepath.Join(w.lab.Dir, version, "deploy", "chart", "podgrace"),
-				"--namespace=podgrace-system", "--create-namespace", "--set=images.registry=docker.io/", "--set=images.tag=" + version, "--set=certificates.mode=" + values[mode], "--wait", "--timeout=4m"}
+				"--namespace=" + namespace, "--create-namespace", "--set=images.registry=docker.io/", "--set=images.tag=" + version, "--set=certificates.mode=" + modes[mode], "--wait", "--timeout=4m"}
 			if version == current {
 				args = append(args, "--set=fencer.enabled=true")
+			}
+			for _, v := range values {
+				args = append(args, "--set="+v)
 			}
 			_, err := w.Helm(ctx, args...)
 			return err
 		},
 		remove: func(ctx context.Context, w *world, _, _ string) error {
-			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace=podgrace-system", "--wait", "--timeout=3m"); err != nil {
+			if _, err := w.Helm(ctx, "uninstall", "podgrace", "--namespace="+namespace, "--wait", "--timeout=3m"); err != nil {
 				return err
 			}
-			_, err := w.Kubectl(ctx, "delete", "namespace", "podgrace-system", "--timeout=3m")
+			_, err := w.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=3m")
 			return err
 		},
 	}
-)
+}
 
 // overlay is what a user writes: deploy's overlay with the images of a version, and in the current one the fencer: an upgrade brings it.
 func (w *world) overlay(mode, version string) (string, error) {

@@ -1,0 +1,100 @@
+package install
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/e2e/cluster"
+	"github.com/podgrace/podgrace/e2e/kind"
+	"github.com/podgrace/podgrace/e2e/suite"
+)
+
+// A pod network that the control plane has no route to: nothing is refused and everything goes on, the policy's status and the doctor say why; and on the
+// nodes' network it works (docs/install.md, Where API servers can't reach pods).
+func TestOverlayThatAPIServersCantReach(t *testing.T) {
+	w := get(t)
+	w.cutOff(t)
+	w.install(t, helm, selfManaged, current)
+	w.applyExamples(t, "cluster.yaml")
+	w.applyExamples(t, "policy.yaml")
+	w.applyExamples(t, "workloads.yaml")
+	defer w.removeExamples(t)
+	w.waitGuard(t, "waiting for an answer", func(ready string) bool { return ready == v1alpha1.ReasonGuardWaiting })
+	pods := w.running(t, "data", "db", 3)
+	if _, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name); err != nil {
+		t.Errorf("a force delete while nobody can be asked: %v", err)
+	}
+	podgrace := filepath.Join(t.TempDir(), "podgrace")
+	if err := cluster.GoBuild(t.Context(), podgrace, "cmd/podgrace"); err != nil {
+		t.Fatal(err)
+	}
+	said, err := cluster.Command{Env: []string{"KUBECONFIG=" + w.Kubeconfig}}.Run(t.Context(), podgrace, "doctor")
+	if err == nil {
+		t.Errorf("the doctor finds no error:\n%s", said)
+	} else if text := said + err.Error(); !strings.Contains(text, "the API server can't reach the webhook's pods") {
+		t.Errorf("the doctor says %s", text)
+	}
+	// One node has room for one.
+	w.install(t, helmWith("webhook.hostNetwork=true", "webhook.replicas=1"), selfManaged, current)
+	w.waitGuard(t, "in force", func(ready string) bool { return ready == v1alpha1.ReasonValid })
+	pods = w.running(t, "data", "db", 3)
+	_, err = w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name)
+	if err == nil || !strings.Contains(err.Error(), `admission webhook "delete.removal.podgrace.dev" denied the request`) {
+		t.Errorf("a force delete of %s: got %v, want it refused", pods[0].Name, err)
+	}
+	w.removeExamples(t)
+	w.uninstall(t, helm, selfManaged)
+}
+
+// cutOff drops what the API server, which is on the node's own network, sends to the webhook's port of pods, until the test ends.
+func (w *world) cutOff(t *testing.T) {
+	t.Helper()
+	var node corev1.Node
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: kind.Node}, &node); err != nil {
+		t.Fatal(err)
+	}
+	rule := []string{"OUTPUT", "--protocol", "tcp", "--destination", node.Spec.PodCIDR, "--destination-port", "9443", "--jump", "DROP"}
+	iptables := func(ctx context.Context, what string) error {
+		_, err := w.lab.Docker.Run(ctx, slices.Concat([]string{"exec", kind.Node, "iptables", "--wait", what}, rule)...)
+		return err
+	}
+	if err := iptables(t.Context(), "--insert"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := iptables(context.Background(), "--delete"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// waitGuard returns when the reason of each policy that guards removals is as wanted.
+func (w *world) waitGuard(t *testing.T, what string, wanted func(reason string) bool) {
+	t.Helper()
+	suite.EventuallyWithin(t, 2*time.Minute, "the removal guard "+what, func(ctx context.Context) (bool, error) {
+		var policies v1alpha1.PodPolicyList
+		if err := w.client.List(ctx, &policies); err != nil {
+			return false, err
+		}
+		guards := 0
+		for _, p := range policies.Items {
+			if p.Spec.Removal == nil {
+				continue
+			}
+			guards++
+			if ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); ready == nil || !wanted(ready.Reason) {
+				return false, nil
+			}
+		}
+		return guards > 0, nil
+	})
+}
