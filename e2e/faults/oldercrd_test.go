@@ -129,6 +129,7 @@ func TestOlderDefinition(t *testing.T) {
 	r.write(t, true)
 	t.Cleanup(func() { _ = r.Client.Delete(context.Background(), r.policy(false)) })
 	r.says(t, metav1.ConditionTrue, v1alpha1.ReasonValid, "")
+	r.WaitInForce(t, r.stored(t)) // the status is the leader's word, and the compiled limits may be there before the webhook knows what they limit
 	ordinary := r.runs(t, node, "ordinary")
 	force := func(p *corev1.Pod) error {
 		return r.Client.Delete(t.Context(), p, client.GracePeriodSeconds(0), client.DryRunAll)
@@ -170,6 +171,7 @@ func TestOlderDefinition(t *testing.T) {
 	r.says(t, metav1.ConditionFalse, v1alpha1.ReasonFieldsUnread, "spec.removal")
 	r.write(t, true)
 	r.says(t, metav1.ConditionTrue, v1alpha1.ReasonValid, "")
+	r.WaitInForce(t, r.stored(t))
 	if err := force(ordinary); err != nil {
 		t.Errorf("written anew: %v", err)
 	}
