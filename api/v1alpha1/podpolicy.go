@@ -459,7 +459,7 @@ type PodPolicyStatus struct {
 	Summary PolicySummary `json:"summary,omitempty"`
 	// Conditions: Ready is False while a part of the policy can't be applied; the message names it. Compiled says by its reason
 	// whether the API server judges the limits on pods by itself, so that they hold while the webhook is away: Full, Partly or
-	// No; the message says which it does not, and why. A policy without such limits has no such condition. Enforced is there
+	// No, or Waiting, until a replica has answered the API server; the message says which it does not, and why. A policy without such limits has no such condition. Enforced is there
 	// where the policy has a node section: Full, Partly or No, by the nodes on which a node enforcer and a NodePolicy make it true.
 	// +optional
 	// +listType=map
@@ -506,6 +506,8 @@ const (
 	ReasonFull   = "Full"
 	ReasonPartly = "Partly"
 	ReasonNo     = "No"
+	// ReasonLimitsWaiting: its limits are not written yet, because no replica of the webhook has answered the API server.
+	ReasonLimitsWaiting = "Waiting"
 	// ReasonNoNodes: the cluster has none.
 	ReasonNoNodes = "NoNodes"
 )

@@ -111,11 +111,12 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
+	answered := webhook.Answered(l.config)
 	arming := &controllers.Arming{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
-		Answered: webhook.Answered(l.config), Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
+		Answered: answered, Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
 	}
-	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Clock: l.clock}
+	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Answered: answered, Clock: l.clock}
 	var errs []error
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()

@@ -60,6 +60,9 @@ type Limits struct {
 	Fixed policy.Policies
 	// Exceptions reads them from an informer. nil: there are none.
 	Exceptions client.Reader
+	// Answered returns nil if the API server has just got an answer from a replica (func webhook.Answered). The first time the limits are bound only then: bounds
+	// of the grace period refuse what the webhook would have moved, so that where API servers never reach it no such pod would be created. nil: they are bound at once.
+	Answered func(context.Context) error
 	// Clock tells when exceptions end.
 	Clock clock.PassiveClock
 
@@ -132,7 +135,15 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	if l.Off {
 		compiled.Policy, compiled.Binding = nil, nil
 	}
-	err = l.keep(ctx, compiled)
+	waiting, err := l.waits(ctx, compiled)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case waiting != nil:
+		again = answerAgain
+	default:
+		err = l.keep(ctx, compiled)
+	}
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{}, nil // the informer's event is still to come
 	}
@@ -144,6 +155,8 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 		case c.extent == "":
 		case l.Off:
 			c.extent, c.message = v1alpha1.ReasonNo, "switched off (--compile-limits=false): its limits hold by the webhook alone"
+		case waiting != nil:
+			c.extent, c.message = v1alpha1.ReasonLimitsWaiting, "not yet: no replica of the webhook has answered the API server, which would refuse pods for what the webhook gives them"
 		case err != nil:
 			c.extent, c.message = v1alpha1.ReasonNo, "it could not be written: "+string(apierrors.ReasonForError(err))
 		}
@@ -151,6 +164,21 @@ func (l *Limits) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	}
 	l.outcome.Store(&outcome)
 	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// answerAgain is how long after no replica answered it is tried again. Until one does nothing is held by the API server alone.
+const answerAgain = 2 * time.Second
+
+// waits returns why limits that are not bound yet are not bound now either.
+func (l *Limits) waits(ctx context.Context, want limits.Compiled) (why, err error) {
+	if want.Policy == nil || l.Answered == nil {
+		return nil, nil
+	}
+	var binding admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	if err := l.Client.Get(ctx, types.NamespacedName{Name: limits.Name}, &binding); !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	return l.Answered(ctx), nil
 }
 
 // exceptions returns those in force, and when to reconcile again because one ends. The compiled expression ends it on time by itself; reconciling again only

@@ -2,6 +2,8 @@ package controllers_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -159,6 +161,34 @@ func TestLimitsAreKept(t *testing.T) {
 	reconcileLimits(t, l)
 	if havePolicy, haveBinding := stored(t, kube); havePolicy != nil || haveBinding != nil {
 		t.Error("no policy any more, and still there")
+	}
+}
+
+// Where API servers have never reached a replica no pod is refused for what the webhook would have given it. Once bound, the limits stay while no replica answers.
+func TestLimitsWaitForAnAnswer(t *testing.T) {
+	p := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u", Generation: 1}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(60))}}}
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(p).Build()
+	answer := errors.New("no replica")
+	l := &controllers.Limits{Client: kube, Exempt: policy.ExemptIn("ours"), Answered: func(context.Context) error { return answer }}
+	again, err := l.Reconcile(t.Context(), reconcile.Request{})
+	if err != nil || again.RequeueAfter == 0 {
+		t.Errorf("it does not try again: %+v, %v", again, err)
+	}
+	if havePolicy, haveBinding := stored(t, kube); havePolicy != nil || haveBinding != nil {
+		t.Error("the API server judges by itself, and has no answer")
+	}
+	if c, known := l.Condition(p.UID, 1); !known || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLimitsWaiting || !strings.Contains(c.Message, "no replica of the webhook has answered") {
+		t.Errorf("got %+v, %v", c, known)
+	}
+	answer = nil
+	reconcileLimits(t, l)
+	want := controllers.CompileLimits(policytest.Compile(t, p), nil, policy.ExemptIn("ours"), "")
+	wantStored(t, kube, want)
+	answer = errors.New("it is away")
+	reconcileLimits(t, l)
+	wantStored(t, kube, want)
+	if c, known := l.Condition(p.UID, 1); !known || c.Reason != v1alpha1.ReasonPartly { // the probes of pods without number
+		t.Errorf("got %+v, %v", c, known)
 	}
 }
 

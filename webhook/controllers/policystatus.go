@@ -117,6 +117,9 @@ func saidUnread(p v1alpha1.PodPolicy) bool {
 // lookAgain is when to look again at a policy; 0: at the next event. No event follows what Arming finds: it sees at the same time as we do that the guard is switched on again, and may
 // be later. Nor does one follow where the API server reads more of a policy (saidUnread).
 func lookAgain(status *v1alpha1.PodPolicyStatus) time.Duration {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCompiled); c != nil && c.Reason == v1alpha1.ReasonLimitsWaiting {
+		return time.Second
+	}
 	switch meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady).Reason {
 	case v1alpha1.ReasonGuardWaiting:
 		return time.Second

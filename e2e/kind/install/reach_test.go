@@ -29,7 +29,7 @@ func TestOverlayThatAPIServersCantReach(t *testing.T) {
 	w.applyExamples(t, "workloads.yaml")
 	defer w.removeExamples(t)
 	w.waitGuard(t, "waiting for an answer", func(ready string) bool { return ready == v1alpha1.ReasonGuardWaiting })
-	pods := w.running(t, "data", "db", 3)
+	pods := w.running(t, "data", "db", 3) // whose grace is less than the policy's bound: nobody raises it, and nobody refuses them for it
 	if _, err := w.Kubectl(t.Context(), "delete", "pod", "--namespace=data", "--grace-period=0", "--force", pods[0].Name); err != nil {
 		t.Errorf("a force delete while nobody can be asked: %v", err)
 	}
