@@ -81,7 +81,7 @@ type attaching struct {
 
 // attachRules in their order: the first that has an answer decides.
 var attachRules = []func(*attaching) *Decision{
-	(*attaching).deleted, (*attaching).gated, (*attaching).sameVolume, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
+	(*attaching).deleted, (*attaching).conflict, (*attaching).lost, (*attaching).gated, (*attaching).sameVolume, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
 }
 
 // Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
@@ -118,11 +118,29 @@ func (x *attaching) deleted() *Decision {
 	return &Decision{Reason: deleting, Write: Unfinalize{}}
 }
 
+// conflict: where the attacher is another nothing is written.
+func (x *attaching) conflict() *Decision {
+	if x.Conflict == "" {
+		return nil
+	}
+	return wait(refused, "%s", x.Conflict)
+}
+
+// lost withdraws what a Node holds that is gone: whoever registers by that name next must not find it attached. That comes before what else may be wrong with the volume, since
+// it is not deleted before (Release).
+func (x *attaching) lost() *Decision {
+	switch {
+	case !x.holdsIt() || holds(x.Lock, x.Node):
+		return nil
+	case x.Node == nil:
+		return x.withdraw(wait(noNode, "there is no Node %s", x.a.Spec.NodeName))
+	}
+	return x.withdraw(wait(otherNode, ""))
+}
+
 // gated refuses what can't be locked.
 func (x *attaching) gated() *Decision {
 	switch {
-	case x.Conflict != "":
-		return wait(refused, "%s", x.Conflict) // whose attacher is another: nothing is written there
 	case x.a.Spec.Source.PersistentVolumeName == nil:
 		return x.refuse(wait(refused, "the volume lock does not know volumes that are no PersistentVolumes"))
 	case x.Volume == nil:
@@ -211,10 +229,6 @@ func (x *attaching) own() *Decision {
 	switch {
 	case !x.holdsIt():
 		return nil
-	case x.Node == nil: // whoever registers by that name next must not find it attached
-		return x.withdraw(wait(noNode, "there is no Node %s", x.a.Spec.NodeName))
-	case !holds(x.Lock, x.Node):
-		return x.withdraw(wait(otherNode, ""))
 	case x.Lock.Status.Release != nil: // of an attachment that is not deleted: somebody wrote that
 		d := x.refuse(wait(forged, "VolumeLock %s says that its VolumeAttachment is deleted, and it is not: somebody edited it", x.Lock.Name))
 		d.Alarm = true

@@ -89,6 +89,7 @@ func TestAttach(t *testing.T) {
 		}, "NotOurs", "say attached: false", "", true},
 		"the Node was made anew":               {func(f *volumelock.AttachFacts) { f.Node.UID = "node-9" }, "NodeMadeAnew", "say attached: false", "", true},
 		"the Node is gone":                     {func(f *volumelock.AttachFacts) { f.Node = nil }, "NoNode", "say attached: false", "", true},
+		"the Node is gone, and the volume too": {func(f *volumelock.AttachFacts) { f.Node, f.Volume = nil, nil }, "NoNode", "say attached: false", "", true},
 		"the Node was made anew, and wants it": {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.UID, f.Node.UID = "va-3", "node-9" }, "NodeMadeAnew", "say attached: false", "", false},
 		"its node wants it again": {func(f *volumelock.AttachFacts) {
 			fresh(f)

@@ -51,6 +51,8 @@ type (
 		Attached bool
 		Error    string
 	}
+	// Detach deletes the VolumeAttachment, at the UID and resourceVersion that were read.
+	Detach struct{}
 	// Ask adds the volume to status.volumesInUse of the Node, at the resourceVersion that was read.
 	Ask struct{ Volume corev1.UniqueVolumeName }
 )
@@ -61,6 +63,7 @@ func (Free) write()       {}
 func (Finalize) write()   {}
 func (Unfinalize) write() {}
 func (Say) write()        {}
+func (Detach) write()     {}
 func (Ask) write()        {}
 
 func (w Take) String() string     { return "take the volume for node " + w.Lock.Spec.Node.Name }
@@ -69,6 +72,7 @@ func (w Free) String() string     { return "release the volume by " + string(w.E
 func (w Finalize) String() string { return "put the finalizer on the VolumeAttachment" }
 func (Unfinalize) String() string { return "take the finalizer from the VolumeAttachment" }
 func (w Say) String() string      { return fmt.Sprintf("say attached: %t %s", w.Attached, w.Error) }
+func (Detach) String() string     { return "delete the VolumeAttachment" }
 func (w Ask) String() string      { return "ask the kubelet whether it uses " + string(w.Volume) }
 
 // Evidence is by what a volume was released.

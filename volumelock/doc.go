@@ -21,6 +21,17 @@
 //   - A person's confirmation, which names this very release: one that was given before says nothing of what was mounted since.
 //   - The kubelet's own word, by its node status.
 //
+// # A Node that is gone
+//
+// Whose Node was deleted, or made anew, has its VolumeAttachment withdrawn (attached: false): another machine may register by that name. Of what is not attached the attach/detach controller
+// thinks that it is detached, and forgets it (pkg/volume/csi/csi_attacher.go, VolumesAreAttached, and pkg/volume/util/operationexecutor/operation_generator.go, GenerateVolumesAreAttachedFunc,
+// v1.36.3), until it is started anew: nobody would delete the VolumeAttachment, and the volume would stay where it is for ever. So Release deletes it, with its UID and resourceVersion
+// as preconditions, and nothing more is needed than that: it holds the lock, it says attached: false, and by a read after that there was no Node of the lock's UID, which no later Node has.
+// It is safe without any proof since a deletion gives nobody anything: it takes from the node the right to begin to mount, and the lock stays until there is a proof as above. It
+// loses nothing either. The boot that is noted with a deletion is what receipts of a boot count by, and of a Node that is gone none can be read any more, now or later. And only after it
+// a person can confirm the release, or a receipt count that the instance is terminated. Where another Node has the name now, and wants the volume, the attach/detach controller makes
+// another VolumeAttachment, which waits for the lock as that of any node does.
+//
 // # The kubelet's word
 //
 // A kubelet lists a volume in status.volumesInUse from when a pod wants it until it is unmounted (GetVolumesInUse: desired and actual state of world), and does not mount before its list

@@ -73,6 +73,8 @@ func TestHandoverEnds(t *testing.T) {
 		switch lock := volumelocktest.Random(first + uint64(i)).Settle(); {
 		case lock == nil:
 			released++
+		case strings.Contains(lock.Status.Message, "VolumeAttachment is still there"):
+			t.Fatalf("-seed=%d: held for ever, since nobody deletes its VolumeAttachment: %+v %+v", first+uint64(i), lock.Spec, lock.Status)
 		case lock.Status.Message == "":
 			t.Fatalf("-seed=%d: held, and says nothing: %+v %+v", first+uint64(i), lock.Spec, lock.Status)
 		default:

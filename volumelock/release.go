@@ -35,7 +35,7 @@ type ReleaseFacts struct {
 
 var (
 	inUse   = policy.Reason{Code: "InUse", Short: "the volume is attached to the node"}
-	orphan  = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted. If no pod of the node is left and it stays, delete it."}
+	orphan  = policy.Reason{Code: "NodeGoneAttached", Short: "the Node is gone, and its VolumeAttachment is still there", Help: "Nothing is released before that is deleted, which it is once its status says that it is not attached."}
 	noted   = policy.Reason{Code: "Deleted", Short: "the VolumeAttachment is deleted"}
 	proved  = policy.Reason{Code: "Released", Short: "the node does not use the volume any more"}
 	asked   = policy.Reason{Code: "Asked", Short: "the node's kubelet is asked whether it uses the volume"}
@@ -78,13 +78,16 @@ func (x *releasing) genuine() *Decision {
 	return d
 }
 
-// attached: nothing is released while the VolumeAttachment is there and not deleted.
+// attached: nothing is released while the VolumeAttachment is there and not deleted. One whose Node is gone is deleted here, since nobody else does: Attach has withdrawn it, and the
+// attach/detach controller forgets what does not say attached (VolumesAreAttached). That releases nothing (doc.go).
 func (x *releasing) attached() *Decision {
 	h, a := Holder(x.Lock), x.Attachment
 	if a == nil || a.DeletionTimestamp != nil || h.UID != "" && h.UID != a.UID {
 		return nil
 	}
 	switch {
+	case !holds(x.Lock, x.Node) && !a.Status.Attached:
+		return &Decision{Reason: orphan, Message: message(orphan.Short), Write: Detach{}}
 	case !holds(x.Lock, x.Node):
 		return x.said(orphan, "")
 	case x.Lock.Status.Message != "":

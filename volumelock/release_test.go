@@ -39,9 +39,12 @@ func TestRelease(t *testing.T) {
 		reason string
 		write  string
 	}{
-		"attached":                       {func(*volumelock.ReleaseFacts) {}, "InUse", ""},
-		"attached, and the Node is gone": {func(f *volumelock.ReleaseFacts) { f.Node = nil }, "NodeGoneAttached", "note"},
-		"attached, and the Node is back": {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
+		"attached":                              {func(*volumelock.ReleaseFacts) {}, "InUse", ""},
+		"attached, and the Node is gone":        {func(f *volumelock.ReleaseFacts) { f.Node = nil }, "NodeGoneAttached", "note"},
+		"withdrawn, and the Node is gone":       {func(f *volumelock.ReleaseFacts) { f.Node, f.Attachment.Status.Attached = nil, false }, "NodeGoneAttached", "delete the VolumeAttachment"},
+		"withdrawn, and the Node was made anew": {func(f *volumelock.ReleaseFacts) { f.Node.UID, f.Attachment.Status.Attached = "node-9", false }, "NodeGoneAttached", "delete the VolumeAttachment"},
+		"not attached yet":                      {func(f *volumelock.ReleaseFacts) { f.Attachment.Status.Attached = false }, "InUse", ""},
+		"attached, and the Node is back":        {func(f *volumelock.ReleaseFacts) { f.Lock.Status.Message = "x" }, "InUse", "note"},
 		"attached, and fenced": {func(f *volumelock.ReleaseFacts) {
 			f.Receipts = []v1alpha1.FenceReceipt{receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")}
 		}, "InUse", ""},

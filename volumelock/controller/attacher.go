@@ -180,6 +180,8 @@ func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
 		if w.Attached {
 			x.event(about, corev1.EventTypeNormal, "VolumeAttached", "node "+about.attachment.Spec.NodeName+" may mount the volume")
 		}
+	case volumelock.Detach:
+		x.event(about, corev1.EventTypeNormal, "VolumeDetached", d.Message+": it was deleted")
 	case volumelock.Free:
 		x.Metrics.free(w.Evidence)
 		x.event(about, corev1.EventTypeNormal, "VolumeReleased", d.Message)

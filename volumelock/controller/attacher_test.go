@@ -195,3 +195,28 @@ func TestHolderSilent(t *testing.T) {
 		t.Fatalf("the lock is %+v", l)
 	}
 }
+
+// TestNodeGone: the VolumeAttachment of a Node that was deleted is withdrawn and deleted, since the attach/detach controller forgets it. That gives the volume to nobody before there is proof.
+func TestNodeGone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	c.must(c.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
+	c.attach("b")
+	c.reports("b", inUse)
+	c.settle()
+	if a := c.attachment("a"); a != nil {
+		t.Fatalf("nobody deletes the attachment: %+v", a)
+	}
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "a" || !strings.HasPrefix(l.Status.Message, "the Node is gone, and whether its machine") || c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+	c.must(c.Client.Create(context.Background(), &v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: v1alpha1.EvidenceInstanceTerminated,
+		Node: &v1alpha1.BootReference{Name: "a", UID: "uid-a", BootID: "boot-a"}}}))
+	c.settle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" || !c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+}

@@ -51,6 +51,8 @@ func (x *Attacher) write(ctx context.Context, w volumelock.Write, about *subject
 			a.Status.AttachError = &storagev1.VolumeError{Time: metav1.NewTime(x.Clock.Now()), Message: w.Error}
 		}
 		return x.Client.Status().Patch(ctx, a, client.MergeFromWithOptions(about.attachment, client.MergeFromWithOptimisticLock{}))
+	case volumelock.Detach:
+		return x.Client.Delete(ctx, about.attachment, client.Preconditions{UID: &about.attachment.UID, ResourceVersion: &about.attachment.ResourceVersion})
 	case volumelock.Ask:
 		n := about.node.DeepCopy()
 		n.Status.VolumesInUse = append(n.Status.VolumesInUse, w.Volume)

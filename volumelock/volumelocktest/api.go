@@ -101,15 +101,31 @@ func (a *API) Create(_ context.Context, o client.Object, _ ...client.CreateOptio
 	})
 }
 
-// Delete deletes the VolumeLock, where it is as the preconditions say.
+// Delete deletes the VolumeLock, or a VolumeAttachment, where it is as the preconditions say.
 func (a *API) Delete(_ context.Context, o client.Object, options ...client.DeleteOption) error {
 	return a.request(func() error {
 		var with client.DeleteOptions
 		with.ApplyOptions(options)
-		if a.lock == nil || a.lock.Name != o.GetName() {
-			return absent(o.GetName())
+		refused := func(is client.Object) bool {
+			p := with.Preconditions
+			return p != nil && (p.UID != nil && *p.UID != is.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != is.GetResourceVersion())
 		}
-		if p := with.Preconditions; p != nil && (p.UID != nil && *p.UID != a.lock.UID || p.ResourceVersion != nil && *p.ResourceVersion != a.lock.ResourceVersion) {
+		if _, ok := o.(*storagev1.VolumeAttachment); ok {
+			stored := a.attachments[o.GetName()]
+			switch {
+			case stored == nil:
+				return absent(o.GetName())
+			case refused(stored):
+				return conflict(o.GetName())
+			}
+			a.Seen.forgotten++
+			a.remove(stored)
+			return nil
+		}
+		switch {
+		case a.lock == nil || a.lock.Name != o.GetName():
+			return absent(o.GetName())
+		case refused(a.lock):
 			return conflict(o.GetName())
 		}
 		a.lock = nil
@@ -198,6 +214,10 @@ func (w status) Patch(_ context.Context, o client.Object, patch client.Patch, _ 
 			}
 			if c.Status.Attached && !stored.Status.Attached {
 				s.Seen.attached++
+				delete(s.forgotten, stored.UID)
+			} else if stored.Status.Attached && !c.Status.Attached {
+				s.Seen.withdrawn++
+				s.forgotten[stored.UID] = true
 			}
 			kept := stored.DeepCopy()
 			kept.Status, kept.ResourceVersion = c.Status, s.next()

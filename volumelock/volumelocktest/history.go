@@ -300,6 +300,7 @@ func (c *Counts) Add(o Counts) {
 	c.byStorage += o.byStorage
 	c.byPerson += o.byPerson
 	c.withdrawn += o.withdrawn
+	c.forgotten += o.forgotten
 	c.forced += o.forced
 	c.conflicts += o.conflicts
 }
@@ -307,7 +308,7 @@ func (c *Counts) Add(o Counts) {
 // ByName has each by what happened.
 func (c *Counts) ByName() map[string]int {
 	return map[string]int{"taking": c.taken, "attaching": c.attached, "mounting": c.mounted, "attaching again": c.again, "a handover": c.handed, "a second question": c.askedTwice,
-		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "detaching by force": c.forced, "a conflict": c.conflicts}
+		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "detaching by force": c.forced, "a conflict": c.conflicts}
 }
 
 // Settle has everything be well, and every pod gone, and everybody do his work for some rounds. The lock is released then, or says what it waits for.

@@ -49,6 +49,7 @@ type World struct {
 	attachments          map[string]*storagev1.VolumeAttachment
 	lock                 *v1alpha1.VolumeLock
 	receipts             []v1alpha1.FenceReceipt
+	forgotten            map[types.UID]bool // VolumeAttachments that the attach/detach controller takes for detached: withdrawn, and not attached again (it looks once a minute)
 	Machines             []*Machine
 	attachers            []Attacher
 	// Mutant spoils what is read, as if a rule were not there.
@@ -62,7 +63,7 @@ type World struct {
 }
 
 // Counts are what histories have seen.
-type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forced, conflicts int }
+type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forgotten, forced, conflicts int }
 
 // Machine is one node as it really is: its kernel and its kubelet.
 type Machine struct {
@@ -111,7 +112,7 @@ type Attacher struct {
 
 // New is a world with three machines, of which nobody uses a volume.
 func New() *World {
-	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
+	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, forgotten: map[types.UID]bool{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
 	for i := range 3 {
 		m := &Machine{name: fmt.Sprintf("n%d", i)}
 		w.Machines = append(w.Machines, m)
@@ -356,7 +357,8 @@ func (m *Machine) podGoes(v int) { m.volumes[v].wanted, m.volumes[v].reported = 
 // makeAttachment is the attach/detach controller's.
 func (w *World) makeAttachment(v int, node string) {
 	name := AttachmentName(v, node)
-	if w.attachments[name] != nil {
+	if a := w.attachments[name]; a != nil {
+		delete(w.forgotten, a.UID) // it wants it attached, and finds that it exists
 		return
 	}
 	w.attachments[name] = &storagev1.VolumeAttachment{
@@ -397,7 +399,7 @@ func (w *World) silence(name string) {
 // detach deletes a VolumeAttachment: by force whether the volume is in use or not, of a node that has not been heard of.
 func (w *World) detach(v int, node string, force bool) {
 	a, n := w.attachments[AttachmentName(v, node)], w.nodes[node]
-	if a == nil || a.DeletionTimestamp != nil || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
+	if a == nil || a.DeletionTimestamp != nil || w.forgotten[a.UID] || !force && n != nil && slices.Contains(n.Status.VolumesInUse, nameInUse(v)) {
 		return
 	}
 	if force {
@@ -608,6 +610,13 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 		c := n.DeepCopy()
 		c.ResourceVersion, c.Status.VolumesInUse = w.next(), append(slices.Clone(n.Status.VolumesInUse), x.Volume)
 		w.nodes[n.Name] = c
+	case volumelock.Detach:
+		v := w.attachments[r.Attachment.Name]
+		if v == nil || v.UID != r.Attachment.UID || stale("attachment", r.Attachment.ResourceVersion, v.ResourceVersion) {
+			return
+		}
+		w.Seen.forgotten++
+		w.remove(v)
 	default:
 		w.changeAttachment(d, a, stale)
 	}
@@ -628,8 +637,10 @@ func (w *World) changeAttachment(d volumelock.Decision, a *volumelock.AttachFact
 	case volumelock.Say:
 		if x.Attached {
 			w.Seen.attached++
+			delete(w.forgotten, c.UID)
 		} else if c.Status.Attached {
 			w.Seen.withdrawn++
+			w.forgotten[c.UID] = true
 		}
 		c.Status.Attached, c.Status.AttachError = x.Attached, nil
 		if x.Error != "" {
