@@ -252,6 +252,16 @@ func (x *attaching) watched() *Decision {
 	return &Decision{Reason: attached, Write: Note{Status: *s}}
 }
 
+// Settled says whether a Node's status is no news to a VolumeAttachment: it is attached as it should be, and Attach would write nothing. It spares most of the work there is: a node
+// updates its status every ten seconds to five minutes, and hardly anything of it matters to the volumes that it has.
+func Settled(l *v1alpha1.VolumeLock, a *storagev1.VolumeAttachment, n *corev1.Node) bool {
+	x := &attaching{&AttachFacts{Lock: l, Attachment: a, Node: n}, a}
+	if !x.holdsIt() || !holds(l, n) || !a.Status.Attached || l.Status.Release != nil {
+		return false
+	}
+	return x.own().Write == nil
+}
+
 // again gives the lock that a node holds to its new VolumeAttachment for the same volume: the one before is gone, for the name is the same. What goes on of a release ends.
 func (x *attaching) again() *Decision {
 	switch {

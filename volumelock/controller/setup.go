@@ -52,20 +52,25 @@ const (
 // concurrent is how many of each kind are decided about at once.
 const concurrent = 16
 
+// index has an informer find objects by a field.
+type index struct {
+	of    client.Object
+	field string
+	value client.IndexerFunc
+}
+
+var indexes = []index{
+	{&corev1.PersistentVolume{}, byLock, func(o client.Object) []string {
+		return []string{volumelock.LockFor(&storagev1.VolumeAttachment{}, o.(*corev1.PersistentVolume))}
+	}},
+	{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return volumeName(o.(*storagev1.VolumeAttachment)) }},
+	{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
+	{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
+}
+
 // SetUp has the manager run the attacher.
 func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
-	for _, index := range []struct {
-		of    client.Object
-		field string
-		value func(client.Object) []string
-	}{
-		{&corev1.PersistentVolume{}, byLock, func(o client.Object) []string {
-			return []string{volumelock.LockFor(&storagev1.VolumeAttachment{}, o.(*corev1.PersistentVolume))}
-		}},
-		{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return volumeName(o.(*storagev1.VolumeAttachment)) }},
-		{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
-		{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
-	} {
+	for _, index := range indexes {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, index.of, index.field, index.value); err != nil {
 			return fmt.Errorf("index %T by %s: %w", index.of, index.field, err)
 		}
@@ -75,7 +80,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		For(&storagev1.VolumeAttachment{}).
 		Watches(&v1alpha1.VolumeLock{}, handler.EnqueueRequestsFromMapFunc(x.waitingFor)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOf)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.unattachedOn)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOn)).
 		Complete(reconcile.Func(x.ReconcileAttachment))
 	if err != nil {
 		return fmt.Errorf("watch VolumeAttachments: %w", err)
@@ -99,10 +104,10 @@ func volumeName(a *storagev1.VolumeAttachment) []string {
 	return []string{*a.Spec.Source.PersistentVolumeName}
 }
 
-// attachments lists those of the informer whose field has the value.
+// attachments lists those of the informer whose field has the value. They are its own, and not to be changed.
 func (x *Attacher) attachments(ctx context.Context, field, value string) []storagev1.VolumeAttachment {
 	var list storagev1.VolumeAttachmentList
-	if err := x.Cache.List(ctx, &list, client.MatchingFields{field: value}); err != nil {
+	if err := x.Cache.List(ctx, &list, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "list VolumeAttachments", field, value)
 	}
 	return slices.DeleteFunc(list.Items, func(a storagev1.VolumeAttachment) bool { return !slices.Contains(x.Drivers, a.Spec.Attacher) })
@@ -135,14 +140,29 @@ func (x *Attacher) attachmentsOf(ctx context.Context, volume client.Object) []re
 	return requests(x.attachments(ctx, byVolume, volume.GetName()), attachmentName)
 }
 
-// unattachedOn are the VolumeAttachments that may wait for what a node says, and those of one that was made anew.
-func (x *Attacher) unattachedOn(ctx context.Context, node client.Object) []reconcile.Request {
-	return requests(x.attachments(ctx, byNode, node.GetName()), func(a *storagev1.VolumeAttachment) string {
-		if a.Status.Attached && node.GetDeletionTimestamp() == nil && !volumelock.Ours(a) {
+// attachmentsOn are the VolumeAttachments of a node that its status may be news to. The informer says what it is, also of one that was deleted: there is none.
+func (x *Attacher) attachmentsOn(ctx context.Context, o client.Object) []reconcile.Request {
+	node := x.nodeNow(ctx, o.GetName())
+	locks := map[string]*v1alpha1.VolumeLock{}
+	all := x.locksOn(ctx, o.GetName())
+	for i := range all {
+		locks[all[i].Name] = &all[i]
+	}
+	return requests(x.attachments(ctx, byNode, o.GetName()), func(a *storagev1.VolumeAttachment) string {
+		if volumelock.Settled(locks[volumelock.LockFor(a, nil)], a, node) {
 			return ""
 		}
 		return a.Name
 	})
+}
+
+// nodeNow is the Node as the informer has it; nil: there is none.
+func (x *Attacher) nodeNow(ctx context.Context, name string) *corev1.Node {
+	node, err := read(ctx, x.Cache, name, &corev1.Node{})
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "read Node", "node", name)
+	}
+	return node
 }
 
 // lockOf is the lock that an attachment has to do with.
@@ -165,27 +185,36 @@ func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Requ
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 }
 
-// heldBy are the locks of a node that are being released.
-func (x *Attacher) heldBy(ctx context.Context, node client.Object) []reconcile.Request {
-	return x.heldByNode(ctx, node.GetName())
+// heldBy are the locks of a node to which its status may be news: those that are being released, and those of another Node of the name.
+func (x *Attacher) heldBy(ctx context.Context, o client.Object) []reconcile.Request {
+	node := x.nodeNow(ctx, o.GetName())
+	return requests(x.locksOn(ctx, o.GetName()), func(l *v1alpha1.VolumeLock) string {
+		if l.Status.Release == nil && node != nil && node.UID == l.Spec.Node.UID {
+			return ""
+		}
+		return l.Name
+	})
 }
 
+// heldByFenced are the locks that are being released of the node that a receipt is about.
 func (x *Attacher) heldByFenced(ctx context.Context, receipt client.Object) []reconcile.Request {
-	if n := receipt.(*v1alpha1.FenceReceipt).Spec.Node; n != nil {
-		return x.heldByNode(ctx, n.Name)
+	n := receipt.(*v1alpha1.FenceReceipt).Spec.Node
+	if n == nil {
+		return nil
 	}
-	return nil
-}
-
-func (x *Attacher) heldByNode(ctx context.Context, node string) []reconcile.Request {
-	var locks v1alpha1.VolumeLockList
-	if err := x.Cache.List(ctx, &locks, client.MatchingFields{byNode: node}); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "list VolumeLocks", "node", node)
-	}
-	return requests(locks.Items, func(l *v1alpha1.VolumeLock) string {
+	return requests(x.locksOn(ctx, n.Name), func(l *v1alpha1.VolumeLock) string {
 		if l.Status.Release == nil {
 			return ""
 		}
 		return l.Name
 	})
+}
+
+// locksOn lists the locks of a node by its name. They are the informer's own, and not to be changed.
+func (x *Attacher) locksOn(ctx context.Context, node string) []v1alpha1.VolumeLock {
+	var locks v1alpha1.VolumeLockList
+	if err := x.Cache.List(ctx, &locks, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "list VolumeLocks", "node", node)
+	}
+	return locks.Items
 }
