@@ -24,6 +24,8 @@ type AttachFacts struct {
 	Attachment *storagev1.VolumeAttachment
 	// Volume is the PersistentVolume that it names; nil: there is none, or it names none.
 	Volume *corev1.PersistentVolume
+	// SameHandle are PersistentVolumes of its driver and volumeHandle, itself among them or not.
+	SameHandle []corev1.PersistentVolume
 	// Node of the name that the attachment has; nil: there is none.
 	Node *corev1.Node
 	// Conflict is why the driver can't be gated; empty: it can.
@@ -56,8 +58,9 @@ var (
 	refused  = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
 	changed  = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
 		Help: "Delete the pods that use it, and its VolumeAttachment once they are gone; then it is attached anew."}
-	shared = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
-	forged = policy.Reason{Code: "NotOurs", Short: "the VolumeLock is not for the volume that its name says: somebody made it by hand",
+	ambiguous = policy.Reason{Code: "SameHandle", Short: "PersistentVolumes have the same volumeHandle and are different volumes", Help: "Kubelets take them for one, and by the VolumeAttachment of the one mount the other. Give each a volumeHandle of its own."}
+	shared    = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
+	forged    = policy.Reason{Code: "NotOurs", Short: "the VolumeLock is not for the volume that its name says: somebody made it by hand",
 		Help: "It is never released by itself. Look who made it, and delete it if no node has the volume."}
 	taken      = policy.Reason{Code: "Taken", Short: "the node takes the volume"}
 	retaken    = policy.Reason{Code: "Retaken", Short: "the volume is attached, and had no VolumeLock: somebody deleted it, or set status.attached. It is taken again for its node"}
@@ -81,7 +84,7 @@ type attaching struct {
 
 // attachRules in their order: the first that has an answer decides.
 var attachRules = []func(*attaching) *Decision{
-	(*attaching).deleted, (*attaching).conflict, (*attaching).lost, (*attaching).gated, (*attaching).sameVolume, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
+	(*attaching).deleted, (*attaching).conflict, (*attaching).lost, (*attaching).gated, (*attaching).sameVolume, (*attaching).unambiguous, (*attaching).shared, (*attaching).free, (*attaching).genuine, (*attaching).own, (*attaching).again, (*attaching).others,
 }
 
 // Attach decides about one VolumeAttachment of a gated driver. The lock was read first, then the attachment, then the node.
@@ -156,10 +159,33 @@ func (x *attaching) gated() *Decision {
 	return nil
 }
 
-// sameVolume refuses a PersistentVolume that was made anew for another volume: the lock by which it is attached is the old one's.
+// sameVolume refuses a PersistentVolume that was made anew, maybe for another volume: the lock by which it is attached is the old one's, and so is the volume that the kubelet mounts which
+// waits for this VolumeAttachment, by whose name it finds it.
 func (x *attaching) sameVolume() *Decision {
-	if name := x.a.Annotations[v1alpha1.AnnotationVolumeLock]; name != "" && name != lockOf(x.Volume) {
+	lock, source := x.a.Annotations[v1alpha1.AnnotationVolumeLock], x.Volume.Spec.CSI
+	switch same := x.a.Name == AttachmentName(source.Driver, source.VolumeHandle, x.a.Spec.NodeName) && !x.a.CreationTimestamp.Before(&x.Volume.CreationTimestamp); {
+	case same && (lock == "" || lock == lockOf(x.Volume)):
+		return nil
+	case x.holdsIt():
 		return x.refuse(wait(changed, ""))
+	}
+	return x.withdraw(wait(changed, ""))
+}
+
+// unambiguous refuses a volume that kubelets take for another: they and the attach/detach controller know a volume by its handle alone, so that a node that has the one attached mounts the
+// other without a lock. As long as no other node gets either, no two have the same.
+func (x *attaching) unambiguous() *Decision {
+	for i := range x.SameHandle {
+		other := &x.SameHandle[i]
+		if lockOf(other) == lockOf(x.Volume) && Exclusive(other) == Exclusive(x.Volume) {
+			continue
+		}
+		d := wait(ambiguous, "PersistentVolumes %s and %s have the same volumeHandle and are different volumes, or one is for one node and one for several", x.Volume.Name, other.Name)
+		if x.a.Status.Attached && Exclusive(x.Volume) && !x.holdsIt() {
+			return nil // whose it is, or that it is nobody's, comes first
+		}
+		d.Alarm = x.a.Status.Attached
+		return x.refuse(d)
 	}
 	return nil
 }

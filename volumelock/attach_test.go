@@ -24,9 +24,9 @@ func held() (volumelock.AttachFacts, volumelock.ReleaseFacts) {
 	v, _ := volumelock.VolumeOf(pv)
 	lock := &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: "lock", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}, Spec: v1alpha1.VolumeLockSpec{
 		Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: "pv", VolumeHandle: "handle",
-		Node: v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-1"}, Attachment: v1alpha1.AttachmentReference{Name: "csi-n1", UID: "va-1"}}}
+		Node: v1alpha1.BootReference{Name: "n1", UID: "node-1", BootID: "boot-1"}, Attachment: v1alpha1.AttachmentReference{Name: volumelock.AttachmentName(nfs, "handle", "n1"), UID: "va-1"}}}
 	a := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: "csi-n1", UID: "va-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Finalizers: []string{v1alpha1.FinalizerVolumeLock},
+		ObjectMeta: metav1.ObjectMeta{Name: lock.Spec.Attachment.Name, UID: "va-1", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)), Finalizers: []string{v1alpha1.FinalizerVolumeLock},
 			Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: v.LockName()}},
 		Spec:   storagev1.VolumeAttachmentSpec{Attacher: nfs, NodeName: "n1", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}},
 		Status: storagev1.VolumeAttachmentStatus{Attached: true},
@@ -48,9 +48,16 @@ func fresh(f *volumelock.AttachFacts) {
 // of another node, n2.
 func elsewhere(f *volumelock.AttachFacts) {
 	fresh(f)
-	f.Attachment.Name, f.Attachment.UID, f.Attachment.Spec.NodeName = "csi-n2", "va-2", "n2"
+	f.Attachment.Name, f.Attachment.UID, f.Attachment.Spec.NodeName = volumelock.AttachmentName(nfs, "handle", "n2"), "va-2", "n2"
 	f.Node = node("n2", 100, volumelock.InUseName(nfs, "handle"))
 	f.Node.UID = "node-2"
+}
+
+// twin is a PersistentVolume with the handle of held's.
+func twin(share string, mode corev1.PersistentVolumeAccessMode) []corev1.PersistentVolume {
+	pv := volume(nfs, "handle", "server", "filer", "share", share)
+	pv.Name, pv.Spec.AccessModes[0] = "twin", mode
+	return []corev1.PersistentVolume{*pv}
 }
 
 func TestAttach(t *testing.T) {
@@ -96,8 +103,12 @@ func TestAttach(t *testing.T) {
 			f.Attachment.UID = "va-3"
 			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
 		}, "Again", "note", "", false},
-		"its node wants it by another PersistentVolume": {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Name, f.Attachment.UID = "csi-other", "va-4" }, "SameVolume", "say attached: false", "", false},
-		"deleted, and not noted":                        {deleted, "Deleting", "", "", false},
+		"its node wants it by another PersistentVolume": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Volume.Spec.CSI.VolumeHandle = "other"
+			f.Attachment.Name, f.Attachment.UID = volumelock.AttachmentName(nfs, "other", "n1"), "va-4"
+		}, "SameVolume", "say attached: false", "", false},
+		"deleted, and not noted": {deleted, "Deleting", "", "", false},
 		"deleted, and noted": {func(f *volumelock.AttachFacts) {
 			deleted(f)
 			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
@@ -108,9 +119,34 @@ func TestAttach(t *testing.T) {
 			f.Volume = nil
 			f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1"}
 		}, "Deleting", "take the finalizer", "", false},
-		"several nodes may":         {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteMany }, "Shared", "say attached: true", "is held by node n1", false},
-		"only one pod may":          {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteOncePod }, "Held", "say attached: false", "", false},
-		"the handle changed":        {func(f *volumelock.AttachFacts) { f.Volume.Spec.CSI.VolumeAttributes["share"] = "/other" }, "VolumeChanged", "", "", false},
+		"several nodes may":                  {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteMany }, "Shared", "say attached: true", "is held by node n1", false},
+		"only one pod may":                   {func(f *volumelock.AttachFacts) { elsewhere(f); f.Volume.Spec.AccessModes[0] = corev1.ReadWriteOncePod }, "Held", "say attached: false", "", false},
+		"the handle changed":                 {func(f *volumelock.AttachFacts) { f.Volume.Spec.CSI.VolumeAttributes["share"] = "/other" }, "VolumeChanged", "", "", false},
+		"the handle changed while it waited": {func(f *volumelock.AttachFacts) { elsewhere(f); f.Lock = nil; f.Volume.Spec.CSI.VolumeHandle = "other" }, "VolumeChanged", "say attached: false", "", false},
+		"the PersistentVolume was made anew while it waited": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Lock, f.Volume.CreationTimestamp = nil, metav1.NewTime(f.Attachment.CreationTimestamp.Add(time.Second))
+		}, "VolumeChanged", "say attached: false", "", false},
+		"the PersistentVolume was made anew, of what nobody holds": {func(f *volumelock.AttachFacts) {
+			f.Lock, f.Volume.CreationTimestamp = nil, metav1.NewTime(now)
+		}, "VolumeChanged", "say attached: false", "", true},
+		"two exports by one handle": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.SameHandle = nil, twin("/other", corev1.ReadWriteOnce)
+		}, "SameHandle", "say attached: false", "PersistentVolumes pv and twin have the same volumeHandle", false},
+		"two exports by one handle, attached already": {func(f *volumelock.AttachFacts) { f.SameHandle = twin("/other", corev1.ReadWriteOnce) }, "SameHandle", "", "", true},
+		"two exports by one handle, and another holds it": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Attachment.Status.Attached, f.SameHandle = true, twin("/other", corev1.ReadWriteOnce)
+		}, "SecondHolder", "say attached: false", "", true},
+		"one export by one handle, for several nodes": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.SameHandle = nil, twin("/srv", corev1.ReadWriteMany)
+		}, "SameHandle", "say attached: false", "", false},
+		"one export by one handle": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.SameHandle = nil, twin("/srv", corev1.ReadWriteOncePod)
+		}, "Taken", "take", "", false},
 		"the volume is gone":        {func(f *volumelock.AttachFacts) { fresh(f); f.Volume = nil }, "NotGated", "say attached: false", "there is no PersistentVolume pv", false},
 		"no PersistentVolume":       {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Source.PersistentVolumeName = nil }, "NotGated", "say attached: false", "", false},
 		"of another driver":         {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Attacher = "x" }, "NotGated", "say attached: false", "", false},
@@ -138,9 +174,19 @@ func TestConflict(t *testing.T) {
 		driver *storagev1.CSIDriver
 		a      *storagev1.VolumeAttachment
 		says   string
-	}{{yes, f.Attachment, ""}, {&storagev1.CSIDriver{}, f.Attachment, ""}, {no, f.Attachment, "attachRequired: false"}, {nil, f.Attachment, "there is no CSIDriver"}, {yes, own, "attacher of its own"}} {
+	}{{yes, f.Attachment, ""}, {&storagev1.CSIDriver{}, f.Attachment, ""}, {no, f.Attachment, "attachRequired: false"}, {nil, f.Attachment, ""}, {yes, own, "attacher of its own"}} {
 		if got := volumelock.Conflict(c.driver, c.a); !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
 			t.Error(fmt.Sprint(i, got))
 		}
+	}
+}
+
+// TestMessageFits: a VolumeError with more than 1024 bytes is refused by the API server, whatever letters it has.
+func TestMessageFits(t *testing.T) {
+	f, _ := held()
+	elsewhere(&f)
+	f.Lock.Status.Message = strings.Repeat("\u00fc", 1000)
+	if n := len(volumelock.Attach(f).Write.(volumelock.Say).Error); n > 1024 {
+		t.Errorf("it has %d bytes", n)
 	}
 }

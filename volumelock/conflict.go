@@ -12,17 +12,15 @@ import (
 // attacherFinalizer begins the finalizer of an external-attacher that calls ControllerPublish (kubernetes-csi/external-attacher pkg/controller/util.go, GetFinalizerName).
 const attacherFinalizer = "external-attacher/"
 
-// Conflict says why a driver's volumes can't be gated by the volume lock; empty: they can. A driver that attaches has an attacher of its own, which says attached whatever we say.
+// Conflict says why a driver's volumes can't be gated by the volume lock; empty: they can. A driver that attaches has an attacher of its own, which says attached whatever we say. One that
+// has no CSIDriver is gated: kubelets wait (pkg/volume/csi/csi_plugin.go, skipAttach, v1.36.3).
 func Conflict(driver *storagev1.CSIDriver, a *storagev1.VolumeAttachment) string {
 	for _, f := range a.Finalizers {
 		if strings.HasPrefix(f, attacherFinalizer) {
 			return fmt.Sprintf("driver %s has an attacher of its own (finalizer %s), which attaches its volumes: leave the volume lock out of it (--drivers), or that attacher", a.Spec.Attacher, f)
 		}
 	}
-	switch {
-	case driver == nil:
-		return fmt.Sprintf("there is no CSIDriver %s that says attachRequired, so that kubelets may mount its volumes without waiting", a.Spec.Attacher)
-	case driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired:
+	if driver != nil && driver.Spec.AttachRequired != nil && !*driver.Spec.AttachRequired {
 		return fmt.Sprintf("CSIDriver %s says attachRequired: false, so that kubelets mount its volumes without waiting", a.Spec.Attacher)
 	}
 	return ""

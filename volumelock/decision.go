@@ -3,7 +3,6 @@ package volumelock
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -170,10 +169,11 @@ func holds(l *v1alpha1.VolumeLock, n *corev1.Node) bool {
 	return n != nil && n.Name == l.Spec.Node.Name && n.UID == l.Spec.Node.UID && n.UID != types.UID("")
 }
 
+// maxMessage is how long a VolumeError's message may be, in bytes (pkg/apis/storage/validation/validation.go, maxVolumeErrorMessageSize, v1.36.3). A VolumeLock's may be as many characters.
+const maxMessage = 1024
+
 // message makes a text fit for a status. Others wrote parts of it.
-func message(text string) string {
-	return console.Shorten(console.Printable(strings.ToValidUTF8(text, "?")), 1000)
-}
+func message(text string) string { return console.Bounded(text, maxMessage) }
 
 func wait(reason policy.Reason, format string, args ...any) *Decision {
 	text := reason.Short

@@ -102,3 +102,9 @@ func Exclusive(pv *corev1.PersistentVolume) bool {
 func InUseName(driver, handle string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + driver + "^" + handle)
 }
+
+// AttachmentName is what the attach/detach controller calls the VolumeAttachment of a volume and a node, and what the node's kubelet waits for (pkg/volume/csi/csi_attacher.go,
+// getAttachmentName, v1.36.3).
+func AttachmentName(driver, handle, node string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))
+}

@@ -77,3 +77,10 @@ func TestExclusive(t *testing.T) {
 		}
 	}
 }
+
+// TestAttachmentName: as Kubernetes computes it, SHA-256 of handle, driver and node: another name would have every volume refused.
+func TestAttachmentName(t *testing.T) {
+	if got := volumelock.AttachmentName("driver", "vol-1", "node"); got != "csi-3ec73c441c417533b1dc0f6fbcab2c9f478c3a1e62da635f5e90f191d2a19c5e" {
+		t.Error(got)
+	}
+}

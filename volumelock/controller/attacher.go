@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/console"
 	"github.com/podgrace/podgrace/volumelock"
 )
 
@@ -103,12 +104,18 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 	if now := volumelock.LockFor(about.attachment, volume); now != lock {
 		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), lock, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
 	}
+	var same []corev1.PersistentVolume
+	if volume != nil {
+		if same, err = x.sameHandle(ctx, volume); err != nil {
+			return d, nil, err
+		}
+	}
 	driver, err := read(ctx, x.Live, about.attachment.Spec.Attacher, &storagev1.CSIDriver{})
 	if err != nil {
 		return d, nil, err
 	}
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), Now: x.Clock.Now(),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), Now: x.Clock.Now(),
 	}), about, nil
 }
 
@@ -193,6 +200,7 @@ func (x *Attacher) event(about *subject, kind, reason, text string) {
 	if x.Recorder == nil {
 		return
 	}
+	text = console.Note(text)
 	switch {
 	case about.lock != nil && about.node != nil:
 		x.Recorder.Eventf(about.lock, about.node, kind, reason, "VolumeLock", "%s", text)

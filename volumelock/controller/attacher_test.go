@@ -36,6 +36,15 @@ type cluster struct {
 	beat int
 }
 
+// fakeAPI has objects, and finds them as the informers do.
+func fakeAPI(objects []client.Object) client.WithWatch {
+	build := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithStatusSubresource(&corev1.Node{}, &storagev1.VolumeAttachment{}, &v1alpha1.VolumeLock{})
+	for _, i := range indexes {
+		build = build.WithIndex(i.of, i.field, i.value)
+	}
+	return build.Build()
+}
+
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	objects := []client.Object{
@@ -47,7 +56,7 @@ func newCluster(t *testing.T) *cluster {
 		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "boot-" + name},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(began)}}}})
 	}
-	kube := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(objects...).WithStatusSubresource(&corev1.Node{}, &storagev1.VolumeAttachment{}, &v1alpha1.VolumeLock{}).Build()
+	kube := fakeAPI(objects)
 	return &cluster{t: t, Attacher: &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}, Clock: testclock.NewFakePassiveClock(began)}}
 }
 
@@ -68,23 +77,25 @@ func (c *cluster) must(err error) {
 	}
 }
 
+func nameOf(node string) string { return volumelock.AttachmentName(driver, "handle", node) }
+
 // attach makes the VolumeAttachment of a node, as the attach/detach controller does.
 func (c *cluster) attach(node string) {
 	c.t.Helper()
-	c.must(c.Client.Create(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-" + node, UID: types.UID("va-" + node), CreationTimestamp: metav1.NewTime(began.Add(-time.Minute))},
+	c.must(c.Client.Create(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: nameOf(node), UID: types.UID("va-" + node), CreationTimestamp: metav1.NewTime(began.Add(-time.Minute))},
 		Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: new("pv")}}}))
 }
 
 func (c *cluster) detach(node string) {
 	c.t.Helper()
-	c.must(c.Client.Delete(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-" + node}}))
+	c.must(c.Client.Delete(context.Background(), &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: nameOf(node)}}))
 }
 
 // settle has both reconcilers look at everything until nothing changes, as the watches would.
 func (c *cluster) settle() {
 	c.t.Helper()
 	for range 6 {
-		for _, name := range []string{"csi-a", "csi-b"} {
+		for _, name := range []string{nameOf("a"), nameOf("b")} {
 			_, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 			c.must(err)
 		}
@@ -107,7 +118,7 @@ func (c *cluster) lock() *v1alpha1.VolumeLock {
 
 func (c *cluster) attachment(node string) *storagev1.VolumeAttachment {
 	c.t.Helper()
-	a, err := read(context.Background(), c.Live, "csi-"+node, &storagev1.VolumeAttachment{})
+	a, err := read(context.Background(), c.Live, nameOf(node), &storagev1.VolumeAttachment{})
 	c.must(err)
 	return a
 }
@@ -218,5 +229,29 @@ func TestNodeGone(t *testing.T) {
 	c.settle()
 	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" || !c.attachment("b").Status.Attached {
 		t.Fatalf("the lock is %+v", l)
+	}
+}
+
+// TestSameHandle: of two exports by one handle none is attached to a node, since it would mount the other one as well; until one of their PersistentVolumes is gone.
+func TestSameHandle(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var twin corev1.PersistentVolume
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: "pv"}, &twin))
+	twin.Name, twin.ResourceVersion, twin.Spec.CSI.VolumeAttributes["share"] = "twin", "", "/other"
+	c.must(c.Client.Create(context.Background(), &twin))
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	if a := c.attachment("a"); a.Status.Attached || a.Status.AttachError == nil || !strings.Contains(a.Status.AttachError.Message, "PersistentVolumes pv and twin have the same volumeHandle") {
+		t.Fatalf("the attachment is %+v", a.Status)
+	}
+	c.must(c.Client.Delete(context.Background(), &twin))
+	if all := c.attachmentsOf(context.Background(), &twin); len(all) != 1 || all[0].Name != nameOf("a") {
+		t.Fatalf("when it is gone %v are looked at", all)
+	}
+	c.settle()
+	if !c.attachment("a").Status.Attached {
+		t.Fatal("it is not attached")
 	}
 }

@@ -47,6 +47,7 @@ const (
 	byLock   = "lock"   // PersistentVolumes
 	byVolume = "volume" // VolumeAttachments
 	byNode   = "node"   // VolumeAttachments, VolumeLocks
+	byHandle = "handle" // PersistentVolumes
 )
 
 // concurrent is how many of each kind are decided about at once.
@@ -63,6 +64,7 @@ var indexes = []index{
 	{&corev1.PersistentVolume{}, byLock, func(o client.Object) []string {
 		return []string{volumelock.LockFor(&storagev1.VolumeAttachment{}, o.(*corev1.PersistentVolume))}
 	}},
+	{&corev1.PersistentVolume{}, byHandle, func(o client.Object) []string { return handle(o.(*corev1.PersistentVolume)) }},
 	{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return volumeName(o.(*storagev1.VolumeAttachment)) }},
 	{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
 	{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
@@ -95,6 +97,14 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		return fmt.Errorf("watch VolumeLocks: %w", err)
 	}
 	return nil
+}
+
+// handle is by what kubelets know a volume.
+func handle(pv *corev1.PersistentVolume) []string {
+	if pv.Spec.CSI == nil {
+		return nil
+	}
+	return []string{string(volumelock.InUseName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle))}
 }
 
 func volumeName(a *storagev1.VolumeAttachment) []string {
@@ -136,8 +146,31 @@ func (x *Attacher) waitingFor(ctx context.Context, lock client.Object) (all []re
 	return append(all, reconcile.Request{NamespacedName: client.ObjectKey{Name: volumelock.Holder(lock.(*v1alpha1.VolumeLock)).Name}})
 }
 
+// attachmentsOf are the VolumeAttachments of a PersistentVolume, and of others that have its handle.
 func (x *Attacher) attachmentsOf(ctx context.Context, volume client.Object) []reconcile.Request {
-	return requests(x.attachments(ctx, byVolume, volume.GetName()), attachmentName)
+	all := requests(x.attachments(ctx, byVolume, volume.GetName()), attachmentName)
+	same, err := x.sameHandle(ctx, volume.(*corev1.PersistentVolume))
+	if err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "list PersistentVolumes", "as", volume.GetName())
+	}
+	for i := range same {
+		if name := same[i].Name; name != volume.GetName() {
+			all = append(all, requests(x.attachments(ctx, byVolume, name), attachmentName)...)
+		}
+	}
+	return all
+}
+
+// sameHandle are the PersistentVolumes of the informer that have a volume's handle. They are its own, and not to be changed. That it is late is no harm: of two PersistentVolumes the
+// older one is in it, and is seen by whoever attaches the other.
+func (x *Attacher) sameHandle(ctx context.Context, pv *corev1.PersistentVolume) ([]corev1.PersistentVolume, error) {
+	var list corev1.PersistentVolumeList
+	for _, h := range handle(pv) {
+		if err := x.Cache.List(ctx, &list, client.MatchingFields{byHandle: h}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list PersistentVolumes with the handle %s: %w", h, err)
+		}
+	}
+	return list.Items, nil
 }
 
 // attachmentsOn are the VolumeAttachments of a node that its status may be news to. The informer says what it is, also of one that was deleted: there is none.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/volumelock"
@@ -34,11 +33,7 @@ func TestNodeEvents(t *testing.T) {
 				Annotations: map[string]string{v1alpha1.AnnotationVolumeLock: name}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}})
 	}
 	waits := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-waits", UID: "waits"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: "a"}}
-	build := fake.NewClientBuilder().WithScheme(NewScheme()).WithObjects(append(objects, waits)...).WithStatusSubresource(&corev1.Node{})
-	for _, i := range indexes {
-		build = build.WithIndex(i.of, i.field, i.value)
-	}
-	kube := build.Build()
+	kube := fakeAPI(append(objects, waits))
 	x := &Attacher{Client: kube, Live: kube, Cache: kube, Drivers: []string{driver}}
 	for _, c := range []struct {
 		what               string

@@ -330,7 +330,9 @@ func (w *World) Writers() (all []string) {
 }
 
 // AttachmentName is what the VolumeAttachment of a volume and a node is called.
-func AttachmentName(v int, node string) string { return fmt.Sprintf("csi-%d-%s", v, node) }
+func AttachmentName(v int, node string) string {
+	return volumelock.AttachmentName(Driver, volumes[v].Spec.CSI.VolumeHandle, node)
+}
 
 // podComes has a pod come to a node, and its attachment.
 func (w *World) podComes(m *Machine, v int) {
