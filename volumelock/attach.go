@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -28,8 +29,9 @@ type AttachFacts struct {
 	SameHandle []corev1.PersistentVolume
 	// Node of the name that the attachment has; nil: there is none.
 	Node *corev1.Node
-	// Conflict is why the driver can't be gated; empty: it can.
-	Conflict string
+	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
+	Conflict  string
+	DriverUID types.UID
 	// Now is our clock's time, by which it is decided when to say what is waited for, and nothing else.
 	Now time.Time
 }
@@ -54,9 +56,10 @@ func lockOf(pv *corev1.PersistentVolume) string {
 }
 
 var (
-	deleting = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
-	refused  = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
-	changed  = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
+	deleting    = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
+	refused     = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
+	conflicting = policy.Reason{Code: "Conflict", Short: "the driver can't be gated"}
+	changed     = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
 		Help: "Delete the pods that use it, and its VolumeAttachment once they are gone; then it is attached anew."}
 	ambiguous = policy.Reason{Code: "SameHandle", Short: "PersistentVolumes have the same volumeHandle and are different volumes", Help: "Kubelets take them for one, and by the VolumeAttachment of the one mount the other. Give each a volumeHandle of its own."}
 	shared    = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
@@ -126,7 +129,7 @@ func (x *attaching) conflict() *Decision {
 	if x.Conflict == "" {
 		return nil
 	}
-	return wait(refused, "%s", x.Conflict)
+	return wait(conflicting, "%s", x.Conflict)
 }
 
 // lost withdraws what a Node holds that is gone: whoever registers by that name next must not find it attached. That comes before what else may be wrong with the volume, since
@@ -237,7 +240,7 @@ func (x *attaching) lock(ready *v1alpha1.ReadyPeriod) v1alpha1.VolumeLock {
 	return v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName()}, Spec: v1alpha1.VolumeLockSpec{
 		Driver: v.Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: x.Volume.Name, VolumeHandle: x.Volume.Spec.CSI.VolumeHandle,
 		Node:       v1alpha1.BootReference{Name: x.Node.Name, UID: x.Node.UID, BootID: x.Node.Status.NodeInfo.BootID},
-		Attachment: v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}, ReadySince: since,
+		Attachment: v1alpha1.AttachmentReference{Name: x.a.Name, UID: x.a.UID}, ReadySince: since, DriverUID: x.DriverUID,
 	}}
 }
 

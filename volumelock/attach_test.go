@@ -150,7 +150,7 @@ func TestAttach(t *testing.T) {
 		"the volume is gone":        {func(f *volumelock.AttachFacts) { fresh(f); f.Volume = nil }, "NotGated", "say attached: false", "there is no PersistentVolume pv", false},
 		"no PersistentVolume":       {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Source.PersistentVolumeName = nil }, "NotGated", "say attached: false", "", false},
 		"of another driver":         {func(f *volumelock.AttachFacts) { fresh(f); f.Attachment.Spec.Attacher = "x" }, "NotGated", "say attached: false", "", false},
-		"of a driver that attaches": {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict = "it has its own" }, "NotGated", "", "it has its own", false},
+		"of a driver that attaches": {func(f *volumelock.AttachFacts) { fresh(f); f.Conflict = "it has its own" }, "Conflict", "", "it has its own", false},
 	} {
 		f, _ := held()
 		c.change(&f)

@@ -6,7 +6,7 @@
 // mounts. Attach does, for one VolumeAttachment; Release, for one VolumeLock, decides when its node is rid of the volume. A VolumeLock that exists is held; it never expires.
 //
 // Taking is creating the VolumeLock, whose name only depends on the volume: of two at once, one is told that it exists already. Releasing is deleting it, with its UID and
-// resourceVersion as preconditions. Between these, each write names the resourceVersion that was read. Facts are read in this order, from the API server itself: the VolumeLock, then the
+// resourceVersion as preconditions. Between these, each write names the resourceVersion that was read. Facts are read in this order, from the API server itself: the CSIDriver, the VolumeLock, then the
 // VolumeAttachment, then the Node. Replicas may therefore be many, slow, or stop after any write: leader election spares work, it is no part of this argument.
 //
 // # When a node is rid of a volume
@@ -60,6 +60,13 @@
 //
 // A volume that was mounted before its driver was gated (Adopted) is not in the list either: whether a volume is to be attached a kubelet decides when a pod comes
 // (desired_state_of_world.go), and keeps of what is mounted (actual_state_of_world.go). There, too, only another boot counts.
+//
+// Nor is one that was mounted while its CSIDriver said attachRequired: false, whether or not its node holds the lock: a kubelet that sees that lets also those pods mount that wait already
+// (desired_state_of_world_populator.go, findAndRemoveDeletedPods). While that is so the lock says Conflict, and nothing but the end of the instance releases it. attachRequired can't be changed,
+// so that the CSIDriver is another one before and after: its UID is in the lock, and where it has become another, for whatever reason, the boot that the node has then counts as one that has
+// mounted without asking (status.ungatedBootID), and a release begins anew. The CSIDriver is read before all others, so that the boot is not one of before. What other nodes have mounted then
+// no lock knows: that is what adopting looks for. Assumed is that no decision is under way while the CSIDriver is made anew so, and that where there is none before and after there was none
+// between that nobody saw.
 //
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
 // no time: the kubelet itself waits until its list is stored.

@@ -147,11 +147,17 @@ var mutants = map[string]mutantWorld{
 	"a detach by force is as any other": facts(7099579058294259297, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Status.DistrustedBootID = "" })
 	}),
-	"VolumeLocks are written without regard to what was read": {1972468029922059452, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
+	"VolumeLocks are written without regard to what was read": {563921925111069415, func(w *volumelocktest.World) { w.Unguarded["lock"] = true }},
 	"a VolumeLock is taken though there is one":               {17761406701371031294, func(w *volumelocktest.World) { w.Unguarded["take"] = true }},
 	"what was mounted before the gate is as any other": facts(2689144625667036505, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) { l.Spec.Adopted = false })
 	}),
+	"a CSIDriver that was made anew is as the one before": facts(18176147769264826268, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+		if r.Lock != nil && r.Conflict == "" {
+			r.DriverUID = volumelock.DriverUID(r.Lock)
+		}
+	}),
+	"what a driver held that is not gated any more is released as ever": facts(4346397898863323778, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
 	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {

@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/fencing"
@@ -27,6 +29,9 @@ type ReleaseFacts struct {
 	Attachment *storagev1.VolumeAttachment
 	// Node of the name that the lock has, read after the Attachment; nil: there is none.
 	Node *corev1.Node
+	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
+	Conflict  string
+	DriverUID types.UID
 	// Receipts are all FenceReceipts.
 	Receipts []v1alpha1.FenceReceipt
 	// Now is our clock's time, which is only written down.
@@ -46,7 +51,8 @@ var (
 		Help: "It is released by a receipt that its instance is terminated, or by its annotation podgrace.dev/confirm-release if it is known to be off."}
 	byForce = policy.Reason{Code: "DetachedByForce", Short: "the volume was detached by force while the node used it, after which its kubelet's word is no proof",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it (kubectl podgrace fence NODE), or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
-	ungated = policy.Reason{Code: "MountedBefore", Short: "the node mounted the volume before its driver was gated, and its kubelet does not tell of such volumes",
+	regated = policy.Reason{Code: "DriverMadeAnew", Short: "the CSIDriver was made anew, and meanwhile the node may have mounted the volume without asking"}
+	ungated = policy.Reason{Code: "MountedBefore", Short: "the node may have mounted the volume while its driver was not gated, and its kubelet does not tell of such volumes",
 		Help: "It is released once the node was rebooted, or by a FenceReceipt for it, or by its annotation podgrace.dev/confirm-release if it is known not to be mounted there."}
 )
 
@@ -55,7 +61,7 @@ type releasing struct{ *ReleaseFacts }
 
 // releaseRules in their order: the first that has an answer decides.
 var releaseRules = []func(*releasing) *Decision{
-	(*releasing).genuine, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
+	(*releasing).genuine, (*releasing).gated, (*releasing).attached, (*releasing).deleted, (*releasing).proof, (*releasing).conflict, (*releasing).known, (*releasing).adopted, (*releasing).forced, (*releasing).ask, (*releasing).answer,
 }
 
 // Release decides about one VolumeLock. The lock was read first, then the attachment, then the node.
@@ -76,6 +82,46 @@ func (x *releasing) genuine() *Decision {
 	d := wait(forged, "")
 	d.Alarm = true
 	return d
+}
+
+// gated notes that the driver can't be gated any more, or can again, and that its CSIDriver is another one. Between two of them there may have been one that is not gated, whether anybody saw
+// it or not: pods that came then have the volume mounted without telling, also on this node, by any boot up to the one that it has by a read after the new one was read. So what is known of a
+// release begins anew, and a person has to confirm anew.
+func (x *releasing) gated() *Decision {
+	anew, told := DriverUID(x.Lock) != x.DriverUID, meta.IsStatusConditionTrue(x.Lock.Status.Conditions, v1alpha1.ConditionConflict)
+	if !anew && told == (x.Conflict != "") {
+		return nil
+	}
+	reason, text := regated, regated.Short
+	if x.Conflict != "" {
+		reason, text = conflicting, x.Conflict
+	}
+	d := x.note(reason, func(s *v1alpha1.VolumeLockStatus) {
+		c := metav1.Condition{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionFalse, Reason: "Gated", Message: "the driver is gated", LastTransitionTime: metav1.NewTime(x.Now)}
+		if x.Conflict != "" {
+			c.Status, c.Reason, c.Message = metav1.ConditionTrue, "NotGated", message(x.Conflict)
+		}
+		if told || x.Conflict != "" {
+			meta.SetStatusCondition(&s.Conditions, c)
+		}
+		if anew {
+			x.begin(s)
+		}
+	})
+	d.Message, d.Alarm = message(text), x.Conflict != "" || anew
+	return d
+}
+
+// begin has what is known of a release begin anew, for a boot that may have mounted without asking.
+func (x *releasing) begin(s *v1alpha1.VolumeLockStatus) {
+	boot := ""
+	if holds(x.Lock, x.Node) {
+		boot = x.Node.Status.NodeInfo.BootID
+	}
+	s.DriverUID, s.UngatedBootID = &x.DriverUID, boot
+	if r := s.Release; r != nil {
+		r.Since, r.BootID, r.Asked, r.Answers = metav1.NewMicroTime(x.Now), boot, nil, 0
+	}
 }
 
 // attached: nothing is released while the VolumeAttachment is there and not deleted. One whose Node is gone is deleted here, since nobody else does: Attach has withdrawn it, and the
@@ -121,10 +167,10 @@ func (x *releasing) mayBeForced() bool {
 	return x.listed() || !ready(n) || outOfService(n) || !sameReady(witness(x.Lock), readyPeriod(n))
 }
 
-// proof releases by what others have proved.
+// proof releases by what others have proved. While the driver can't be gated that its VolumeAttachment is deleted keeps nobody from mounting, so that only counts what ends the instance for good.
 func (x *releasing) proof() *Decision {
 	r := x.Lock.Status.Release
-	if x.Lock.Annotations[v1alpha1.AnnotationConfirmRelease] == Confirmation(x.Lock) {
+	if x.Conflict == "" && x.Lock.Annotations[v1alpha1.AnnotationConfirmRelease] == Confirmation(x.Lock) {
 		return free(ByPerson, "a person confirms that node %s does not use it", x.Lock.Spec.Node.Name)
 	}
 	for _, f := range fencing.Standing(x.Receipts) {
@@ -133,6 +179,7 @@ func (x *releasing) proof() *Decision {
 		case n == nil || n.UID != x.Lock.Spec.Node.UID || n.BootID == "":
 		case s.Class == v1alpha1.EvidenceInstanceTerminated:
 			return free(ByReceipt, "FenceReceipt %s: the instance of node %s is terminated", f.Name, n.Name)
+		case x.Conflict != "":
 		case n.BootID != r.BootID: // another boot may have mounted it since
 		case heardOfSince(x.Lock, x.Node, s): // as the guard: it is void, or the storage is given back, before anybody has written so
 		case s.Class != v1alpha1.EvidenceStorageRevoked:
@@ -162,6 +209,14 @@ func Confirmation(l *v1alpha1.VolumeLock) string {
 	return fmt.Sprintf("%s/%s/%s", l.UID, r.Attachment, r.Since.UTC().Format(metav1.RFC3339Micro))
 }
 
+// conflict: nothing else is released while the driver can't be gated.
+func (x *releasing) conflict() *Decision {
+	if x.Conflict == "" {
+		return nil
+	}
+	return x.said(conflicting, "%s", x.Conflict)
+}
+
 // known: only the very Node that took it can tell.
 func (x *releasing) known() *Decision {
 	if !holds(x.Lock, x.Node) {
@@ -176,10 +231,11 @@ func (x *releasing) known() *Decision {
 // adopted: a kubelet that mounted without the gate has no say by that boot. That it lists the volume because another pod came does not change that: what it had mounted before it still
 // takes for a volume that needs not be attached (actual_state_of_world.go).
 func (x *releasing) adopted() *Decision {
-	if !x.Lock.Spec.Adopted || x.Node.Status.NodeInfo.BootID != x.Lock.Spec.Node.BootID {
-		return nil
+	boot := x.Node.Status.NodeInfo.BootID
+	if x.Lock.Spec.Adopted && boot == x.Lock.Spec.Node.BootID || x.Lock.Status.UngatedBootID != "" && boot == x.Lock.Status.UngatedBootID {
+		return x.said(ungated, "")
 	}
-	return x.said(ungated, "")
+	return nil
 }
 
 // forced: what was in use when it was detached a kubelet forgets to list once it is restarted, so that it has no say by that boot, whatever happened since: a later attachment of the volume

@@ -18,6 +18,40 @@ func receipt(class v1alpha1.EvidenceClass, uid, boot string, volumes ...string) 
 	return v1alpha1.FenceReceipt{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.FenceReceiptSpec{Class: class, Volumes: volumes, Node: &v1alpha1.BootReference{Name: "n1", UID: types.UID(uid), BootID: boot}}}
 }
 
+// conflict has the driver not gated any more, which the lock knows.
+func conflict(f *volumelock.ReleaseFacts) {
+	f.Conflict = "attachRequired: false"
+	f.Lock.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue}}
+}
+
+func both(a, b func(*volumelock.ReleaseFacts)) func(*volumelock.ReleaseFacts) {
+	return func(f *volumelock.ReleaseFacts) { a(f); b(f) }
+}
+
+// TestDriverMadeAnew: what a lock knows of a release begins anew with another CSIDriver, since one between may not have been gated.
+func TestDriverMadeAnew(t *testing.T) {
+	_, f := held()
+	f.Attachment, f.DriverUID, f.Node.Status.NodeInfo.BootID = nil, "driver-2", "boot-2"
+	f.Lock.Spec.DriverUID = "driver-1"
+	f.Lock.Status.Release = &v1alpha1.VolumeRelease{Attachment: "va-1", Since: metav1.NewMicroTime(now.Add(-time.Hour)), BootID: "boot-1", Asked: &metav1.Time{Time: now}, Answers: 1}
+	d := volumelock.Release(f)
+	s := d.Write.(volumelock.Note).Status
+	if s.DriverUID == nil || *s.DriverUID != "driver-2" || s.UngatedBootID != "boot-2" || len(s.Conditions) > 0 || !d.Alarm {
+		t.Errorf("%+v: %+v", d, s)
+	}
+	if r := s.Release; r.BootID != "boot-2" || r.Asked != nil || r.Answers != 0 || !r.Since.Time.Equal(now) || r.Attachment != "va-1" {
+		t.Errorf("the release is %+v", r)
+	}
+	if f.Lock.Status.Release.Answers != 1 {
+		t.Error("what was read is changed")
+	}
+	f.Lock.Status, f.Conflict = s, "attachRequired: false"
+	d = volumelock.Release(f)
+	if c := d.Write.(volumelock.Note).Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != f.Conflict || !d.Alarm {
+		t.Errorf("%+v", d)
+	}
+}
+
 func TestRelease(t *testing.T) {
 	beat := func(s int) *metav1.Time { return &metav1.Time{Time: now.Add(time.Duration(s) * time.Second)} }
 	// deleted: its deletion is noted, and the kubelet does not list the volume.
@@ -81,11 +115,28 @@ func TestRelease(t *testing.T) {
 		"detached by force, and booted since": {after(func(f *volumelock.ReleaseFacts) {
 			f.Lock.Status.DistrustedBootID, f.Node.Status.NodeInfo.BootID = "boot-1", "boot-2"
 		}), "Asked", "ask"},
-		"adopted":                   {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "MountedBefore", "note"},
-		"adopted, and booted since": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Node.Status.NodeInfo.BootID = true, "boot-2" }), "Asked", "ask"},
-		"the Node is gone":          {after(func(f *volumelock.ReleaseFacts) { f.Node = nil }), "NodeGone", "note"},
-		"the Node was made anew":    {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeGone", "note"},
-		"the lock was made by hand": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Volume = "other" }), "NotOurs", ""},
+		"adopted":                      {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted = true }), "MountedBefore", "note"},
+		"adopted, and booted since":    {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Adopted, f.Node.Status.NodeInfo.BootID = true, "boot-2" }), "Asked", "ask"},
+		"the Node is gone":             {after(func(f *volumelock.ReleaseFacts) { f.Node = nil }), "NodeGone", "note"},
+		"the Node was made anew":       {after(func(f *volumelock.ReleaseFacts) { f.Node.UID = "node-9" }), "NodeGone", "note"},
+		"not gated any more":           {func(f *volumelock.ReleaseFacts) { f.Conflict = "attachRequired: false" }, "Conflict", "note"},
+		"not gated any more, and told": {func(f *volumelock.ReleaseFacts) { conflict(f) }, "InUse", ""},
+		"gated again":                  {func(f *volumelock.ReleaseFacts) { conflict(f); f.Conflict = "" }, "DriverMadeAnew", "note"},
+		"the CSIDriver was made anew":  {func(f *volumelock.ReleaseFacts) { f.DriverUID = "driver-2" }, "DriverMadeAnew", "note"},
+		"answered, and not gated": {after(func(f *volumelock.ReleaseFacts) {
+			f.Node = node("n1", 110)
+			f.Lock.Status.Release.Asked, f.Lock.Status.Release.Answers = beat(100), 1
+			conflict(f)
+		}), "Conflict", "note"},
+		"off, and not gated":        {both(with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")), conflict), "Conflict", "note"},
+		"terminated, and not gated": {both(with(receipt(v1alpha1.EvidenceInstanceTerminated, "node-1", "boot-1")), conflict), "Released", "release the volume by Receipt"},
+		"confirmed, and not gated": {after(func(f *volumelock.ReleaseFacts) {
+			f.Lock.Annotations = map[string]string{v1alpha1.AnnotationConfirmRelease: volumelock.Confirmation(f.Lock)}
+			conflict(f)
+		}), "Conflict", "note"},
+		"may have mounted without asking":                   {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.UngatedBootID = "boot-1" }), "MountedBefore", "note"},
+		"may have mounted without asking, and booted since": {after(func(f *volumelock.ReleaseFacts) { f.Lock.Status.UngatedBootID = "boot-0" }), "Asked", "ask"},
+		"the lock was made by hand":                         {after(func(f *volumelock.ReleaseFacts) { f.Lock.Spec.Volume = "other" }), "NotOurs", ""},
 
 		"off":                 {with(receipt(v1alpha1.EvidencePoweredOff, "node-1", "boot-1")), "Released", "release the volume by Receipt"},
 		"confirmed to be off": {with(receipt(v1alpha1.EvidenceConfirmed, "node-1", "boot-1")), "Released", "release the volume by Receipt"},

@@ -15,6 +15,9 @@ const (
 	AnnotationConfirmRelease = "podgrace.dev/confirm-release"
 )
 
+// ConditionConflict of a VolumeLock: its driver can't be gated, so that kubelets may mount the volume without asking. Nothing but the end of the instance releases it meanwhile.
+const ConditionConflict = "Conflict"
+
 // VolumeLock says which one node may mount a volume. As long as it exists the volume is held; it never expires. The volume lock makes it to take the volume, under a name that
 // only depends on the volume, and deletes it on evidence that the node does not use the volume any more. A person releases it by the annotation podgrace.dev/confirm-release.
 //
@@ -87,6 +90,10 @@ type VolumeLockSpec struct {
 	// Adopted: the node had mounted the volume before its driver was gated. That it does not use it any more its kubelet can't tell by that boot.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
+	// DriverUID is the UID of the CSIDriver by which the volume was gated when it was taken; absent: there was none, or it is not known.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a UID has no more than 64 characters"
+	DriverUID types.UID `json:"driverUID,omitempty"`
 }
 
 // VolumeIdentity is how a volume is known.
@@ -129,6 +136,21 @@ type VolumeLockStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	DistrustedBootID string `json:"distrustedBootID,omitempty"`
+	// DriverUID is the UID of the CSIDriver as it was last seen, where that is another one than in the spec; empty: there was none.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a UID has no more than 64 characters"
+	DriverUID *types.UID `json:"driverUID,omitempty"`
+	// UngatedBootID is the boot of the node that may have mounted the volume without asking, since the CSIDriver was made anew meanwhile: its kubelet's word counts by another boot only, as
+	// long as this VolumeLock is there.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UngatedBootID string `json:"ungatedBootID,omitempty"`
+	// Conditions: Conflict, while the driver can't be gated.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Release goes on since the VolumeAttachment was deleted.
 	// +optional
 	Release *VolumeRelease `json:"release,omitempty"`

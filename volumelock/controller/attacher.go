@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,10 +78,14 @@ func (x *Attacher) reconcile(ctx context.Context, decide func() (volumelock.Deci
 	return ctrl.Result{RequeueAfter: again}, nil
 }
 
-// decideAttachment reads in the order that package volumelock wants: the lock, then the attachment, then the node.
+// decideAttachment reads in the order that package volumelock wants: the driver, the lock, then the attachment, then the node.
 func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
 	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
 	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
+		return d, nil, err
+	}
+	driver, err := x.driver(ctx, hint.Spec.Attacher)
+	if err != nil {
 		return d, nil, err
 	}
 	volume, err := x.volume(ctx, hint)
@@ -110,22 +115,42 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 			return d, nil, err
 		}
 	}
-	driver, err := read(ctx, x.Live, about.attachment.Spec.Attacher, &storagev1.CSIDriver{})
-	if err != nil {
-		return d, nil, err
-	}
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), Now: x.Clock.Now(),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver), Now: x.Clock.Now(),
 	}), about, nil
 }
 
+// driver is the CSIDriver of a name; nil: there is none.
+func (x *Attacher) driver(ctx context.Context, name string) (*storagev1.CSIDriver, error) {
+	driver, err := read(ctx, x.Live, name, &storagev1.CSIDriver{})
+	if err == nil {
+		x.Metrics.gate(name, volumelock.Conflict(driver, nil) == "")
+	}
+	return driver, err
+}
+
+func uid(driver *storagev1.CSIDriver) types.UID {
+	if driver == nil {
+		return ""
+	}
+	return driver.UID
+}
+
 func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
+	hint, err := read(ctx, x.Cache, name, &v1alpha1.VolumeLock{})
+	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Driver) {
+		return d, nil, err
+	}
+	driver, err := x.driver(ctx, hint.Spec.Driver)
+	if err != nil {
+		return d, nil, err
+	}
 	about = &subject{}
 	if about.lock, err = read(ctx, x.Live, name, &v1alpha1.VolumeLock{}); err != nil || about.lock == nil {
 		return d, nil, err
 	}
-	if !slices.Contains(x.Drivers, about.lock.Spec.Driver) {
-		return d, nil, nil
+	if is := about.lock.Spec.Driver; is != hint.Spec.Driver { // another of the name
+		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), name, fmt.Errorf("it is of driver %s now", is))
 	}
 	if about.attachment, err = read(ctx, x.Live, volumelock.Holder(about.lock).Name, &storagev1.VolumeAttachment{}); err != nil {
 		return d, nil, err
@@ -140,7 +165,8 @@ func (x *Attacher) decideLock(ctx context.Context, name string) (d volumelock.De
 		}
 	}
 	return volumelock.Release(volumelock.ReleaseFacts{
-		Lock: about.lock, Attachment: about.attachment, Node: about.node, Receipts: receipts.Items, Now: x.Clock.Now(),
+		Lock: about.lock, Attachment: about.attachment, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
+		Receipts: receipts.Items, Now: x.Clock.Now(),
 	}), about, nil
 }
 

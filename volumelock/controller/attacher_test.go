@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
@@ -254,4 +257,64 @@ func TestSameHandle(t *testing.T) {
 	if !c.attachment("a").Status.Attached {
 		t.Fatal("it is not attached")
 	}
+}
+
+// TestDriverUngated: what is held of a driver that is not gated any more says so and is not released, by no answer of a kubelet; gated again, it takes another boot.
+func TestDriverUngated(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	registry := prometheus.NewRegistry()
+	c.Metrics = NewMetrics(registry)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	c.makeDriver("driver-2", false)
+	c.attach("b")
+	c.reports("b", inUse)
+	c.reports("a")
+	c.detach("a")
+	handle := func() {
+		t.Helper()
+		for range 3 {
+			c.settle()
+			c.reports("a")
+		}
+	}
+	handle()
+	l := c.lock()
+	if l == nil || l.Spec.Node.Name != "a" || !meta.IsStatusConditionTrue(l.Status.Conditions, v1alpha1.ConditionConflict) || !strings.Contains(l.Status.Message, "attachRequired: false") || c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP podgrace_volumelock_driver_conflict Whether a driver's CSIDriver says attachRequired: false (1), so that kubelets mount its volumes without asking, also those that are locked; 0: it is gated.
+# TYPE podgrace_volumelock_driver_conflict gauge
+podgrace_volumelock_driver_conflict{driver="nfs.csi.k8s.io"} 1
+`), "podgrace_volumelock_driver_conflict"); err != nil {
+		t.Error(err)
+	}
+	if looked := c.locksBy(context.Background(), c.makeDriver("driver-3", true)); len(looked) != 1 || looked[0].Name != l.Name {
+		t.Errorf("when the CSIDriver is another one %v are looked at", looked)
+	}
+	handle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "a" || l.Status.UngatedBootID != "boot-a" || meta.IsStatusConditionTrue(l.Status.Conditions, v1alpha1.ConditionConflict) || !strings.Contains(l.Status.Message, "was not gated") {
+		t.Fatalf("the lock is %+v", l)
+	}
+	var n corev1.Node
+	c.must(c.Client.Get(context.Background(), client.ObjectKey{Name: "a"}, &n))
+	n.Status.NodeInfo.BootID = "boot-a-2"
+	c.must(c.Client.Status().Update(context.Background(), &n))
+	handle()
+	c.settle()
+	if l := c.lock(); l == nil || l.Spec.Node.Name != "b" || l.Spec.DriverUID != "driver-3" || !c.attachment("b").Status.Attached {
+		t.Fatalf("the lock is %+v", l)
+	}
+}
+
+// makeDriver makes the CSIDriver anew: attachRequired can't be changed.
+func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
+	c.t.Helper()
+	d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver, UID: uid}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	c.must(c.Client.Delete(context.Background(), d))
+	c.must(c.Client.Create(context.Background(), d))
+	return d
 }

@@ -10,6 +10,7 @@ import (
 type Metrics struct {
 	taken, conflicts prometheus.Counter
 	released, alarms *prometheus.CounterVec
+	ungated          *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics.
@@ -28,11 +29,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "podgrace_volumelock_alarms_total", Help: "What must not be, by reason: SecondHolder is a volume that was attached to a node which does not hold it.",
 		}, []string{"reason"}),
 	}
+	m.ungated = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "podgrace_volumelock_driver_conflict", Help: "Whether a driver's CSIDriver says attachRequired: false (1), so that kubelets mount its volumes without asking, also those that are locked; 0: it is gated.",
+	}, []string{"driver"})
 	for _, e := range volumelock.Evidences() {
 		m.released.WithLabelValues(string(e))
 	}
 	m.alarms.WithLabelValues("SecondHolder")
-	registry.MustRegister(m.taken, m.conflicts, m.released, m.alarms)
+	m.alarms.WithLabelValues("Conflict")
+	registry.MustRegister(m.taken, m.conflicts, m.released, m.alarms, m.ungated)
 	return m
 }
 
@@ -57,5 +62,15 @@ func (m *Metrics) free(by volumelock.Evidence) {
 func (m *Metrics) alarm(reason string) {
 	if m != nil {
 		m.alarms.WithLabelValues(reason).Inc()
+	}
+}
+
+func (m *Metrics) gate(driver string, gated bool) {
+	switch {
+	case m == nil:
+	case gated:
+		m.ungated.WithLabelValues(driver).Set(0)
+	default:
+		m.ungated.WithLabelValues(driver).Set(1)
 	}
 }

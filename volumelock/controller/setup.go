@@ -48,6 +48,7 @@ const (
 	byVolume = "volume" // VolumeAttachments
 	byNode   = "node"   // VolumeAttachments, VolumeLocks
 	byHandle = "handle" // PersistentVolumes
+	byDriver = "driver" // VolumeAttachments, VolumeLocks
 )
 
 // concurrent is how many of each kind are decided about at once.
@@ -67,6 +68,8 @@ var indexes = []index{
 	{&corev1.PersistentVolume{}, byHandle, func(o client.Object) []string { return handle(o.(*corev1.PersistentVolume)) }},
 	{&storagev1.VolumeAttachment{}, byVolume, func(o client.Object) []string { return volumeName(o.(*storagev1.VolumeAttachment)) }},
 	{&storagev1.VolumeAttachment{}, byNode, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }},
+	{&storagev1.VolumeAttachment{}, byDriver, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.Attacher} }},
+	{&v1alpha1.VolumeLock{}, byDriver, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Driver} }},
 	{&v1alpha1.VolumeLock{}, byNode, func(o client.Object) []string { return []string{o.(*v1alpha1.VolumeLock).Spec.Node.Name} }},
 }
 
@@ -83,6 +86,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&v1alpha1.VolumeLock{}, handler.EnqueueRequestsFromMapFunc(x.waitingFor)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsOn)).
+		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(x.attachmentsBy)).
 		Complete(reconcile.Func(x.ReconcileAttachment))
 	if err != nil {
 		return fmt.Errorf("watch VolumeAttachments: %w", err)
@@ -91,6 +95,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 		For(&v1alpha1.VolumeLock{}).
 		Watches(&storagev1.VolumeAttachment{}, handler.EnqueueRequestsFromMapFunc(x.lockOf)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(x.heldBy)).
+		Watches(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(x.locksBy)).
 		Watches(&v1alpha1.FenceReceipt{}, handler.EnqueueRequestsFromMapFunc(x.heldByFenced)).
 		Complete(reconcile.Func(x.ReconcileLock))
 	if err != nil {
@@ -177,7 +182,7 @@ func (x *Attacher) sameHandle(ctx context.Context, pv *corev1.PersistentVolume) 
 func (x *Attacher) attachmentsOn(ctx context.Context, o client.Object) []reconcile.Request {
 	node := x.nodeNow(ctx, o.GetName())
 	locks := map[string]*v1alpha1.VolumeLock{}
-	all := x.locksOn(ctx, o.GetName())
+	all := x.locks(ctx, byNode, o.GetName())
 	for i := range all {
 		locks[all[i].Name] = &all[i]
 	}
@@ -218,10 +223,20 @@ func (x *Attacher) lockOf(ctx context.Context, o client.Object) []reconcile.Requ
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 }
 
+// attachmentsBy are the VolumeAttachments of a driver, whose CSIDriver may not be gated any more.
+func (x *Attacher) attachmentsBy(ctx context.Context, driver client.Object) []reconcile.Request {
+	return requests(x.attachments(ctx, byDriver, driver.GetName()), attachmentName)
+}
+
+// locksBy are the locks of a driver.
+func (x *Attacher) locksBy(ctx context.Context, driver client.Object) []reconcile.Request {
+	return requests(x.locks(ctx, byDriver, driver.GetName()), func(l *v1alpha1.VolumeLock) string { return l.Name })
+}
+
 // heldBy are the locks of a node to which its status may be news: those that are being released, and those of another Node of the name.
 func (x *Attacher) heldBy(ctx context.Context, o client.Object) []reconcile.Request {
 	node := x.nodeNow(ctx, o.GetName())
-	return requests(x.locksOn(ctx, o.GetName()), func(l *v1alpha1.VolumeLock) string {
+	return requests(x.locks(ctx, byNode, o.GetName()), func(l *v1alpha1.VolumeLock) string {
 		if l.Status.Release == nil && node != nil && node.UID == l.Spec.Node.UID {
 			return ""
 		}
@@ -235,7 +250,7 @@ func (x *Attacher) heldByFenced(ctx context.Context, receipt client.Object) []re
 	if n == nil {
 		return nil
 	}
-	return requests(x.locksOn(ctx, n.Name), func(l *v1alpha1.VolumeLock) string {
+	return requests(x.locks(ctx, byNode, n.Name), func(l *v1alpha1.VolumeLock) string {
 		if l.Status.Release == nil {
 			return ""
 		}
@@ -243,11 +258,11 @@ func (x *Attacher) heldByFenced(ctx context.Context, receipt client.Object) []re
 	})
 }
 
-// locksOn lists the locks of a node by its name. They are the informer's own, and not to be changed.
-func (x *Attacher) locksOn(ctx context.Context, node string) []v1alpha1.VolumeLock {
+// locks lists those of the informer whose field has the value. They are its own, and not to be changed.
+func (x *Attacher) locks(ctx context.Context, field, value string) []v1alpha1.VolumeLock {
 	var locks v1alpha1.VolumeLockList
-	if err := x.Cache.List(ctx, &locks, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "list VolumeLocks", "node", node)
+	if err := x.Cache.List(ctx, &locks, client.MatchingFields{field: value}, client.UnsafeDisableDeepCopy); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "list VolumeLocks", field, value)
 	}
 	return locks.Items
 }

@@ -71,7 +71,7 @@ func (a *API) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 		case *corev1.PersistentVolume:
 			volumeNamed(key.Name).DeepCopyInto(o)
 		case *storagev1.CSIDriver:
-			*o = storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(true)}}
+			a.driver.DeepCopyInto(o)
 		default:
 			return fmt.Errorf("nobody reads a %T", into)
 		}

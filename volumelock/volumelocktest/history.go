@@ -106,6 +106,8 @@ func happen(w *World, e event) {
 		w.attachers[e.which%3] = Attacher{} // it is killed
 	case e.what < 44:
 		m.sync(w)
+	case e.what == 49 && e.cut < 4:
+		Ungated(w, m, v, e.which, e.cut)
 	case e.what < 50:
 		m.step(w, v, e.which%5)
 	case e.what < 58:
@@ -183,6 +185,30 @@ func Late(w *World, m *Machine, v, cut int, older bool) {
 		m.refresh(w), func() { m.podGoes(v) }, func() { m.step(w, v, 3) }, func() { m.step(w, v, 4) }, send, giveUp, func() { w.podComes(m, v) }, func() { m.work(false) },
 		func() { m.step(w, v, 0) }, func() { m.step(w, v, 1) }, func() { m.step(w, v, 2) }, func() { w.detach(v, m.name, false) },
 		release, release, release, func() { m.arrived(w) }, release,
+	} {
+		if i > cut {
+			return
+		}
+		do()
+	}
+}
+
+// Ungated is a driver that is not gated for a while, and a pod that then comes to the node that holds the volume; looked at all the while, not at all, or beside a boot.
+func Ungated(w *World, m *Machine, v, cut, how int) {
+	look := func() { w.Whole(&Attacher{}, "") }
+	if how%2 == 0 {
+		look = func() {}
+	}
+	boot := func() {}
+	if how >= 2 && !m.terminated {
+		boot = func() { m.stop(); m.start(w); m.sync(w) }
+	}
+	release := func() { w.Whole(&Attacher{}, "") }
+	answer := func() { m.sync(w); release(); release() }
+	for i, do := range []func(){
+		func() { ComeUp(w, m, v, cut) }, w.ungate, look, look, boot, func() { w.podComes(m, v) }, func() { m.step(w, v, 0) }, func() { m.step(w, v, 1) }, func() { m.step(w, v, 2) },
+		func() { m.sync(w) }, func() { w.detach(v, m.name, false) }, look, func() { w.Whole(&Attacher{}, AttachmentName(v, m.name)) }, look, look, look, func() { m.sync(w) }, look, look, look,
+		func() { m.sync(w) }, look, func() { w.makeDriver(true) }, release, release, release, release, answer, answer, answer, func() { ComeUp(w, w.Machines[(slices.Index(w.Machines, m)+1)%3], v, 20) },
 	} {
 		if i > cut {
 			return
@@ -270,6 +296,10 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	case 11:
 		w.receipt(m, v1alpha1.EvidenceStorageRevoked)
 	case 12:
+		if which > 50 {
+			w.ungate()
+			return
+		}
 		w.confirm()
 	case 13:
 		if w.nodes[m.name] != nil {
@@ -277,7 +307,9 @@ func machineHappens(w *World, m *Machine, v, which int) {
 			delete(w.nodes, m.name)
 		}
 	case 14: // somebody takes the finalizer away
-		if a := w.attachments[AttachmentName(v, m.name)]; a != nil {
+		if which > 50 {
+			w.makeDriver(true)
+		} else if a := w.attachments[AttachmentName(v, m.name)]; a != nil {
 			c := a.DeepCopy()
 			c.Finalizers, c.ResourceVersion = nil, w.next()
 			w.attachments[a.Name] = c
@@ -301,6 +333,7 @@ func (c *Counts) Add(o Counts) {
 	c.byPerson += o.byPerson
 	c.withdrawn += o.withdrawn
 	c.forgotten += o.forgotten
+	c.ungated += o.ungated
 	c.forced += o.forced
 	c.conflicts += o.conflicts
 }
@@ -308,11 +341,14 @@ func (c *Counts) Add(o Counts) {
 // ByName has each by what happened.
 func (c *Counts) ByName() map[string]int {
 	return map[string]int{"taking": c.taken, "attaching": c.attached, "mounting": c.mounted, "attaching again": c.again, "a handover": c.handed, "a second question": c.askedTwice,
-		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "detaching by force": c.forced, "a conflict": c.conflicts}
+		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "a driver that is not gated": c.ungated, "detaching by force": c.forced, "a conflict": c.conflicts}
 }
 
 // Settle has everything be well, and every pod gone, and everybody do his work for some rounds. The lock is released then, or says what it waits for.
 func (w *World) Settle() *v1alpha1.VolumeLock {
+	if !w.gated() {
+		w.makeDriver(true)
+	}
 	for _, m := range w.Machines {
 		m.linked, m.given = true, nil
 		if !m.runs && !m.terminated {

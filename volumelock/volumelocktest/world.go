@@ -42,11 +42,13 @@ func nameInUse(v int) corev1.UniqueVolumeName {
 //
 // What is assumed: see doc.go. A machine never has two kernels; one that takes another's name finds no VolumeAttachment of before; a request that a kubelet has given up on does not
 // outlive its boot, and no second one waits beside it; the attach/detach controller takes a volume out of volumesAttached and deletes the VolumeAttachment at once; no kubelet is
-// restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume.
+// restarted that has mounted what was detached because its stored list lacked it; people confirm what is so, once the kubelet is done with the volume. While the driver is not gated pods come
+// to the node alone that holds the lock, and no decision is under way when that begins.
 type World struct {
 	revision, ids, clock int
 	nodes                map[string]*corev1.Node
 	attachments          map[string]*storagev1.VolumeAttachment
+	driver               *storagev1.CSIDriver
 	lock                 *v1alpha1.VolumeLock
 	receipts             []v1alpha1.FenceReceipt
 	forgotten            map[types.UID]bool // VolumeAttachments that the attach/detach controller takes for detached: withdrawn, and not attached again (it looks once a minute)
@@ -59,11 +61,13 @@ type World struct {
 	Seen      Counts
 	// Hand is who reads, decides and writes about a VolumeAttachment, or about the VolumeLock (empty), where that is not this package's own attacher.
 	Hand func(about string)
-	log  func(format string, args ...any)
+	// deciding: Hand is.
+	deciding bool
+	log      func(format string, args ...any)
 }
 
 // Counts are what histories have seen.
-type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forgotten, forced, conflicts int }
+type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forgotten, ungated, forced, conflicts int }
 
 // Machine is one node as it really is: its kernel and its kubelet.
 type Machine struct {
@@ -72,6 +76,7 @@ type Machine struct {
 	boots            int
 	runs, terminated bool
 	linked           bool
+	nodes            map[types.UID]bool // it has been
 	clock            int
 	volumes          [2]mount
 	informer         *corev1.Node // the Node as the kubelet's informer has it, maybe long ago
@@ -106,6 +111,7 @@ type report struct {
 type Attacher struct {
 	stage   int
 	about   string // the VolumeAttachment; empty: the VolumeLock
+	driver  *storagev1.CSIDriver
 	attach  volumelock.AttachFacts
 	release volumelock.ReleaseFacts
 }
@@ -113,8 +119,9 @@ type Attacher struct {
 // New is a world with three machines, of which nobody uses a volume.
 func New() *World {
 	w := &World{nodes: map[string]*corev1.Node{}, attachments: map[string]*storagev1.VolumeAttachment{}, forgotten: map[types.UID]bool{}, Unguarded: map[string]bool{}, attachers: make([]Attacher, 3), log: func(string, ...any) {}}
+	w.makeDriver(true)
 	for i := range 3 {
-		m := &Machine{name: fmt.Sprintf("n%d", i)}
+		m := &Machine{name: fmt.Sprintf("n%d", i), nodes: map[types.UID]bool{}}
 		w.Machines = append(w.Machines, m)
 		m.start(w)
 	}
@@ -126,6 +133,37 @@ func (w *World) uid(of string) types.UID {
 	w.ids++
 	return types.UID(of + strconv.Itoa(w.ids))
 }
+
+// makeDriver makes the CSIDriver anew.
+func (w *World) makeDriver(gated bool) {
+	w.driver = &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: Driver, UID: w.uid("driver-")}, Spec: storagev1.CSIDriverSpec{AttachRequired: &gated}}
+	w.log("the CSIDriver is made anew, gated: %t", gated)
+}
+
+func (w *World) gated() bool { return *w.driver.Spec.AttachRequired }
+
+// ungate has the driver not be gated: pods that wait for the volume then mount it without asking (findAndRemoveDeletedPods).
+func (w *World) ungate() {
+	if !w.gated() || w.lock == nil || w.deciding {
+		return
+	}
+	w.attachers = make([]Attacher, len(w.attachers))
+	w.makeDriver(false)
+	w.Seen.ungated++
+	for _, m := range w.Machines {
+		for i := range m.volumes {
+			if v := &m.volumes[i]; v.wanted && !w.holder(m) {
+				m.podGoes(i)
+			} else if v.wanted {
+				v.ungated = true
+			}
+		}
+	}
+}
+
+// holder says whether a machine has the lock, also by a Node that it was before.
+func (w *World) holder(m *Machine) bool { return w.lock != nil && m.nodes[w.lock.Spec.Node.UID] }
+
 func (w *World) now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
 
 func at(beat int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(beat) * time.Second)) }
@@ -148,6 +186,7 @@ func (m *Machine) register(w *World) {
 	w.nodes[m.name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.name, UID: w.uid("node-"), ResourceVersion: w.next()}, Status: corev1.NodeStatus{
 		NodeInfo: corev1.NodeSystemInfo{BootID: m.boot}, VolumesInUse: m.list(),
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: at(m.clock), LastTransitionTime: at(m.clock)}}}}
+	m.nodes[w.nodes[m.name].UID] = true
 }
 
 func (m *Machine) stop() {
@@ -269,7 +308,7 @@ func (m *Machine) restart(w *World, pods [2]bool) {
 	m.sending = nil
 	for i := range m.volumes {
 		v := &m.volumes[i]
-		*v = mount{mounted: v.mounted || v.passed, known: v.mounted || v.passed, attachable: attachedTo(n, i), wanted: pods[i] && v.wanted}
+		*v = mount{mounted: v.mounted || v.passed, known: v.mounted || v.passed, attachable: attachedTo(n, i), wanted: pods[i] && v.wanted && (w.gated() || w.holder(m)), ungated: !w.gated()}
 	}
 	m.informer = n
 	w.log("kubelet %s is restarted: %+v", m.name, m.volumes)
@@ -293,13 +332,17 @@ func (m *Machine) step(w *World, i, what int) {
 	}()
 	switch what {
 	case 0: // VerifyControllerAttachedVolume
-		if v.wanted && v.reported && m.linked && n != nil && attachedTo(n, i) {
+		if v.wanted && v.ungated {
+			v.known = true
+		} else if v.wanted && v.reported && m.linked && n != nil && attachedTo(n, i) {
 			v.attachable = v.attachable || !v.known
 			v.known = true
 		}
 	case 1: // WaitForAttach
 		a := w.attachments[AttachmentName(i, m.name)]
-		if v.wanted && v.known && m.linked && !v.mounted && a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
+		if v.wanted && v.ungated {
+			v.passed = v.known && !v.mounted
+		} else if v.wanted && v.known && m.linked && !v.mounted && a != nil && a.Status.Attached && a.DeletionTimestamp == nil {
 			v.passed = true
 		}
 	case 2:
@@ -336,11 +379,16 @@ func AttachmentName(v int, node string) string {
 
 // podComes has a pod come to a node, and its attachment.
 func (w *World) podComes(m *Machine, v int) {
+	if !w.gated() && !w.holder(m) {
+		return
+	}
 	if m.runs && m.linked && !m.volumes[v].wanted {
 		w.log("a pod for %s comes to %s", volumes[v].Name, m.name)
-		m.volumes[v].wanted, m.volumes[v].ungated = true, false
+		m.volumes[v].wanted, m.volumes[v].ungated = true, !w.gated()
 	}
-	w.makeAttachment(v, m.name)
+	if w.gated() {
+		w.makeAttachment(v, m.name)
+	}
 }
 
 // adopt has the first machine have the volume from before it was gated.
@@ -349,7 +397,7 @@ func (w *World) adopt() {
 	m.volumes[0] = mount{wanted: true, ungated: true, known: true, mounted: true}
 	v, _ := volumelock.VolumeOf(volumes[0])
 	w.lock = &v1alpha1.VolumeLock{ObjectMeta: metav1.ObjectMeta{Name: v.LockName(), UID: w.uid("lock-"), ResourceVersion: w.next()}, Spec: v1alpha1.VolumeLockSpec{
-		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[0].Name, VolumeHandle: volumes[0].Spec.CSI.VolumeHandle, Adopted: true,
+		Driver: Driver, Volume: v.Key, Identity: v.Identity, PersistentVolume: volumes[0].Name, VolumeHandle: volumes[0].Spec.CSI.VolumeHandle, Adopted: true, DriverUID: w.driver.UID,
 		Node: v1alpha1.BootReference{Name: n.Name, UID: n.UID, BootID: m.boot}, Attachment: v1alpha1.AttachmentReference{Name: AttachmentName(0, m.name)}}}
 	w.log("%s has %s from before", m.name, volumes[0].Name)
 }
@@ -463,7 +511,7 @@ func (w *World) replace(m *Machine) {
 		return
 	}
 	delete(w.nodes, m.name)
-	m.terminated, m.boots = false, m.boots+100
+	m.terminated, m.boots, m.nodes = false, m.boots+100, map[types.UID]bool{}
 	m.start(w)
 }
 
@@ -473,7 +521,7 @@ func (w *World) confirm() {
 		return
 	}
 	for _, m := range w.Machines {
-		if m.name == w.lock.Spec.Node.Name && slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.mounted || v.passed || v.known && !v.attachable }) {
+		if m.name == w.lock.Spec.Node.Name && slices.ContainsFunc(m.volumes[:], func(v mount) bool { return v.mounted || v.passed || v.known && !v.attachable || v.wanted && v.ungated }) {
 			return
 		}
 	}
@@ -487,7 +535,7 @@ func (w *World) Advance(x *Attacher, about string) {
 	x.stage++
 	switch x.stage {
 	case 1:
-		x.about = about
+		x.about, x.driver = about, w.driver
 		x.attach.Lock, x.release.Lock = w.lock, w.lock
 		if about == "" && w.lock == nil {
 			x.stage = 0
@@ -511,6 +559,8 @@ func (w *World) Advance(x *Attacher, about string) {
 	case 4:
 		x.stage = 0
 		x.attach.Now, x.release.Now = w.now(), w.now()
+		x.attach.Conflict, x.attach.DriverUID = volumelock.Conflict(x.driver, x.attach.Attachment), x.driver.UID
+		x.release.Conflict, x.release.DriverUID = volumelock.Conflict(x.driver, x.release.Attachment), x.driver.UID
 		attach, release := x.attach, x.release
 		if w.Mutant != nil {
 			w.Mutant(&attach, &release)
@@ -530,9 +580,9 @@ func volumeNamed(name string) *corev1.PersistentVolume {
 // Whole has one attacher read, decide and write with nothing between.
 func (w *World) Whole(x *Attacher, about string) {
 	if hand := w.Hand; hand != nil {
-		w.Hand = nil // who comes between is another one
+		w.Hand, w.deciding = nil, true // who comes between is another one
 		hand(about)
-		w.Hand = hand
+		w.Hand, w.deciding = hand, false
 		return
 	}
 	*x = Attacher{}
