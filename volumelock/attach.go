@@ -17,6 +17,9 @@ import (
 // makes it back off, by two minutes in the end. A handover takes less. It is a choice, by the API server's clock and ours, and says nothing of what is safe.
 const patience = 40 * time.Second
 
+// between withdrawals of one VolumeAttachment is at least this long: another attacher sets status.attached again at once, for as long as it runs.
+const between = 10 * time.Second
+
 // AttachFacts are what Attach decides by.
 type AttachFacts struct {
 	// Lock is the VolumeLock of the name that LockFor says, read before the others; nil: there is none.
@@ -32,7 +35,9 @@ type AttachFacts struct {
 	// Conflict is why the driver can't be gated; empty: it can. It is by the CSIDriver of this UID, which was read before all others; empty: there is none.
 	Conflict  string
 	DriverUID types.UID
-	// Now is our clock's time, by which it is decided when to say what is waited for, and nothing else.
+	// Withdrawn is when we last said of the attachment that it is not attached though it was, by our clock; zero: we have not, or have attached it since.
+	Withdrawn time.Time
+	// Now is our clock's time, by which it is decided when to say what is waited for and how often to say that something is not attached, and nothing else.
 	Now time.Time
 }
 
@@ -59,7 +64,9 @@ var (
 	deleting    = policy.Reason{Code: "Deleting", Short: "the VolumeAttachment is being deleted"}
 	refused     = policy.Reason{Code: "NotGated", Short: "the volume can't be locked"}
 	conflicting = policy.Reason{Code: "Conflict", Short: "the driver can't be gated"}
-	changed     = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
+	rival       = policy.Reason{Code: "Conflict", Short: "somebody else sets status.attached of the driver's VolumeAttachments, so that several nodes may have the volume",
+		Help: "It is another attacher of the driver: stop it, a sidecar external-attacher for instance."}
+	changed = policy.Reason{Code: "VolumeChanged", Short: "the PersistentVolume leads to another volume than the one that was attached by its name",
 		Help: "Delete the pods that use it, and its VolumeAttachment once they are gone; then it is attached anew."}
 	ambiguous = policy.Reason{Code: "SameHandle", Short: "PersistentVolumes have the same volumeHandle and are different volumes", Help: "Kubelets take them for one, and by the VolumeAttachment of the one mount the other. Give each a volumeHandle of its own."}
 	shared    = policy.Reason{Code: "Shared", Short: "several nodes may mount the volume, by its access modes"}
@@ -215,15 +222,16 @@ func (x *attaching) free() *Decision {
 	}
 	n := x.Node
 	if n == nil || n.UID == "" || n.Status.NodeInfo.BootID == "" {
-		d := x.refuse(wait(noNode, "there is no Node %s that says which boot it has", x.a.Spec.NodeName))
-		d.Alarm = x.a.Status.Attached
-		return d
+		return x.withdraw(wait(noNode, "there is no Node %s that says which boot it has", x.a.Spec.NodeName))
 	}
 	d := &Decision{Reason: taken, Write: Take{Lock: x.lock(readyPeriod(n))}}
 	switch {
 	case x.a.Status.Attached:
-		d.Write = Take{Lock: x.lock(nil)}
-		d.Reason, d.Message, d.Alarm = retaken, message(retaken.Short), true
+		d.Write, d.Alarm, d.Reason = Take{Lock: x.lock(nil)}, true, retaken
+		if !Ours(x.a) {
+			d.Reason = rival
+		}
+		d.Message = wait(d.Reason, "").Message
 	case !uses(n, InUseName(x.a.Spec.Attacher, x.Volume.Spec.CSI.VolumeHandle)):
 		return x.refuse(wait(unreported, ""))
 	}
@@ -318,10 +326,17 @@ func (x *attaching) others() *Decision {
 	return x.withdraw(wait(held, "%s", why))
 }
 
-// withdraw says of what is attached and must not be that it is not. A kubelet that has not begun to mount does not any more.
+// withdraw says of what is attached and must not be that it is not. A kubelet that has not begun to mount does not any more. Whoever has set it again is another attacher, with which that is
+// disputed now and then only.
 func (x *attaching) withdraw(d *Decision) *Decision {
-	if !x.a.Status.Attached {
+	switch ago := x.Now.Sub(x.Withdrawn); {
+	case !x.a.Status.Attached:
 		return x.refuse(d)
+	case x.Withdrawn.IsZero():
+	case ago < between:
+		return &Decision{Reason: rival, Message: message(rival.Short + ". " + rival.Help + " " + d.Message), Alarm: true, After: between - ago}
+	default:
+		d.Message, d.Reason = message(rival.Short+". "+rival.Help+" "+d.Message), rival
 	}
 	if d.Reason == held || d.Reason == samePath {
 		d.Message = message(second.Short + ". " + d.Message)

@@ -87,7 +87,20 @@ func TestAttach(t *testing.T) {
 			elsewhere(f)
 			f.Attachment.Status.AttachError = &storagev1.VolumeError{Message: volumelock.Attach(*f).Message}
 		}, "Held", "", "", false},
-		"another is attached by hand":  {func(f *volumelock.AttachFacts) { elsewhere(f); f.Attachment.Status.Attached = true }, "SecondHolder", "say attached: false", "volume pv is held by node n1", true},
+		"another is attached by hand": {func(f *volumelock.AttachFacts) { elsewhere(f); f.Attachment.Status.Attached = true }, "SecondHolder", "say attached: false", "volume pv is held by node n1", true},
+		"another is attached by hand again": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Attachment.Status.Attached, f.Withdrawn = true, now.Add(-9*time.Second)
+		}, "Conflict", "", "somebody else sets status.attached", true},
+		"another is attached by hand for long": {func(f *volumelock.AttachFacts) {
+			elsewhere(f)
+			f.Attachment.Status.Attached, f.Withdrawn = true, now.Add(-10*time.Second)
+		}, "Conflict", "say attached: false", "is held by node n1", true},
+		"attached by another attacher, and nobody holds it": {func(f *volumelock.AttachFacts) { fresh(f); f.Lock, f.Attachment.Status.Attached = nil, true }, "Conflict", "take", "somebody else sets status.attached", true},
+		"attached by another attacher, and there is no Node": {func(f *volumelock.AttachFacts) {
+			fresh(f)
+			f.Lock, f.Node, f.Attachment.Status.Attached = nil, nil, true
+		}, "NoNode", "say attached: false", "", true},
 		"the lock was deleted by hand": {func(f *volumelock.AttachFacts) { f.Lock = nil }, "Retaken", "take", "", true},
 		"the lock was made by hand":    {func(f *volumelock.AttachFacts) { elsewhere(f); f.Lock.Spec.Volume = "other" }, "NotOurs", "say attached: false", "", true},
 		"its release was written by hand": {func(f *volumelock.AttachFacts) {

@@ -71,6 +71,14 @@
 // By the same reason a volume is taken only for a node whose kubelet lists it: one that does not would mount it without this gate, and its silence would say nothing later. It costs
 // no time: the kubelet itself waits until its list is stored.
 //
+// # Who else writes
+//
+// Nobody else writes the status of a gated driver's VolumeAttachments: not the attach/detach controller, which only makes and deletes them. An external-attacher that runs beside this one for a
+// driver without ControllerPublish says attached of whatever is not, without a finalizer (its trivial handler), and so do other hands. That is found: where nobody holds the volume
+// it is taken for the node that has it now, and where another node does it is withdrawn, again every ten seconds, and Conflict is said. By then a kubelet may have begun to mount: it takes
+// a policy on volumeattachments/status to prevent it. That one may go by the user and by spec.attacher, or, but for volumes that several nodes may have, by what is on each
+// VolumeAttachment before this attacher says attached: its finalizer and its annotation.
+//
 // What holds, whatever happens (history_test.go): at most one node has a volume mounted that it can write to. What is assumed is in world_test.go: one machine for each Node, and no hand
 // that sets VolumeAttachment.status.attached, or deletes a VolumeLock, while something goes wrong elsewhere. The second is refused to others
 // where the policies are installed; both are found and told.

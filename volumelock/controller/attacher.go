@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,6 +33,47 @@ type Attacher struct {
 	Recorder events.EventRecorder
 	Metrics  *Metrics
 	Clock    clock.PassiveClock
+
+	lock      sync.Mutex
+	withdrawn map[string]withdrawal // by VolumeAttachment, while they are not attached again
+}
+
+// withdrawal is when of which VolumeAttachment of a name it was said that it is not attached though it was.
+type withdrawal struct {
+	of types.UID
+	at time.Time
+}
+
+// withdrew is when an attachment was withdrawn; zero: it was not.
+func (x *Attacher) withdrew(a *storagev1.VolumeAttachment) time.Time {
+	x.lock.Lock()
+	defer x.lock.Unlock()
+	if w := x.withdrawn[a.Name]; w.of == a.UID {
+		return w.at
+	}
+	return time.Time{}
+}
+
+// said remembers what was said of an attachment.
+func (x *Attacher) said(a *storagev1.VolumeAttachment, attached bool) {
+	x.lock.Lock()
+	defer x.lock.Unlock()
+	switch {
+	case attached:
+		delete(x.withdrawn, a.Name)
+	case a.Status.Attached:
+		if x.withdrawn == nil {
+			x.withdrawn = map[string]withdrawal{}
+		}
+		x.withdrawn[a.Name] = withdrawal{a.UID, x.Clock.Now()}
+	}
+}
+
+// forget what was said of an attachment that is gone.
+func (x *Attacher) forget(attachment string) {
+	x.lock.Lock()
+	defer x.lock.Unlock()
+	delete(x.withdrawn, attachment)
 }
 
 // steps is how many writes one reconciliation makes at most before it gives way to others: attaching takes three, releasing six.
@@ -82,6 +125,9 @@ func (x *Attacher) reconcile(ctx context.Context, decide func() (volumelock.Deci
 func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumelock.Decision, about *subject, err error) {
 	hint, err := read(ctx, x.Cache, name, &storagev1.VolumeAttachment{})
 	if err != nil || hint == nil || !slices.Contains(x.Drivers, hint.Spec.Attacher) {
+		if err == nil && hint == nil {
+			x.forget(name)
+		}
 		return d, nil, err
 	}
 	driver, err := x.driver(ctx, hint.Spec.Attacher)
@@ -116,7 +162,8 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 		}
 	}
 	return volumelock.Attach(volumelock.AttachFacts{
-		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver), Now: x.Clock.Now(),
+		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),
+		Withdrawn: x.withdrew(about.attachment), Now: x.Clock.Now(),
 	}), about, nil
 }
 
@@ -210,6 +257,7 @@ func (x *Attacher) wrote(d volumelock.Decision, about *subject) {
 	case volumelock.Take:
 		x.Metrics.take()
 	case volumelock.Say:
+		x.said(about.attachment, w.Attached)
 		if w.Attached {
 			x.event(about, corev1.EventTypeNormal, "VolumeAttached", "node "+about.attachment.Spec.NodeName+" may mount the volume")
 		}

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -317,4 +318,48 @@ func (c *cluster) makeDriver(uid types.UID, gated bool) *storagev1.CSIDriver {
 	c.must(c.Client.Delete(context.Background(), d))
 	c.must(c.Client.Create(context.Background(), d))
 	return d
+}
+
+// TestOtherAttacher: one that says attached of whatever is not is disputed now and then, not as fast as both can write, and is told of.
+func TestOtherAttacher(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	registry := prometheus.NewRegistry()
+	c.Metrics = NewMetrics(registry)
+	c.attach("a")
+	c.reports("a", inUse)
+	c.settle()
+	withdrawn := 0
+	said := c.Client
+	c.Client = interceptor.NewClient(said.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(ctx context.Context, _ client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		err := said.SubResource(sub).Patch(ctx, o, patch, options...)
+		if a, ok := o.(*storagev1.VolumeAttachment); ok && err == nil && !a.Status.Attached {
+			withdrawn++
+			a = a.DeepCopy()
+			a.Status.Attached, a.Status.AttachError = true, nil // as the trivial handler
+			c.must(said.Status().Update(ctx, a))
+		}
+		return err
+	}})
+	c.attach("b")
+	b := c.attachment("b")
+	b.Status.Attached = true
+	c.must(said.Status().Update(context.Background(), b))
+	for second := range 60 {
+		c.Clock.(*testclock.FakePassiveClock).SetTime(began.Add(time.Duration(second) * time.Second))
+		result, err := c.ReconcileAttachment(quiet, ctrl.Request{NamespacedName: client.ObjectKey{Name: nameOf("b")}})
+		c.must(err)
+		if after := result.RequeueAfter; after <= 0 || after > 10*time.Second {
+			t.Fatalf("it is looked at again after %s", after)
+		}
+	}
+	if withdrawn != 6 {
+		t.Errorf("withdrawn %d times in a minute", withdrawn)
+	}
+	if l := c.lock(); l.Spec.Node.Name != "a" {
+		t.Errorf("the lock is %+v", l)
+	}
+	if alarms := testutil.ToFloat64(c.Metrics.alarms.WithLabelValues("Conflict")); alarms == 0 {
+		t.Error("nobody is told")
+	}
 }

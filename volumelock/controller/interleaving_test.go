@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,6 +23,11 @@ var interleavings = flag.Int("interleavings", 1000, "random interleavings to try
 var seed = flag.Uint64("seed", 0, "seed of the first interleaving; 0: any")
 
 var errKilled = errors.New("the attacher is killed")
+
+// worldClock is that of a world.
+type worldClock struct{ *volumelocktest.World }
+
+func (c worldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // TestInterleavings: the real handlers on an API where others do something between any two of their requests, and any request fails, or is carried out and its answer lost, as when the
 // handler's process is killed there. Other replicas are at work beside it. No two nodes can write to the volume at once.
@@ -51,7 +55,7 @@ func TestInterleavings(t *testing.T) {
 			return nil
 		}
 		api := &volumelocktest.API{World: w, Before: between, After: between}
-		x := &Attacher{Client: api, Live: api, Cache: api, Drivers: []string{volumelocktest.Driver}, Clock: testclock.NewFakePassiveClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
+		x := &Attacher{Client: api, Live: api, Cache: api, Drivers: []string{volumelocktest.Driver}, Clock: worldClock{w}}
 		w.Hand = func(about string) {
 			reconcile := x.ReconcileLock
 			if about != "" {

@@ -97,7 +97,7 @@ func (a *API) Create(_ context.Context, o client.Object, _ ...client.CreateOptio
 			return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
 		}
 		l := o.(*v1alpha1.VolumeLock).DeepCopy()
-		l.UID, l.ResourceVersion, l.CreationTimestamp, l.Status = a.uid("lock-"), a.next(), metav1.NewTime(a.now()), v1alpha1.VolumeLockStatus{}
+		l.UID, l.ResourceVersion, l.CreationTimestamp, l.Status = a.uid("lock-"), a.next(), metav1.NewTime(a.Now()), v1alpha1.VolumeLockStatus{}
 		a.lock = l
 		a.Seen.taken++
 		return nil

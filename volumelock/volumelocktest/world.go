@@ -164,7 +164,8 @@ func (w *World) ungate() {
 // holder says whether a machine has the lock, also by a Node that it was before.
 func (w *World) holder(m *Machine) bool { return w.lock != nil && m.nodes[w.lock.Spec.Node.UID] }
 
-func (w *World) now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
+// Now is what time it is: a second later with each event.
+func (w *World) Now() time.Time { return began.Add(time.Duration(w.clock) * time.Second) }
 
 func at(beat int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(beat) * time.Second)) }
 
@@ -412,7 +413,7 @@ func (w *World) makeAttachment(v int, node string) {
 		return
 	}
 	w.attachments[name] = &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: w.uid("va-"), ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.now())},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: w.uid("va-"), ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.Now())},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumes[v].Name}},
 	}
 }
@@ -441,7 +442,7 @@ func (w *World) silence(name string) {
 	}
 	n := old.DeepCopy()
 	n.ResourceVersion = w.next()
-	n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(w.now())
+	n.Status.Conditions[0].Status, n.Status.Conditions[0].LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(w.Now())
 	w.nodes[name] = n
 	w.log("node %s is not ready", name)
 }
@@ -475,7 +476,7 @@ func (w *World) remove(a *storagev1.VolumeAttachment) {
 		return
 	}
 	b := a.DeepCopy()
-	b.DeletionTimestamp, b.ResourceVersion = &metav1.Time{Time: w.now()}, w.next()
+	b.DeletionTimestamp, b.ResourceVersion = &metav1.Time{Time: w.Now()}, w.next()
 	w.attachments[a.Name] = b
 }
 
@@ -558,7 +559,7 @@ func (w *World) Advance(x *Attacher, about string) {
 		}
 	case 4:
 		x.stage = 0
-		x.attach.Now, x.release.Now = w.now(), w.now()
+		x.attach.Now, x.release.Now = w.Now(), w.Now()
 		x.attach.Conflict, x.attach.DriverUID = volumelock.Conflict(x.driver, x.attach.Attachment), x.driver.UID
 		x.release.Conflict, x.release.DriverUID = volumelock.Conflict(x.driver, x.release.Attachment), x.driver.UID
 		attach, release := x.attach, x.release
@@ -625,7 +626,7 @@ func (w *World) carryOut(d volumelock.Decision, a *volumelock.AttachFacts, r *vo
 		}
 		w.Seen.taken++
 		w.lock = x.Lock.DeepCopy()
-		w.lock.UID, w.lock.ResourceVersion, w.lock.CreationTimestamp = w.uid("lock-"), w.next(), metav1.NewTime(w.now())
+		w.lock.UID, w.lock.ResourceVersion, w.lock.CreationTimestamp = w.uid("lock-"), w.next(), metav1.NewTime(w.Now())
 	case volumelock.Note:
 		if w.lock == nil || w.lock.UID != l.UID || stale("lock", l.ResourceVersion, w.lock.ResourceVersion) {
 			return
