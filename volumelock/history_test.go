@@ -70,10 +70,10 @@ func TestHandoverEnds(t *testing.T) {
 	released, waiting := 0, map[string]int{}
 	first := firstSeed()
 	for i := range *histories / 10 {
-		switch lock := volumelocktest.Random(first + uint64(i)).Settle(); {
+		switch lock := volumelocktest.Random(first+uint64(i), nil).Settle(); {
 		case lock == nil:
 			released++
-		case strings.Contains(lock.Status.Message, "VolumeAttachment is still there"):
+		case forgotten(lock):
 			t.Fatalf("-seed=%d: held for ever, since nobody deletes its VolumeAttachment: %+v %+v", first+uint64(i), lock.Spec, lock.Status)
 		case lock.Status.Message == "":
 			t.Fatalf("-seed=%d: held, and says nothing: %+v %+v", first+uint64(i), lock.Spec, lock.Status)
@@ -82,6 +82,32 @@ func TestHandoverEnds(t *testing.T) {
 		}
 	}
 	t.Logf("released: %d, waiting: %v", released, waiting)
+}
+
+// forgotten says whether a lock waits for a VolumeAttachment that nobody deletes.
+func forgotten(lock *v1alpha1.VolumeLock) bool {
+	return lock != nil && strings.Contains(lock.Status.Message, "VolumeAttachment is still there")
+}
+
+// TestForgottenFinds: the VolumeAttachment of a Node that is gone, if it is not deleted by us, is by nobody, and a history finds it.
+func TestForgottenFinds(t *testing.T) {
+	t.Parallel()
+	const seed = 28
+	spared := func(w *volumelocktest.World) {
+		w.Mutant = func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
+			if r.Attachment != nil {
+				r.Attachment = r.Attachment.DeepCopy()
+				r.Attachment.Status.Attached = true
+			}
+		}
+	}
+	for i := range uint64(*histories) {
+		if forgotten(volumelocktest.Random(seed+i, spared).Settle()) {
+			t.Logf("history %d", i+1)
+			return
+		}
+	}
+	t.Error("nobody notices")
 }
 
 // mutantWorld is a world in which one rule is not there, and the seed of a history in which that is found.
@@ -158,6 +184,7 @@ var mutants = map[string]mutantWorld{
 		}
 	}),
 	"what a driver held that is not gated any more is released as ever": facts(4346397898863323778, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) { r.Conflict = "" }),
+	"what another attacher has attached stays attached":                 facts(1, func(a *volumelock.AttachFacts, _ *volumelock.ReleaseFacts) { a.Withdrawn = a.Now }),
 	"a confirmation of before counts": facts(6334863901875228566, func(_ *volumelock.AttachFacts, r *volumelock.ReleaseFacts) {
 		tamper(r, func(l *v1alpha1.VolumeLock) {
 			if l.Annotations[v1alpha1.AnnotationConfirmRelease] != "" {

@@ -309,6 +309,8 @@ func machineHappens(w *World, m *Machine, v, which int) {
 	case 14: // somebody takes the finalizer away
 		if which > 50 {
 			w.makeDriver(true)
+		} else if which > 40 {
+			w.otherAttacher(v, m.name)
 		} else if a := w.attachments[AttachmentName(v, m.name)]; a != nil {
 			c := a.DeepCopy()
 			c.Finalizers, c.ResourceVersion = nil, w.next()
@@ -334,6 +336,7 @@ func (c *Counts) Add(o Counts) {
 	c.withdrawn += o.withdrawn
 	c.forgotten += o.forgotten
 	c.ungated += o.ungated
+	c.others += o.others
 	c.forced += o.forced
 	c.conflicts += o.conflicts
 }
@@ -341,7 +344,7 @@ func (c *Counts) Add(o Counts) {
 // ByName has each by what happened.
 func (c *Counts) ByName() map[string]int {
 	return map[string]int{"taking": c.taken, "attaching": c.attached, "mounting": c.mounted, "attaching again": c.again, "a handover": c.handed, "a second question": c.askedTwice,
-		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "a driver that is not gated": c.ungated, "detaching by force": c.forced, "a conflict": c.conflicts}
+		"a release by receipt": c.byReceipt, "by revoked storage": c.byStorage, "by a person": c.byPerson, "withdrawing": c.withdrawn, "deleting what is forgotten": c.forgotten, "a driver that is not gated": c.ungated, "another attacher": c.others, "detaching by force": c.forced, "a conflict": c.conflicts}
 }
 
 // Settle has everything be well, and every pod gone, and everybody do his work for some rounds. The lock is released then, or says what it waits for.
@@ -378,8 +381,8 @@ func (w *World) Settle() *v1alpha1.VolumeLock {
 }
 
 // Random plays a random history of the seed.
-func Random(seed uint64) *World {
-	w, _ := play(events(seed), nil, nil)
+func Random(seed uint64, mutant func(*World)) *World {
+	w, _ := play(events(seed), mutant, nil)
 	return w
 }
 

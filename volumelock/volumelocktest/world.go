@@ -67,7 +67,7 @@ type World struct {
 }
 
 // Counts are what histories have seen.
-type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forgotten, ungated, forced, conflicts int }
+type Counts struct{ taken, attached, mounted, again, handed, askedTwice, byReceipt, byStorage, byPerson, withdrawn, forgotten, ungated, others, forced, conflicts int }
 
 // Machine is one node as it really is: its kernel and its kubelet.
 type Machine struct {
@@ -416,6 +416,20 @@ func (w *World) makeAttachment(v int, node string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: w.uid("va-"), ResourceVersion: w.next(), CreationTimestamp: metav1.NewTime(w.Now())},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: Driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volumes[v].Name}},
 	}
+}
+
+// otherAttacher says attached of a VolumeAttachment, as an external-attacher does that runs beside, and is found at once: else nothing holds.
+func (w *World) otherAttacher(v int, node string) {
+	old := w.attachments[AttachmentName(v, node)]
+	if old == nil || old.DeletionTimestamp != nil || old.Status.Attached || !w.gated() || w.Hand != nil || w.deciding {
+		return
+	}
+	w.log("another attacher says attached of %s on %s", volumes[v].Name, node)
+	a := old.DeepCopy()
+	a.ResourceVersion, a.Status = w.next(), storagev1.VolumeAttachmentStatus{Attached: true}
+	w.attachments[a.Name] = a
+	w.Seen.others++
+	w.Whole(&Attacher{}, a.Name)
 }
 
 // reportAttached writes volumesAttached.
