@@ -155,11 +155,9 @@ func (x *Attacher) decideAttachment(ctx context.Context, name string) (d volumel
 	if now := volumelock.LockFor(about.attachment, volume); now != lock {
 		return d, nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("volumelocks").GroupResource(), lock, fmt.Errorf("VolumeAttachment %s is for VolumeLock %q now", name, now))
 	}
-	var same []corev1.PersistentVolume
-	if volume != nil {
-		if same, err = x.sameHandle(ctx, volume); err != nil {
-			return d, nil, err
-		}
+	same, err := x.sameHandle(ctx, volume)
+	if err != nil {
+		return d, nil, err
 	}
 	return volumelock.Attach(volumelock.AttachFacts{
 		Lock: about.lock, Attachment: about.attachment, Volume: volume, SameHandle: same, Node: about.node, Conflict: volumelock.Conflict(driver, about.attachment), DriverUID: uid(driver),

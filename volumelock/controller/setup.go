@@ -106,7 +106,7 @@ func (x *Attacher) SetUp(ctx context.Context, mgr ctrl.Manager) error {
 
 // handle is by what kubelets know a volume.
 func handle(pv *corev1.PersistentVolume) []string {
-	if pv.Spec.CSI == nil {
+	if pv == nil || pv.Spec.CSI == nil {
 		return nil
 	}
 	return []string{string(volumelock.InUseName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle))}
