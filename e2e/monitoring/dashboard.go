@@ -80,8 +80,8 @@ func rows() []section {
 				{`sum (rate(podgrace_pod_warnings_total{cluster=~"$cluster"}[$__rate_interval]))`, "warnings"},
 				{`sum by (reason) (rate(podgrace_spread_unjudged_total{cluster=~"$cluster"}[$__rate_interval]))`, "spread: {{reason}}"},
 			}, nil},
-			{"Refused, by namespace and policy (removals, too)", lines, number, true, []query{{`topk(20, sum by (namespace, policy) (increase(podgrace_namespace_decisions_total{verdict="Deny", cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])))`, "{{namespace}} {{policy}}"}}, nil},
-			{"Whom Deny would hit: warned about, by namespace and policy", lines, number, true, []query{{`topk(20, sum by (namespace, policy) (increase(podgrace_namespace_decisions_total{verdict="Warn", cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])))`, "{{namespace}} {{policy}}"}}, nil},
+			{"Refused, by namespace and policy (removals, too)", lines, number, true, []query{{"topk(20, " + decided("namespace, policy", `verdict="Deny", cluster=~"$cluster", namespace=~"$namespace"`, "$__rate_interval") + ")", "{{namespace}} {{policy}}"}}, nil},
+			{"Whom Deny would hit: warned about, by namespace and policy", lines, number, true, []query{{"topk(20, " + decided("namespace, policy", `verdict="Warn", cluster=~"$cluster", namespace=~"$namespace"`, "$__rate_interval") + ")", "{{namespace}} {{policy}}"}}, nil},
 			{"Limits that exceptions lifted, by policy and namespace", lines, perSecond, false, []query{{`sum by (policy, namespace) (rate(podgrace_pod_exceptions_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval]))`, "{{policy}} {{namespace}}"}}, nil},
 		}},
 		{"Answers", []panel{
@@ -170,6 +170,16 @@ func rows() []section {
 func nearness(unit string) string {
 	const which = `{cluster=~"$cluster", instance=~"$node"}`
 	return "max by (cluster, instance, kind, signal) (podgrace_node_eviction_threshold_" + unit + which + ") / on (cluster, instance, signal) group_left () max by (cluster, instance, signal) (podgrace_node_eviction_signal_available_" + unit + which + ")"
+}
+
+// decided is how often a namespace's requests were refused or warned about within a time. A series begins with its first event, of which increase knows nothing: of
+// one that was not there when the time began the first value, which is the lowest, counts too; and alone where there is no second. That it was not there is said of an
+// hour: a scrape that failed, or a Prometheus that was away, is no new series, whose whole count since its replica started would be taken for new. Events are
+// whole, and increase guesses what happened before the first scrape and after the last.
+func decided(by, selector, within string) string {
+	series := "podgrace_namespace_decisions_total{" + selector + "}"
+	began := fmt.Sprintf("min_over_time(%s[%s]) unless max_over_time(%[1]s[1h] offset %[2]s)", series, within)
+	return fmt.Sprintf("round(sum by (%s) (increase(%s[%s]) + (%s) or increase(%[2]s[%[3]s]) or %[4]s))", by, series, within, began)
 }
 
 // concrete is an expression as Grafana sends it: the interval is a variable of Grafana's own, which is no PromQL.

@@ -72,6 +72,15 @@ func TestQueriesOfTheLogsPage(t *testing.T) {
 	if d := gocmp.Diff(shown, tested); d != "" || len(shown) == 0 {
 		t.Errorf("(-page +tested):\n%s", d)
 	}
+	// What is tested so holds for the dashboard's panels by namespace, which are made by the same function.
+	for i, want := range []string{
+		decided("namespace, policy", `verdict="Warn", reason="Unsafe"`, "7d") + " > 0",
+		"topk(10, " + decided("namespace, policy, reason", `verdict="Deny"`, "1d") + " > 0)",
+	} {
+		if d := gocmp.Diff(parse(t, "dashboard", want).String(), parse(t, "page", tested[i]).String()); d != "" {
+			t.Errorf("(-dashboard +page):\n%s", d)
+		}
+	}
 }
 
 // testFiles are the cases of rules.yaml for promtool, in folder.
