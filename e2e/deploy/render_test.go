@@ -40,6 +40,8 @@ type variant struct {
 	patched bool
 	// excluding adds to the overlay what docs/install.md has for the component exclude-namespaces.
 	excluding bool
+	// waiting adds to the overlay what docs/install.md has for the component webhook-timeouts.
+	waiting bool
 	// values for the chart.
 	values []string
 }
@@ -59,6 +61,7 @@ var variants = []variant{
 	{name: "only the API server", overlay: "selfmanaged", components: []string{"client-ca", "network-policy"}, patched: true, values: append(slices.Clone(apiServersOfDocs), "webhook.clientCA.configMap=podgrace-client-ca")},
 	{name: "excluded namespaces", overlay: "selfmanaged", components: []string{"fencer", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "fencer.enabled=true")},
 	{name: "certmanager, excluded namespaces, limits fail closed", overlay: "certmanager", components: []string{"limits-fail-closed", "exclude-namespaces"}, excluding: true, values: append(slices.Clone(excludedOfDocs), "certificates.mode=cert-manager", "limits.failurePolicy=Fail")},
+	{name: "timeouts", overlay: "selfmanaged", components: []string{"webhook-timeouts"}, waiting: true, values: []string{"webhook.timeoutSeconds.mutating=10", "webhook.timeoutSeconds.validating=8"}},
 	{name: "certmanager, only the API server", overlay: "certmanager", components: []string{"client-ca"}, values: []string{"certificates.mode=cert-manager", "webhook.clientCA.configMap=podgrace-client-ca"}},
 }
 
@@ -70,16 +73,16 @@ var apiServersOfDocs = []string{
 // excludedOfDocs are the values by which the chart excludes the namespaces that the object of docs/install.md has.
 var excludedOfDocs = []string{"excludedNamespaces={calico-system,tigera-operator,openshift-*}"}
 
-// excludedNamespacesOfDocs is that object.
-func excludedNamespacesOfDocs(t testing.TB) []byte {
+// objectOfDocs is the one of this kind that docs/install.md has, for kustomize.
+func objectOfDocs(t testing.TB, kind string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	object := regexp.MustCompile("(?s)```yaml\n(apiVersion: [^`]*?kind: ExcludedNamespaces\n.*?)```").FindSubmatch(text)
+	object := regexp.MustCompile("(?s)```yaml\n(apiVersion: [^`]*?kind: " + kind + "\n.*?)```").FindSubmatch(text)
 	if object == nil {
-		t.Fatal("docs/install.md has no object ExcludedNamespaces")
+		t.Fatalf("docs/install.md has no object %s", kind)
 	}
 	return object[1]
 }
@@ -121,11 +124,14 @@ func (v variant) folder(t testing.TB) string {
 	if v.patched {
 		text = append(text, policyPatchOfDocs(t)...)
 	}
-	if v.excluding {
-		if err := os.WriteFile(filepath.Join(dir, "excluded.yaml"), excludedNamespacesOfDocs(t), 0o600); err != nil {
+	for kind, wanted := range map[string]bool{"ExcludedNamespaces": v.excluding, "WebhookTimeouts": v.waiting} {
+		if !wanted {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, kind+".yaml"), objectOfDocs(t, kind), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		text = bytes.Replace(text, []byte("resources: [../../base]"), []byte("resources: [../../base, excluded.yaml]"), 1)
+		text = bytes.Replace(text, []byte("resources: [../../base"), []byte("resources: [../../base, "+kind+".yaml"), 1)
 	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
