@@ -1,8 +1,11 @@
 package deploy
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // ofNode is what the node enforcer's pod takes of its node: the folders, by the names of their volumes, and by what it is let in.
@@ -98,6 +105,196 @@ func TestPlatforms(t *testing.T) {
 	}
 	if n := len(platforms(t)); n != 7 {
 		t.Errorf("%d files, and some of them are not tested", n)
+	}
+}
+
+// onPlatform is what must come of what docs/platforms.md says is to be set.
+type onPlatform struct {
+	// webhook and enforcer are the answers, before their reasons.
+	webhook, enforcer string
+	// port and hostNetwork of the webhook.
+	port        int32
+	hostNetwork bool
+	// leaves are the labels of nodes on which there is no node enforcer though it is installed; nil: there are none.
+	leaves map[string]string
+	// version of Kubernetes, if it is refused.
+	version string
+}
+
+// platformsOfDocs are the rows of docs/platforms.md.
+var platformsOfDocs = map[string]onPlatform{
+	"kubeadm":               {webhook: "yes", enforcer: "yes"},
+	"EKS, VPC CNI":          {webhook: "yes", enforcer: "yes"},
+	"EKS, overlay network":  {webhook: "yes", enforcer: "yes", hostNetwork: true},
+	"EKS, Fargate":          {webhook: "yes", enforcer: "no", leaves: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}},
+	"GKE Standard, private": {webhook: "yes", enforcer: "yes", port: 10250},
+	"GKE Autopilot":         {webhook: "not known", enforcer: "no", port: 10250},
+	"AKS":                   {webhook: "yes", enforcer: "yes"},
+	"AKS, virtual nodes":    {webhook: "yes", enforcer: "no", leaves: map[string]string{"type": "virtual-kubelet"}},
+	"OpenShift":             {webhook: "yes", enforcer: "yes"},
+	"k3s":                   {webhook: "yes", enforcer: "yes"},
+	"RKE2":                  {webhook: "yes", enforcer: "yes"},
+	"k0s":                   {webhook: "yes", enforcer: "yes"},
+	"MicroK8s":              {webhook: "yes", enforcer: "yes"},
+	"Talos":                 {webhook: "yes", enforcer: "yes"},
+	"Bottlerocket":          {webhook: "yes", enforcer: "yes"},
+	"Windows nodes":         {webhook: "yes", enforcer: "no", leaves: map[string]string{corev1.LabelOSStable: "windows"}},
+	"arm64 nodes":           {webhook: "yes", enforcer: "yes"},
+	"Flatcar, RHEL and RHCOS, where SELinux enforces": {webhook: "yes", enforcer: "yes"},
+	"Kubernetes 1.32 and older":                       {webhook: "no", enforcer: "no", version: "1.32.9"},
+}
+
+var (
+	rowOfPlatform = regexp.MustCompile(`(?m)^\| (.+) \|$`)
+	fileOfRow     = regexp.MustCompile(`\]\(\.\./deploy/platforms/([a-z0-9]+\.yaml)\)`)
+	valueOfRow    = regexp.MustCompile("`([\\w.]+)=([^`]*)`")
+	answerOfRow   = regexp.MustCompile(`^(yes|not known|no)(.*)$`)
+)
+
+// Each row of docs/platforms.md gives what it says: its values are the chart's and are rendered, the node enforcer is there where it is said to be, and each no has a reason.
+func TestPlatformsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/platforms.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := chartSchema(t)
+	there, named := map[string]bool{}, map[string]bool{}
+	for _, row := range rowOfPlatform.FindAllStringSubmatch(string(page), -1) {
+		cells := strings.Split(row[1], " | ")
+		if cells[0] == "platform" || strings.HasPrefix(cells[0], "---") {
+			continue
+		}
+		if len(cells) != 6 {
+			t.Errorf("%q has %d cells", row[1], len(cells))
+			continue
+		}
+		want, known := platformsOfDocs[cells[0]]
+		if !known || there[cells[0]] {
+			t.Errorf("%s: there once more, or not known to this test", cells[0])
+			continue
+		}
+		there[cells[0]] = true
+		t.Run(cells[0], func(t *testing.T) {
+			for i, answer := range []string{want.webhook, want.enforcer} {
+				said := answerOfRow.FindStringSubmatch(cells[1+i])
+				if said == nil || said[1] != answer || answer != "yes" && !strings.HasPrefix(said[2], ": ") {
+					t.Errorf("%q, want %s, and why if it is no", cells[1+i], answer)
+				}
+			}
+			if !strings.HasPrefix(cells[4], "tried: ") && !strings.HasPrefix(cells[4], "not tried") {
+				t.Errorf("it does not say on what it was tried: %q", cells[4])
+			}
+			var args []string
+			for _, file := range fileOfRow.FindAllStringSubmatch(cells[3], -1) {
+				named[file[1]] = true
+				path := filepath.Join(manifests, "platforms", file[1])
+				args = append(args, "--values", path)
+				var values map[string]any
+				if text, err := os.ReadFile(path); err != nil {
+					t.Error(err)
+				} else if err := yaml.Unmarshal(text, &values); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+				schema.knows(t, path, values)
+			}
+			for _, value := range valueOfRow.FindAllStringSubmatch(cells[3], -1) {
+				args = append(args, "--set", value[1]+"="+value[2])
+				values := any(value[2])
+				for _, key := range slices.Backward(strings.Split(value[1], ".")) {
+					values = map[string]any{key: values}
+				}
+				schema.knows(t, value[1], values.(map[string]any))
+			}
+			if len(args) == 0 && !strings.HasPrefix(cells[3], "nothing") {
+				t.Errorf("no value is in %q", cells[3])
+			}
+			want.check(t, args)
+		})
+	}
+	for name := range platformsOfDocs {
+		if !there[name] {
+			t.Errorf("no row for %s", name)
+		}
+	}
+	for _, file := range platforms(t) {
+		if !named[file] {
+			t.Errorf("no row names %s", file)
+		}
+	}
+}
+
+// check renders the chart with a row's values.
+func (want onPlatform) check(t *testing.T, args []string) {
+	t.Helper()
+	args = append([]string{"template", "podgrace", chart, "--namespace", namespace, "--set", noRegistry}, args...)
+	if want.version != "" {
+		if _, err := helm(t, append(args, "--kube-version", want.version)...); err == nil || !strings.Contains(err.Error(), "incompatible with Kubernetes v"+want.version) {
+			t.Errorf("Kubernetes %s: got %v", want.version, err)
+		}
+		return
+	}
+	out, err := helm(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := objects(t, []byte(out))
+	pod := typed[appsv1.Deployment](t, find(t, all, "Deployment", "podgrace-webhook")).Spec.Template.Spec
+	port := want.port
+	if port == 0 {
+		port = 9443
+	}
+	if !slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == port }) || pod.HostNetwork != want.hostNetwork {
+		t.Errorf("the webhook is at %v, hostNetwork %v", pod.Containers[0].Ports, pod.HostNetwork)
+	}
+	installed := slices.ContainsFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == "DaemonSet" })
+	if want.leaves == nil {
+		if (want.enforcer == "yes") != installed {
+			t.Errorf("the node enforcer is installed: %v", installed)
+		}
+		return
+	}
+	enforcer := typed[appsv1.DaemonSet](t, find(t, all, "DaemonSet", "podgrace-nodeenforcer")).Spec.Template.Spec
+	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: enforcer})
+	for goes, labels := range map[bool]map[string]string{true: {}, false: want.leaves} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelOSStable: "linux"}}}
+		maps.Copy(node.Labels, labels)
+		if got, err := affinity.Match(node); err != nil || got != goes {
+			t.Errorf("on a node with the labels %v: %v %v", node.Labels, got, err)
+		}
+	}
+}
+
+// valuesSchema is a part of values.schema.json.
+type valuesSchema struct {
+	Ref        string                   `json:"$ref"`
+	Properties map[string]*valuesSchema `json:"properties"`
+}
+
+func chartSchema(t *testing.T) *valuesSchema {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := &valuesSchema{}
+	if err := json.Unmarshal(text, schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// knows fails where a value is not among the properties.
+func (s *valuesSchema) knows(t *testing.T, where string, values map[string]any) {
+	t.Helper()
+	for key, value := range values {
+		of := s.Properties[key]
+		if of == nil {
+			t.Errorf("%s: values.schema.json has no %s", where, key)
+			continue
+		}
+		if inner, ok := value.(map[string]any); ok && of.Ref == "" {
+			of.knows(t, where, inner)
+		}
 	}
 }
 
