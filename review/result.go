@@ -128,6 +128,8 @@ func (r *Result) Warned() bool { return len(r.Warnings) > 0 || r.Pending != nil 
 type Summary struct {
 	// Files that were read.
 	Files int `json:"files"`
+	// Cluster: none was, and what was reviewed is in the cluster.
+	Cluster bool `json:"cluster,omitempty"`
 	// Reviewed results: Allowed + Denied.
 	Reviewed int `json:"reviewed"`
 	Allowed  int `json:"allowed"`

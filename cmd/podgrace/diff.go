@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/cmd/podgrace/cli"
@@ -31,7 +30,8 @@ their grants; "none" stands for no policies. --from may be a branch, tag or comm
 of the repository at hand, for what --to was there; git::REPOSITORY//PATH@REF is a
 path of any commit on this machine.
 Where a cluster is named by --kubeconfig, --context or --server, its own
-policies are taken without --from, and without -f its own workloads and pods.
+policies are taken without --from, and without -f its own workloads and pods (-n:
+those of one namespace). Nothing but GET is sent to it.
 
 A policy reaches new pods only. Pods that run already are therefore judged for
 their removal; and which of them would be created otherwise today is said beside
@@ -69,6 +69,7 @@ const failOnChange = "change"
 
 func newDiff(t cli.Terminal, name string) *cobra.Command {
 	o := &diffOptions{inputs: inputs.New(version.CommandLine)}
+	o.inputs.ReadOnly = true
 	cmd := &cobra.Command{
 		Use:                   "diff --from PATH... --to PATH... -f PATH... [--state PATH...]",
 		DisableFlagsInUseLine: true,
@@ -249,29 +250,13 @@ func (r *diffReader) cluster(ctx context.Context) error {
 		fmt.Fprintf(r.Err, "not all of the cluster can be read; what is missing counts as unknown:\n%v\n", err)
 	}
 	if len(r.inputs.Paths) == 0 {
-		r.dump(ctx, reader)
+		documents, wrong, err := r.inputs.Dump(ctx, reader)
+		if err != nil {
+			return err
+		}
+		r.documents, r.errors = append(r.documents, documents...), append(r.errors, wrong...)
 	}
 	return nil
-}
-
-// dump makes documents of the cluster's own objects. A kind that can't be read is among the errors: it was not compared.
-func (r *diffReader) dump(ctx context.Context, reader client.Client) {
-	var kinds []dumpKind
-	for _, custom := range r.inputs.Templates.Kinds() {
-		kind, err := customKind(reader.RESTMapper(), custom)
-		if err != nil {
-			r.errors = append(r.errors, &manifest.Error{File: clusterFile, Message: err.Error()})
-			continue
-		}
-		kinds = append(kinds, kind)
-	}
-	for _, kind := range append(kinds, dumped...) {
-		documents, err := listDocuments(ctx, reader, kind)
-		if err != nil {
-			r.errors = append(r.errors, &manifest.Error{File: clusterFile, Message: err.Error()})
-		}
-		r.documents = append(r.documents, documents...)
-	}
 }
 
 func (r *diffReader) engine(flag string, paths []string, policies []*v1alpha1.PodPolicy) (*review.Engine, error) {

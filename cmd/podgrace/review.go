@@ -30,9 +30,14 @@ that --template names (an Argo Rollout's and a Knative Service's are known). Wha
 a folder is no manifest, or is named by --exclude or a .podgraceignore, is left out,
 and counted; charts and kustomizations in it are named, or rendered by --render.
 
+Without -f, where a cluster is named by --kubeconfig, --context or --server, it is
+what is in the cluster that is reviewed: its workloads, and pods that none of them
+makes, as they would be created today; with --operation its pods, and for delete
+its Nodes. -n takes those of one namespace. Nothing but GET is sent to a cluster.
+
 What a decision depends on (Namespaces, PriorityClasses, Services, Nodes ...) is
-found among the manifests and in --state, or, where a cluster is named by
---kubeconfig, --context or --server, in that cluster. What is found nowhere is
+found among the manifests and in --state, or, where a cluster is named, in that
+cluster. What is found nowhere is
 unknown where it could make a difference: it is said with what to give, --fail-on
 unknown fails on it, and a removal that needs it is refused. That there are no
 Services is said by an empty list: {apiVersion: v1, kind: ServiceList, items: []}.
@@ -70,6 +75,9 @@ const reviewExample = `  # What do the policies of this folder do to its manifes
   # Does each pod fit on the nodes of the cluster, before it is merged?
   %[1]s review -f examples/production-web/workloads.yaml --preview --fail-on warn --context production
 
+  # Whose force delete would be refused in this cluster if this policy were applied? Nobody is refused yet
+  %[1]s review --context production --policy examples/stateful --operation delete --grace-period 0
+
   # Would this user's force delete be refused, with what the cluster knows?
   %[1]s review -f examples/stateful --operation delete --grace-period 0 --as jane --context production`
 
@@ -87,8 +95,9 @@ type reviewOptions struct {
 
 func newReview(t cli.Terminal, name string) *cobra.Command {
 	o := &reviewOptions{inputs: inputs.New(version.CommandLine), out: newOutputs()}
+	o.inputs.ReadOnly, o.inputs.MayDump = true, true
 	cmd := &cobra.Command{
-		Use:                   "review -f PATH... [--policy PATH...] [--state PATH...]",
+		Use:                   "review [-f PATH...] [--policy PATH...] [--state PATH...]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Review manifests: what the policies change, warn about and refuse",
 		Long:                  reviewLong,
@@ -137,6 +146,8 @@ func (o *reviewOptions) validatePreview() error {
 		return nil
 	case o.ask.asked.Operation != review.OperationCreate:
 		return errors.New("--preview goes with --operation create")
+	case len(o.inputs.Paths) == 0:
+		return errors.New("--preview goes with -f: what is in the cluster was scheduled already")
 	case len(once) > 0:
 		return fmt.Errorf("--preview reads policies and state once more, and %s can be read only once: put it into a file", strings.Join(once, ", "))
 	}
@@ -151,6 +162,9 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	loaded, err := o.inputs.Load(ctx, t)
 	if err != nil {
 		return err
+	}
+	if len(o.inputs.Paths) == 0 {
+		loaded.Documents = concerned(loaded.Documents, o.ask.asked.Operation)
 	}
 	unknown, err := loaded.Engine.State.UnknownFields(ctx, loaded.Documents)
 	if err != nil {
@@ -168,6 +182,7 @@ func runReview(ctx context.Context, t cli.Terminal, o *reviewOptions) error {
 	noNodes, notPreviewed := previewer.previewResults(ctx, loaded, results, wrong, aloneIn(o.inputs)) // if that fails the review is told all the same
 	r := review.NewReport(loaded.Files, other, results, manifest.Locate(wrong))
 	r.Summary.NoPolicies, r.Summary.NoNodes, r.LeftOut = loaded.NoPolicies, noNodes, loaded.LeftOut
+	r.Summary.Cluster = len(o.inputs.Paths) == 0
 	r.Summary.NotKnown = loaded.Engine.State.Count(loaded.Documents)
 	if !loaded.OfCluster {
 		r.Remarks = loaded.Engine.Remarks(results)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,6 +63,64 @@ func TestProgramWithACluster(t *testing.T) {
 			}
 			if strings.Contains(out, "it is for none of what was reviewed") {
 				t.Error("remarks on others' policies of the cluster")
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// What is in a cluster is reviewed by policies that are not in force there: the removals that they would refuse, and what they would make of its workloads. It takes
+// nobody but one who may read, and changes nothing.
+func TestReviewOfACluster(t *testing.T) {
+	s := shared.Get(t)
+	if err := s.AddNode(t.Context(), "of-the-review", nil); err != nil {
+		t.Fatal(err)
+	}
+	ns := s.Namespace(t)
+	stored(t, s, ns, "p", bound("of-the-review"))
+	s.Create(t, stopped(ns, "web", 30))
+	kubeconfig, err := s.KubeconfigFor("reader", "readers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All of the API, so that it is the method that keeps it from writing.
+	s.Create(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns + "-reads"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}}})
+	s.Create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: ns + "-reads"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ns + "-reads"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "readers"}},
+	})
+	coming := policyFile(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "coming"}, Spec: v1alpha1.PodPolicySpec{
+		Match:       &v1alpha1.PodMatch{NamespaceSelector: &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelMetadataName: v1alpha1.LabelValue(ns)}}},
+		GracePeriod: &v1alpha1.GracePeriodSection{MinSeconds: new(int64(45))},
+		Removal:     &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalDeny, Protect: v1alpha1.ProtectAll},
+	}})
+	podgrace := build(t)
+	for name, test := range map[string]struct {
+		args      []string
+		code      int
+		says, not []string
+	}{
+		"created":            {nil, 0, []string{"WARNED", "Deployment " + ns + "/web", "30 → 45", "in the cluster"}, []string{"Node"}},
+		"force-deleted":      {[]string{"--operation", "delete", "--grace-period", "0"}, 1, []string{"DENIED", "Pod " + ns + "/p", "may still run", "Node of-the-review"}, []string{"Deployment " + ns}},
+		"of one namespace":   {[]string{"--operation", "delete", "--grace-period", "0", "-n", ns}, 1, []string{"DENIED", "Pod " + ns + "/p", "Reviewed 1 in the cluster"}, []string{"Node of-the-review"}},
+		"evicted with grace": {[]string{"--operation", "evict", "-n", ns}, 0, []string{"Reviewed 1 in the cluster"}, []string{"DENIED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := run(t, podgrace, "", append([]string{"review", "--kubeconfig", kubeconfig, "--policy", coming}, test.args...)...)
+			if code != test.code {
+				t.Errorf("exit %d, want %d", code, test.code)
+			}
+			for _, words := range test.says {
+				if !strings.Contains(out, words) {
+					t.Errorf("does not say %q", words)
+				}
+			}
+			for _, words := range test.not {
+				if strings.Contains(out, words) {
+					t.Errorf("says %q", words)
+				}
 			}
 			if t.Failed() {
 				t.Log(out)

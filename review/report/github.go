@@ -105,7 +105,7 @@ func property(text string) string { return propertyEscapes.Replace(console.Clip(
 // oneLineSummary is the counts without colours.
 func oneLineSummary(r *review.Report) string {
 	s := r.Summary
-	text := fmt.Sprintf("%d reviewed in %s: %d denied, %d warned, %d changed", s.Reviewed, console.Plural(s.Files, "file", "files"), s.Denied, s.Warned, s.Changed)
+	text := fmt.Sprintf("%d reviewed in %s: %d denied, %d warned, %d changed", s.Reviewed, whereAll(&s), s.Denied, s.Warned, s.Changed)
 	if s.Pending > 0 {
 		text += fmt.Sprintf(", %d would be pending", s.Pending)
 	}

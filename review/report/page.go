@@ -121,7 +121,7 @@ func verdict(groups []decision, all int) (line, worst string) {
 // scope says what was reviewed.
 func scope(r *review.Report) string {
 	s := r.Summary
-	text := fmt.Sprintf("%s reviewed from %s", webpage.Many(s.Reviewed, "result"), webpage.Many(s.Files, "file"))
+	text := fmt.Sprintf("%s reviewed from %s", webpage.Many(s.Reviewed, "result"), whereAll(&s))
 	if s.Other > 0 {
 		text += fmt.Sprintf("; %s that make no pods", webpage.Many(s.Other, "object"))
 	}

@@ -158,7 +158,7 @@ const noNodes = "No Node is known, so that nobody can say where pods would be sc
 // summary is what a report comes to, in a few lines.
 func (p *textPage) summary(r *review.Report) {
 	s := r.Summary
-	p.line(p.Paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, console.Plural(s.Files, "file", "files")), console.Bold) + p.counts(r))
+	p.line(p.Paint(fmt.Sprintf("Reviewed %d in %s: ", s.Reviewed, whereAll(&s)), console.Bold) + p.counts(r))
 	if s.NoPolicies {
 		p.line(p.Paint(noPolicies, console.Yellow))
 	}
@@ -220,4 +220,12 @@ func cleanOnes(r *review.Report) int {
 		}
 	}
 	return n
+}
+
+// whereAll is where all that was reviewed has been read.
+func whereAll(s *review.Summary) string {
+	if s.Cluster {
+		return "the cluster"
+	}
+	return console.Plural(s.Files, "file", "files")
 }

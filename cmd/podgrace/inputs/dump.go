@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"context"
@@ -28,6 +28,38 @@ type dumpKind struct {
 	list client.ObjectList
 }
 
+// Dump makes documents of a cluster's own workloads, Nodes and pods; with -n of those of this namespace, without Nodes. A kind that can't be read is among the
+// errors: nothing is said of it. Where none can, as of a cluster that is away, nothing is said at all.
+func (o *Options) Dump(ctx context.Context, reader client.Client) (documents []*manifest.Document, errs []*manifest.Error, err error) {
+	var kinds []dumpKind
+	for _, custom := range o.Templates.Kinds() {
+		kind, wrong := customKind(reader.RESTMapper(), custom)
+		if wrong != nil {
+			errs = append(errs, &manifest.Error{File: clusterFile, Message: wrong.Error()})
+			continue
+		}
+		kinds = append(kinds, kind)
+	}
+	read := 0
+	for _, kind := range append(kinds, dumped...) {
+		if *o.Kube.Namespace != "" && kind.gvk.Kind == "Node" {
+			continue
+		}
+		listed, wrong := listDocuments(ctx, reader, kind, *o.Kube.Namespace)
+		if wrong != nil {
+			err = wrong
+			errs = append(errs, &manifest.Error{File: clusterFile, Message: wrong.Error()})
+			continue
+		}
+		read++
+		documents = append(documents, listed...)
+	}
+	if read == 0 {
+		return nil, nil, fmt.Errorf("nothing of the cluster can be read: %w", err)
+	}
+	return documents, errs, nil
+}
+
 // dumped are what makes pods, before the pods.
 var dumped = []dumpKind{
 	{appsv1.SchemeGroupVersion.WithKind("Deployment"), &appsv1.DeploymentList{}},
@@ -52,12 +84,12 @@ func customKind(mapper meta.RESTMapper, kind schema.GroupKind) (dumpKind, error)
 	return dumpKind{mapping.GroupVersionKind, list}, nil
 }
 
-// listDocuments lists all objects of a kind, page by page, as documents.
-func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind) ([]*manifest.Document, error) {
+// listDocuments lists all objects of a kind, page by page, as documents; of all namespaces if none is named.
+func listDocuments(ctx context.Context, reader client.Reader, kind dumpKind, namespace string) ([]*manifest.Document, error) {
 	var documents []*manifest.Document
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		list := kind.list.DeepCopyObject().(client.ObjectList)
-		return list, reader.List(ctx, list, &client.ListOptions{Limit: o.Limit, Continue: o.Continue, Raw: &o})
+		return list, reader.List(ctx, list, &client.ListOptions{Namespace: namespace, Limit: o.Limit, Continue: o.Continue, Raw: &o})
 	})
 	all, _, err := pages.List(ctx, metav1.ListOptions{})
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 type Loaded struct {
 	// Engine judges by it, and has the state.
 	Engine *review.Engine
-	// Documents are those of -f.
+	// Documents are those of -f, or the cluster's own (Options.MayDump).
 	Documents []*manifest.Document
 	// Files is how many they were read from.
 	Files   int
@@ -72,24 +72,49 @@ func (o *Options) Load(ctx context.Context, t cli.Terminal) (*Loaded, error) {
 			l.Errors = append(l.Errors, d.Wrong(err))
 		}
 	}
+	if err := o.dump(ctx, l); err != nil {
+		return nil, err
+	}
 	if l.Engine, err = review.NewEngine(state, policies...); err != nil {
 		return nil, cli.UsageError{Err: err}
 	}
 	TellUnread(t, l.Engine.Unread)
-	exempt, err := o.Exempt(ctx, t)
-	if err != nil {
+	if err := o.place(ctx, t, l.Engine); err != nil {
 		return nil, err
-	}
-	if err := l.Engine.SetExempt(exempt); err != nil {
-		return nil, fmt.Errorf("leave out excluded namespaces: %w", err)
-	}
-	if o.Namespace != "" {
-		l.Engine.Namespace = o.Namespace
 	}
 	exceptions, unread := LoadExceptions("--policy", o.Policies)
 	l.Engine.Exceptions, l.Errors = exceptions, append(l.Errors, unread...)
 	l.Engine.NodePolicies = loadNodePolicies("--policy", o.Policies)
 	return l, nil
+}
+
+// dump takes the cluster's own objects, where it is they that are asked about.
+func (o *Options) dump(ctx context.Context, l *Loaded) error {
+	if !o.dumps() {
+		return nil
+	}
+	reader, err := o.Client()
+	if err != nil {
+		return err
+	}
+	documents, wrong, err := o.Dump(ctx, reader)
+	l.Documents, l.Errors = documents, append(l.Errors, wrong...)
+	return err
+}
+
+// place tells an engine about namespaces: which no policy is for, and that of objects which name none.
+func (o *Options) place(ctx context.Context, t cli.Terminal, e *review.Engine) error {
+	exempt, err := o.Exempt(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := e.SetExempt(exempt); err != nil {
+		return fmt.Errorf("leave out excluded namespaces: %w", err)
+	}
+	if o.Namespace != "" {
+		e.Namespace = o.Namespace
+	}
+	return nil
 }
 
 // objects are those of --state, of which no text is kept: they may be 150,000 pods.

@@ -33,6 +33,8 @@ type Options struct {
 	ReadOnly bool
 	// MayLackPolicies: a cluster that does not know their kind has none, and is judged. Without it that is an error: a review by no policies lets everything pass.
 	MayLackPolicies bool
+	// MayDump: of a cluster that was named its own workloads, Nodes and pods are the manifests where no -f names some.
+	MayDump bool
 
 	// Namespace is that of objects that name none. Complete sets it, and Live: a cluster was named.
 	Namespace string
@@ -94,11 +96,14 @@ func (o *Options) Complete(f *pflag.FlagSet) (err error) {
 
 // Validate says what is wrong with the options.
 func (o *Options) Validate() error {
-	if len(o.Paths) == 0 {
-		return errors.New("what is to be reviewed? -f FILE, -f FOLDER or -f - for stdin")
+	if len(o.Paths) == 0 && !o.dumps() {
+		return errors.New("what is to be reviewed? -f FILE, -f FOLDER, -f - for stdin, or of a cluster that --context names what is in it")
 	}
 	return o.ValidatePaths()
 }
+
+// dumps says whether the manifests are the cluster's own objects.
+func (o *Options) dumps() bool { return o.MayDump && o.Live && len(o.Paths) == 0 }
 
 // ValidatePaths refuses empty paths: a variable that is not set must not be taken for nothing to read.
 func (o *Options) ValidatePaths() error {
