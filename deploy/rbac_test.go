@@ -74,7 +74,7 @@ func complaints(r rule) []string {
 		wrong = append(wrong, "a wildcard")
 	}
 	for _, verb := range []string{"escalate", "bind", "impersonate"} {
-		if slices.Contains(r.Verbs, verb) && !armsTheGuard(verb, r) {
+		if slices.Contains(r.Verbs, verb) && !arms(verb, r) {
 			wrong = append(wrong, "the verb "+verb)
 		}
 	}
@@ -90,9 +90,9 @@ func complaints(r rule) []string {
 	return wrong
 }
 
-// armsTheGuard says whether a rule lets one role be bound, which gives nothing but that the guard is armed.
-func armsTheGuard(verb string, r rule) bool {
-	return verb == "bind" && slices.Equal(r.Resources, []string{"roles"}) && slices.Equal(r.ResourceNames, []string{"podgrace-guard"})
+// arms says whether a rule lets those roles be bound that give nothing but that the guard, or limits that fail closed, are armed.
+func arms(verb string, r rule) bool {
+	return verb == "bind" && slices.Equal(r.Resources, []string{"roles"}) && slices.Equal(r.ResourceNames, []string{"podgrace-guard", "podgrace-limits-fail-closed"})
 }
 
 // declared says whether a folder's package declares a name at its top level.

@@ -353,7 +353,7 @@ func TestFindings(t *testing.T) {
 		"limits fail closed":                            {false, []change{failClosed(podLimits, mirrorName, keptName), failClosed(podGroupLimits, keptName), excludes(true, "shop", "openshift-*")}, nil},
 		"limits fail closed, and static pods with them": {false, []change{failClosed(podLimits, keptName)}, []string{"warning webhook-configurations: no-mirror-pod is gone"}},
 		"limits fail closed without asking":             {false, []change{failClosed(podLimits)}, []string{"warning webhook-configurations: failurePolicy is Fail and not Ignore"}},
-		"another entry is kept":                         {false, []change{failClosed(nodeRoad, keptName)}, []string{"warning webhook-configurations: kept was added"}},
+		"another entry is armed":                        {false, []change{failClosed(nodeRoad, keptName)}, []string{"warning webhook-configurations: armed was added"}},
 		"no caBundle":                                   {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })}, []string{"error ca-bundle: no certificate in it"}},
 		"a caBundle of nothing":                         {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = []byte("Cg==") })}, []string{"error ca-bundle: no certificate in it"}},
 		"a CA that has ended":                           {false, []change{validating(nodeRoad, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = authority(t, -time.Hour) })}, []string{"error ca-bundle: ended 60m ago"}},

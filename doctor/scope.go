@@ -163,8 +163,8 @@ func withoutLeaders(name string, conditions []admissionregistrationv1.MatchCondi
 // kept is the match condition that limits have which fail closed, and mirror the one that lets static pods be mirrored then: limits.failurePolicy=Fail of the chart,
 // and deploy/components/limits-fail-closed. %[1]s is Podgrace's namespace.
 const (
-	keptName   = "kept"
-	kept       = "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('hold').allowed()"
+	keptName   = "armed"
+	kept       = "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('judge').allowed()"
 	mirrorName = "no-mirror-pod"
 	mirror     = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
 )

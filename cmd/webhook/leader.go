@@ -28,7 +28,7 @@ import (
 	"github.com/podgrace/podgrace/webhook/lookup"
 )
 
-// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of the guard, and tells what the webhook configurations lack. A manager ends when it
+// leader runs what one replica does for all: the policies' status, caBundle, the allowed actors, the compiled limits and the arming of what fails closed, and tells what the webhook configurations lack. A manager ends when it
 // loses its lease, as it does when the API server is away for some seconds. Serving must not end with it, so that the
 // leader's controllers have a manager of their own, which is started anew.
 type leader struct {
@@ -36,10 +36,8 @@ type leader struct {
 	options *options
 	log     logr.Logger
 	clock   clock.Clock
-	// fromFiles is what guards by policies from files; nil: those of the cluster do.
-	fromFiles *policy.Removal
-	// limitsFromFiles are the policies from files; nil: those of the cluster are in force.
-	limitsFromFiles policy.Policies
+	// fromFiles are the policies from files; nil: those of the cluster are in force.
+	fromFiles policy.Policies
 	// exceptions are those of the cluster.
 	exceptions bool
 	// nodes reads the cluster's Nodes, which every replica has.
@@ -94,7 +92,7 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 	cacheOptions.ByObject[&corev1.Secret{}] = cache.ByObject{ // the one that the webhook's role may watch
 		Namespaces: map[string]cache.Config{o.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", certs.SecretName),
 	}
-	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardCache(o.namespace)
+	cacheOptions.ByObject[&rbacv1.RoleBinding{}] = controllers.GuardRight.Cache(o.namespace)
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicy{}] = controllers.LimitsCache()
 	cacheOptions.ByObject[&admissionregistrationv1.ValidatingAdmissionPolicyBinding{}] = controllers.LimitsCache()
 	mgr, err := ctrl.NewManager(l.config, ctrl.Options{
@@ -112,22 +110,31 @@ func (l *leader) newManager() (ctrl.Manager, error) {
 		return nil, fmt.Errorf("set up the leader: %w", err)
 	}
 	answered := webhook.Answered(l.config)
-	arming := &controllers.Arming{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
-		Answered: answered, Judges: controllers.Judges(mgr.GetClient(), o.namespace), Clock: l.clock, Tell: l.guard.Set,
+	arms := func(right controllers.Right) *controllers.Arming {
+		return &controllers.Arming{
+			Right: right, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Fixed: l.fromFiles,
+			Answered: answered, Judges: right.Judges(mgr.GetClient(), o.namespace), Clock: l.clock,
+		}
 	}
-	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.limitsFromFiles, Answered: answered, Clock: l.clock}
-	var errs []error
+	guard, closedLimits := arms(controllers.GuardRight), arms(controllers.LimitsRight)
+	guard.Tell = l.guard.Set
+	// A cache of its own: one watches one object by name, and the webhook's role lets it watch no other.
+	bindings, err := cache.New(l.config, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), ByObject: map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: controllers.LimitsRight.Cache(o.namespace)}})
+	if err != nil {
+		return nil, fmt.Errorf("set up the leader: %w", err)
+	}
+	limits := &controllers.Limits{Client: mgr.GetClient(), Exempt: o.exempt, Off: !o.compileLimits, Fixed: l.fromFiles, Answered: answered, Clock: l.clock}
+	errs := []error{mgr.Add(bindings)}
 	if l.exceptions {
 		limits.Exceptions = mgr.GetCache()
 		errs = append(errs, (&controllers.ExceptionStatus{Client: mgr.GetClient(), Exceptions: mgr.GetCache(), Clock: l.clock}).SetUp(mgr))
 	}
 	registered := &controllers.Registered{Client: mgr.GetClient(), Configuration: certs.ConfigurationName, Want: deploy.WebhookConfigurations, Exempt: o.exempt, Tell: l.registered.Set}
-	errs = append(errs, arming.SetUp(mgr), limits.SetUp(mgr), registered.SetUp(mgr))
+	errs = append(errs, guard.SetUp(mgr, mgr.GetCache()), closedLimits.SetUp(mgr, bindings), limits.SetUp(mgr), registered.SetUp(mgr))
 	if len(o.policies) == 0 {
 		facts := &lookup.Lookup{Informers: mgr.GetCache()}
 		errs = append(errs,
-			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: arming.For, Limits: limits.Condition}).SetUp(mgr),
+			(&controllers.PolicyStatus{Client: mgr.GetClient(), Lookup: facts, Live: mgr.GetAPIReader(), Nodes: l.nodes, Exempt: o.exempt, Guard: guard.For, Limits: limits.Condition}).SetUp(mgr),
 			(&controllers.AllowedActors{Client: mgr.GetClient(), Configuration: certs.ConfigurationName}).SetUp(mgr))
 	}
 	if o.certMode == certModeSelfManaged {

@@ -245,7 +245,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, o *options, fromFiles []*v1alp
 	}
 	leads := &leader{config: mgr.GetConfig(), options: o, log: log, clock: clock.RealClock{}, guard: controllers.NewGuardMetric(metrics.Registry), registered: controllers.NewRegisteredMetric(metrics.Registry), exceptions: exceptionsSynced != nil, nodes: mgr.GetCache()}
 	if len(o.policies) > 0 {
-		leads.fromFiles, leads.limitsFromFiles = new(store.Policies().RemovalOfAll()), store.Policies()
+		leads.fromFiles = store.Policies()
 	}
 	return errors.Join(append(errs, mgr.Add(leads))...)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/podgrace/podgrace/webhook/controllers"
 )
 
-// refuseOldAPIServer fails where the API server is older than Podgrace works with, but for where something of ours fails closed, or may: the removal guard that is armed, limits that
-// were installed so. Without a replica the API server would refuse what it has to ask about: removals; or every pod. A guard is armed by replicas that serve only. So a first installation
-// whose limits fail open ends here, and nothing is refused; an update to a Podgrace that has become too new stops here, beside the old replicas, which go on; and where neither is so, as
+// refuseOldAPIServer fails where the API server is older than Podgrace works with, but for where something of ours fails closed, or may: the removal guard, or limits that
+// were installed so. Without a replica the API server would refuse what it has to ask about: removals; or every pod. They are armed by replicas that serve only. So a first installation
+// ends here, and nothing is refused; an update to a Podgrace that has become too new stops here, beside the old replicas, which go on; and where neither is so, as
 // after a control plane was set back, this one serves and says so.
 func refuseOldAPIServer(tooOld string, failsClosed func() (bool, error), log logr.Logger) error {
 	if tooOld == "" {
@@ -26,7 +26,7 @@ func refuseOldAPIServer(tooOld string, failsClosed func() (bool, error), log log
 	if err == nil && !is {
 		return errors.New(tooOld)
 	}
-	log.Error(err, "serving all the same, since without a replica the API server would refuse removals or pods: the guard is armed or the limits fail closed, or may", "unsupported", tooOld)
+	log.Error(err, "serving all the same, since without a replica the API server would refuse removals or pods: the guard or limits that fail closed are armed, or may be", "unsupported", tooOld)
 	return nil
 }
 
@@ -39,10 +39,13 @@ func checkAPIServer(ctx context.Context, config *rest.Config, namespace string, 
 	return refuseOldAPIServer(tooOld, func() (bool, error) {
 		kube, err := client.New(config, client.Options{Scheme: webhook.NewScheme()})
 		if err != nil {
-			return false, fmt.Errorf("ask whether the removal guard is armed: %w", err)
+			return false, fmt.Errorf("ask what is armed: %w", err)
 		}
-		if armed, err := controllers.Judges(kube, namespace)(ctx); armed || err != nil {
+		if armed, err := controllers.GuardRight.Judges(kube, namespace)(ctx); armed || err != nil {
 			return armed, err
+		}
+		if armed, err := controllers.LimitsRight.Judges(kube, namespace)(ctx); !armed || err != nil {
+			return false, err
 		}
 		return controllers.LimitsFailClosed(ctx, kube)
 	}, log)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,20 +40,22 @@ func TestRefuseOldAPIServer(t *testing.T) {
 	}
 }
 
-// Whether the guard is armed is what the API server itself would ask for: the right of the webhook's account. Whether the limits fail closed is in its webhook configuration.
+// What is armed is what the API server itself would ask for: the rights of the webhook's account. Whether the limits fail closed then is in its webhook configuration.
 func TestCheckAPIServer(t *testing.T) {
 	for name, tc := range map[string]struct {
-		version, allowed string
-		configuration    string // empty: it can't be read
-		refused          bool
+		version, armed string // the resource of the right that it has
+		configuration  string // empty: it can't be read
+		refused        bool
 	}{
-		"too old":            {"v1.32.1", "false", failing("Ignore", "Ignore"), true},
-		"too old, and armed": {"v1.32.1", "true", failing("Ignore", "Ignore"), false},
-		"too old, and the limits on pods fail closed":       {"v1.32.1", "false", failing("Fail", "Ignore"), false},
-		"too old, and the limits on PodGroups fail closed":  {"v1.32.1", "false", failing("Ignore", "Fail"), false},
-		"too old, and not known whether limits fail closed": {"v1.32.1", "false", "", false},
-		"too old, and nothing calls the webhook yet":        {"v1.32.1", "false", notFound, true},
-		"new enough": {"v1.33.0", "false", failing("Ignore", "Ignore"), false},
+		"too old":            {"v1.32.1", "", failing("Ignore", "Ignore"), true},
+		"too old, and armed": {"v1.32.1", "removals", failing("Ignore", "Ignore"), false},
+		"too old, a first installation whose limits fail closed":  {"v1.32.1", "", failing("Fail", "Fail"), true},
+		"too old, and limits armed that fail open":                {"v1.32.1", "limits", failing("Ignore", "Ignore"), true},
+		"too old, and armed limits on pods that fail closed":      {"v1.32.1", "limits", failing("Fail", "Ignore"), false},
+		"too old, and armed limits on PodGroups that fail closed": {"v1.32.1", "limits", failing("Ignore", "Fail"), false},
+		"too old, and not known whether limits fail closed":       {"v1.32.1", "limits", "", false},
+		"too old, and nothing calls the webhook yet":              {"v1.32.1", "limits", notFound, true},
+		"new enough": {"v1.33.0", "", failing("Ignore", "Ignore"), false},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -67,12 +70,12 @@ func TestCheckAPIServer(t *testing.T) {
 				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"authorization.k8s.io/v1","resources":[{"name":"selfsubjectaccessreviews","kind":"SelfSubjectAccessReview","namespaced":false,"verbs":["create"]}]}`)
 			case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
 				body, _ := io.ReadAll(r.Body)
-				for _, want := range []string{`"namespace":"podgrace-system"`, `"verb":"judge"`, `"resource":"removals"`, `"group":"podgrace.dev"`} {
+				for _, want := range []string{`"namespace":"podgrace-system"`, `"verb":"judge"`, `"group":"podgrace.dev"`} {
 					if !strings.Contains(string(body), want) {
 						t.Errorf("%s: asked for %s, want %s", name, body, want)
 					}
 				}
-				_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":`+tc.allowed+`}}`)
+				_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":`+strconv.FormatBool(tc.armed != "" && strings.Contains(string(body), `"resource":"`+tc.armed+`"`))+`}}`)
 			case "/apis/admissionregistration.k8s.io/v1":
 				_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"admissionregistration.k8s.io/v1","resources":[{"name":"validatingwebhookconfigurations","kind":"ValidatingWebhookConfiguration","namespaced":false,"verbs":["get"]}]}`)
 			case "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/podgrace":

@@ -31,9 +31,10 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 		w.established(t, crd)
 	}
 	policies := append(readFiles(t, manifests+"/policies/first.yaml"), objects(t, []byte(strings.ReplaceAll(refusing, "zeroGrace: Deny", "protect: All")))...)
+	var closed variant
 	for _, v := range variants {
 		if slices.Contains(v.components, "limits-fail-closed") {
-			continue // who takes that in asks for it: no pod is created while no replica answers, from the first apply on (docs/install.md)
+			closed = v
 		}
 		t.Run(v.name, func(t *testing.T) {
 			for _, o := range append(v.kustomized(t), policies...) {
@@ -45,38 +46,52 @@ func TestFailedInstallBlocksNothing(t *testing.T) {
 				}
 				w.established(t, o)
 			}
-			w.removes(t)
+			w.removes(t) // and makes the pods that it removes
 		})
 	}
-	// With the objects of all variants there, which hold up more than those of one.
+	// With the objects of all variants there, which hold up more than those of one; and limits that fail closed.
+	for _, o := range closed.kustomized(t) {
+		if o.GetKind() != "ValidatingWebhookConfiguration" {
+			continue
+		}
+		if err := w.kube.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("installer"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.goesOn(t, "a failed installation")
 	w.scales(t)
 	w.endsNamespace(t)
 	t.Run("the namespace is deleted by mistake", w.losesNamespace)
 }
 
-// losesNamespace is what becomes of a guard that was armed when somebody deletes Podgrace's namespace: what is left of it, all that has no namespace, holds up nothing.
+// losesNamespace is what becomes of a guard and of limits that were armed when somebody deletes Podgrace's namespace: what is left of it, all that has no namespace, holds up nothing.
 func (w *world) losesNamespace(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	refused := func(want bool) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
-			err := w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll)
-			if err != nil && !strings.Contains(err.Error(), "failed calling webhook") {
-				return false, err
+			for _, err := range []error{w.kube.Delete(ctx, node.DeepCopy(), client.DryRunAll), w.kube.Create(ctx, w.pod(shop), client.DryRunAll)} {
+				if err != nil && !strings.Contains(err.Error(), "failed calling webhook") {
+					return false, err
+				}
+				if (err != nil) != want {
+					return false, nil
+				}
 			}
-			return (err != nil) == want, nil
+			return true, nil
 		}
 	}
 	arm := fmt.Sprintf(`{"subjects":[{"kind":"ServiceAccount","name":"podgrace-webhook","namespace":%q}]}`, namespace)
-	if err := w.kube.Patch(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controllers.GuardBinding}}, client.RawPatch("application/merge-patch+json", []byte(arm))); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{controllers.GuardBinding, controllers.LimitsBinding} {
+		if err := w.kube.Patch(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, client.RawPatch("application/merge-patch+json", []byte(arm))); err != nil {
+			t.Fatal(err)
+		}
 	}
-	suite.Eventually(t, "the guard to be armed", refused(true))
+	suite.Eventually(t, "both to be armed", refused(true))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if err := w.kube.Delete(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	suite.Eventually(t, "the guard to end with its namespace", refused(false))
+	suite.Eventually(t, "both to end with the namespace", refused(false))
 	suite.Eventually(t, "the namespace gone", func(ctx context.Context) (bool, error) {
 		err := w.kube.Get(ctx, client.ObjectKeyFromObject(ns), ns)
 		return err != nil, client.IgnoreNotFound(err)

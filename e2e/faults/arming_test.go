@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/certs"
@@ -76,6 +77,80 @@ func TestGuardIsArmedWhenItCanAnswer(t *testing.T) {
 	}
 }
 
+// Limits that fail closed are armed as the guard is: they refuse pods about which nobody answers only where there is a policy, after a replica has answered; they can be switched off while
+// none does; and they go with Podgrace's namespace. An installation whose replicas never come up holds up no pod.
+func TestLimitsFailClosedWhenTheyCanAnswer(t *testing.T) {
+	a := newArmory(t)
+	a.right, a.asks = controllers.LimitsRight, func(ctx context.Context) error {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "localhost/none:1"}}}}
+		return a.kube.Create(ctx, p, client.DryRunAll)
+	}
+	suite.Eventually(t, "a service account", func(ctx context.Context) (bool, error) {
+		err := a.kube.Get(ctx, client.ObjectKey{Namespace: "default", Name: "default"}, &corev1.ServiceAccount{})
+		return err == nil, client.IgnoreNotFound(err)
+	})
+	a.stop(t)
+	a.failClosed(t)
+	a.lets(t, "no policy")
+	policy := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MaxSeconds: new(int64(60))}}}
+	a.create(t, policy)
+	a.lets(t, "a policy, and nobody has ever answered by it")
+
+	a.start(t)
+	a.armed(t, true)
+	a.stop(t)
+	a.comesToRefuse(t)
+
+	a.patchBinding(t, strings.ReplaceAll(switchOff(t), controllers.GuardBinding, controllers.LimitsBinding))
+	a.lets(t, "switched off")
+	a.applyAgain(t)
+	a.start(t)
+	a.armed(t, false)
+	a.patchBinding(t, `{"metadata":{"annotations":{"podgrace.dev/guard":null}}}`)
+	a.armed(t, true)
+	a.applyAgain(t)
+	a.stop(t)
+	a.comesToRefuse(t)
+
+	a.start(t)
+	if err := a.kube.Delete(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	a.armed(t, false)
+	a.stop(t)
+	a.lets(t, "no policy any more")
+	a.create(t, &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: policy.Spec})
+	a.start(t)
+	a.armed(t, true)
+	a.stop(t)
+	a.comesToRefuse(t)
+	if err := a.kube.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "podgrace-system"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.lets(t, "the namespace is gone, or going")
+}
+
+// failClosed changes the webhook configuration as the component does.
+func (a *armory) failClosed(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/components/limits-fail-closed/kustomization.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var component struct{ Patches []struct{ Patch string } }
+	if err := yaml.Unmarshal(text, &component); err != nil || len(component.Patches) != 1 {
+		t.Fatalf("%d patches, %v", len(component.Patches), err)
+	}
+	patch, err := yaml.YAMLToJSON([]byte(component.Patches[0].Patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: certs.ConfigurationName}}
+	if err := a.kube.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // switchOff is the patch that operations.md says to type.
 func switchOff(t *testing.T) string {
 	t.Helper()
@@ -112,6 +187,10 @@ type armory struct {
 	kube    client.Client
 	webhook *podgrace.Webhook
 	node    *corev1.Node
+	// right is what arms.
+	right controllers.Right
+	// asks makes a request about which somebody has to answer once that is armed.
+	asks func(context.Context) error
 }
 
 func newArmory(t *testing.T) *armory {
@@ -120,7 +199,8 @@ func newArmory(t *testing.T) *armory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &armory{Cluster: c, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}}
+	a := &armory{Cluster: c, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "empty"}}, right: controllers.GuardRight}
+	a.asks = a.remove
 	t.Cleanup(func() {
 		if a.webhook != nil {
 			_ = a.webhook.Stop()
@@ -172,11 +252,11 @@ func (a *armory) remove(ctx context.Context) error {
 	return a.kube.Delete(ctx, a.node.DeepCopy(), client.DryRunAll)
 }
 
-// lets waits for the API server to have seen what arms the guard, and nothing else.
+// lets waits for the API server to have seen what arms, and nothing else.
 func (a *armory) lets(t *testing.T, why string) {
 	t.Helper()
-	suite.Eventually(t, "a DELETE of an empty Node to go through: "+why, func(ctx context.Context) (bool, error) {
-		err := a.remove(ctx)
+	suite.Eventually(t, "what nobody answers about to go through: "+why, func(ctx context.Context) (bool, error) {
+		err := a.asks(ctx)
 		if err != nil && strings.Contains(err.Error(), "failed calling webhook") {
 			return false, nil
 		}
@@ -186,19 +266,28 @@ func (a *armory) lets(t *testing.T, why string) {
 
 func (a *armory) refuses(t *testing.T) {
 	t.Helper()
-	if err := a.remove(t.Context()); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-		t.Errorf("nobody answers, and the DELETE of a Node: %v", err)
+	if err := a.asks(t.Context()); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("nobody answers: %v", err)
 	}
 }
 
+// comesToRefuse waits for the API server to have seen what arms: no status says when.
+func (a *armory) comesToRefuse(t *testing.T) {
+	t.Helper()
+	suite.Eventually(t, "what nobody answers about to be refused", func(ctx context.Context) (bool, error) {
+		err := a.asks(ctx)
+		return err != nil && strings.Contains(err.Error(), "failed calling webhook"), nil
+	})
+}
+
 func (a *armory) binding(ctx context.Context) (*rbacv1.RoleBinding, error) {
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: controllers.GuardBinding}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "podgrace-system", Name: a.right.Binding}}
 	return binding, a.kube.Get(ctx, client.ObjectKeyFromObject(binding), binding)
 }
 
 func (a *armory) armed(t *testing.T, want bool) {
 	t.Helper()
-	suite.Eventually(t, "the guard to be armed or not", func(ctx context.Context) (bool, error) {
+	suite.Eventually(t, "what fails closed to be armed or not", func(ctx context.Context) (bool, error) {
 		binding, err := a.binding(ctx)
 		return (len(binding.Subjects) > 0) == want, err
 	})

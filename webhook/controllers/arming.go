@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -34,14 +35,34 @@ const (
 	AnnotationGuard = "podgrace.dev/guard"
 	// GuardOff is the value of AnnotationGuard that has an effect.
 	GuardOff = "off"
-	// ArmingVerb is the verb of the right that arms the guard.
+	// ArmingVerb is the verb of the rights that arm.
 	ArmingVerb = "judge"
-	// ArmingResource is the resource of that right, of the group podgrace.dev.
+	// ArmingResource is the resource of the right that arms the guard, of the group podgrace.dev.
 	ArmingResource = "removals"
+	// LimitsBinding is the RoleBinding by which it has the right that arms limits that fail closed.
+	LimitsBinding = "podgrace-limits-fail-closed"
 
 	// account is the webhook's service account.
 	account = "podgrace-webhook"
 )
+
+// Right is what arms something that fails closed: the verb ArmingVerb on Resource, in Podgrace's namespace.
+type Right struct {
+	// Binding is the RoleBinding by which the webhook's account has it.
+	Binding string
+	// Resource of the group podgrace.dev.
+	Resource string
+
+	what   string
+	needed func(policy.Policies) bool
+}
+
+// GuardRight arms the removal guard.
+var GuardRight = Right{Binding: GuardBinding, Resource: ArmingResource, what: "removal guard", needed: func(all policy.Policies) bool { return all.RemovalOfAll().Guards() }}
+
+// LimitsRight arms limits that fail closed (deploy/components/limits-fail-closed). Any policy needs it: entries that fail closed are called for nothing without it, and also hold what no limit is,
+// such as annotations that a pod may not give itself. It is given where they fail open, too, where nobody asks for it: who has them fail closed later finds them armed.
+var LimitsRight = Right{Binding: LimitsBinding, Resource: "limits", what: "limits that fail closed", needed: func(all policy.Policies) bool { return len(all) > 0 }}
 
 // GuardState is what the removal guard is doing.
 type GuardState string
@@ -58,16 +79,18 @@ const (
 	GuardSwitchedOff GuardState = "Off"
 )
 
-// GuardCache restricts a cache to the one RoleBinding that the webhook may watch.
-func GuardCache(namespace string) cache.ByObject {
-	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, GuardBinding)}
+// Cache restricts a cache to the RoleBinding of the right, which is all that the webhook may watch.
+func (r Right) Cache(namespace string) cache.ByObject {
+	return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, r.Binding)}
 }
 
-// Arming arms the removal guard when a policy needs it and a replica has answered the API server, and disarms it with the last such policy.
-// Armed, the guard fails closed. It is armed by a right of the webhook's account, for which the match conditions of its webhooks ask
+// Arming arms what fails closed, the removal guard or limits, when a policy needs it and a replica has answered the API server, and disarms it with the last such policy.
+// It is armed by a right of the webhook's account, for which the match conditions of its webhooks ask
 // (deploy/webhook/configurations.yaml): a right is no field of a manifest that a GitOps tool or an upgrade would set back, it ends with Podgrace's
 // namespace, and a person can take it away while no replica runs. It is the leader's.
 type Arming struct {
+	// Right is what arms.
+	Right  Right
 	Client client.Client
 	// Live reads the RoleBinding, and the policies before the guard is disarmed: a cache may not have seen yet what was written a moment ago, and is
 	// empty, too, where the CustomResourceDefinition is gone.
@@ -75,10 +98,10 @@ type Arming struct {
 	// Namespace that Podgrace runs in.
 	Namespace string
 	// Fixed are policies from files; nil: those of the cluster count.
-	Fixed *policy.Removal
+	Fixed policy.Policies
 	// Answered returns nil if the API server has just got an answer from a replica (func Answered).
 	Answered func(context.Context) error
-	// Judges says whether the API server has seen that the webhook's account has the right (func Judges).
+	// Judges says whether the API server has seen that the webhook's account has the right (Right.Judges).
 	Judges func(context.Context) (bool, error)
 	Clock  clock.PassiveClock
 	// Tell reports the state after each reconcile. May be nil.
@@ -94,8 +117,7 @@ type outcome struct {
 	policies map[types.UID]bool
 }
 
-// disarmDelay is how long there must be no policy that denies or warns before the guard is disarmed, so that a policy that is deleted and created again
-// stays guarded.
+// disarmDelay is how long no policy must need the right before it is taken away, so that a policy that is deleted and created again stays armed.
 const disarmDelay = 10 * time.Second
 
 // For returns the state of the guard for a policy: armed only after a reconcile that saw this policy. From then on the guard is not disarmed before the
@@ -108,40 +130,41 @@ func (a *Arming) For(policy types.UID) GuardState {
 	return o.state
 }
 
-// SetUp adds the controller to the manager, whose cache must be restricted by GuardCache.
-func (a *Arming) SetUp(mgr ctrl.Manager) error {
+// SetUp adds the controller to the manager. bindings must be restricted by Right.Cache.
+func (a *Arming) SetUp(mgr ctrl.Manager, bindings cache.Cache) error {
 	only := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: a.binding()}}
 	})
-	b := ctrl.NewControllerManagedBy(mgr).Named("guard-arming").Watches(&rbacv1.RoleBinding{}, only)
+	b := ctrl.NewControllerManagedBy(mgr).Named(a.Right.Resource + "-arming").WatchesRawSource(source.Kind[client.Object](bindings, &rbacv1.RoleBinding{}, only))
 	if a.Fixed == nil {
 		b = b.Watches(&v1alpha1.PodPolicy{}, only)
 	}
-	// Retries are frequent while no replica answers, because nothing is guarded until one does.
+	// Retries are frequent while no replica answers, because nothing is held until one does.
 	patience := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 5*time.Second)
 	if err := b.WithOptions(controller.Options{RateLimiter: patience}).Complete(a); err != nil {
-		return fmt.Errorf("set up the controller that arms the guard: %w", err)
+		return fmt.Errorf("set up the controller that arms the %s: %w", a.Right.what, err)
 	}
 	return nil
 }
 
 func (a *Arming) binding() types.NamespacedName {
-	return types.NamespacedName{Namespace: a.Namespace, Name: GuardBinding}
+	return types.NamespacedName{Namespace: a.Namespace, Name: a.Right.Binding}
 }
 
-// Reconcile arms or disarms the guard.
+// Reconcile arms or disarms.
 func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	policy, there, err := a.policies(ctx)
+	all, there, err := a.policies(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if policy.Guards() {
+	needed := a.Right.needed(all)
+	if needed {
 		a.idleSince = time.Time{}
 	} else if a.idleSince.IsZero() {
 		a.idleSince = a.Clock.Now()
 	}
-	state, after, err := a.reach(ctx, policy)
-	if state == "" { // unknown: the last state stays, since an API server that does not answer must not disarm the guard
+	state, after, err := a.reach(ctx, needed)
+	if state == "" { // unknown: the last state stays, since an API server that does not answer must not disarm anything
 		return reconcile.Result{}, err
 	}
 	a.outcome.Store(&outcome{state, there})
@@ -151,47 +174,47 @@ func (a *Arming) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	return reconcile.Result{RequeueAfter: after}, err
 }
 
-// policies returns what the policies say about removals together, and their UIDs.
-func (a *Arming) policies(ctx context.Context) (policy.Removal, map[types.UID]bool, error) {
+// policies returns the policies in force, and their UIDs.
+func (a *Arming) policies(ctx context.Context) (policy.Policies, map[types.UID]bool, error) {
 	if a.Fixed != nil {
-		return *a.Fixed, nil, nil
+		return a.Fixed, nil, nil
 	}
 	return policiesOf(ctx, a.Client)
 }
 
-func policiesOf(ctx context.Context, from client.Reader) (policy.Removal, map[types.UID]bool, error) {
+func policiesOf(ctx context.Context, from client.Reader) (policy.Policies, map[types.UID]bool, error) {
 	var list v1alpha1.PodPolicyList
 	if err := from.List(ctx, &list); err != nil {
-		return policy.Removal{}, nil, fmt.Errorf("list PodPolicies: %w", err)
+		return nil, nil, fmt.Errorf("list PodPolicies: %w", err)
 	}
 	there := map[types.UID]bool{}
 	for i := range list.Items {
 		there[list.Items[i].UID] = true
 	}
-	return policy.InForce(list.Items).RemovalOfAll(), there, nil
+	return policy.InForce(list.Items), there, nil
 }
 
-// reach arms or disarms the guard as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
-func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState, after time.Duration, err error) {
+// reach arms or disarms as the policies require, and returns the state that it is in and when to reconcile again. An empty state is unknown.
+func (a *Arming) reach(ctx context.Context, needed bool) (state GuardState, after time.Duration, err error) {
 	var binding rbacv1.RoleBinding
 	if err := a.Live.Get(ctx, a.binding(), &binding); err != nil {
 		if apierrors.IsNotFound(err) {
 			state = GuardWaiting
 		}
-		return state, 0, fmt.Errorf("read RoleBinding %s, by which the removal guard is armed: %w", a.binding(), err)
+		return state, 0, fmt.Errorf("read RoleBinding %s, which arms the %s: %w", a.binding(), a.Right.what, err)
 	}
 	us := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.Namespace, Name: account}
 	switch {
 	case binding.Annotations[AnnotationGuard] == GuardOff:
 		return GuardSwitchedOff, 0, a.write(ctx, &binding)
-	case !p.Guards():
+	case !needed:
 		if rest := disarmDelay - a.Clock.Since(a.idleSince); rest > 0 {
 			return GuardIdle, rest, nil
 		}
 		return a.disarm(ctx, &binding)
 	case !slices.Contains(binding.Subjects, us):
 		if err := a.Answered(ctx); err != nil {
-			return GuardWaiting, 0, fmt.Errorf("the removal guard is not armed yet: %w", err)
+			return GuardWaiting, 0, fmt.Errorf("not armed yet: the %s: %w", a.Right.what, err)
 		}
 		if err := a.write(ctx, &binding, us); err != nil {
 			return GuardWaiting, 0, err
@@ -206,14 +229,14 @@ func (a *Arming) reach(ctx context.Context, p policy.Removal) (state GuardState,
 	return GuardArmed, 0, nil
 }
 
-// disarm removes the right, after a live read has shown that there is no policy that needs it. If that read fails the guard stays armed.
+// disarm removes the right, after a live read has shown that there is no policy that needs it. If that read fails it stays.
 func (a *Arming) disarm(ctx context.Context, binding *rbacv1.RoleBinding) (GuardState, time.Duration, error) {
 	if a.Fixed == nil && len(binding.Subjects) > 0 {
-		policy, _, err := policiesOf(ctx, a.Live)
+		all, _, err := policiesOf(ctx, a.Live)
 		if err != nil {
-			return "", 0, fmt.Errorf("the removal guard stays armed: %w", err)
+			return "", 0, fmt.Errorf("armed as before: the %s: %w", a.Right.what, err)
 		}
-		if policy.Guards() {
+		if a.Right.needed(all) {
 			return GuardIdle, time.Second, nil // the informer has not seen it yet
 		}
 	}
@@ -231,18 +254,18 @@ func (a *Arming) write(ctx context.Context, binding *rbacv1.RoleBinding, subject
 	if err != nil {
 		return fmt.Errorf("write RoleBinding %s: %w", a.binding(), err)
 	}
-	ctrl.LoggerFrom(ctx).Info("removal guard armed or disarmed", "armed", len(subjects) > 0)
+	ctrl.LoggerFrom(ctx).Info(a.Right.what+" armed or disarmed", "armed", len(subjects) > 0)
 	return nil
 }
 
-// Judges asks the API server whether this account has the right that arms the guard.
-func Judges(kube client.Client, namespace string) func(context.Context) (bool, error) {
+// Judges asks the API server whether this account has the right that arms.
+func (r Right) Judges(kube client.Client, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Group: v1alpha1.GroupVersion.Group, Resource: ArmingResource, Verb: ArmingVerb,
+			Namespace: namespace, Group: v1alpha1.GroupVersion.Group, Resource: r.Resource, Verb: ArmingVerb,
 		}}}
 		if err := kube.Create(ctx, review); err != nil {
-			return false, fmt.Errorf("ask whether the removal guard is armed: %w", err)
+			return false, fmt.Errorf("ask whether it is armed, the %s: %w", r.what, err)
 		}
 		return review.Status.Allowed, nil
 	}

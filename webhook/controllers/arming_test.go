@@ -36,7 +36,7 @@ func TestArming(t *testing.T) {
 	deaf := errors.New("nobody answers")
 	for name, tc := range map[string]struct {
 		policy   *v1alpha1.PodPolicy
-		fixed    *policy.Removal
+		fixed    policy.Policies
 		armed    bool
 		off      string
 		answered error
@@ -52,8 +52,8 @@ func TestArming(t *testing.T) {
 		"a policy that warns":                {policy: removal(v1alpha1.RemovalWarn), want: true, state: controllers.GuardArmed},
 		"a policy that denies by default":    {policy: removal(""), want: true, state: controllers.GuardArmed},
 		"a policy of which namespaces":       {policy: unread, want: true, state: controllers.GuardArmed}, // can't be read
-		"a policy from a file":               {fixed: &policy.Removal{Names: []string{"f"}, ForceDelete: v1alpha1.RemovalDeny}, want: true, state: controllers.GuardArmed},
-		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: &policy.Removal{}, armed: true, state: controllers.GuardIdle},
+		"a policy from a file":               {fixed: policy.InForce([]v1alpha1.PodPolicy{*removal(v1alpha1.RemovalDeny)}), want: true, state: controllers.GuardArmed},
+		"no policy in the files":             {policy: removal(v1alpha1.RemovalDeny), fixed: policy.Policies{}, armed: true, state: controllers.GuardIdle},
 		"armed already, and nobody answers":  {policy: removal(v1alpha1.RemovalDeny), armed: true, answered: deaf, want: true, state: controllers.GuardArmed},
 		"the API server has not seen it":     {policy: removal(v1alpha1.RemovalDeny), want: true, blind: true, state: controllers.GuardWaiting},
 		"nobody answers yet":                 {policy: removal(v1alpha1.RemovalDeny), answered: deaf, state: controllers.GuardWaiting, fails: true},
@@ -77,7 +77,7 @@ func TestArming(t *testing.T) {
 			var state controllers.GuardState
 			now := testclock.NewFakePassiveClock(time.Now())
 			a := &controllers.Arming{
-				Client: kube, Live: kube, Namespace: namespace, Fixed: tc.fixed, Tell: func(s controllers.GuardState) { state = s }, Clock: now,
+				Right: controllers.GuardRight, Client: kube, Live: kube, Namespace: namespace, Fixed: tc.fixed, Tell: func(s controllers.GuardState) { state = s }, Clock: now,
 				Answered: func(context.Context) error { return tc.answered }, Judges: func(context.Context) (bool, error) { return !tc.blind, nil },
 			}
 			for range 2 { // a lull apart
@@ -100,6 +100,60 @@ func TestArming(t *testing.T) {
 	}
 }
 
+// Limits that fail closed are armed by any policy, of what section ever, and by nothing else of the guard's.
+func TestArmingLimits(t *testing.T) {
+	us := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ours", Name: "podgrace-webhook"}}
+	deaf := errors.New("nobody answers")
+	allows := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalAllow}}}
+	limits := &v1alpha1.PodPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: v1alpha1.PodPolicySpec{GracePeriod: &v1alpha1.GracePeriodSection{MaxSeconds: new(int64(60))}}}
+	for name, tc := range map[string]struct {
+		policy   *v1alpha1.PodPolicy
+		before   []rbacv1.Subject
+		off      string
+		answered error
+		want     []rbacv1.Subject
+	}{
+		"no policy":                    {},
+		"no policy any more":           {before: us},
+		"limits":                       {policy: limits, want: us},
+		"no limits":                    {policy: allows, want: us},
+		"nobody answers yet":           {policy: limits, answered: deaf},
+		"nobody answers any more":      {policy: limits, before: us, answered: deaf, want: us},
+		"switched off":                 {policy: limits, before: us, off: controllers.GuardOff},
+		"no policy, nobody answers":    {answered: deaf},
+		"the right of another account": {policy: limits, before: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ours", Name: "default"}}, want: us},
+	} {
+		t.Run(name, func(t *testing.T) {
+			binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.LimitsBinding, Annotations: map[string]string{controllers.AnnotationGuard: tc.off}}, Subjects: tc.before}
+			guard := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.GuardBinding}}
+			objects := []client.Object{binding, guard}
+			if tc.policy != nil {
+				objects = append(objects, tc.policy)
+			}
+			kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(objects...).Build()
+			now := testclock.NewFakePassiveClock(time.Now())
+			a := &controllers.Arming{
+				Right: controllers.LimitsRight, Client: kube, Live: kube, Namespace: "ours", Clock: now,
+				Answered: func(context.Context) error { return tc.answered }, Judges: func(context.Context) (bool, error) { return true, nil },
+			}
+			for range 2 { // a lull apart
+				if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil && !errors.Is(err, deaf) {
+					t.Fatal(err)
+				}
+				now.SetTime(now.Now().Add(10 * time.Second))
+			}
+			for _, o := range []client.Object{binding, guard} {
+				if err := kube.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(tc.want, binding.Subjects); diff != "" || len(guard.Subjects) > 0 {
+				t.Errorf("the guard's: %v; who has the right: %s", guard.Subjects, diff)
+			}
+		})
+	}
+}
+
 // A policy is recreated, as some tools change it: the guard stays armed meanwhile. One that has not been seen to be guarded is not said to be.
 func TestArmingOutlastsALull(t *testing.T) {
 	policy := func(uid types.UID) *v1alpha1.PodPolicy {
@@ -109,7 +163,7 @@ func TestArmingOutlastsALull(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding, policy("first")).Build()
 	now := testclock.NewFakePassiveClock(time.Now())
 	a := &controllers.Arming{
-		Client: kube, Live: kube, Namespace: "ours", Clock: now,
+		Right: controllers.GuardRight, Client: kube, Live: kube, Namespace: "ours", Clock: now,
 		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
 	}
 	step := func(armed bool, states map[types.UID]controllers.GuardState) reconcile.Result {
@@ -177,7 +231,7 @@ func TestArmingThatCanNotBeRead(t *testing.T) {
 			now := testclock.NewFakePassiveClock(time.Now())
 			var judges error
 			a := &controllers.Arming{
-				Client: kube, Live: kube, Namespace: "ours", Clock: now,
+				Right: controllers.GuardRight, Client: kube, Live: kube, Namespace: "ours", Clock: now,
 				Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, judges },
 			}
 			if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil || a.For("u") != controllers.GuardArmed {
@@ -211,7 +265,7 @@ func TestArmingByAnotherAccount(t *testing.T) {
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: controllers.GuardBinding}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "ours", Name: "default"}}}
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithObjects(binding).Build()
 	a := &controllers.Arming{
-		Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true},
+		Right: controllers.GuardRight, Client: kube, Live: kube, Namespace: "ours", Fixed: policy.InForce([]v1alpha1.PodPolicy{{Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}}),
 		Answered: func(context.Context) error { return nil }, Judges: func(context.Context) (bool, error) { return true, nil },
 	}
 	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err != nil {
@@ -226,7 +280,7 @@ func TestArmingByAnotherAccount(t *testing.T) {
 func TestArmingWithoutItsBinding(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).Build()
 	var state controllers.GuardState
-	a := &controllers.Arming{Client: kube, Live: kube, Namespace: "ours", Fixed: &policy.Removal{Unknown: true}, Tell: func(s controllers.GuardState) { state = s }}
+	a := &controllers.Arming{Right: controllers.GuardRight, Client: kube, Live: kube, Namespace: "ours", Fixed: policy.InForce([]v1alpha1.PodPolicy{{Spec: v1alpha1.PodPolicySpec{Removal: &v1alpha1.RemovalSection{}}}}), Tell: func(s controllers.GuardState) { state = s }}
 	if _, err := a.Reconcile(t.Context(), reconcile.Request{}); err == nil || state != controllers.GuardWaiting {
 		t.Errorf("state %s, %v", state, err)
 	}

@@ -16,10 +16,10 @@ const (
 )
 
 // The match conditions that they get where they fail closed, as deploy/components/limits-fail-closed and the chart have them (podgrace.answers in its _helpers.tpl): pods of control planes go
-// on, and everything does once nobody keeps the limits.
+// on, and everything does before they are armed (LimitsRight), or once nobody holds them any more.
 const (
-	keptCondition        = "kept"
-	kept                 = "authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('podgrace-system').check('hold').allowed()"
+	armedCondition       = "armed"
+	armed                = "authorizer.serviceAccount('podgrace-system', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('podgrace-system').check('judge').allowed()"
 	noMirrorPodCondition = "no-mirror-pod"
 	noMirrorPod          = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))"
 )
@@ -27,7 +27,7 @@ const (
 // holdsLimits says whether an entry is one that may fail closed for the limits.
 func holdsLimits(name string) bool { return name == podsValidate || name == podGroupsValidate }
 
-// LimitsFailClosed reads whether the API server refuses pods about which no replica answers: that is chosen at the installation, and holds from then on, with any policy or none.
+// LimitsFailClosed reads whether the API server refuses pods about which no replica answers, once that is armed (LimitsRight): it is chosen at the installation.
 func LimitsFailClosed(ctx context.Context, live client.Reader) (bool, error) {
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
 	if err := live.Get(ctx, types.NamespacedName{Name: ConfigurationName}, &configuration); client.IgnoreNotFound(err) != nil {

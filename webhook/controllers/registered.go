@@ -268,8 +268,8 @@ func expected(c admissionregistrationv1.MatchCondition, want entry, exempt polic
 		read, err := policy.ReadExempt(exempt.Own(), nil, c.Expression)
 		// "true" is how kustomize writes that there are no beginnings. Fewer than the webhook has leave out less.
 		return err == nil && want.namespaces != nil && !slices.ContainsFunc(read.Excluded(), func(pattern string) bool { return exempt.By(pattern) == "" })
-	case keptCondition:
-		return holdsLimits(want.name) && c.Expression == strings.ReplaceAll(kept, manifestNamespace, cmp.Or(exempt.Own(), manifestNamespace))
+	case armedCondition:
+		return holdsLimits(want.name) && c.Expression == strings.ReplaceAll(armed, manifestNamespace, cmp.Or(exempt.Own(), manifestNamespace))
 	case noMirrorPodCondition:
 		return want.name == podsValidate && c.Expression == noMirrorPod
 	}

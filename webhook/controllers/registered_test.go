@@ -242,17 +242,17 @@ func TestLimitsThatFailClosed(t *testing.T) {
 	for i := range v.Webhooks {
 		switch w := &v.Webhooks[i]; w.Name {
 		case "pods.validate.podgrace.dev":
-			w.MatchConditions = append(w.MatchConditions, conditions["no-mirror-pod"], conditions["kept"])
+			w.MatchConditions = append(w.MatchConditions, conditions["no-mirror-pod"], conditions["armed"])
 		case "pod-groups.validate.podgrace.dev":
-			w.MatchConditions = append(w.MatchConditions, conditions["kept"])
+			w.MatchConditions = append(w.MatchConditions, conditions["armed"])
 		case "delete.removal.podgrace.dev":
-			w.MatchConditions = append(w.MatchConditions, conditions["kept"])
+			w.MatchConditions = append(w.MatchConditions, conditions["armed"])
 		case "status.removal.podgrace.dev":
 			w.MatchConditions = append(w.MatchConditions, conditions["no-mirror-pod"])
 		}
 	}
 	if diff := cmp.Diff(map[string]string{
-		"delete.removal.podgrace.dev": "what the match condition kept leaves out",
+		"delete.removal.podgrace.dev": "what the match condition armed leaves out",
 		"status.removal.podgrace.dev": "what the match condition no-mirror-pod leaves out",
 	}, lacksOf(t, excluding(t), m, v)); diff != "" {
 		t.Error(diff)

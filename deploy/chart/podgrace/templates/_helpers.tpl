@@ -59,13 +59,13 @@ configuration; returns nothing. */}}
 {{- end -}}
 {{- if and (eq .root.Values.limits.failurePolicy "Fail") (eq .object.kind "ValidatingWebhookConfiguration") -}}
 {{- /* As components/limits-fail-closed does. */ -}}
-{{- $kept := printf "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('hold').allowed()" .root.Release.Namespace -}}
+{{- $armed := printf "authorizer.serviceAccount('%[1]s', 'podgrace-webhook').group('podgrace.dev').resource('limits').namespace('%[1]s').check('judge').allowed()" .root.Release.Namespace -}}
 {{- $mirror := "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}) && 'system:nodes' in request.userInfo.?groups.orValue([]))" -}}
 {{- range .object.webhooks -}}
 {{- if has .name (list "pods.validate.podgrace.dev" "pod-groups.validate.podgrace.dev") -}}
 {{- $conditions := .matchConditions | default list -}}
 {{- if eq .name "pods.validate.podgrace.dev" }}{{ $conditions = append $conditions (dict "name" "no-mirror-pod" "expression" $mirror) }}{{ end -}}
-{{- $_ := set . "matchConditions" (append $conditions (dict "name" "kept" "expression" $kept)) -}}
+{{- $_ := set . "matchConditions" (append $conditions (dict "name" "armed" "expression" $armed)) -}}
 {{- $_ := set . "failurePolicy" "Fail" -}}
 {{- end -}}
 {{- end -}}
