@@ -100,7 +100,7 @@ func readinessOf(p *Policy, policies Policies, f *Facts) Readiness {
 		return Readiness{Reason: "Unreadable", Message: "its nodeSelector can't be read: it has no node fenced, and its budget holds for all"}
 	}
 	if len(p.unread) > 0 {
-		return Readiness{Reason: v1alpha1.ReasonFieldsUnread, Message: console.Some(p.unread, 3, ", ") + ": written, and not read: the CustomResourceDefinition or this program is older than the policy. It counts as paused"}
+		return Readiness{Reason: v1alpha1.ReasonFieldsUnread, Message: written.Say(p.unread, "policy") + ". It counts as paused"}
 	}
 	if !f.Known.Nodes || !f.Known.Agents {
 		return Readiness{Reason: "Unknown", Message: "nodes or FenceAgents can't be listed"}

@@ -3,6 +3,7 @@ package guard_test
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
@@ -58,6 +59,27 @@ func TestUnknownPolicies(t *testing.T) {
 		rows = append(rows,
 			row{string(road) + ": what protects it is said where that is known", dangerous(on(road), unread), guard.Deny, "Unsafe", []string{"it is a pod of StatefulSet db, so"}},
 			row{string(road) + ": of no StatefulSet, and without a claim", dangerous(on(road), unread, unowned), guard.Deny, "Unsafe", []string{"which policies guard it could not be read, so its replacement could run beside it"}},
+		)
+	}
+	testRows(t, rows)
+}
+
+// Who is refused because a part of a policy can't be read is told which, and of which policy; who is refused by another level is not.
+func TestRefusalsNameWhatIsNotRead(t *testing.T) {
+	t.Parallel()
+	half := func(section v1alpha1.RemovalSection) policy.Removal {
+		p := PodPolicy("half", Removal(section))
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:removal":{"f:roads":{}}}}`)}}
+		return HalfRead(t, p).RemovalOfAll()
+	}
+	denies, warns := half(v1alpha1.RemovalSection{AllowedActors: []string{repair}}), half(v1alpha1.RemovalSection{ForceDelete: v1alpha1.RemovalWarn})
+	const says = "spec.removal.roads of half can be read, it protects all pods and lets nobody through by name)"
+	var rows []row
+	for _, road := range allRoads {
+		rows = append(rows,
+			row{string(road) + ": an actor whom it allows", dangerous(on(road), by(repair), under(denies)), guard.Deny, "Unsafe", []string{"(PodPolicy half; until " + says}},
+			row{string(road) + ": warned", dangerous(on(road), under(warns)), guard.Warn, "Unsafe", []string{"(PodPolicy half; until " + says}},
+			row{string(road) + ": refused by another one", dangerous(on(road), laxer(warns)), guard.Deny, "Unsafe", []string{"(PodPolicy guarded)", "!half"}},
 		)
 	}
 	testRows(t, rows)

@@ -144,7 +144,7 @@ func volumeOf(req Request) string {
 
 // refuse denies, or warns where the policy says so.
 func refuse(facts Facts, subject, why string, ways []string) *Decision {
-	by := "PodPolicy " + strings.Join(facts.Policy.Names, ", ")
+	by := strings.Join(append([]string{"PodPolicy " + strings.Join(facts.Policy.Names, ", ")}, facts.Policy.Unread...), "; ")
 	if facts.Policy.Unknown {
 		by = "the policies could not be read"
 	}

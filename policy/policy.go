@@ -116,7 +116,7 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 		}
 		c.unread.match = len(errs) > 0
 	}
-	errs = append(errs, c.withhold(p.ManagedFields)...)
+	notRead := c.withhold(p.ManagedFields)
 	if r := c.Spec.Removal; r != nil {
 		c.Protect = protectionOf(r)
 	}
@@ -125,7 +125,7 @@ func Compile(p *v1alpha1.PodPolicy) (*Policy, error) {
 		c.unread.spread = len(bad) > 0
 		errs = append(errs, bad...)
 	}
-	if err := errs.ToAggregate(); err != nil {
+	if err := together(errs, notRead); err != nil {
 		return c, fmt.Errorf("PodPolicy %s: %w", p.Name, err)
 	}
 	return c, nil
@@ -139,6 +139,11 @@ func CheckNodePolicy(p *v1alpha1.NodePolicy) error {
 		return fmt.Errorf("NodePolicy %s: %w", p.Name, err)
 	}
 	return nil
+}
+
+// together is one error of what can't be read; nil: there is nothing.
+func together(errs field.ErrorList, notRead error) error {
+	return utilerrors.Flatten(utilerrors.NewAggregate([]error{errs.ToAggregate(), notRead}))
 }
 
 // FieldErrors takes an error of Compile or CheckNodePolicy apart.

@@ -25,6 +25,8 @@ type Removal struct {
 	EvictionWithoutGrace v1alpha1.GraceAction
 	// AllowedActors are users whose removals this level allows, whatever they remove.
 	AllowedActors []string
+	// Unread says by which parts of its policies that can't be read this level is as strict as it can be, and how: one sentence each.
+	Unread []string
 	// Laxer is the level of the next laxer action (Deny, Warn, Allow); nil: there is none.
 	Laxer *Removal
 }
@@ -147,6 +149,7 @@ func tighten(levels map[v1alpha1.RemovalAction]*Removal, policy *Policy) {
 		levels[action] = p
 	}
 	p.Names = append(p.Names, policy.Name)
+	p.Unread = append(p.Unread, policy.strictBy()...)
 	if r.EvictionWithoutGrace != v1alpha1.GraceRaise {
 		p.EvictionWithoutGrace = v1alpha1.GraceDeny
 	}

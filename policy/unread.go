@@ -1,14 +1,16 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/api/written"
+	"github.com/podgrace/podgrace/console"
 )
 
 // UnreadFields are fields of a PodPolicy that were written and are not read: the CustomResourceDefinition that serves it is older than the policy, or this program
@@ -25,11 +27,8 @@ func HasRemoval(p *v1alpha1.PodPolicy) bool {
 // withhold has what can't be read whole not be taken for something else: a match is not the wider one that is left of it, so that neither defaults nor limits hold (they might refuse
 // pods that nobody meant), and a removal section is as strict as its action can be. Not all of that is stricter: limits that do not hold are weaker, and so is an action, Warn or Allow, that
 // the field that is missing would have made stricter. The status says both.
-func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) (errs field.ErrorList) {
+func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) error {
 	p.unread.fields = written.Unread(managed, v1alpha1.GroupVersion.String(), p.Spec)
-	for _, path := range p.unread.fields {
-		errs = append(errs, &field.Error{Type: field.ErrorTypeRequired, Field: path, Detail: "it was written, and is not read: the CustomResourceDefinition or this program is older than the policy"})
-	}
 	lost := func(section string) bool { return slices.ContainsFunc(p.unread.fields, within(section)) }
 	p.unread.match = p.unread.match || lost("match")
 	p.unread.namespaces = p.unread.namespaces || lost("match.namespaceSelector")
@@ -38,7 +37,28 @@ func (p *Policy) withhold(managed []metav1.ManagedFieldsEntry) (errs field.Error
 		spec.Removal = strictest(spec.Removal)
 		p.Spec = &spec
 	}
-	return errs
+	if len(p.unread.fields) == 0 {
+		return nil
+	}
+	return errors.New(written.Say(p.unread.fields, "policy"))
+}
+
+// strictBy says by which parts of it that can't be read the policy's removal section is as strict as it can be, and how: one sentence each.
+func (p *Policy) strictBy() (all []string) {
+	until := func(section, what string) {
+		paths := slices.DeleteFunc(slices.Clone(p.unread.fields), func(path string) bool { return !within(section)(path) })
+		if len(paths) == 0 {
+			paths = []string{"spec." + section}
+		}
+		all = append(all, fmt.Sprintf("until %s of %s can be read, it %s", console.Some(paths, 3, ", "), p.Name, what))
+	}
+	if p.unread.removal {
+		until("removal", "protects all pods and lets nobody through by name")
+	}
+	if p.unread.namespaces {
+		until("match.namespaceSelector", "holds in every namespace")
+	}
+	return all
 }
 
 // within says of paths whether they are those of a section, or of what is in it, or of what it is in.

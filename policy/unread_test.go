@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,14 +48,26 @@ func TestUnreadPartsHinderNothingElse(t *testing.T) {
 					t.Errorf("namespace %s is guarded by %v, want %v", ns.Name, got.Names, want)
 				}
 			}
-			if got := policies.RemovalOfAll(); len(got.Names) != 1 {
+			got := policies.RemovalOfAll()
+			if len(got.Names) != 1 {
 				t.Error("nodes are not guarded")
+			}
+			if everywhere := len(got.Unread) == 1 && got.Unread[0] == "until spec.match.namespaceSelector of p can be read, it holds in every namespace"; everywhere != (len(tt.guards) == 2) {
+				t.Errorf("why it is so strict: %q", got.Unread)
 			}
 		})
 	}
 	if got := HalfRead(t, PodPolicy("p", Gives("high"), Unreadable["match condition"]))[0].InForce(); got != "not in force"+noLimits {
 		t.Errorf("without removal: %q", got)
 	}
+}
+
+// unreadSentences are what a refusal says of these; no others are stricter.
+var unreadSentences = map[string][]string{
+	"of removal":              {"until spec.removal.roads of p can be read, it protects all pods and lets nobody through by name"},
+	"all of removal":          {"until spec.removal of p can be read, it protects all pods and lets nobody through by name"},
+	"of match and of removal": {"until spec.removal.roads of p can be read, it protects all pods and lets nobody through by name"},
+	"of its namespaces":       {"until spec.match.namespaceSelector.names of p can be read, it holds in every namespace"},
 }
 
 // Of a policy with a field that was written and is not read, removal sections are as strict as their action can be, and a match that is not whole holds for no defaults and limits. What does
@@ -94,6 +107,9 @@ func TestFieldsThatAreNotRead(t *testing.T) {
 				t.Error("whether it has a removal section")
 			}
 			got := policies.Removal(Shop, Exempt)
+			if diff := cmp.Diff(unreadSentences[name], got.Unread); diff != "" {
+				t.Errorf("why it is so strict: %s", diff)
+			}
 			strict := got.Protect.All && got.Protect.BlockClaims && len(got.AllowedActors) == 0 && got.EvictionWithoutGrace == v1alpha1.GraceDeny
 			if got.ForceDelete != tt.action || strict != tt.strict {
 				t.Errorf("removals are judged by %+v", got)

@@ -50,7 +50,7 @@ func TestReplicaThatIsBehind(t *testing.T) {
 		"nothing guards it in truth": {cluster(namespace("shop"), node), true, "", nil},
 		"a policy is newer":          {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", nil},
 		"a policy is stricter now":   {cluster(namespace("shop"), node, guarding), false, "(PodPolicy p)", []*v1alpha1.PodPolicy{warning}},
-		"its section was dropped":    {withDropped, false, "(PodPolicy p)", nil},
+		"its section was dropped":    {withDropped, false, "(PodPolicy p; until spec.removal of p can be read, it protects all pods and lets nobody through by name)", nil},
 		"warned, and can't be read":  {away, false, "which policies guard it could not be read", []*v1alpha1.PodPolicy{warning}},
 		"denied, and can't be read":  {away, false, "(PodPolicy p)", []*v1alpha1.PodPolicy{guarding}},
 		"the policies can't be read": {away, false, "which policies guard it could not be read", nil},

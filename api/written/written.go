@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podgrace/podgrace/console"
 )
 
 // Unread returns the fields of an object's spec that its managed fields name and that spec, as it was decoded, does not have: paths such as
@@ -34,6 +36,11 @@ func Unread(managed []metav1.ManagedFieldsEntry, apiVersion string, spec any) []
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// Say says in words what it means that fields of an object, which is what it is called, are not read.
+func Say(fields []string, object string) string {
+	return console.Some(fields, 3, ", ") + ": written, and not read: the CustomResourceDefinition or this program is older than the " + object
 }
 
 // node is a set of fields as managed fields write it (metav1.FieldsV1): f:NAME is a field, k:{KEYS} an item of a list by its keys, v:VALUE one by its
