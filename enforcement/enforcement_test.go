@@ -35,6 +35,31 @@ func policy(name string, weight int32, change ...func(*v1alpha1.NodePolicySpec))
 	return p
 }
 
+// A NodePolicy whose selector is not read whole selects nothing; of other fields the rest holds. Both are told, with the field.
+func TestNodePolicyFieldsThatAreNotRead(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"pool": "a"}}}
+	for fields, tc := range map[string]struct {
+		holds  string
+		unread string
+	}{
+		`"f:mode":{},"f:nodeSelector":{"f:matchLabels":{"f:pool":{}}}`: {"newer", ""},
+		`"f:nodeSelector":{"f:names":{}}`:                              {"lighter", "spec.nodeSelector.names"},
+		`"f:bounds":{}`:                                                {"newer", "spec.bounds"},
+		`"f:eviction":{"f:newSignal":{}}`:                              {"newer", "spec.eviction.newSignal"},
+		`"f:nodeSelectors":{}`:                                         {"newer", "spec.nodeSelectors"},
+	} {
+		newer := policy("newer", 10, of("a"))
+		newer.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{` + fields + `}}`)}}
+		got, err := enforcement.PolicyFor(node, []*v1alpha1.NodePolicy{newer, policy("lighter", 1)})
+		if got == nil || got.Name != tc.holds {
+			t.Errorf("%s: %v holds, want %s", fields, got, tc.holds)
+		}
+		if (err == nil) != (tc.unread == "") || err != nil && !strings.HasPrefix(err.Error(), "NodePolicy newer: "+tc.unread+": written, and not read") {
+			t.Errorf("%s: told %v", fields, err)
+		}
+	}
+}
+
 func of(pool string) func(*v1alpha1.NodePolicySpec) {
 	return func(s *v1alpha1.NodePolicySpec) {
 		s.NodeSelector = &v1alpha1.LabelSelector{MatchLabels: map[string]v1alpha1.LabelValue{"pool": v1alpha1.LabelValue(pool)}}

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 )
 
 // NodePolicies are made ready to be asked which of them a node has.
@@ -22,11 +24,19 @@ type nodePolicy struct {
 	nodes labels.Selector
 }
 
-// Compile makes policies ready. One whose selector can't be read selects nothing, and is named in the error; the others hold.
+// Compile makes policies ready. One whose selector can't be read selects nothing: what is left of it may be wider, for nodes that nobody meant. Of one with other fields that were written and
+// are not read the rest holds: a node that took all of it back would lose the protection of its pods' memory over a field that is newer. Both are named in the error; the others hold.
 func Compile(policies []*v1alpha1.NodePolicy) (NodePolicies, error) {
 	var ready NodePolicies
 	var errs []error
 	for _, p := range policies {
+		unread := UnreadFields(p)
+		if len(unread) > 0 {
+			errs = append(errs, fmt.Errorf("NodePolicy %s: %s", p.Name, written.Say(unread, "policy")))
+		}
+		if slices.ContainsFunc(unread, ofSelector) {
+			continue
+		}
 		nodes := labels.Everything()
 		if s := p.Spec.NodeSelector; s != nil {
 			var err error
@@ -41,6 +51,16 @@ func Compile(policies []*v1alpha1.NodePolicy) (NodePolicies, error) {
 		return cmp.Or(cmp.Compare(b.Spec.Weight, a.Spec.Weight), cmp.Compare(a.Name, b.Name))
 	})
 	return ready, errors.Join(errs...)
+}
+
+// UnreadFields are fields of a NodePolicy that were written and are not read (written.Unread).
+func UnreadFields(p *v1alpha1.NodePolicy) []string {
+	return written.Unread(p.ManagedFields, v1alpha1.GroupVersion.String(), &p.Spec)
+}
+
+// ofSelector says whether a path is that of the selector, or of something in it.
+func ofSelector(path string) bool {
+	return path == "spec.nodeSelector" || strings.HasPrefix(path, "spec.nodeSelector.")
 }
 
 // For returns the policy of a node with these labels: the heaviest that selects it, ties by name; nil where none does.

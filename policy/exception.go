@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
+	"github.com/podgrace/podgrace/api/written"
 )
 
 // An exception lifts limits of one policy for pods of its own namespace, once it was granted and until its end. It is a fact beside the policies: who
@@ -44,7 +46,13 @@ func SortExceptions(all []*Exception) Exceptions {
 	return all
 }
 
-// CompileException makes an exception ready. The error says what can't be read of it, for which the schema would refuse it; it then lifts nothing.
+// UnreadFieldsOf are fields of a PolicyException that were written and are not read (written.Unread).
+func UnreadFieldsOf(x *v1alpha1.PolicyException) []string {
+	return written.Unread(x.ManagedFields, v1alpha1.GroupVersion.String(), &x.Spec)
+}
+
+// CompileException makes an exception ready. The error says what can't be read of it, for which the schema would refuse it, or which was written and is not read: who granted it may have
+// granted less than is left of it. It then lifts nothing.
 func CompileException(x *v1alpha1.PolicyException) (*Exception, error) {
 	c := &Exception{Namespace: x.Namespace, Name: x.Name, Spec: &x.Spec}
 	var errs field.ErrorList
@@ -59,7 +67,11 @@ func CompileException(x *v1alpha1.PolicyException) (*Exception, error) {
 	if x.Spec.AllPods == (x.Spec.PodSelector != nil) {
 		errs = append(errs, field.Invalid(spec.Child("podSelector"), x.Spec.PodSelector, "say for which pods: either a podSelector or allPods: true"))
 	}
-	if err := errs.ToAggregate(); err != nil {
+	var notRead error
+	if unread := UnreadFieldsOf(x); len(unread) > 0 {
+		notRead = errors.New(written.Say(unread, "exception"))
+	}
+	if err := together(errs, notRead); err != nil {
 		return nil, fmt.Errorf("PolicyException %s/%s: %w", x.Namespace, x.Name, err)
 	}
 	switch g := x.Status.Grant; {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/policy"
@@ -47,6 +48,21 @@ func TestCompileException(t *testing.T) {
 				t.Errorf("got %v, %v", c, err)
 			}
 		})
+	}
+}
+
+// One of which a field was written and is not read, such as one that would lift less, lifts nothing.
+func TestExceptionFieldsThatAreNotRead(t *testing.T) {
+	x := Exception("base", v1alpha1.LiftMinSeconds)
+	for fields, says := range map[string]string{
+		`"f:allPods":{},"f:policy":{}`: "",
+		`"f:users":{}`:                 "spec.users: written, and not read: the CustomResourceDefinition or this program is older than the exception",
+	} {
+		x.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{` + fields + `}}`)}}
+		c, err := policy.CompileException(x)
+		if (err == nil) != (says == "") || (c == nil) != (err != nil) || err != nil && !strings.HasSuffix(err.Error(), ": "+says) {
+			t.Errorf("%s: got %v, %v", fields, c, err)
+		}
 	}
 }
 

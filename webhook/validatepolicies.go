@@ -12,6 +12,7 @@ import (
 
 	"github.com/podgrace/podgrace/api/v1alpha1"
 	"github.com/podgrace/podgrace/defaulting"
+	"github.com/podgrace/podgrace/enforcement"
 	"github.com/podgrace/podgrace/policy"
 )
 
@@ -34,9 +35,7 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) (D
 			return invalid(err), nil
 		}
 		d := e.remarks(ctx, compiled)
-		if len(unread) > 0 {
-			d.warn(becauseRemark, fmt.Sprintf("written, and not read: %s. Is the CustomResourceDefinition older than the policy, or this webhook? (docs/versions.md)", strings.Join(unread, ", ")))
-		}
+		d.warnUnread(unread)
 		return d, nil
 	case "PolicyException":
 		return e.validateException(req)
@@ -48,9 +47,18 @@ func (e *Engine) ValidatePolicies(ctx context.Context, req admission.Request) (D
 		if err := policy.CheckNodePolicy(&p); err != nil {
 			return invalid(err), nil
 		}
-		return Decision{}, nil
+		var d Decision
+		d.warnUnread(enforcement.UnreadFields(&p))
+		return d, nil
 	}
 	return Decision{}, misdirected("policies", req)
+}
+
+// warnUnread tells who writes a policy of fields that were written and are not read.
+func (d *Decision) warnUnread(fields []string) {
+	if len(fields) > 0 {
+		d.warn(becauseRemark, fmt.Sprintf("written, and not read: %s. Is the CustomResourceDefinition older than the policy, or this webhook? (docs/versions.md)", strings.Join(fields, ", ")))
+	}
 }
 
 // validateException refuses an exception that can't be read, and tells who asks for it what it would do, and that it takes a grant.
@@ -59,16 +67,19 @@ func (e *Engine) validateException(req admission.Request) (Decision, error) {
 	if err := json.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &x); err != nil {
 		return Decision{}, fmt.Errorf("decode the PolicyException: %w", err)
 	}
+	unread := policy.UnreadFieldsOf(&x)
+	x.ManagedFields = nil // what is not read is no fault of who writes the rest
 	compiled, err := policy.CompileException(&x)
 	if err != nil {
 		return invalid(err), nil
 	}
+	var d Decision
+	d.warnUnread(unread)
 	if !e.Ready() {
-		return Decision{}, nil
+		return d, nil
 	}
 	// What is not granted yet would hide the rest.
 	compiled.GrantedBy, compiled.Voided = cmp.Or(compiled.GrantedBy, "nobody yet"), nil
-	var d Decision
 	if reason, message := compiled.State(e.Policies.Policies(), e.Now()); reason != v1alpha1.ReasonInForce {
 		d.warn(becauseRemark, message)
 	}

@@ -81,6 +81,21 @@ func TestValidatePolicies(t *testing.T) {
 	}
 }
 
+// Who writes what is newer than the CustomResourceDefinition or the webhook is told, whatever kind of policy it is.
+func TestFieldsThatAreNotReadAreTold(t *testing.T) {
+	e := newEngine(t, cluster(), nil)
+	for kind, spec := range map[string]string{
+		"PodPolicy":       `{}`,
+		"NodePolicy":      `{}`,
+		"PolicyException": `{"policy":"p","limits":["minSeconds"],"allPods":true,"until":"2126-12-31T00:00:00Z"}`,
+	} {
+		got := webhook.Handler(e.ValidatePolicies).Handle(t.Context(), review(ofPolicies(kind), `{"metadata":{"namespace":"shop","name":"p","managedFields":[{"apiVersion":"podgrace.dev/v1alpha1","fieldsV1":{"f:spec":{"f:later":{}}}}]},"spec":`+spec+`}`))
+		if !got.Allowed || !strings.Contains(strings.Join(got.Warnings, ""), "written, and not read: spec.later.") {
+			t.Errorf("%s: allowed %t (%s), told %q", kind, got.Allowed, message(got), got.Warnings)
+		}
+	}
+}
+
 // Who applies a policy is told what its status would say, beside the policies that are there; of itself it is no other.
 func TestRemarksOnPolicies(t *testing.T) {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "there"}}

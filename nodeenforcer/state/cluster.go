@@ -206,7 +206,7 @@ func (c *Cluster) policyFor(node *corev1.Node) *v1alpha1.NodePolicy {
 		broken = err.Error()
 	}
 	if broken != c.broken && err != nil {
-		c.log.Error(err, "ignoring NodePolicy with invalid nodeSelector")
+		c.log.Error(err, "NodePolicies can't be read whole: one whose nodeSelector can't is ignored, of the others the rest holds")
 	}
 	c.broken = broken
 	return chosen

@@ -12,6 +12,14 @@ import (
 	"github.com/podgrace/podgrace/nodeenforcer/state/statetest"
 )
 
+// By the managed fields of a NodePolicy it is known what is not read of it.
+func TestSlimKeepsWhatWasWritten(t *testing.T) {
+	p := &v1alpha1.NodePolicy{ObjectMeta: metav1.ObjectMeta{ManagedFields: make([]metav1.ManagedFieldsEntry, 1)}}
+	if _, err := state.Slim(p); err != nil || len(p.ManagedFields) != 1 {
+		t.Errorf("got %v, %v", p.ManagedFields, err)
+	}
+}
+
 func TestSlim(t *testing.T) {
 	secret := []corev1.EnvVar{{Name: "PASSWORD", Value: "secret"}}
 	full := corev1.Container{

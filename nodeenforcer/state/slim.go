@@ -32,6 +32,9 @@ func slim(o any) (any, error) {
 	if p, ok := o.(*corev1.Pod); ok {
 		slimPod(p)
 	}
+	if _, is := o.(*v1alpha1.NodePolicy); is { // by its managed fields it is known what is not read of it
+		return o, nil
+	}
 	if of, err := meta.Accessor(o); err == nil {
 		of.SetManagedFields(nil)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,8 +23,11 @@ import (
 // The leader says of each exception whether it is granted and in force, leaves the grant alone, and comes again when the next one ends.
 func TestExceptionStatus(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(policytest.Noon)
-	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithStatusSubresource(&v1alpha1.PolicyException{}).
-		WithObjects(minimum("p", 20), policytest.NamedException("in-force"), policytest.NamedException("asked", policytest.Ungranted), policytest.NamedException("edited", func(x *v1alpha1.PolicyException) { x.Generation = 2 })).Build()
+	kube := fake.NewClientBuilder().WithScheme(webhook.NewScheme()).WithStatusSubresource(&v1alpha1.PolicyException{}).WithReturnManagedFields().
+		WithObjects(minimum("p", 20), policytest.NamedException("in-force"), policytest.NamedException("asked", policytest.Ungranted), policytest.NamedException("edited", func(x *v1alpha1.PolicyException) { x.Generation = 2 }),
+			policytest.NamedException("newer", func(x *v1alpha1.PolicyException) {
+				x.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: v1alpha1.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:users":{}}}`)}}
+			})).Build()
 	s := &controllers.ExceptionStatus{Client: kube, Exceptions: kube, Clock: clock}
 	check := func(want map[string]string, again time.Duration) {
 		t.Helper()
@@ -49,6 +53,7 @@ func TestExceptionStatus(t *testing.T) {
 		}
 	}
 	check(map[string]string{"in-force": "True Granted, True InForce", "asked": "False NotGranted, False NotGranted", "edited": "False ChangedSince, False ChangedSince"}, time.Hour)
+	check(map[string]string{"newer": "False FieldsUnread, False FieldsUnread"}, 0)
 	clock.SetTime(policytest.Noon.Add(time.Hour))
 	check(map[string]string{"in-force": "True Granted, False Ended", "asked": "False NotGranted, False Ended"}, 0)
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "gone"}}); err != nil {

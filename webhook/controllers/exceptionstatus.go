@@ -94,8 +94,12 @@ func (s *ExceptionStatus) Reconcile(ctx context.Context, req reconcile.Request) 
 func exceptionStatus(a *exceptions.Exception, have v1alpha1.PolicyExceptionStatus, policies policy.Policies, now time.Time) v1alpha1.PolicyExceptionStatus {
 	want := v1alpha1.PolicyExceptionStatus{Grant: have.Grant, ObservedGeneration: a.Generation, Conditions: slices.Clone(have.Conditions)}
 	if a.Err != nil {
-		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionGranted, false, v1alpha1.ReasonInvalidSpec, "it can't be read")
-		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionInForce, false, v1alpha1.ReasonInvalidSpec, "it lifts nothing: "+a.Err.Error())
+		reason := v1alpha1.ReasonInvalidSpec
+		if a.Object != nil && len(policy.UnreadFieldsOf(a.Object)) > 0 {
+			reason = v1alpha1.ReasonFieldsUnread
+		}
+		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionGranted, false, reason, "it can't be read")
+		setCondition(&want.Conditions, a.Generation, v1alpha1.ConditionInForce, false, reason, "it lifts nothing: "+a.Err.Error())
 		return want
 	}
 	x := a.Compiled

@@ -54,7 +54,9 @@ func Trim(in any) (any, error) {
 	// Who may request exceptions can request many, and large ones: of those that were not granted only what their status needs is kept, without the
 	// pod selector.
 	spec, ok := kept.Object["spec"].(map[string]any)
-	if ok && grantOf(kept) == nil {
+	if grantOf(kept) != nil {
+		kept.SetManagedFields(u.GetManagedFields()) // by which it is known what is not read of it
+	} else if ok {
 		told := map[string]any{"allPods": true}
 		for _, field := range []string{"policy", "limits", "until"} {
 			if content, ok := spec[field]; ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,7 @@ func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
 	for name, granted := range map[string]bool{"granted": true, "asked": false} {
 		x := policytest.NamedException(name)
 		x.Spec.AllPods, x.Spec.PodSelector = false, v1alpha1.SetAsLabelSelector(map[string]string{"app": strings.Repeat("a", 63)})
+		x.ManagedFields = []metav1.ManagedFieldsEntry{{APIVersion: v1alpha1.GroupVersion.String(), FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:users":{}}}`)}}
 		x.Spec.Reason, x.Annotations = strings.Repeat("r", 1000), map[string]string{"a": strings.Repeat("a", 1000)}
 		if !granted {
 			x.Status.Grant = nil
@@ -52,6 +54,9 @@ func TestUngrantedExceptionsAreKeptSmall(t *testing.T) {
 		}
 		if small := len(text) < 500; small == granted || strings.Contains(string(text), "annotations") {
 			t.Errorf("%s: %d bytes are kept: %s", name, len(text), text)
+		}
+		if err := exceptions.Read(kept.(*unstructured.Unstructured)).Err; (err != nil) != granted { // what is not read of it matters once it was granted
+			t.Errorf("%s: that a field is not read: %v", name, err)
 		}
 	}
 }

@@ -51,13 +51,17 @@ func CacheOptions() cache.Options {
 				meta.Finalizers = o.Finalizers
 				return &corev1.Node{ObjectMeta: meta, Spec: corev1.NodeSpec{Taints: o.Spec.Taints}, Status: corev1.NodeStatus{Conditions: enforced(o)}}
 			})),
-			// Policies are kept whole: the status controller reads all of them, and by their managed fields it is known what is not read of them.
-			&v1alpha1.PodPolicy{}: {Transform: func(in any) (any, error) { return in, nil }},
-			exceptions.New():      {Transform: exceptions.Trim},
+			// Policies are kept whole: the status controller reads all of PodPolicies, and by their managed fields it is known what is not read of them.
+			&v1alpha1.PodPolicy{}:  {Transform: whole},
+			&v1alpha1.NodePolicy{}: {Transform: whole},
+			exceptions.New():       {Transform: exceptions.Trim},
 		},
 		DefaultTransform: cache.TransformStripManagedFields(),
 	}
 }
+
+// whole is the transform that leaves an object as it is.
+func whole(in any) (any, error) { return in, nil }
 
 // trim is an informer's transform for one kind. Other things, such as tombstones, stay as they are.
 func trim[T, K any](keep func(T) K) func(any) (any, error) {
